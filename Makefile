@@ -1,0 +1,49 @@
+# Everything that a developer or a user of a fresh clone needs: `make demo`, `make test`.
+# Needs Python >= 3.10 and make. PYTHON chooses another interpreter, ARGS is handed to pytest.
+PYTHON ?= python3
+ARGS ?=
+
+BIN := .venv/bin
+STAMP := .venv/.installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench clean
+
+help:
+	@echo 'make demo     run a real workflow over three sites of this machine'
+	@echo 'make test     run the tests (ARGS="-k store" chooses some)'
+	@echo 'make check    formatting, lint, types, import directions, the oldest Python of the launcher'
+	@echo 'make format   format the code'
+	@echo 'make bench    measure, side by side with other tools'
+	@echo 'make clean    remove what these made, except wfrun-runs/'
+
+$(STAMP): pyproject.toml constraints.txt
+	@PYTHON='$(PYTHON)' sh tools/make_venv.sh
+	$(PIP) setuptools
+	$(PIP) --no-build-isolation -e '.[dev]'
+	@touch $@
+
+demo: $(STAMP)
+	@$(BIN)/python examples/demo.py
+
+test: $(STAMP)
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python tools/check_imports.py
+	$(BIN)/vermin --quiet --no-tips --violations -t=3.6- wfrun/sites/launcher.py
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP)
+	@for script in bench/*.py; do $(BIN)/python $$script || exit 1; done
+
+clean:
+	rm -rf .venv bench/.venv-peers build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find wfrun tests bench examples tools -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,127 @@
+"""Checks who imports whom in ``wfrun/``, without importing anything.
+
+Imports point down only: runners -> sites -> parsers -> engine. The engine is pure: it imports
+itself and a short list of modules without input, output, clock or global randomness. The launcher
+is one file that uses the standard library alone, because clusters have nothing else.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGE = "wfrun"
+
+MAY_IMPORT: dict[str, frozenset[str]] = {
+    "engine": frozenset({"engine"}),
+    "parsers": frozenset({"engine", "parsers"}),
+    "sites": frozenset({"engine", "parsers", "sites"}),
+    "testing": frozenset({"engine", "sites", "testing"}),
+    "runners": frozenset({"engine", "parsers", "sites", "runners"}),
+    # The package itself, that is the public Python API.
+    "": frozenset({"engine", "parsers", "sites", "runners"}),
+}
+
+ENGINE_MAY_IMPORT = frozenset(
+    {
+        "__future__", "abc", "array", "bisect", "collections", "collections.abc", "dataclasses",
+        "difflib", "enum", "functools", "hashlib", "heapq", "itertools", "math", "msgspec",
+        "operator", "typing",
+    }
+)  # fmt: skip
+"""``random`` comes on top, for ``from random import Random`` alone: an instance has a seed."""
+
+LAUNCHER = "wfrun/sites/launcher.py"
+
+
+class Import:
+    """One imported module, or one name that may be a module, at one line."""
+
+    __slots__ = ("line", "module", "name")
+
+    def __init__(self, line: int, module: str, name: str | None) -> None:
+        self.line = line
+        self.module = module
+        """Absolute dotted name."""
+        self.name = name
+        """For ``from module import name``."""
+
+    @property
+    def text(self) -> str:
+        return self.module if self.name is None else f"{self.module}.{self.name}"
+
+
+def room_of(path: Path) -> str:
+    """The room of a file of the package, given relative to the project's root."""
+    inside = path.parts[1:]
+    return "" if len(inside) == 1 and inside[0] != "testing.py" else Path(inside[0]).stem
+
+
+def imports_of(tree: ast.AST, path: Path) -> Iterator[Import]:
+    """All imports of a module, those within functions too. Relative ones are made absolute."""
+    package = path.parent.parts
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(node.lineno, alias.name, None)
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            if node.level:
+                base = package[: len(package) - node.level + 1]
+                module = ".".join((*base, module)) if module else ".".join(base)
+            for alias in node.names:
+                yield Import(node.lineno, module, alias.name)
+
+
+def fault_of(path: Path, found: Import) -> str | None:
+    """What is wrong with one import of the file ``path``; None: nothing."""
+    top = found.module.split(".")[0]
+    if path.as_posix() == LAUNCHER:
+        if top not in sys.stdlib_module_names:
+            return f"the launcher imports {found.text}, which is not in the standard library"
+        return None
+    room = room_of(path)
+    if top == PACKAGE:
+        parts = found.text.split(".")
+        target = parts[1] if len(parts) > 1 else ""
+        allowed = MAY_IMPORT.get(room)
+        if allowed is None:
+            return f"{room} is not a room of the design; add it to MAY_IMPORT or move the file"
+        if target not in allowed:
+            return (
+                f"{room or PACKAGE} imports {found.text}; "
+                f"it may import {', '.join(sorted(allowed))} only"
+            )
+        return None
+    if room == "engine" and found.module not in ENGINE_MAY_IMPORT:
+        if (found.module, found.name) == ("random", "Random"):
+            return None
+        return f"the engine imports {found.text}, and may not: it is pure"
+    return None
+
+
+def faults_in(root: Path) -> list[str]:
+    """``file:line: what is wrong``, for every forbidden import below ``root/wfrun``."""
+    faults = []
+    for file in sorted((root / PACKAGE).rglob("*.py")):
+        path = file.relative_to(root)
+        tree = ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
+        for found in imports_of(tree, path):
+            fault = fault_of(path, found)
+            if fault is not None:
+                faults.append(f"{path.as_posix()}:{found.line}: {fault}")
+    return faults
+
+
+def main() -> int:
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent.parent
+    faults = faults_in(root)
+    for fault in faults:
+        print(fault)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
