@@ -1,0 +1,126 @@
+"""Files that were written and are gone: what still needs them is done again, and no more."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.engine.strategies import catalogs, settings_of_runs, workflows
+from tests.engine.test_policies import chain, sites
+from wfrun.engine import events as ev
+from wfrun.engine.actions import SubmitAttempts
+from wfrun.engine.model import ORIGIN, Catalog, Workflow
+from wfrun.testing.world import World
+
+
+def starts(world: World) -> list[str]:
+    """Tasks in the order of their starts."""
+    return [
+        f"t{event.key.split('.')[2]}" for event in world.log if isinstance(event, ev.AttemptStarted)
+    ]
+
+
+def test_what_nothing_needs_any_more_is_not_done_again() -> None:
+    """t0 → t1 → t2, dead when t1 is done: the file of t0 is gone, and nobody reads it again."""
+    workflow = chain((0, 1, 9), (1, 2, 9), runtimes_s=[1.0, 1.0, 1.0])
+    world = World([workflow], sites((1, 1.0)), ev.Settings(policy="round-robin"))
+    for event in world.steps():
+        if isinstance(event, ev.AttemptEnded) and event.key.split(".")[2] == "1":
+            break
+    world.crash(lost=((0, 0, 0),))
+    assert world.run() == "done"
+    assert sorted(set(starts(world))) == ["t0", "t1", "t2"]
+    assert starts(world).count("t0") == starts(world).count("t1") == 1
+
+
+def test_a_lost_input_of_a_waiting_task_is_made_again_from_the_start() -> None:
+    workflow = chain((0, 1, 9), (1, 2, 9), runtimes_s=[1.0, 1.0, 1.0])
+    world = World([workflow], sites((1, 1.0)), ev.Settings(policy="round-robin"))
+    for event in world.steps():
+        if isinstance(event, ev.AttemptEnded) and event.key.split(".")[2] == "1":
+            break
+    world.crash(lost=((0, 0, 0), (0, 1, 0)))
+    assert world.run() == "done"
+    assert [t for t in starts(world) if t != "t2"] == ["t0", "t1", "t0", "t1"]
+
+
+def test_a_file_that_is_elsewhere_too_is_not_made_again() -> None:
+    workflow = chain((0, 1, 9), (0, 2, 9), runtimes_s=[1.0, 9.0, 9.0])
+    world = World([workflow], sites((1, 1.0), (1, 1.0)), ev.Settings(policy="round-robin"))
+    for event in world.steps():
+        if isinstance(event, ev.TransferEnded):
+            break
+    world.crash(lost=((0, 0, 0), (0, 1, 0)))
+    assert world.run() == "done"
+    assert world.core.state.workflows[0].done == 3
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(workflows(max_tasks=12), min_size=1, max_size=2),
+    catalogs(),
+    settings_of_runs(),
+    st.integers(0, 1000),
+    st.lists(st.integers(1, 40), min_size=1, max_size=3),
+    st.sampled_from([0.2, 1.0]),
+)
+def test_any_loss_is_made_good(
+    several: list[Workflow],
+    catalog: Catalog,
+    run: ev.Settings,
+    seed: int,
+    gaps: list[int],
+    share: float,
+) -> None:
+    """Files vanish with every crash; each run ends done, and no attempt is submitted to a site
+    that lacks an input."""
+    world = World(several, catalog, run)
+    random = Random(seed)
+    gaps[0] += 1 + len(several)
+    for gap in gaps:
+        for count, _ in enumerate(world.steps(), start=1):
+            if count == gap:
+                break
+        if world.core.state.ended is not None:
+            break
+        world.crash(lost=_some_files(world, random, share))
+    held = len(world.log)
+    told = len(world.actions)
+    for _ in world.steps():
+        for action in world.actions[told:]:
+            if isinstance(action, SubmitAttempts):
+                _check_inputs(world, action)
+        told = len(world.actions)
+    state = world.core.state
+    assert state.ended == "done", world.log[held:][-3:]
+    assert state.done == sum(len(w.tasks) for w in several)
+    for w in state.workflows:
+        assert all(w.present[f] for t in w.workflow.tasks for f in t.outputs if _final(w, f))
+
+
+def _final(w: object, file: int) -> bool:
+    workflow: Workflow = w.workflow  # type: ignore[attr-defined]
+    return workflow.files[file].collect
+
+
+def _some_files(world: World, random: Random, share: float) -> tuple[tuple[int, int, int], ...]:
+    return tuple(
+        (w.index, file, site)
+        for w in world.core.state.workflows
+        for file, record in enumerate(w.workflow.files)
+        for site in range(len(world.catalog.sites))
+        if record.producer is not None and w.present[file] >> site & 1 and random.random() < share
+    )
+
+
+def _check_inputs(world: World, action: SubmitAttempts) -> None:
+    state = world.core.state
+    assert action.site != ORIGIN
+    for key, number, task in action.attempts:
+        if key not in state.attempts:
+            continue
+        w = state.workflows[number]
+        for file in w.workflow.tasks[task].inputs:
+            assert w.present[file] >> action.site & 1

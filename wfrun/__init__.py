@@ -1,0 +1,88 @@
+"""wfrun: workflows and bags of tasks over several clusters.
+
+The names of ``__all__`` are the public API; they are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wfrun.engine.errors import (
+        InfeasibleError,
+        InvalidError,
+        LostError,
+        TransientError,
+        WfrunError,
+    )
+    from wfrun.engine.model import Catalog, File, LinkSpec, Resources, SiteSpec, Task, Workflow
+    from wfrun.parsers.catalog import read_catalog
+    from wfrun.parsers.generate import generate
+    from wfrun.parsers.graph import to_networkx
+    from wfrun.parsers.workflows import read_workflow
+    from wfrun.parsers.write_dax import write_dax
+    from wfrun.parsers.write_wfformat import write_wfformat
+    from wfrun.runners.api import RunResult, resume, resume_async, run, run_async, status
+
+_WHERE = {
+    "Catalog": "wfrun.engine.model",
+    "File": "wfrun.engine.model",
+    "InfeasibleError": "wfrun.engine.errors",
+    "InvalidError": "wfrun.engine.errors",
+    "LinkSpec": "wfrun.engine.model",
+    "LostError": "wfrun.engine.errors",
+    "Resources": "wfrun.engine.model",
+    "RunResult": "wfrun.runners.api",
+    "SiteSpec": "wfrun.engine.model",
+    "Task": "wfrun.engine.model",
+    "TransientError": "wfrun.engine.errors",
+    "WfrunError": "wfrun.engine.errors",
+    "Workflow": "wfrun.engine.model",
+    "generate": "wfrun.parsers.generate",
+    "read_catalog": "wfrun.parsers.catalog",
+    "read_workflow": "wfrun.parsers.workflows",
+    "resume": "wfrun.runners.api",
+    "resume_async": "wfrun.runners.api",
+    "run": "wfrun.runners.api",
+    "run_async": "wfrun.runners.api",
+    "status": "wfrun.runners.api",
+    "to_networkx": "wfrun.parsers.graph",
+    "write_dax": "wfrun.parsers.write_dax",
+    "write_wfformat": "wfrun.parsers.write_wfformat",
+}
+
+__all__ = [
+    "Catalog",
+    "File",
+    "InfeasibleError",
+    "InvalidError",
+    "LinkSpec",
+    "LostError",
+    "Resources",
+    "RunResult",
+    "SiteSpec",
+    "Task",
+    "TransientError",
+    "WfrunError",
+    "Workflow",
+    "generate",
+    "read_catalog",
+    "read_workflow",
+    "resume",
+    "resume_async",
+    "run",
+    "run_async",
+    "status",
+    "to_networkx",
+    "write_dax",
+    "write_wfformat",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'wfrun' has no attribute {name!r}")
+    value = getattr(import_module(_WHERE[name]), name)
+    globals()[name] = value
+    return value

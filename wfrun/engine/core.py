@@ -1,0 +1,126 @@
+"""The pure core: an event in, decisions and actions out.
+
+Decisions are events too (AttemptPlaced, RunEnded): they are written to the log beside what caused
+them, so that replaying the log needs no policy to decide the same again.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from wfrun.engine.actions import Action, EndRun
+from wfrun.engine.apply import apply
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.events import AttemptPlaced, Event, RunEnded, SiteReopened
+from wfrun.engine.model import Workflow
+from wfrun.engine.state import RunState, TaskStatus, WorkflowState
+from wfrun.engine.view import candidate_mask
+
+_ELIGIBLE = int(TaskStatus.ELIGIBLE)
+
+
+class Core:
+    """One run. ``documents`` holds its workflows by the digests that WorkflowAdded names."""
+
+    def __init__(self, documents: Mapping[str, Workflow]) -> None:
+        self.state = RunState(documents)
+        self._held: set[int] = set()
+        """Workflows whose policy left an eligible task unplaced."""
+        self._parked: list[tuple[int, tuple[float, int, int]]] = []
+        """Entries of eligible heaps for which no site is open."""
+
+    def replay(self, events: Iterable[Event]) -> None:
+        """Bring the state to the end of a log, deciding nothing. A RunResumed event, stepped
+        next, makes the core ask what became of everything that was under way."""
+        for event in events:
+            apply(self.state, event)
+            self.state.outbox.clear()
+        self.state.dirty.clear()
+
+    def step(self, event: Event) -> tuple[list[Event], list[Action]]:
+        """Take in one event; returns what was decided, to be logged after it, and what is to be
+        done, once both are durable.
+
+        Raises InvalidError when a policy decides what it must not, or a task fits no site.
+        """
+        state = self.state
+        apply(state, event)
+        decided: list[Event] = []
+        if state.ended is None and not (state.draining or state.stopping):
+            state.dirty |= self._held
+            self._held.clear()
+            if self._parked and isinstance(event, SiteReopened):
+                self._unpark()
+            while state.dirty:
+                self._place_eligible(state.workflows[min(state.dirty)], decided)
+        self._end_if_settled(decided)
+        actions, state.outbox = state.outbox, []
+        return decided, actions
+
+    def _place_eligible(self, w: WorkflowState, decided: list[Event]) -> None:
+        """Place eligible tasks in order, as far as the throttle allows."""
+        state = self.state
+        throttle = state.settings.throttle
+        while w.eligible and (throttle is None or w.dispatched < throttle):
+            _, serial, task = w.eligible[0]
+            if w.status[task] != _ELIGIBLE or w.serials[task] != serial:  # a stale entry
+                heapq.heappop(w.eligible)
+                continue
+            mask = candidate_mask(state, w, task)
+            if mask == 0:
+                self._parked.append((w.index, heapq.heappop(w.eligible)))
+                continue
+            site = w.placement.place(task)
+            if site is None:
+                self._held.add(w.index)  # asked again after the next event
+                break
+            if type(site) is not int or site < 0 or not mask >> site & 1:
+                raise InvalidError(
+                    f"policy {state.settings.policy!r} placed task "
+                    f"{w.workflow.tasks[task].id!r} at site {site!r}, which is not one of its "
+                    "candidates",
+                    hint="a policy returns one of view.candidates(task), or None",
+                )
+            heapq.heappop(w.eligible)
+            key = f"{state.run_id}.{w.index}.{task}.{w.attempts_of[task] + 1}"
+            placed = AttemptPlaced(state.now_s, key, w.index, task, site)
+            apply(state, placed)
+            decided.append(placed)
+        state.dirty.discard(w.index)
+
+    def _unpark(self) -> None:
+        for workflow, entry in self._parked:
+            heapq.heappush(self.state.workflows[workflow].eligible, entry)
+        self._parked.clear()
+
+    def _end_if_settled(self, decided: list[Event]) -> None:
+        """Decide that the run is over, when nothing is under way and nothing can start."""
+        state = self.state
+        if state.ended is not None or state.attempts or len(state.workflows) < state.expected:
+            return
+        if state.copies:
+            return
+        withdrawn = state.draining or state.stopping
+        if state.timers and not withdrawn:
+            return
+        reason = None
+        outcome: Literal["done", "failed", "cancelled"]
+        if state.draining:
+            outcome = "cancelled"
+        elif state.failed or state.uncollected:
+            outcome = "failed"
+        elif state.done < state.tasks:
+            outcome = "failed"
+            paused = [f"{s.spec.name}: {s.pause_reason}" for s in state.sites if not s.available]
+            if paused:
+                reason = "no site is left that could run the rest: " + "; ".join(paused)
+            else:
+                reason = f"policy {state.settings.policy!r} places none of the eligible tasks"
+        else:
+            outcome = "done"
+        ended = RunEnded(state.now_s, outcome, reason)
+        apply(state, ended)
+        decided.append(ended)
+        state.outbox.append(EndRun(outcome))

@@ -1,0 +1,48 @@
+"""Errors of four kinds with one base class. The kind says what a caller may do about it."""
+
+from __future__ import annotations
+
+
+class WfrunError(Exception):
+    """Base of all errors that a user is meant to read.
+
+    ``message`` says what is wrong and where, ``hint`` what to do about it. ``str(error)`` is
+    ``source:line: message`` followed by the hint.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        source: str | None = None,
+        line: int | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.message = message
+        self.source = source
+        self.line = line
+        self.hint = hint
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        where = ""
+        if self.source is not None:
+            where = f"{self.source}:{self.line}: " if self.line is not None else f"{self.source}: "
+        tail = f"\n  {self.hint}" if self.hint else ""
+        return f"{where}{self.message}{tail}"
+
+
+class TransientError(WfrunError):
+    """It may work when tried again."""
+
+
+class InfeasibleError(WfrunError):
+    """This site, or this request, can't do it; another may."""
+
+
+class InvalidError(WfrunError):
+    """The user's input is wrong; nothing was started."""
+
+
+class LostError(WfrunError):
+    """What became of it is unknown and has to be found out."""

@@ -1,0 +1,182 @@
+"""Facts, in the order in which they became known. The log of a run is a sequence of these.
+
+Every event has ``at_s``, seconds since the epoch in the real world, since the start in a
+simulated one. Its sequence number is its position in the log, and the log's schema version is
+``SCHEMA_VERSION``: the store keeps both beside the events. Sites, workflows, tasks and files are
+indices, attempts are their keys.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from wfrun.engine.model import LinkSpec, SiteSpec
+from wfrun.engine.records import Outcome
+
+SCHEMA_VERSION = 1
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """How one run is to be carried out; a part of its first event."""
+
+    policy: str
+    policy_options: dict[str, int | float | str] = {}
+    throttle: int | None = None
+    """Most tasks of one workflow that are dispatched at once; None: no limit."""
+    retries: int = 2
+    """Further attempts of a task after its first has failed."""
+    retry_delay_s: float = 1.0
+    """Before the first retry; doubled for each further one."""
+    on_failure: Literal["continue", "stop"] = "continue"
+    seed: int = 0
+    emulate: bool = False
+    time_scale: float = 1.0
+    size_scale: float = 1.0
+
+
+class Event(msgspec.Struct, frozen=True, tag_field="event"):
+    at_s: float
+
+
+class RunStarted(Event, frozen=True, tag="run-started"):
+    run_id: str
+    """Begins the key of every attempt, so that keys of different runs never meet at a site."""
+    settings: Settings
+    sites: tuple[SiteSpec, ...]
+    links: tuple[LinkSpec, ...]
+    workflows: int
+    """How many workflows are going to be added."""
+
+
+class WorkflowAdded(Event, frozen=True, tag="workflow-added"):
+    workflow: int
+    name: str
+    digest: str
+    """The workflow itself is stored beside the log, under this name."""
+
+
+class RunResumed(Event, frozen=True, tag="run-resumed"):
+    """A new engine took over the run; failed tasks may be tried again."""
+
+    lost: tuple[tuple[int, int, int], ...] = ()
+    """(workflow, file, site) of files that had been written and are not in their sites' stores any
+    more, or not whole: somebody removed them, or a site went down before its disk had them."""
+
+
+class AttemptPlaced(Event, frozen=True, gc=False, tag="attempt-placed"):
+    """The core decided; the attempt is dispatched from here on."""
+
+    key: str
+    workflow: int
+    task: int
+    site: int
+
+
+class AttemptsSubmitted(Event, frozen=True, tag="attempts-submitted"):
+    """The site took these."""
+
+    site: int
+    keys: tuple[str, ...]
+
+
+class AttemptStarted(Event, frozen=True, gc=False, tag="attempt-started"):
+    key: str
+
+
+class AttemptEnded(Event, frozen=True, gc=False, tag="attempt-ended"):
+    key: str
+    outcome: Outcome
+
+
+class AttemptsFound(Event, frozen=True, tag="attempts-found"):
+    """What a site answered when asked after a crash. Ended attempts get an AttemptEnded each."""
+
+    site: int
+    absent: tuple[str, ...]
+    """Never started there: they can be submitted safely."""
+    active: tuple[str, ...]
+
+
+class TransferEnded(Event, frozen=True, gc=False, tag="transfer-ended"):
+    workflow: int
+    file: int
+    source: int
+    destination: int
+    size_bytes: int
+    elapsed_s: float
+
+
+class TransferFailed(Event, frozen=True, tag="transfer-failed"):
+    workflow: int
+    file: int
+    source: int
+    destination: int
+    message: str
+    transient: bool
+
+
+class BackgroundJob(msgspec.Struct, frozen=True):
+    """A job of somebody else in a site's queue, as the site's information service shows it."""
+
+    id: str
+    cores: int
+    started_s: float | None = None
+    """None: still queued."""
+    runtime_s: float | None = None
+    """Where the service knows it; None: unknown."""
+
+
+class SiteObserved(Event, frozen=True, tag="site-observed"):
+    """All of the background load of a site, running jobs first, then the queue in order."""
+
+    site: int
+    background: tuple[BackgroundJob, ...]
+
+
+class SitePaused(Event, frozen=True, tag="site-paused"):
+    """The site takes no more work for now."""
+
+    site: int
+    reason: str
+
+
+class SiteReopened(Event, frozen=True, tag="site-reopened"):
+    site: int
+
+
+class TimerFired(Event, frozen=True, tag="timer-fired"):
+    timer: str
+
+
+class CancelAsked(Event, frozen=True, tag="cancel-asked"):
+    """``drain``: dispatch nothing more, let running tasks end. ``kill``: cancel them too."""
+
+    mode: Literal["drain", "kill"]
+
+
+class RunEnded(Event, frozen=True, tag="run-ended"):
+    outcome: Literal["done", "failed", "cancelled"]
+    reason: str | None = None
+    """For a failed run that ended by something else than its tasks."""
+
+
+AnyEvent = (
+    RunStarted
+    | WorkflowAdded
+    | RunResumed
+    | AttemptPlaced
+    | AttemptsSubmitted
+    | AttemptStarted
+    | AttemptEnded
+    | AttemptsFound
+    | TransferEnded
+    | TransferFailed
+    | SiteObserved
+    | SitePaused
+    | SiteReopened
+    | TimerFired
+    | CancelAsked
+    | RunEnded
+)

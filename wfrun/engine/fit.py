@@ -1,0 +1,66 @@
+"""Which sites could ever run a task: resource requests against what sites offer."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.model import Resources, SiteSpec, Task
+from wfrun.engine.state import RunState, WorkflowState
+
+
+def classify(state: RunState, w: WorkflowState) -> None:
+    """Group tasks by what they ask for; a class that fits nowhere is an error."""
+    classes: dict[Resources, int] = {}
+    numbers = array("H")
+    specs = [s.spec for s in state.sites]
+    for task in w.workflow.tasks:
+        number = classes.get(task.resources)
+        if number is None:
+            number = classes[task.resources] = len(classes)
+            w.class_masks.append(site_mask(task, specs, w.workflow.source))
+        numbers.append(number)
+    w.resource_class = numbers
+
+
+def site_mask(task: Task, sites: Sequence[SiteSpec], source: str) -> int:
+    """The sites that could ever run a task, as a mask. Raises InvalidError where there is none,
+    with the document ``source``."""
+    mask = sum(1 << i for i, spec in enumerate(sites) if fits(task.resources, spec))
+    if mask == 0:
+        raise InvalidError(
+            f"task {task.id!r} fits no site: it asks for {_request(task.resources)}",
+            source=source,
+            hint="the sites offer " + "; ".join(f"{s.name}: {_offer(s)}" for s in sites),
+        )
+    return mask
+
+
+def fits(asked: Resources, site: SiteSpec) -> bool:
+    """Whether a site could ever run a task that asks for this."""
+    return (
+        asked.cores <= site.slots
+        and asked.gpus <= site.gpus
+        and (site.memory_bytes == 0 or asked.memory_bytes <= site.memory_bytes)
+        and (
+            site.walltime_s is None
+            or asked.walltime_s is None
+            or asked.walltime_s <= site.walltime_s
+        )
+    )
+
+
+def _request(asked: Resources) -> str:
+    parts = [f"{asked.cores} cores"]
+    if asked.memory_bytes:
+        parts.append(f"{asked.memory_bytes / 2**20:.0f} MiB")
+    if asked.gpus:
+        parts.append(f"{asked.gpus} GPUs")
+    if asked.walltime_s is not None:
+        parts.append(f"{asked.walltime_s:.0f} s walltime")
+    return ", ".join(parts)
+
+
+def _offer(site: SiteSpec) -> str:
+    return _request(Resources(site.slots, site.memory_bytes, site.gpus, site.walltime_s))

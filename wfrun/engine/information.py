@@ -1,0 +1,34 @@
+"""What a policy may know: the taxonomy of thesis section 6.1.3 and Table 6.1, made executable."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+
+class Knowledge(Enum):
+    """How a piece of information reaches a policy."""
+
+    UNKNOWN = "U"
+    """Unknown, or ignored."""
+    KNOWN = "K"
+    """Known a priori."""
+    RUNTIME = "R"
+    """Obtained at run time."""
+
+
+U, K, R = Knowledge.UNKNOWN, Knowledge.KNOWN, Knowledge.RUNTIME
+
+
+class Information(msgspec.Struct, frozen=True):
+    """One row of Table 6.1. The view refuses what is not declared."""
+
+    status: Knowledge = U
+    """Idle cores and load of the sites."""
+    processing_speed: Knowledge = U
+    link_speed: Knowledge = U
+    task_runtime: Knowledge = U
+    file_size: Knowledge = U
+    background_runtime: Knowledge = U
+    """Run times of other users' jobs: what sets HEFT (K) and HEFT-P (R, predicted) apart."""

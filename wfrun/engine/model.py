@@ -1,0 +1,136 @@
+"""What is scheduled and where: workflows of tasks that pass files, and sites.
+
+Tasks and files of a workflow are numbered from 0 in the order of its document. All records here
+are immutable. Sizes are bytes, times seconds, speeds ratios (1.0 is the reference processor).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Resources(msgspec.Struct, frozen=True):
+    """What one task asks of a site. Like tasks share one ``Resources`` object."""
+
+    cores: int = 1
+    memory_bytes: int = 0
+    """0: not stated."""
+    gpus: int = 0
+    walltime_s: float | None = None
+    """The task is killed after this long. None: no limit of its own."""
+
+
+class File(msgspec.Struct, frozen=True, gc=False):
+    """One logical file of a workflow.
+
+    ``name`` is its path relative to the sandbox of every task that uses it. Under emulation two
+    files may have one name, each of another producer.
+    """
+
+    name: str
+    size_bytes: int | None = None
+    """As documented, before anything runs; None: unknown."""
+    producer: int | None = None
+    """Index of the task that writes it; None: an initial input of the workflow."""
+    url: str | None = None
+    """Where the document's replica catalog says that it is (a path or a URL)."""
+    executable: bool = False
+    collect: bool = False
+    """A final output: copied to the run's ``outputs/``."""
+
+
+class Task(msgspec.Struct, frozen=True, gc=False):
+    """One command that has to succeed once.
+
+    ``inputs``, ``outputs``, ``optional`` and the three standard streams are indices into the
+    workflow's files.
+    """
+
+    id: str
+    """Unique in its workflow; as in the document, prefixed for tasks of sub-workflows."""
+    name: str
+    """The transformation, that is the kind of task (``mProjectPP``)."""
+    executable: str
+    """A path, or the name of a program to be looked up in the site's PATH."""
+    arguments: tuple[str, ...] = ()
+    inputs: tuple[int, ...] = ()
+    outputs: tuple[int, ...] = ()
+    optional: tuple[int, ...] = ()
+    """Those inputs and outputs that may be absent."""
+    stdin: int | None = None
+    stdout: int | None = None
+    stderr: int | None = None
+    env: dict[str, str] | None = None
+    resources: Resources = Resources()
+    runtime_s: float | None = None
+    """Documented run time on the reference processor; None: unknown."""
+    priority: int = 0
+    """Larger goes first."""
+
+
+class Workflow(msgspec.Struct, frozen=True):
+    """A DAG of tasks that pass files.
+
+    ``parents[i]`` holds the indices of the tasks that have to be done before task ``i``: the
+    declared edges and those that the files imply, without repeats, in ascending order.
+    """
+
+    name: str
+    source: str
+    """Path of the document, for messages."""
+    tasks: list[Task]
+    files: list[File]
+    parents: list[tuple[int, ...]]
+    warnings: tuple[str, ...] = ()
+    """What the reader accepted although it was odd, with counts."""
+
+    def children(self) -> list[list[int]]:
+        """The inverse of ``parents``; computed anew at every call."""
+        children: list[list[int]] = [[] for _ in self.tasks]
+        for task, parents in enumerate(self.parents):
+            for parent in parents:
+                children[parent].append(task)
+        return children
+
+
+ORIGIN = -1
+"""The index of the machine that wfrun runs on, as the source of initial inputs and the
+destination of final outputs. It runs no tasks."""
+
+
+class SiteSpec(msgspec.Struct, frozen=True):
+    """A site as the catalog describes it."""
+
+    name: str
+    slots: int
+    """Cores that wfrun may use at once."""
+    speed_ratio: float = 1.0
+    memory_bytes: int = 0
+    """0: not stated, that is no bound."""
+    gpus: int = 0
+    walltime_s: float | None = None
+    """The longest walltime that the site grants; None: no limit."""
+    kind: str = "local"
+    directory: str | None = None
+    """The site's own file system: an absolute path there. None: inside the run directory."""
+    pin_cores: bool = False
+    """Bind each task to cores of its own (local sites and launchers)."""
+
+
+class LinkSpec(msgspec.Struct, frozen=True):
+    """A one-way network link. Site ``origin`` is the machine that wfrun runs on."""
+
+    source: str
+    destination: str
+    bandwidth_bytes_per_s: float | None = None
+    """None: no bound."""
+    latency_s: float = 0.0
+
+
+class Catalog(msgspec.Struct, frozen=True):
+    """Sites in the order in which the user wrote them, and the links between them."""
+
+    sites: tuple[SiteSpec, ...]
+    links: tuple[LinkSpec, ...] = ()
+    source: str | None = None
+    """Path of the document; None: made by wfrun itself."""

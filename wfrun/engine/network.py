@@ -1,0 +1,60 @@
+"""What copying a file between two sites is expected to take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wfrun.engine.model import ORIGIN, LinkSpec
+
+DEFAULT_BANDWIDTH_BYTES_PER_S = 100e6
+"""Assumed for decisions where the catalog names no bandwidth, so that fewer bytes are better."""
+
+
+class Network:
+    """Links between sites by index, with ORIGIN as one of them.
+
+    Between two places the catalog's link counts; where there is none, the default bandwidth.
+    """
+
+    def __init__(self, site_names: Sequence[str], links: Sequence[LinkSpec]) -> None:
+        self.sites = len(site_names)
+        index = {name: i for i, name in enumerate(site_names)} | {"origin": ORIGIN}
+        size = self.sites + 1  # the last row and column are ORIGIN's: index -1 finds them
+        self._seconds_per_byte = [[1 / DEFAULT_BANDWIDTH_BYTES_PER_S] * size for _ in range(size)]
+        self._latency_s = [[0.0] * size for _ in range(size)]
+        for link in links:
+            source, destination = index[link.source], index[link.destination]
+            if link.bandwidth_bytes_per_s is not None:
+                self._seconds_per_byte[source][destination] = 1 / link.bandwidth_bytes_per_s
+            self._latency_s[source][destination] = link.latency_s
+        self._best: dict[tuple[int, int], tuple[int, float, float]] = {}
+
+    def bit(self, site: int) -> int:
+        """The bit that stands for a site, or for ORIGIN, in a mask of places."""
+        return 1 << (site if site >= 0 else self.sites)
+
+    def best_source(self, present: int, destination: int) -> tuple[int, float, float]:
+        """Of the places in the mask ``present`` (not 0), the one with the fastest link to
+        ``destination``; the lowest index among equals, ORIGIN last.
+
+        Returns (site, seconds per byte, latency in seconds).
+        """
+        key = (present, destination)
+        found = self._best.get(key)
+        if found is None:
+            places = [site for site in range(self.sites) if present >> site & 1]
+            if present >> self.sites & 1:
+                places.append(ORIGIN)
+            seconds_per_byte, latency_s, _, site = min(
+                (self._seconds_per_byte[s][destination], self._latency_s[s][destination], i, s)
+                for i, s in enumerate(places)
+            )
+            found = self._best[key] = (site, seconds_per_byte, latency_s)
+        return found
+
+    def reference_seconds_per_byte(self) -> float:
+        """The mean over all pairs of different sites: the reference bandwidth of HEFT."""
+        pairs = [(s, d) for s in range(self.sites) for d in range(self.sites) if s != d]
+        if not pairs:
+            return 0.0
+        return sum(self._seconds_per_byte[s][d] for s, d in pairs) / len(pairs)

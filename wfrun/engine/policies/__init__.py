@@ -1,0 +1,68 @@
+"""Placement policies by name. Third parties add theirs through the entry point group
+``wfrun.placement``; the registry is filled by whoever may read installed packages (the runners),
+the core only looks names up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.policies.all_clusters import AllClusters
+from wfrun.engine.policies.cluster_min import ClusterMin
+from wfrun.engine.policies.coarsening import Coarsening
+from wfrun.engine.policies.file_aware import FileAware
+from wfrun.engine.policies.heft import Heft, HeftP
+from wfrun.engine.policies.round_robin import RoundRobin
+from wfrun.engine.policies.single_cluster import SingleCluster
+from wfrun.engine.protocols import Placement
+
+PLACEMENT: dict[str, type[Placement]] = {
+    policy.name: policy
+    for policy in (
+        RoundRobin,
+        SingleCluster,
+        AllClusters,
+        FileAware,
+        Coarsening,
+        ClusterMin,
+        Heft,
+        HeftP,
+    )
+}
+"""In the order of Table 6.1: by increasing use of information."""
+
+
+def placement_class(name: str) -> type[Placement]:
+    """The policy of that name; InvalidError names the nearest right one."""
+    found = PLACEMENT.get(name)
+    if found is None:
+        near = get_close_matches(name, PLACEMENT, n=1)
+        raise InvalidError(
+            f"there is no placement policy {name!r}",
+            hint=(f"did you mean {near[0]!r}? " if near else "")
+            + "the policies are: "
+            + ", ".join(PLACEMENT),
+        )
+    return found
+
+
+def placement_options(
+    policy: type[Placement], given: Mapping[str, int | float | str]
+) -> dict[str, int | float | str]:
+    """The policy's options with defaults filled in; InvalidError for one that it has not, or of
+    another type."""
+    options = dict(policy.options)
+    for name, value in given.items():
+        if name not in options:
+            has = f"it has {', '.join(options)}" if options else "it has none"
+            raise InvalidError(f"policy {policy.name!r} has no option {name!r}: {has}")
+        kind = type(options[name])
+        try:
+            options[name] = kind(value)
+        except ValueError:
+            raise InvalidError(
+                f"option {name!r} of policy {policy.name!r} is {value!r}: not of type "
+                f"{kind.__name__}"
+            ) from None
+    return options

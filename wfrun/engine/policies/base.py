@@ -1,0 +1,43 @@
+"""What the policies of this package share: no options, no order, nothing to remember."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+from wfrun.engine.information import Information
+from wfrun.engine.view import View
+
+
+class BasePlacement(ABC):
+    """A placement policy without options, order or memory, to build others on."""
+
+    name: ClassVar[str]
+    information: ClassVar[Information]
+    summary: ClassVar[str]
+    options: ClassVar[Mapping[str, int | float | str]] = {}
+
+    def __init__(self, view: View, options: Mapping[str, int | float | str]) -> None:
+        self.view = view
+
+    def order(self) -> list[float] | None:
+        return None
+
+    @abstractmethod
+    def place(self, task: int) -> int | None:
+        """See ``wfrun.engine.protocols.Placement``."""
+
+    def placed(self, task: int, site: int) -> None:  # noqa: B027 - to be overridden at will
+        """Nothing is remembered."""
+
+
+def least(sites: tuple[int, ...], *keys: Callable[[int], float]) -> int:
+    """The site with the smallest key; ties by the next key, at last by catalog order."""
+    for key in keys:
+        if len(sites) == 1:
+            break
+        values = [key(site) for site in sites]
+        smallest = min(values)
+        sites = tuple(s for s, v in zip(sites, values, strict=True) if v == smallest)
+    return sites[0]

@@ -1,0 +1,43 @@
+"""Cluster Minimization (thesis section 6.1.3, policy 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from wfrun.engine.information import Information, K, R
+from wfrun.engine.policies.base import BasePlacement, least
+from wfrun.engine.view import View
+
+
+class ClusterMin(BasePlacement):
+    """Submits as many eligible tasks as possible to one cluster, until it has no idle processors
+    left, before it considers the next; the clusters in descending order of speed.
+
+    If no cluster has idle processors, tasks go to the cluster where the last task has been
+    scheduled (or the fastest that can get this one). Equal speeds: the order of the catalog.
+    """
+
+    name = "cluster-min"
+    information = Information(status=R, processing_speed=K)
+    summary = "fill the fastest cluster with idle processors, then the next"
+
+    def __init__(self, view: View, options: Mapping[str, int | float | str]) -> None:
+        super().__init__(view, options)
+        self._last: int | None = None
+        self._fastest_first: dict[tuple[int, ...], list[int]] = {}
+
+    def place(self, task: int) -> int | None:
+        view = self.view
+        candidates = view.candidates(task)
+        sites = self._fastest_first.get(candidates)
+        if sites is None:
+            sites = sorted(candidates, key=lambda site: (-view.speed_ratio(site), site))
+            self._fastest_first[candidates] = sites
+        cores = view.cores(task)
+        for site in sites:
+            if view.idle(site) >= cores:
+                return site
+        return self._last if self._last in sites else least(tuple(sites))
+
+    def placed(self, task: int, site: int) -> None:
+        self._last = site

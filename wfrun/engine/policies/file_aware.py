@@ -1,0 +1,31 @@
+"""All-Clusters File-Aware (thesis section 6.1.3, policy 4)."""
+
+from __future__ import annotations
+
+from wfrun.engine.information import Information, K, R
+from wfrun.engine.policies.base import BasePlacement, least
+from wfrun.engine.view import View
+
+
+class FileAware(BasePlacement):
+    """Submits each eligible task to the cluster that minimizes the transfer costs of its files,
+    with preference to clusters that have idle processors for it.
+
+    The cost is the sum of the transfer times of the inputs that are not there. Ties go to the
+    less loaded cluster, then to the first in the catalog.
+    """
+
+    name = "file-aware"
+    information = Information(status=R, link_speed=K, file_size=R)
+    summary = "each task to the cluster with the cheapest file transfers, idle ones first"
+
+    def place(self, task: int) -> int | None:
+        return cheapest(self.view, task)
+
+
+def cheapest(view: View, task: int) -> int:
+    """The file-aware choice among the candidates."""
+    sites = view.candidates(task)
+    cores = view.cores(task)
+    idle = tuple(s for s in sites if view.idle(s) >= cores)
+    return least(idle or sites, lambda site: view.transfer_s(task, site), view.load)

@@ -1,0 +1,32 @@
+"""Round Robin (thesis section 6.1.3, policy 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from wfrun.engine.information import Information
+from wfrun.engine.policies.base import BasePlacement
+from wfrun.engine.view import View
+
+
+class RoundRobin(BasePlacement):
+    """Submits the eligible tasks of a workflow to the clusters in round-robin order.
+
+    The order of clusters, arbitrary in the thesis, is the catalog's. A cluster that can't get
+    the task is passed over.
+    """
+
+    name = "round-robin"
+    information = Information()
+    summary = "the clusters in turn"
+
+    def __init__(self, view: View, options: Mapping[str, int | float | str]) -> None:
+        super().__init__(view, options)
+        self._last = -1
+
+    def place(self, task: int) -> int | None:
+        sites = self.view.candidates(task)
+        return next((s for s in sites if s > self._last), sites[0])
+
+    def placed(self, task: int, site: int) -> None:
+        self._last = site

@@ -1,0 +1,37 @@
+"""Single Cluster (thesis section 6.1.3, policy 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from wfrun.engine.information import Information, R
+from wfrun.engine.policies.base import BasePlacement, least
+from wfrun.engine.view import View
+
+
+class SingleCluster(BasePlacement):
+    """Maps the complete workflow to the cluster that is least loaded when it is submitted.
+
+    A task that can't go there (too large for it, or it failed there and another cluster can run
+    it) goes to the least-loaded of those that can; the rest of the workflow stays. Where the
+    chosen cluster fits only some kinds of tasks, one that fits all is preferred.
+    """
+
+    name = "single-cluster"
+    information = Information(status=R)
+    summary = "the whole workflow to the cluster least loaded at its submission"
+
+    def __init__(self, view: View, options: Mapping[str, int | float | str]) -> None:
+        super().__init__(view, options)
+        self._site: int | None = None
+
+    def place(self, task: int) -> int | None:
+        sites = self.view.candidates(task)
+        if self._site is None:
+            everywhere = tuple(s for s in sites if self.view.fits_all(s))
+            return least(everywhere or sites, self.view.load)
+        return self._site if self._site in sites else least(sites, self.view.load)
+
+    def placed(self, task: int, site: int) -> None:
+        if self._site is None:
+            self._site = site

@@ -1,0 +1,101 @@
+"""The seams of the core: policies inside it, sites and transfers around it.
+
+``wfrun.testing`` holds the conformance suite that every implementation passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from wfrun.engine.events import Event
+from wfrun.engine.information import Information
+from wfrun.engine.model import SiteSpec
+from wfrun.engine.records import AttemptRequest, Found, Receipt
+
+if TYPE_CHECKING:
+    from wfrun.engine.view import View
+
+
+class Placement(Protocol):
+    """Decides which site gets an eligible task. One object serves one workflow of one run, as in
+    the decentralized brokers of thesis section 6.1.2.
+
+    It is made from a View that stays the same object and always shows the present: a decision is
+    one task, and the next decision sees its effect. It has no clock, no I/O, and no randomness
+    but the generator that it is given. The same questions get the same answers.
+    """
+
+    name: ClassVar[str]
+    information: ClassVar[Information]
+    summary: ClassVar[str]
+    """One line for ``wfrun policies``."""
+    options: ClassVar[Mapping[str, int | float | str]]
+    """Names and defaults of its options."""
+
+    def __init__(self, view: View, options: Mapping[str, int | float | str]) -> None:
+        """``options`` holds a value of the default's type for every name in ``options``."""
+
+    def order(self) -> list[float] | None:
+        """A key for every task of the workflow, asked once; eligible tasks are placed in
+        ascending order of it. None: by priority, then as they became eligible."""
+
+    def place(self, task: int) -> int | None:
+        """One of ``view.candidates(task)``; None: leave it unplaced until something changes."""
+
+    def placed(self, task: int, site: int) -> None:
+        """Told of every placement, also those that are replayed after a crash."""
+
+
+class Site(Protocol):
+    """A cluster that runs attempts. One object per site and run."""
+
+    spec: SiteSpec
+
+    async def open(self, post: Callable[[Event], None]) -> None:
+        """Connect and make the site ready; events are given to ``post`` from now on.
+
+        Raises InfeasibleError when the site can't be used, and says why.
+        """
+
+    async def submit(self, batch: Sequence[AttemptRequest]) -> None:
+        """Queue these attempts; they start in this order as resources become free (FCFS).
+
+        Returns when they are on their way. AttemptStarted and AttemptEnded follow for each. An
+        attempt whose key was started before, by whomever, is not started again: its end is
+        posted instead.
+        """
+
+    async def cancel(self, keys: Sequence[str], *, queued_only: bool = False) -> None:
+        """End these attempts, or only those that have not started. AttemptEnded (``cancelled``)
+        follows for each that this ended; unknown keys are passed over."""
+
+    async def find(self, keys: Sequence[str]) -> Mapping[str, Found]:
+        """What became of attempts of this or an earlier connection. Every key is answered."""
+
+    async def log(self, key: str) -> tuple[bytes, bytes]:
+        """The attempt's stdout and stderr so far, empty where there is none."""
+
+    async def absent(self, files: Mapping[str, int]) -> list[str]:
+        """Of these files of the site's store, with their sizes in bytes, those that are not there
+        in that size."""
+
+    async def clean(self) -> None:
+        """Remove the run's files from the site; logs stay."""
+
+    async def close(self) -> None:
+        """Let go of the site. What runs goes on running, and is found by the next connection."""
+
+
+class Transfer(Protocol):
+    """Copies files between sites (by index; ORIGIN is the submit host)."""
+
+    async def copy(
+        self, source: int, source_path: str, destination: int, destination_path: str
+    ) -> Receipt:
+        """Copy one file. ``source_path`` and ``destination_path`` are names in the sites' file
+        stores, or absolute paths at ORIGIN.
+
+        The whole file under its final name, or an error: TransientError, or InfeasibleError
+        where trying again is no use (the source is absent, the destination is full).
+        """

@@ -1,0 +1,246 @@
+"""The state of a run: what follows from its log, and nothing else.
+
+Only ``wfrun.engine.apply`` changes it. It is compact: per task a few bytes in arrays beside the
+immutable workflow, objects only for attempts that are open.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from wfrun.engine.actions import Action
+from wfrun.engine.events import BackgroundJob, Settings
+from wfrun.engine.information import Information
+from wfrun.engine.model import LinkSpec, SiteSpec, Workflow
+from wfrun.engine.network import Network
+from wfrun.engine.predictors import Last2
+from wfrun.engine.protocols import Placement
+from wfrun.engine.queue_model import QueueModel
+from wfrun.engine.records import Cause
+
+
+class TaskStatus(IntEnum):
+    """Where a task stands. Small ints, since a bytearray holds them."""
+
+    WAITING = 0  # for its predecessors
+    ELIGIBLE = 1
+    DISPATCHED = 2  # staging, queued or running
+    DELAYED = 3  # failed, to be tried again when its timer fires
+    DONE = 4
+    FAILED = 5
+    BLOCKED = 6  # something that it depends on has failed
+
+
+class Phase(IntEnum):
+    """Where an open attempt stands."""
+
+    STAGING = 0
+    SUBMITTING = 1
+    QUEUED = 2
+    RUNNING = 3
+
+
+class Attempt:
+    """One open try of a task at a site."""
+
+    __slots__ = ("key", "missing", "phase", "placed_s", "ready_s", "site", "started_s", "task",
+                 "workflow")  # fmt: skip
+
+    def __init__(self, key: str, workflow: int, task: int, site: int, placed_s: float) -> None:
+        self.key = key
+        self.workflow = workflow
+        self.task = task
+        self.site = site
+        self.phase = Phase.STAGING
+        self.missing = 0
+        """Inputs that are still on their way."""
+        self.placed_s = placed_s
+        self.ready_s: float | None = None
+        """When the last input had arrived."""
+        self.started_s: float | None = None
+
+
+class Copy:
+    """A file on its way to a site."""
+
+    __slots__ = ("failures", "source", "waiting")
+
+    def __init__(self, source: int) -> None:
+        self.source = source
+        self.waiting: list[str] = []
+        """Attempts that need it there."""
+        self.failures = 0
+
+
+class Failure(NamedTuple):
+    """A failed attempt, as shown to the user."""
+
+    task: str
+    site: str
+    key: str
+    cause: Cause
+    message: str
+    final: bool
+    """No retry follows."""
+
+
+class SiteState:
+    """A site as the core knows it."""
+
+    __slots__ = ("available", "background", "bytes_in", "committed_cores", "done", "failed",
+                 "last2", "pause_reason", "phases", "queue_model", "spec", "transfers_in",
+                 "used_core_s")  # fmt: skip
+
+    def __init__(self, spec: SiteSpec) -> None:
+        self.spec = spec
+        self.available = True
+        self.pause_reason: str | None = None
+        self.committed_cores = 0
+        """Cores of all attempts of this run that are dispatched to the site."""
+        self.phases = [0, 0, 0, 0]
+        """Open attempts by Phase."""
+        self.background: dict[str, BackgroundJob] = {}
+        self.last2 = Last2()
+        self.queue_model: QueueModel | None = None
+        self.done = 0
+        self.failed = 0
+        """Attempts that failed here."""
+        self.transfers_in = 0
+        """Files that arrived from elsewhere."""
+        self.bytes_in = 0
+        self.used_core_s = 0.0
+
+    @property
+    def background_cores(self) -> int:
+        return sum(job.cores for job in self.background.values() if job.started_s is not None)
+
+    @property
+    def background_demand(self) -> int:
+        return sum(job.cores for job in self.background.values())
+
+
+class WorkflowState:
+    """How far one workflow is. Lists and arrays are indexed by task or by file."""
+
+    __slots__ = ("attempts_of", "avoid", "blocked", "children", "class_masks", "collected",
+                 "delayed", "dispatched", "done", "eligible", "eligible_count", "ended_s",
+                 "failed", "failures", "index", "order", "placement", "present", "resource_class",
+                 "runtimes_s", "serials", "sizes", "staging_s", "status", "to_collect", "waiting",
+                 "waiting_s", "workflow", "added_s")  # fmt: skip
+
+    def __init__(self, index: int, workflow: Workflow, added_s: float) -> None:
+        tasks = len(workflow.tasks)
+        self.index = index
+        self.workflow = workflow
+        self.added_s = added_s
+        self.ended_s: float | None = None
+        self.children = [tuple(c) for c in workflow.children()]
+        self.waiting = [len(p) for p in workflow.parents]
+        """Predecessors that are not done."""
+        self.status = bytearray(tasks)
+        self.attempts_of = array("H", bytes(2 * tasks))
+        """Attempts so far; numbers the next one."""
+        self.failures: dict[int, int] = {}
+        """Failed attempts of tasks since they were last given all their retries."""
+        self.avoid: dict[int, int] = {}
+        """Sites that a task is not to be tried at again, as a mask."""
+        self.eligible: list[tuple[float, int, int]] = []
+        """A heap of (order, serial number, task); entries whose serial is not the task's are
+        stale."""
+        self.serials = array("q", bytes(8 * tasks))
+        """When each task became eligible for the last time, as a serial number in the run."""
+        self.order: list[float] | None = None
+        """The placement policy's own order, smaller first."""
+        self.eligible_count = 0
+        self.delayed = 0
+        self.dispatched = 0
+        self.done = 0
+        self.failed = 0
+        self.blocked = 0
+        self.resource_class = array("H")
+        self.class_masks: list[int] = []
+        """Per class of like resource requests: the sites that could ever run them."""
+        self.present: list[int] = []
+        """Per file: the places that hold it, as a mask."""
+        self.sizes = array("q", [-1 if f.size_bytes is None else f.size_bytes
+                                 for f in workflow.files])  # fmt: skip
+        """Bytes of each file; documented first, then as written; -1: unknown."""
+        self.to_collect = sum(1 for f in workflow.files if f.collect and f.producer is not None)
+        self.collected = 0
+        self.staging_s = 0.0
+        """Sum over attempts from placement to the arrival of the last input (FTD)."""
+        self.waiting_s = 0.0
+        """Sum over attempts from then to the start (QWT)."""
+        self.runtimes_s: list[float] | None = None
+        """Expected on the reference processor, for policies that know them."""
+        self.placement: Placement
+
+    @property
+    def open(self) -> bool:
+        """Whether anything of it may still run."""
+        return self.ended_s is None
+
+
+class RunState:
+    """Everything about a run that its log implies."""
+
+    def __init__(self, documents: Mapping[str, Workflow]) -> None:
+        self.documents = documents
+        self.run_id = ""
+        self.settings = Settings(policy="")
+        self.started_s = 0.0
+        self.now_s = 0.0
+        self.sites: list[SiteState] = []
+        self.links: tuple[LinkSpec, ...] = ()
+        self.network = Network((), ())
+        self.information = Information()
+        """What the run's policy declares."""
+        self.open_sites = 0
+        """Sites that take work now, as a mask."""
+        self.expected = 1
+        """Workflows that the run will have."""
+        self.workflows: list[WorkflowState] = []
+        self.attempts: dict[str, Attempt] = {}
+        """Open ones by key."""
+        self.copies: dict[tuple[int, int, int], Copy] = {}
+        """Files on their way, by (workflow, file, destination)."""
+        self.timers: dict[str, float] = {}
+        self.uncollected: list[str] = []
+        """Final outputs that could not be fetched, with the reason."""
+        self.draining = False
+        """Nothing more is dispatched; the user asked for it."""
+        self.killed = False
+        """And running attempts are ended, outputs not collected."""
+        self.stopping = False
+        """Nothing more is dispatched, since a task failed."""
+        self.ended: str | None = None
+        self.end_reason: str | None = None
+        self.retried = 0
+        self.transfers = 0
+        self.moved_bytes = 0
+        self.recent_failures: deque[Failure] = deque(maxlen=8)
+        self.eligible_serial = 0
+        self.dirty: set[int] = set()
+        """Workflows for which a placement may be possible now."""
+        self.outbox: list[Action] = []
+        """What ``apply`` found out is to be done; taken away by the core."""
+
+    @property
+    def tasks(self) -> int:
+        return sum(len(w.workflow.tasks) for w in self.workflows)
+
+    @property
+    def done(self) -> int:
+        return sum(w.done for w in self.workflows)
+
+    @property
+    def failed(self) -> int:
+        return sum(w.failed for w in self.workflows)
+
+    @property
+    def blocked(self) -> int:
+        return sum(w.blocked for w in self.workflows)
