@@ -1,0 +1,33 @@
+"""Documents that are there as a whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+from wfrun.engine.errors import InvalidError
+
+
+@contextlib.contextmanager
+def replacing(path: str | Path) -> Iterator[TextIO]:
+    """A UTF-8 text stream whose content takes the place of ``path`` when the block ends.
+
+    When the block raises, ``path`` stays as it was. Raises InvalidError where nothing can be
+    written, or the disk is full.
+    """
+    target = Path(path)
+    draft = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with draft.open("w", encoding="utf-8", newline="\n") as stream:
+            yield stream
+        os.replace(draft, target)
+    except OSError as error:
+        hint = "Give a file in a directory that can be written and has room."
+        message = f"can't be written: {error.strerror or error}"
+        raise InvalidError(message, source=str(path), hint=hint) from error
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)

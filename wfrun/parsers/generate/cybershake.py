@@ -1,0 +1,101 @@
+"""CyberShake: the earthquake hazard of one place.
+
+Structure: Bharathi et al., "Characterization of scientific workflows", WORKS 2008, section III-B,
+and Juve et al., "Characterizing and profiling scientific workflows", FGCS 29(3), 2013. Figures:
+fitted to the published synthetic documents of 30 to 1,000 tasks.
+
+ExtractSGT cuts strain Green tensors for a rupture out of two files of 20 GB. For each variation
+SeismogramSynthesis makes a seismogram, ZipSeis packs them all, PeakValCalcOkaya takes each one's
+peaks, and ZipPSA packs these: extracts + 2 x variations + 2 tasks, with one extract for about
+250 tasks. Sizes 5, 7 and all from 8 on are possible; the nearest is made.
+
+Unlike in the published documents, where the two last steps read no files, they read what the
+tasks that they wait for write.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import NamedTuple
+
+from wfrun.engine.model import Workflow
+from wfrun.parsers.generate.draw import SPREAD, Normal, Uniform
+from wfrun.parsers.generate.sketch import Sketch, nearest, shares
+
+SMALLEST = 5
+
+EXTRACT_S = Normal(133.0, 38.0, 70.0, 205.0)
+SYNTHESIS_S = Uniform(21.8, 65.1)
+PEAK_S = Uniform(0.55, 1.63)
+ZIP_SEISMOGRAMS_S_PER_FILE = 0.0188
+ZIP_PEAKS_S_PER_FILE = 0.0077
+
+TENSOR_BYTES = Normal(20.0e9, 0.25e9, 19.4e9, 20.7e9)
+EXTRACTED_BYTES = Normal(250e6, 60e6, 125e6, 350e6)
+VARIATION_BYTES = Uniform(1.8e6, 5.4e6)
+SEISMOGRAM_BYTES = 24_000
+PEAKS_BYTES = 216
+ZIPPED_SEISMOGRAM_BYTES = 4_305
+ZIPPED_PEAKS_BYTES = 21.3
+
+_OTHERS = 2
+_TASKS_PER_EXTRACT = 250
+_SMALLEST_EXTRACTS = 2
+
+
+class _Shape(NamedTuple):
+    extracts: int
+    variations: int
+
+
+def _fit(tasks: int) -> _Shape | None:
+    extracts = max(_SMALLEST_EXTRACTS, round(tasks / _TASKS_PER_EXTRACT))
+    if (tasks - extracts) % 2:
+        extracts -= 1
+    variations = (tasks - _OTHERS - extracts) // 2
+    return _Shape(extracts, variations) if variations >= extracts else None
+
+
+def build(tasks: int, rng: Random) -> Workflow:
+    """A CyberShake workflow of the possible size nearest to ``tasks``."""
+    extracts, variations = nearest(tasks, SMALLEST, _fit)
+    sketch = Sketch("cybershake", extracts + 2 * variations + _OTHERS, rng)
+    seismograms: list[int] = []
+    extracted = [_extract(sketch, number) for number in range(extracts)]
+    for tensors, count in zip(extracted, shares(variations, extracts), strict=True):
+        for _ in range(count):
+            number = len(seismograms)
+            variation = sketch.initial(f"variation-{number:05d}.txt", VARIATION_BYTES.draw(rng))
+            seismograms += sketch.task(
+                "SeismogramSynthesis",
+                SYNTHESIS_S.draw(rng),
+                [variation, *tensors],
+                [(f"Seismogram_{number:05d}.grm", SEISMOGRAM_BYTES)],
+            )
+    peaks: list[int] = []
+    for number, seismogram in enumerate(seismograms):
+        written = [(f"PeakVals_{number:05d}.bsa", PEAKS_BYTES)]
+        peaks += sketch.task("PeakValCalcOkaya", PEAK_S.draw(rng), [seismogram], written)
+    sketch.task(
+        "ZipSeis",
+        ZIP_SEISMOGRAMS_S_PER_FILE * variations * SPREAD.draw(rng),
+        seismograms,
+        [("Cybershake_Seismograms.zip", ZIPPED_SEISMOGRAM_BYTES * variations)],
+    )
+    sketch.task(
+        "ZipPSA",
+        ZIP_PEAKS_S_PER_FILE * variations * SPREAD.draw(rng),
+        peaks,
+        [("Cybershake_PSA.zip", ZIPPED_PEAKS_BYTES * variations)],
+    )
+    return sketch.workflow()
+
+
+def _extract(sketch: Sketch, number: int) -> range:
+    rng = sketch.rng
+    size = TENSOR_BYTES.draw(rng)
+    read = [sketch.initial(f"FFI_{number:05d}_{axis}.sgt", size) for axis in ("fx", "fy")]
+    read.append(sketch.initial(f"rupture-{number:05d}.txt", VARIATION_BYTES.draw(rng)))
+    size = EXTRACTED_BYTES.draw(rng)
+    written = [(f"FFI_{number:05d}_sub{axis}.sgt", size) for axis in ("fx", "fy")]
+    return sketch.task("ExtractSGT", EXTRACT_S.draw(rng), read, written)

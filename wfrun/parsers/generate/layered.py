@@ -1,0 +1,47 @@
+"""A random layered DAG: layers of about the square root of the tasks, each task after one to three
+of the layer before.
+
+A common way to make random task graphs; Tobita and Kasahara, "A standard task graph set for fair
+evaluation of multiprocessor scheduling algorithms", J. Scheduling 5(5), 2002, describe several like
+it. The figures are round ones of our own. All sizes from 1 on are possible.
+"""
+
+from __future__ import annotations
+
+import math
+from random import Random
+
+from wfrun.engine.model import Workflow
+from wfrun.parsers.generate.draw import LogNormal
+from wfrun.parsers.generate.sketch import Sketch
+
+SMALLEST = 1
+
+RUNTIME_S = LogNormal(100.0, 60.0, 5.0, 1_000.0)
+FILE_BYTES = LogNormal(10e6, 15e6, 10e3, 500e6)
+MOST_PARENTS = 3
+WIDTH_SPREAD = (0.5, 1.5)
+"""Smallest and largest width of a layer by the mean."""
+
+
+def build(tasks: int, rng: Random) -> Workflow:
+    """A layered workflow of ``tasks`` tasks."""
+    sketch = Sketch("layered", tasks, rng)
+    mean = math.sqrt(tasks)
+    above: list[int] = []
+    made = layer = 0
+    while made < tasks:
+        width = min(tasks - made, max(1, round(mean * rng.uniform(*WIDTH_SPREAD))))
+        written: list[int] = []
+        for place in range(width):
+            name = f"{layer:04d}-{place:05d}"
+            if above:
+                read = rng.sample(above, min(len(above), rng.randint(1, MOST_PARENTS)))
+            else:
+                read = [sketch.initial(f"input-{name}", FILE_BYTES.draw(rng))]
+            outputs = [(f"file-{name}", FILE_BYTES.draw(rng))]
+            written += sketch.task(f"step{layer % 10}", RUNTIME_S.draw(rng), read, outputs)
+        above = written
+        made += width
+        layer += 1
+    return sketch.workflow()

@@ -1,0 +1,218 @@
+"""Profiles, and replica and transformation catalogs, as DAX and Pegasus 5 documents hold them.
+
+Source: Pegasus 5.0 user guide, "Configuration" (profile namespaces, their keys and units) and
+"Catalogs"; HTCondor 10 manual, "Submit description file commands" (units of ``request_memory``).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from wfrun.engine.model import Resources
+
+Profiles = dict[tuple[str, str], str]
+"""Values by namespace and key. Keys are in lower case, other than those of ``env``."""
+
+_MEBIBYTE = 2**20
+_UNITS = {"": 2**20, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+
+class Requests(msgspec.Struct, frozen=True):
+    """What the profiles of one task say about it."""
+
+    env: dict[str, str] | None = None
+    resources: Resources = Resources()
+    runtime_s: str | None = None
+    """As it is written."""
+    priority: int = 0
+
+
+NO_REQUESTS = Requests()
+
+
+class ProfileError(ValueError):
+    """A value can't be what its key says."""
+
+
+def _whole(text: str) -> int:
+    number = float(text)
+    if not math.isfinite(number) or number != int(number) or number < 0:
+        raise ValueError(text)
+    return int(number)
+
+
+def _positive(text: str) -> int:
+    number = _whole(text)
+    if number == 0:
+        raise ValueError(text)
+    return number
+
+
+def _megabytes(text: str) -> int:
+    return _whole(text) * _MEBIBYTE
+
+
+def _condor_memory(text: str) -> int:
+    match = re.fullmatch(r"\s*([0-9.]+)\s*([kmgt]?)b?\s*", text, re.IGNORECASE)
+    if match is None:
+        raise ValueError(text)
+    return math.ceil(float(match[1]) * _UNITS[match[2].lower()])
+
+
+def _minutes(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number) or number <= 0:
+        raise ValueError(text)
+    return number * 60.0
+
+
+_Converter = Callable[[str], float]
+
+_FIELDS: dict[str, tuple[tuple[str, str, _Converter, str], ...]] = {
+    "cores": (
+        ("pegasus", "cores", _positive, "a whole number of cores"),
+        ("condor", "request_cpus", _positive, "a whole number of cores"),
+        ("globus", "count", _positive, "a whole number of processes"),
+    ),
+    "memory_bytes": (
+        ("pegasus", "memory", _megabytes, "a whole number of MB"),
+        ("condor", "request_memory", _condor_memory, "a number of MB, or one with a unit"),
+        ("globus", "maxmemory", _megabytes, "a whole number of MB"),
+    ),
+    "gpus": (
+        ("pegasus", "gpus", _whole, "a whole number of GPUs"),
+        ("condor", "request_gpus", _whole, "a whole number of GPUs"),
+    ),
+    "walltime_s": (
+        ("pegasus", "maxwalltime", _minutes, "a number of minutes"),
+        ("globus", "maxwalltime", _minutes, "a number of minutes"),
+    ),
+}
+"""Where each field of Resources is found, the strongest source first."""
+
+
+def requests_of(profiles: Mapping[tuple[str, str], str], warn: Callable[[str], None]) -> Requests:
+    """The requests in these profiles; other keys are for other planners and are passed over.
+
+    Raises ProfileError for a value that is no number. A ``condor`` value may be a ClassAd
+    expression, which only HTCondor can evaluate: it is passed over and told to ``warn``.
+    """
+    if not profiles:
+        return NO_REQUESTS
+    found: dict[str, float] = {}
+    for field, sources in _FIELDS.items():
+        for namespace, key, convert, meaning in sources:
+            value = _value(profiles, namespace, key, convert, meaning, warn)
+            if value is not None and field not in found:
+                found[field] = value
+    priority = None
+    for namespace in ("pegasus", "condor"):
+        if priority is None:
+            whole = "a whole number"
+            priority = _value(profiles, namespace, "priority", int, whole, warn)
+    return Requests(
+        env={key: text for (space, key), text in profiles.items() if space == "env"} or None,
+        resources=msgspec.convert(found, Resources) if found else Resources(),
+        runtime_s=profiles.get(("pegasus", "runtime"), profiles.get(("pegasus", "job.runtime"))),
+        priority=int(priority or 0),
+    )
+
+
+def _value(
+    profiles: Mapping[tuple[str, str], str],
+    namespace: str,
+    key: str,
+    convert: _Converter,
+    meaning: str,
+    warn: Callable[[str], None],
+) -> float | None:
+    text = profiles.get((namespace, key))
+    if text is None:
+        return None
+    try:
+        return convert(text)
+    except (ValueError, OverflowError):
+        if namespace == "condor":
+            warn(f"condor profile {key} is an expression, which is not evaluated")
+            return None
+        raise ProfileError(f"profile {namespace} {key} is {text!r}, not {meaning}") from None
+
+
+def profile_key(namespace: str, key: str) -> tuple[str, str]:
+    """The key in `Profiles`: only names of environment variables keep their case."""
+    space = namespace.strip().lower()
+    return (space, key.strip()) if space == "env" else (space, key.strip().lower())
+
+
+def local_path(url: str, directory: Path) -> str | None:
+    """The path that a physical file name stands for, where it is one on this machine.
+
+    ``file://`` URLs and plain paths are; a relative path that has a directory part is looked up
+    from ``directory``, that of the document.
+    """
+    if "://" not in url and not url.startswith("file:"):
+        return str(directory / url) if "/" in url and not url.startswith("/") else url
+    parts = urlsplit(url)
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
+        return None
+    return unquote(parts.path) or None
+
+
+class PhysicalNames(msgspec.Struct):
+    """The places of one file or executable: (site, URL), in the order of the document."""
+
+    places: list[tuple[str, str]] = []
+    env: dict[str, str] = {}
+
+    def path(self, directory: Path) -> str | None:
+        """A path on this machine; one at the site ``local`` before others."""
+        for _, url in sorted(self.places, key=lambda place: place[0] != "local"):
+            path = local_path(url, directory)
+            if path is not None:
+                return path
+        return None
+
+    def url(self, directory: Path) -> str | None:
+        """A path on this machine, or else the first URL."""
+        return self.path(directory) or (self.places[0][1] if self.places else None)
+
+
+TransformationKey = tuple[str | None, str, str | None]
+"""Namespace, name and version."""
+
+
+class TransformationCatalog:
+    """Executables by namespace, name and version."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, list[tuple[TransformationKey, PhysicalNames]]] = {}
+        self._known: dict[TransformationKey, PhysicalNames | None] = {}
+
+    def entry(self, key: TransformationKey) -> PhysicalNames:
+        """The entry of exactly this key; made where there is none."""
+        entries = self._entries.setdefault(key[1], [])
+        self._known.clear()
+        for known, names in entries:
+            if known == key:
+                return names
+        names = PhysicalNames()
+        entries.append((key, names))
+        return names
+
+    def find(self, key: TransformationKey) -> PhysicalNames | None:
+        """The nearest entry of this name: namespace and version are the same, or else the
+        namespace is, or the version, or neither. The first of several."""
+        if key not in self._known:
+            entries = self._entries.get(key[1], [])
+            self._known[key] = max(
+                entries,
+                key=lambda entry: (entry[0][0] == key[0], entry[0][2] == key[2]),
+                default=(key, None),
+            )[1]
+        return self._known[key]

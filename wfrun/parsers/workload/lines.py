@@ -1,0 +1,137 @@
+"""Lines of plain and compressed logs, and numbers in them. Bytes, because they are many."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import math
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from wfrun.engine.errors import InvalidError
+
+_GZIP = b"\x1f\x8b"
+_BOM = b"\xef\xbb\xbf"
+_NUMBER = re.compile(rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?")
+_MOST_DIGITS = 18
+"""More are no count or time of this world, and would overflow somewhere later."""
+
+
+def numbered_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of the file, which may be compressed with gzip, with their numbers from 1.
+
+    Raises InvalidError when it can't be read, or its compressed data are damaged or cut off.
+    """
+    number = 0
+    try:
+        with _opened(path) as stream:
+            for number, line in enumerate(stream, 1):
+                yield number, line[3:] if number == 1 and line.startswith(_BOM) else line
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InvalidError(
+            f"the compressed data are damaged or cut off after this line: {error}",
+            source=str(path),
+            line=number,
+            hint="Fetch the file again.",
+        ) from error
+    except OSError as error:
+        raise InvalidError(
+            f"can't be read: {error.strerror or error}",
+            source=str(path),
+            hint="Give a workload log, plain or compressed with gzip.",
+        ) from error
+
+
+@contextlib.contextmanager
+def _opened(path: str | Path) -> Iterator[io.BufferedReader]:
+    with open(path, "rb") as raw:
+        if raw.peek(2)[:2] != _GZIP:
+            yield raw
+            return
+        with gzip.GzipFile(fileobj=raw) as unpacked:
+            # GzipFile's own iteration is one Python call a line.
+            yield io.BufferedReader(unpacked, 1 << 20)
+
+
+def decoded(text: bytes) -> str:
+    """Comments of old logs are in Latin-1 when they are not in UTF-8."""
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return text.decode("latin-1")
+
+
+def shown(cell: bytes) -> str:
+    """A cell in a message: its start, as printable text."""
+    text = decoded(cell)
+    return repr(text if len(text) <= 30 else text[:29] + "…")
+
+
+def number_of(cell: bytes) -> float:
+    """The finite decimal number that the cell is, never ``nan``, ``inf`` or ``1_000``.
+
+    Raises ValueError for all else.
+    """
+    if _NUMBER.fullmatch(cell) is None or not math.isfinite(value := float(cell)):
+        raise ValueError(f"{shown(cell)} is no number")
+    if abs(value) >= 10.0**_MOST_DIGITS:
+        raise ValueError(f"{shown(cell)} is out of range")
+    return value + 0.0  # -0.0 is 0
+
+
+class Counts(dict[bytes, int | None]):
+    """Whole numbers by their text, None for -1. Equal ones are one object.
+
+    Raises KeyError for what is not plainly a whole number.
+    """
+
+    def __missing__(self, cell: bytes) -> int | None:
+        value = self[cell] = None if cell == b"-1" else _whole(cell)
+        return value
+
+
+class Times(dict[bytes, float | None]):
+    """Decimal numbers by their text, None for -1. Raises KeyError for what is no number."""
+
+    def __missing__(self, cell: bytes) -> float | None:
+        if cell.isdigit() and len(cell) <= _MOST_DIGITS:
+            value: float | None = float(cell)
+        else:
+            value = _decimal(cell)
+        self[cell] = value = None if value == -1 else value
+        return value
+
+
+class FreshCounts(dict[bytes, int | None]):
+    """Whole numbers that are hardly ever the same again, so nothing is kept; -1 is -1."""
+
+    def __missing__(self, cell: bytes) -> int:
+        if cell.isdigit() and len(cell) <= _MOST_DIGITS:
+            return int(cell)
+        return _whole(cell)
+
+
+class FreshTimes(dict[bytes, float | None]):
+    """Decimal numbers that are hardly ever the same again; -1 is -1."""
+
+    def __missing__(self, cell: bytes) -> float:
+        if cell.isdigit() and len(cell) <= _MOST_DIGITS:
+            return float(cell)
+        return _decimal(cell)
+
+
+def _whole(cell: bytes) -> int:
+    digits = cell[1:] if cell[:1] == b"-" else cell
+    if not digits.isdigit() or len(digits) > _MOST_DIGITS:
+        raise KeyError(cell)
+    return int(cell)
+
+
+def _decimal(cell: bytes) -> float:
+    try:
+        return number_of(cell)
+    except ValueError as error:
+        raise KeyError(cell) from error
