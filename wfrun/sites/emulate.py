@@ -1,0 +1,50 @@
+"""Emulated tasks: real processes that take a task's time and write files of its sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from wfrun.engine.records import AttemptRequest
+
+
+def emulated(
+    request: AttemptRequest, *, runtime_s: float, output_sizes: Sequence[int]
+) -> AttemptRequest:
+    """The same attempt, with a command that waits ``runtime_s`` and then writes the outputs.
+
+    ``output_sizes`` are bytes, in the order of ``request.outputs``; the files are sparse, so they
+    occupy nothing. Negative times and sizes count as 0. A standard stream that is an output gets
+    its size too. The command needs ``sh``, ``sleep`` and ``truncate`` (GNU coreutils or busybox),
+    and is one single process where there is nothing to wait for or nothing to write.
+    Raises ValueError unless there is one size for each output.
+    """
+    if len(output_sizes) != len(request.outputs):
+        raise ValueError(f"{len(output_sizes)} sizes for {len(request.outputs)} outputs")
+    names_by_size: dict[int, list[str]] = {}
+    for output, size_bytes in zip(request.outputs, output_sizes, strict=True):
+        names_by_size.setdefault(max(0, size_bytes), []).append(output.name)
+    commands = [("truncate", "-s", str(size), "--", *n) for size, n in names_by_size.items()]
+    if runtime_s > 0:
+        commands.insert(0, ("sleep", f"{runtime_s:.6f}"))
+    return msgspec.structs.replace(request, argv=_one_command(commands))
+
+
+def _one_command(commands: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """A command that runs these one after another, the last one in the shell's own process.
+
+    The words are arguments of the script, so that it does not matter what is in a file's name.
+    """
+    if not commands:
+        return ("true",)
+    if len(commands) == 1:
+        return commands[0]
+    script = []
+    words: list[str] = []
+    for command in commands:
+        first = len(words) + 1
+        words.extend(command)
+        script.append(" ".join(f'"${{{n}}}"' for n in range(first, len(words) + 1)))
+    script[-1] = f"exec {script[-1]}"
+    return ("sh", "-c", " && ".join(script), "sh", *words)

@@ -1,0 +1,1569 @@
+"""The launcher: one process of a site that starts tasks, watches them and keeps their records.
+
+A single file of the standard library for Python >= 3.6 on Linux, which imports nothing of wfrun,
+so that the same file also runs on a cluster. It is started as
+
+    python launcher.py '{"directory": "/scratch/run-7", "slots": 32}'
+
+with the optional keys ``memory_bytes``, ``gpus`` and ``pin_cores``, and speaks JSON lines.
+
+Messages in, on stdin (an attempt is an AttemptRequest of ``wfrun.engine.records``):
+    {"run": [attempt, ...]}             queue these; they start in this order (strict FCFS)
+    {"cancel": [key, ...]}              end these; a queued one is just removed. With
+                                        "queued_only": true those that run are left alone
+    {"find": [key, ...], "id": n}       what became of these?
+    {"clean": true}                     remove stored files and sandboxes; logs and records stay
+    {"stop": true}                      drop the queue, let running tasks end, then end
+
+Messages out, on stdout (an outcome is an Outcome of ``wfrun.engine.records``):
+    {"hello": 1, "pid": ..., "host": ...}       first of all; the number is the protocol's version
+    {"started": [key, ...], "ended": [[key, outcome], ...]}
+    {"found": {key: {"state": "absent" | "active" | "ended", "outcome": ...}}, "id": n}
+    {"cleaned": true}
+    {"failing": text}, {"recovered": true}      exit records can't be written; they can be again
+    {"error": text}                             a message was not understood
+
+The end of stdin means that the engine is gone, and does what ``stop`` does. SIGTERM ends the
+running tasks too (cause ``lost``: it was not their fault).
+
+The directory of a site:
+    attempts/<key>.out, .err   what a task printed. Creating <key>.out exclusively is the claim:
+                               whoever succeeds may start the attempt, and nobody else ever will
+    attempts/<key>/            sandbox and working directory of a task; kept after a failure
+    attempts/.spare-...        an empty sandbox or log for the next task
+    files/<name>               the store; files in it are read-only
+    exits/<launcher>.jsonl     the journal of one launcher: who it is, and then, in order, the keys
+                               it queued, dropped, started (with pid) and saw end. The launcher
+                               holds a lock on it (flock) as long as it lives
+
+A journal is written before a claim is made (``queued``) and before an end is reported
+(``ended``), so that another launcher finds out about every claim: its exit record, or a live
+launcher that may still write one, or else it is lost.
+"""
+
+import collections
+import contextlib
+import errno
+import fcntl
+import gc
+import heapq
+import json
+import os
+import select
+import signal
+import stat
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, Iterable, Iterator, List, Optional, Set, Tuple
+
+    Request = Dict[str, Any]
+    Outcome = Dict[str, Any]
+    Grant = Tuple[int, int, List[str], List[int]]
+
+PROTOCOL = 1
+GRACE_S = 5.0
+"""Between SIGTERM and SIGKILL."""
+FLUSH_S = 0.02
+"""News is held back this long while there is queued work, to be written in one go."""
+RETRY_S = 1.0
+"""Between tries to write a journal on a full disk."""
+READ_BYTES = 1 << 18
+TAIL_BYTES = 2000
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+MARK = b"WFRUN_ATTEMPT="
+
+
+class AttemptError(Exception):
+    """An attempt can't go on; becomes its outcome."""
+
+    def __init__(self, cause: str, message: str) -> None:
+        Exception.__init__(self, message)
+        self.cause = cause
+        self.message = message
+
+
+def failure_of(error: Exception) -> AttemptError:
+    """An operating-system error while an attempt is set up or committed."""
+    if isinstance(error, AttemptError):
+        return error
+    if isinstance(error, OSError) and error.errno in FULL:
+        return AttemptError("storage", "the site's directory can't be written: %s" % error)
+    return AttemptError("start", "could not be started: %s" % error)
+
+
+# ---------------------------------------------------------------------- processes, who they are
+
+
+def boot_clock() -> float:
+    """Seconds since the machine booted, on the clock that /proc counts start times by."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", 7))
+
+
+def read_small(path: str) -> bytes:
+    """A file of /proc, empty where it is gone or not ours to read."""
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except OSError:
+        return b""
+    try:
+        return os.read(fd, 1 << 20)
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
+
+
+def start_time(pid: int) -> "Optional[float]":
+    """When a process was started, on ``boot_clock``; None: there is none that still runs.
+
+    Source: proc(5), fields 3 (state) and 22 (starttime) of /proc/PID/stat.
+    """
+    fields = read_small("/proc/%d/stat" % pid).rpartition(b")")[2].split()
+    if len(fields) < 20 or fields[0] in (b"Z", b"X"):
+        return None
+    return int(fields[19]) / os.sysconf("SC_CLK_TCK")
+
+
+def is_running(pid: int, started_s: float) -> bool:
+    """Whether this very process runs: a recycled pid has another start time.
+
+    A second of tolerance is safe: no machine hands out all of its pids in one.
+    """
+    found = start_time(pid)
+    return found is not None and abs(found - started_s) < 1.0
+
+
+def identity() -> "Dict[str, Any]":
+    """What tells other launchers whether this one still lives."""
+    boot = read_small("/proc/sys/kernel/random/boot_id").decode().strip()
+    pid = os.getpid()
+    return {"host": os.uname().nodename, "boot": boot, "pid": pid, "start_s": start_time(pid)}
+
+
+def attempt_of(pid: "Any") -> "Optional[str]":
+    """The key of the attempt that a process belongs to, by the environment it was started with."""
+    environment = b"\0" + read_small("/proc/%s/environ" % pid)
+    _, mark, rest = environment.partition(b"\0" + MARK)
+    return rest.partition(b"\0")[0].decode("ascii", "replace") if mark else None
+
+
+def signal_group(pid: int, number: int) -> None:
+    with contextlib.suppress(OSError):  # it has ended already
+        os.killpg(pid, number)
+
+
+def kill_leftovers(keys: "Set[str]", pids: "Iterable[Tuple[int, float]]") -> None:
+    """Kill what a launcher that died has left of these attempts.
+
+    ``pids`` are group leaders and their start times. What left its group, or was started just
+    before the launcher's death, is found by its environment.
+    """
+    for pid, started_s in pids:
+        if is_running(pid, started_s):
+            signal_group(pid, signal.SIGKILL)
+    for name in os.listdir("/proc"):
+        if name.isdigit() and attempt_of(name) in keys:
+            with contextlib.suppress(OSError):  # it ended meanwhile
+                os.kill(int(name), signal.SIGKILL)
+
+
+def become_subreaper() -> bool:
+    """Be given the orphans of tasks, also of daemons that left their process group.
+
+    Source: prctl(2), PR_SET_CHILD_SUBREAPER, Linux 3.4.
+    """
+    try:
+        import ctypes
+
+        succeeded = ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0
+        return succeeded and os.path.exists("/proc/thread-self/children")
+    except (ImportError, OSError, AttributeError):
+        return False
+
+
+# --------------------------------------------------------------------------------------- files
+
+
+def inside(name: str) -> str:
+    """A name relative to the sandbox, refused where it would lead out of it."""
+    if name.startswith("/") or ".." in name.split("/"):
+        raise AttemptError("start", "file name %r leads out of the sandbox" % name)
+    return name
+
+
+def make_parent(path: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+
+
+def remove_tree(top: str) -> None:
+    """Remove a directory with all that is in it, as far as that is allowed."""
+    try:
+        os.rmdir(top)
+        return
+    except OSError:
+        pass
+    pending, directories = [top], []
+    while pending:
+        directory = pending.pop()
+        directories.append(directory)
+        try:
+            os.chmod(directory, 0o700)
+            for entry in list(os.scandir(directory)):
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(entry.path)
+                else:
+                    os.unlink(entry.path)
+        except OSError:
+            continue
+    for directory in reversed(directories):
+        with contextlib.suppress(OSError):
+            os.rmdir(directory)
+
+
+def link_input(stored: str, path: str) -> None:
+    """Make a stored file appear in a sandbox.
+
+    A hard link takes no inode, a symbolic one does, and is for what can't have the other kind.
+    """
+    try:
+        os.link(stored, path)
+    except OSError as error:
+        if error.errno in FULL or isinstance(error, FileExistsError):
+            raise
+        os.symlink(stored, path)
+
+
+def remove(path: str) -> None:
+    """Remove a file, a link or a directory, present or not."""
+    try:
+        os.unlink(path)
+    except IsADirectoryError:
+        remove_tree(path)
+    except OSError:
+        pass
+
+
+def refuse_special(path: str) -> None:
+    """Raises AttemptError for a pipe, a socket or a device: who reads it may wait for ever."""
+    mode = os.stat(path).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        text = "its output %r is neither a file nor a directory"
+        raise AttemptError("output", text % os.path.basename(path))
+
+
+def copy_file(source: str, target: str, follow_symlinks: bool = True) -> str:
+    """``shutil.copy``, but of what has an end."""
+    import shutil
+
+    refuse_special(source)
+    return shutil.copy(source, target, follow_symlinks=follow_symlinks)
+
+
+def make_read_only(path: str, status: os.stat_result) -> int:
+    """Make a file, or the files in a directory, read-only; returns their size in bytes.
+
+    A file that may still be written under another name, perhaps one of the user's own, is replaced
+    by a copy, or that one would become read-only, and could change what is in the store.
+    """
+    if not stat.S_ISDIR(status.st_mode):
+        if status.st_nlink > 1 and status.st_mode & 0o222:
+            temporary = path + ".wfrun-copy"
+            copy_file(path, temporary)
+            os.rename(temporary, path)
+        os.chmod(path, 0o555 if status.st_mode & 0o111 else 0o444)
+        return status.st_size
+    size = 0
+    for directory, _, names in os.walk(path):
+        for name in names:
+            member = os.path.join(directory, name)
+            status = os.lstat(member)
+            if stat.S_ISREG(status.st_mode):
+                size += make_read_only(member, status)
+    return size
+
+
+def resolve_link(path: str, site: str) -> None:
+    """Replace a symbolic link, which a task left as its output, by what it points to: linked if
+    that is in the site's own directory, else copied, since it is somebody else's."""
+    import shutil
+
+    target = os.path.realpath(path)
+    os.unlink(path)
+    if os.path.isdir(target):
+        shutil.copytree(target, path, symlinks=True, copy_function=copy_file)
+        return
+    if target.startswith(site + "/"):
+        with contextlib.suppress(OSError):
+            os.link(target, path)
+            return
+    copy_file(target, path)
+
+
+def move_into_store(source: str, destination: str) -> int:
+    """Give an output its place in the store in one step; returns its size in bytes."""
+    size = make_read_only(source, os.stat(source))
+    try:
+        os.rename(source, destination)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.EISDIR, errno.ENOTDIR):
+            raise
+        remove(destination)
+        os.rename(source, destination)
+    return size
+
+
+def commit(request: "Request", sandbox: str, store: str) -> "List[Optional[int]]":
+    """Move the outputs of a successful attempt into the store; returns their sizes in bytes.
+
+    Nothing is moved unless all that have to be there are there.
+    """
+    outputs = request["outputs"]
+    present = [os.path.exists(sandbox + "/" + output["name"]) for output in outputs]
+    missing = [
+        repr(output["name"])
+        for output, there in zip(outputs, present)
+        if not there and not output["optional"]
+    ]
+    if missing:
+        raise AttemptError("output", "ended without writing its output %s" % ", ".join(missing))
+    # While all that a link may point to is still in its place.
+    for output, there in zip(outputs, present):
+        path = sandbox + "/" + output["name"]
+        if there:
+            refuse_special(path)
+        if os.path.islink(path):
+            resolve_link(path, os.path.dirname(store))
+    return [
+        move_into_store(sandbox + "/" + output["name"], store + "/" + output["stored"])
+        if there
+        else None
+        for output, there in zip(outputs, present)
+    ]
+
+
+def tail(path: str) -> str:
+    """The end of a text file."""
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except OSError:
+        return ""
+    try:
+        size = os.fstat(fd).st_size
+        return os.pread(fd, TAIL_BYTES, max(0, size - TAIL_BYTES)).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
+
+
+# ------------------------------------------------------------------------------------- records
+
+
+def lock(fd: int, kind: int) -> bool:
+    """Lock a file without waiting; False: somebody else has locked it, or it can't be locked."""
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+class Journal:
+    """The records of this launcher. What can't be written now is kept and tried again."""
+
+    def __init__(self, directory: str) -> None:
+        owner = identity()
+        self.name = "%s-%d-%x.jsonl" % (owner["host"], owner["pid"], int(time.time() * 1e6))
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
+        self._fd = os.open(directory + "/" + self.name, flags, 0o644)
+        # Held while we live, and seen from any container of this machine, where our host name and
+        # pid say nothing. Tasks do not inherit it.
+        owner["locked"] = lock(self._fd, fcntl.LOCK_EX)
+        self.unwritten = b""
+        self.error = None  # type: Optional[OSError]
+        self.add(json.dumps({"launcher": owner}))
+        if not self.write() and self.error is not None:
+            raise self.error
+
+    def add(self, line: str) -> None:
+        self.unwritten += line.encode() + b"\n"
+
+    def write(self) -> bool:
+        """One write for all that was added, in the common case."""
+        try:
+            while self.unwritten:
+                self.unwritten = self.unwritten[os.write(self._fd, self.unwritten) :]
+        except OSError as error:
+            self.error = error
+            return False
+        self.error = None
+        return True
+
+
+class Trace:
+    """What the journals say of one attempt."""
+
+    __slots__ = ("outcome", "owner", "started", "candidates")
+
+    def __init__(self) -> None:
+        self.outcome = None  # type: Optional[Outcome]
+        self.owner = None  # type: Optional[str]
+        self.started = None  # type: Optional[List[Any]]
+        self.candidates = set()  # type: Set[str]
+
+
+class History:
+    """The journals of all launchers that ever worked in this directory."""
+
+    def __init__(self, directory: str, own: Journal) -> None:
+        self._directory = directory
+        self._own = own
+        self._owners = {}  # type: Dict[str, Dict[str, Any]]
+        self._host = os.uname().nodename
+        self._boot = identity()["boot"]
+
+    def living(self) -> "Set[str]":
+        """The other journals whose launchers may still write into them.
+
+        Of a launcher on another machine nothing is known here, so it counts as living. A machine
+        is known by its boot, since a container has a host name of its own.
+        """
+        names = set()
+        for name in os.listdir(self._directory):
+            if name == self._own.name:
+                continue
+            if name not in self._owners:
+                for message in self._read(name, {}):
+                    if "launcher" in message:
+                        self._owners[name] = message["launcher"]
+                    break
+            owner = self._owners.get(name)
+            if owner is None or self._lives(name, owner):
+                names.add(name)
+        return names
+
+    def _lives(self, name: str, owner: "Dict[str, Any]") -> bool:
+        if owner["boot"] != self._boot:
+            return bool(owner["host"] != self._host)
+        if owner.get("locked"):
+            return self._is_locked(name)
+        return owner["host"] != self._host or is_running(owner["pid"], owner["start_s"])
+
+    def _is_locked(self, name: str) -> bool:
+        try:
+            fd = os.open(self._directory + "/" + name, os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            return not lock(fd, fcntl.LOCK_SH)
+        finally:
+            os.close(fd)
+
+    def _read(self, name: str, offsets: "Dict[str, int]") -> "Iterator[Dict[str, Any]]":
+        """The whole lines of a journal after the offset, which moves on."""
+        path = self._directory + "/" + name
+        with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+            file.seek(offsets.get(name, 0))
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break  # is being written, or its launcher died while it wrote
+                offsets[name] = offsets.get(name, 0) + len(line)
+                try:
+                    yield json.loads(line.decode())
+                except ValueError:
+                    continue  # torn by a full disk
+
+    def _messages(self, offsets: "Dict[str, int]") -> "Iterator[Tuple[str, Dict[str, Any]]]":
+        for name in os.listdir(self._directory):
+            for message in self._read(name, offsets):
+                yield name, message
+        for line in self._own.unwritten.split(b"\n"):
+            try:
+                yield self._own.name, json.loads(line.decode())
+            except ValueError:
+                continue  # the rest of a line of which the first part is written
+
+    def follow(self, traces: "Dict[str, Trace]", offsets: "Dict[str, int]") -> None:
+        """Bring these traces up to date by all that is beyond the offsets."""
+        for name, message in self._messages(offsets):
+            for key in message.get("queued", ()):
+                if key in traces:
+                    traces[key].candidates.add(name)
+            for key in message.get("dropped", ()):
+                if key in traces:
+                    traces[key].candidates.discard(name)
+            for started in message.get("started", ()):
+                if started[0] in traces:
+                    traces[started[0]].owner = name
+                    traces[started[0]].started = started
+            for key, outcome in message.get("ended", ()):
+                if key in traces:
+                    traces[key].outcome = outcome
+
+    def unfinished(self) -> "Set[str]":
+        """Attempts that were started and have no exit record."""
+        keys = set()  # type: Set[str]
+        ended = set()  # type: Set[str]
+        for _, message in self._messages({}):
+            keys.update(started[0] for started in message.get("started", ()))
+            ended.update(key for key, _ in message.get("ended", ()))
+        return keys - ended
+
+
+# ------------------------------------------------------------------------------ slots, attempts
+
+
+class Slots:
+    """What is free of the site's cores, memory and GPUs."""
+
+    def __init__(self, config: "Dict[str, Any]") -> None:
+        self.cores = self.all_cores = int(config["slots"])
+        self.memory = self.all_memory = int(config.get("memory_bytes", 0))
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        names = [name for name in visible.split(",") if name]
+        self.all_gpus = int(config.get("gpus", 0))
+        names += [str(n) for n in range(self.all_gpus) if str(n) not in names]
+        self.gpus = names[: self.all_gpus]
+        self.pins = []  # type: List[int]
+        allowed = sorted(os.sched_getaffinity(0))
+        self.pinned = bool(config.get("pin_cores")) and len(allowed) >= self.cores
+        if self.pinned:
+            self.pins = allowed[: self.cores]
+        self.allowed = allowed
+
+    def refusal(self, asked: "Dict[str, Any]") -> "Optional[str]":
+        """Why a request can never be met here."""
+        if asked["cores"] > self.all_cores:
+            return "asks for %d cores of %d" % (asked["cores"], self.all_cores)
+        if self.all_memory and asked["memory_bytes"] > self.all_memory:
+            return "asks for %d bytes of memory of %d" % (asked["memory_bytes"], self.all_memory)
+        if asked["gpus"] > self.all_gpus:
+            return "asks for %d GPUs of %d" % (asked["gpus"], self.all_gpus)
+        return None
+
+    def take(self, asked: "Dict[str, Any]") -> "Optional[Grant]":
+        cores, memory, gpus = asked["cores"], asked["memory_bytes"], asked["gpus"]
+        if cores > self.cores or (self.all_memory and memory > self.memory):
+            return None
+        if gpus > len(self.gpus) or (self.pinned and cores > len(self.pins)):
+            return None
+        grant = (cores, memory, self.gpus[:gpus], self.pins[:cores] if self.pinned else [])
+        self.charge(grant)
+        return grant
+
+    def charge(self, grant: "Grant") -> None:
+        self.cores -= grant[0]
+        self.memory -= grant[1]
+        if grant[2]:
+            self.gpus = [gpu for gpu in self.gpus if gpu not in grant[2]]
+        if grant[3]:
+            self.pins = [pin for pin in self.pins if pin not in grant[3]]
+
+    def give_back(self, grant: "Grant") -> None:
+        self.cores += grant[0]
+        self.memory += grant[1]
+        self.gpus += grant[2]
+        if grant[3]:
+            self.pins = sorted(self.pins + grant[3])
+
+
+class Attempt:
+    """A task that runs."""
+
+    __slots__ = (
+        "key",
+        "request",
+        "grant",
+        "serial",
+        "pid",
+        "boot_s",
+        "started_s",
+        "out",
+        "err",
+        "reason",
+    )
+
+    def __init__(self, request: "Request", grant: "Grant", serial: int) -> None:
+        self.key = request["key"]  # type: str
+        self.request = request
+        self.grant = grant
+        self.serial = serial
+        self.pid = 0
+        self.boot_s = 0.0
+        self.started_s = 0.0
+        self.out = None  # type: Optional[Log]
+        self.err = None  # type: Optional[Log]
+        self.reason = None  # type: Optional[str]
+        """Why it is being ended: a cause."""
+
+
+class Log:
+    """An open file for what a task prints. ``spare`` is a second name of it, if it has one."""
+
+    __slots__ = ("fd", "spare")
+
+    def __init__(self, path: str) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+        self.fd = os.open(path, flags, 0o644)
+        self.spare = ""
+
+    def close(self) -> None:
+        os.close(self.fd)
+        if self.spare:
+            remove(self.spare)
+
+
+class Logs:
+    """The logs of attempts. Most stay empty, and their files are used again.
+
+    To create a file takes an inode, which a parallel file system hands out slowly, and ext4 thirty
+    times as slowly as usual while there are thousands that were freed in the last minute. To link
+    one is always quick, and just as exclusive.
+    """
+
+    def __init__(self, attempts: str) -> None:
+        self._attempts = attempts
+        self._spares = []  # type: List[Log]
+        self._empty = ""
+        self._made = 0
+
+    def open(self, name: str) -> Log:
+        """Make the log of this name; FileExistsError: there is one."""
+        path = self._attempts + name
+        if self._spares:
+            log = self._spares.pop()
+            try:
+                os.link(log.spare, path)
+                return log
+            except FileExistsError:
+                self._spares.append(log)
+                raise
+            except OSError:
+                log.close()
+        return Log(path)
+
+    def retire(self, log: Log, name: str, limit: int, is_claim: bool) -> None:
+        """A task has ended, and so have all that could write into its log."""
+        keep = len(self._spares) < limit and os.fstat(log.fd).st_size == 0
+        if keep:
+            try:
+                if not log.spare:
+                    spare = self.spare_name()
+                    os.link(self._attempts + name, spare)
+                    log.spare = spare
+                if is_claim:
+                    self._replace_by_empty(self._attempts + name)
+                else:
+                    os.unlink(self._attempts + name)
+            except OSError:  # For instance, a file can have only so many names.
+                self._empty = ""
+                keep = False
+        if keep:
+            self._spares.append(log)
+        else:
+            log.close()
+
+    def _replace_by_empty(self, path: str) -> None:
+        """The name is there all the time."""
+        if not self._empty:
+            self._empty = self.spare_name()
+            os.close(os.open(self._empty, os.O_CREAT | os.O_EXCL, 0o444))
+        temporary = self.spare_name()
+        os.link(self._empty, temporary)
+        os.rename(temporary, path)
+
+    def spare_name(self) -> str:
+        self._made += 1
+        return "%s.spare-%d-%d" % (self._attempts, os.getpid(), self._made)
+
+    def close(self) -> None:
+        """Remove what was kept for later tasks."""
+        while self._spares:
+            self._spares.pop().close()
+        if self._empty:
+            remove(self._empty)
+            self._empty = ""
+
+
+class Starter:
+    """Makes a sandbox and starts a process in it."""
+
+    def __init__(self, directory: str, slots: Slots) -> None:
+        self.attempts = directory + "/attempts/"
+        self.store = directory + "/files"
+        self._slots = slots
+        self._null = os.open(os.devnull, os.O_RDONLY)
+        self._spares = []  # type: List[str]
+        self._logs = Logs(self.attempts)
+        self.spare_limit = 0
+        """How many empty sandboxes, and as many empty logs, to keep."""
+        self._programs = {}  # type: Dict[Tuple[str, str], str]
+        self._environments = {}  # type: Dict[int, Dict[str, str]]
+
+    def claim(self, attempt: Attempt) -> None:
+        """Claim an attempt; FileExistsError: it is somebody else's."""
+        attempt.out = self._logs.open(attempt.key + ".out")
+
+    def start(self, attempt: Attempt, out: Log) -> None:
+        """Start an attempt whose claim is ``out``.
+
+        Raises AttemptError, OSError or ValueError where it can't be started.
+        """
+        request = attempt.request
+        base = self.attempts + attempt.key
+        opened = []  # type: List[int]
+        try:
+            attempt.err = self._logs.open(attempt.key + ".err")
+            if self._spares:
+                os.rename(self._spares.pop(), base)
+            else:
+                os.mkdir(base, 0o755)
+            if request["inputs"] or request["outputs"]:
+                self._furnish(request, base)
+            streams = [self._null, out.fd, attempt.err.fd]
+            if request["stdin"] or request["stdout"] or request["stderr"]:
+                streams = self._redirect(request, base, streams, opened)
+            # The task inherits it. Later attempts move on, and the launcher has no other use.
+            os.chdir(base)
+            environment = self._environment(attempt)
+            program = self._program(request["argv"][0], environment.get("PATH", os.defpath))
+            attempt.started_s = time.time()
+            attempt.boot_s = boot_clock()
+            attempt.pid = self._spawn(attempt, program, environment, streams)
+        finally:
+            for fd in opened:
+                os.close(fd)
+
+    def retire(self, attempt: Attempt, empty_sandbox: bool) -> None:
+        """Done with the logs, and perhaps with the sandbox, which is kept for another attempt."""
+        base = self.attempts + attempt.key
+        limit = self.spare_limit
+        if attempt.out is not None:
+            self._logs.retire(attempt.out, attempt.key + ".out", 2 * limit, True)
+        if attempt.err is not None:
+            self._logs.retire(attempt.err, attempt.key + ".err", 2 * limit, False)
+        if not empty_sandbox:
+            return
+        if len(self._spares) >= limit:
+            remove_tree(base)
+            return
+        try:
+            for name in os.listdir(base):
+                remove(base + "/" + name)
+            spare = self._logs.spare_name()
+            os.rename(base, spare)
+        except OSError:
+            remove_tree(base)
+        else:
+            self._spares.append(spare)
+
+    def close(self) -> None:
+        """Remove what was kept for later tasks."""
+        while self._spares:
+            remove_tree(self._spares.pop())
+        self._logs.close()
+
+    def _furnish(self, request: "Request", sandbox: str) -> None:
+        for link in request["inputs"]:
+            stored = self.store + "/" + link["stored"]
+            if not os.path.exists(stored):
+                raise AttemptError(
+                    "staging", "its input %r is not in the site's store" % link["name"]
+                )
+            path = sandbox + "/" + inside(link["name"])
+            if "/" in link["name"]:
+                make_parent(path)
+            link_input(stored, path)
+        for output in request["outputs"]:
+            if "/" in inside(output["name"]):
+                make_parent(sandbox + "/" + output["name"])
+
+    def _redirect(
+        self, request: "Request", sandbox: str, streams: "List[int]", opened: "List[int]"
+    ) -> "List[int]":
+        """Standard streams that are files of the sandbox."""
+        stdin, stdout, stderr = request["stdin"], request["stdout"], request["stderr"]
+        if stdin:
+            try:
+                streams[0] = os.open(sandbox + "/" + inside(stdin), os.O_RDONLY)
+            except FileNotFoundError:
+                raise AttemptError("staging", "its standard input %r is absent" % stdin) from None
+            opened.append(streams[0])
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+        for number, name in ((1, stdout), (2, stderr)):
+            if not name:
+                continue
+            if number == 2 and name == stdout:
+                streams[2] = streams[1]
+                continue
+            path = sandbox + "/" + inside(name)
+            make_parent(path)
+            remove(path)  # An input of the same name: its link, not the stored file.
+            streams[number] = os.open(path, flags, 0o644)
+            opened.append(streams[number])
+        return streams
+
+    def _environment(self, attempt: Attempt) -> "Dict[str, str]":
+        cores, _, gpus, _ = attempt.grant
+        if cores not in self._environments:
+            base = dict(os.environ)
+            base.update((name, str(cores)) for name in THREADS)
+            self._environments[cores] = base
+        environment = self._environments[cores].copy()
+        if gpus:
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+        environment.update(attempt.request["env"])
+        environment["WFRUN_ATTEMPT"] = attempt.key
+        return environment
+
+    def _program(self, name: str, path: str) -> str:
+        """The file to execute. Relative names are relative to the sandbox, where we are."""
+        found = self._programs.get((name, path))
+        if found is not None:
+            return found
+        if "/" in name:
+            candidates = [name]
+        else:
+            candidates = [os.path.join(entry, name) for entry in path.split(os.pathsep)]
+        for candidate in candidates:
+            if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):
+                if candidate.startswith("/"):
+                    self._programs[name, path] = candidate
+                return candidate
+        for candidate in candidates:
+            if os.path.exists(candidate):
+                raise AttemptError(
+                    "start", "executable %r is not executable (see chmod)" % candidate
+                )
+        where = "is absent" if "/" in name else "is not in the site's PATH (%s)" % path
+        raise AttemptError("start", "executable %r %s" % (name, where))
+
+    def _spawn(
+        self,
+        attempt: Attempt,
+        program: str,
+        environment: "Dict[str, str]",
+        streams: "List[int]",
+    ) -> int:
+        argv = attempt.request["argv"]
+        pins = attempt.grant[3]
+        if pins:
+            os.sched_setaffinity(0, pins)  # inherited by the task
+        try:
+            try:
+                return spawn(program, argv, environment, streams)
+            except OSError as error:
+                if error.errno != errno.ENOEXEC:
+                    raise
+                # A script without a first line #!, which execvp(3) gives to the shell too.
+                return spawn("/bin/sh", ["sh", program, *argv[1:]], environment, streams)
+        except FileNotFoundError:
+            self._programs.clear()
+            text = "executable %r, or the interpreter that its first line names, is absent"
+            raise AttemptError("start", text % program) from None
+        finally:
+            if pins:
+                os.sched_setaffinity(0, self._slots.allowed)
+
+
+def spawn(
+    program: str, argv: "List[str]", environment: "Dict[str, str]", streams: "List[int]"
+) -> int:
+    """Start a process in the current directory and in a group of its own; returns its pid."""
+    posix_spawn = getattr(os, "posix_spawn", None)
+    if posix_spawn is None:  # Python 3.6 and 3.7
+        return popen(program, argv, environment, streams)
+    dup2 = getattr(os, "POSIX_SPAWN_DUP2", 1)
+    actions = [(dup2, stream, number) for number, stream in enumerate(streams)]
+    return int(posix_spawn(program, argv, environment, file_actions=actions, setpgroup=0))
+
+
+def popen(
+    program: str, argv: "List[str]", environment: "Dict[str, str]", streams: "List[int]"
+) -> int:
+    """What ``spawn`` does, where posix_spawn is not at hand."""
+    import subprocess
+
+    process = subprocess.Popen(
+        argv,
+        executable=program,
+        env=environment,
+        stdin=streams[0],
+        stdout=streams[1],
+        stderr=streams[2],
+        start_new_session=True,
+    )
+    process.returncode = 0  # We wait for it ourselves.
+    return process.pid
+
+
+def describe(attempt: Attempt, code: "Optional[int]", number: "Optional[int]") -> str:
+    """What happened to an attempt that failed, in words."""
+    if attempt.reason == "walltime":
+        return "ran longer than its walltime of %g s" % attempt.request["resources"]["walltime_s"]
+    if attempt.reason == "lost":
+        return "ended because its launcher was terminated"
+    if attempt.reason == "cancelled":
+        return "was cancelled"
+    if number is not None:
+        try:
+            return "killed by signal %d (%s)" % (number, signal.Signals(number).name)
+        except ValueError:
+            return "killed by signal %d" % number
+    return "ended with exit code %d" % (code or 0)
+
+
+# -------------------------------------------------------------------------------- the launcher
+
+
+class Channel:
+    """JSON lines on stdin and stdout, neither of which is ever waited for."""
+
+    def __init__(self, poller: "select.poll") -> None:
+        self._poller = poller
+        self._partial = b""
+        self._unsent = b""
+        self._waits = False
+        self.is_open = True
+        for fd in (0, 1):
+            os.set_blocking(fd, False)
+        poller.register(0, select.POLLIN)
+
+    def receive(self) -> "List[bytes]":
+        """The lines that have come. At the end of the stream ``is_open`` becomes false."""
+        try:
+            data = os.read(0, READ_BYTES)
+        except BlockingIOError:
+            return []
+        except OSError:
+            data = b""
+        if not data:
+            self.is_open = False
+            self._poller.unregister(0)
+            return []
+        lines = (self._partial + data).split(b"\n")
+        self._partial = lines.pop()
+        return lines
+
+    def say(self, text: str) -> None:
+        self._unsent += text.encode() + b"\n"
+
+    def send(self) -> None:
+        """Write as much as the engine takes. If it reads no more, the records are kept anyway."""
+        while self._unsent:
+            try:
+                self._unsent = self._unsent[os.write(1, self._unsent) :]
+            except BlockingIOError:
+                break
+            except OSError:
+                self._unsent = b""
+        if self._waits != bool(self._unsent):
+            self._waits = bool(self._unsent)
+            if self._waits:
+                self._poller.register(1, select.POLLOUT)
+            else:
+                self._poller.unregister(1)
+
+    def drain(self) -> None:
+        """Give a slow reader some time for the last words."""
+        for _ in range(50):
+            self.send()
+            if not self._unsent:
+                return
+            self._poller.poll(100)
+
+
+class Watch:
+    """An attempt of another launcher."""
+
+    __slots__ = ("trace", "asked", "grant", "cancelled", "told")
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.asked = False
+        self.grant = None  # type: Optional[Grant]
+        self.cancelled = False
+        self.told = False
+
+
+class Launcher:
+    """The loop. One thread; nothing in it blocks but the wait for news."""
+
+    def __init__(self, config: "Dict[str, Any]") -> None:
+        directory = os.path.realpath(config["directory"])
+        for name in ("attempts", "files", "exits"):
+            os.makedirs(directory + "/" + name, exist_ok=True)
+        self.directory = directory
+        self.host = os.uname().nodename
+        self.journal = Journal(directory + "/exits")
+        self.history = History(directory + "/exits", self.journal)
+        self.offsets = {}  # type: Dict[str, int]
+        self.slots = Slots(config)
+        self.starter = Starter(directory, self.slots)
+        self.poller = select.poll()
+        self.channel = Channel(self.poller)
+        self.queue = collections.OrderedDict()  # type: collections.OrderedDict[str, Request]
+        self.running = {}  # type: Dict[int, Attempt]
+        self.keys = {}  # type: Dict[str, Attempt]
+        self.contested = []  # type: List[str]
+        self.watched = {}  # type: Dict[str, Watch]
+        self.timers = []  # type: List[Tuple[float, int, int]]
+        self.serial = 0
+        self.started = []  # type: List[Attempt]
+        self.ended = []  # type: List[str]
+        self.announced = []  # type: List[str]
+        self.flush_due = 0.0
+        self.retry_due = 0.0
+        self.watch_due = 0.0
+        self.watch_interval_s = 0.01
+        self.failing = False
+        self.stopping = False
+        self.reaps_orphans = become_subreaper()
+        self.wake = self._catch_signals()
+
+    def _catch_signals(self) -> int:
+        """Every signal only writes its number into a pipe. A handler, unlike SIG_IGN, is not
+        inherited by tasks."""
+        wake, write = os.pipe()
+        os.set_blocking(wake, False)
+        os.set_blocking(write, False)
+        signal.set_wakeup_fd(write)
+        for name in ("SIGCHLD", "SIGTERM", "SIGINT", "SIGHUP", "SIGPIPE", "SIGXFSZ"):
+            signal.signal(getattr(signal, name), lambda number, frame: None)
+        self.poller.register(wake, select.POLLIN)
+        return wake
+
+    def run(self) -> None:
+        self.channel.say(json.dumps({"hello": PROTOCOL, "pid": os.getpid(), "host": self.host}))
+        self.channel.send()
+        self._adopt()
+        while not self._is_done():
+            ended = []  # type: List[Tuple[Attempt, int, Any, float]]
+            for fd, _ in self.poller.poll(self._timeout_ms()):
+                if fd == self.wake:
+                    ended = self._wake()
+                elif fd == 0:
+                    self._receive()
+            self._fire_timers()
+            # Slots are filled before the outputs of the last tasks are looked at.
+            self._start_queued()
+            for end in ended:
+                self._settle(*end)
+            if self.contested:
+                self._contest()
+            if self.watched and time.monotonic() >= self.watch_due:
+                self._look_around()
+            self._flush()
+        self._write_all()
+        self.starter.close()
+        self.channel.drain()
+
+    def _is_done(self) -> bool:
+        if self.running or self.failing:
+            return False
+        return self.stopping and not self.queue and not self.ended
+
+    def _timeout_ms(self) -> "Optional[int]":
+        due = []
+        if self.timers:
+            due.append(self.timers[0][0])
+        if self.started or self.ended or self.announced:
+            due.append(self.flush_due)
+        if self.failing:
+            due.append(self.retry_due)
+        if self.watched:
+            due.append(self.watch_due)
+        if not due:
+            return None
+        return max(0, int((min(due) - time.monotonic()) * 1000) + 1)
+
+    # -- what comes in
+
+    def _receive(self) -> None:
+        for line in self.channel.receive():
+            try:
+                message = json.loads(line.decode())
+                self._handle(message)
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                text = "launcher: message not understood: %r: %s" % (
+                    error,
+                    line[:200].decode("utf-8", "replace"),
+                )
+                self.channel.say(json.dumps({"error": text}))
+        if not self.channel.is_open:
+            self._stop()
+
+    def _handle(self, message: "Dict[str, Any]") -> None:
+        if "run" in message:
+            self._queue(message["run"])
+        elif "cancel" in message:
+            for key in message["cancel"]:
+                self._cancel(key, bool(message.get("queued_only")))
+        elif "find" in message:
+            found = self._find(message["find"])
+            self.channel.say(json.dumps({"found": found, "id": message["id"]}))
+            self.channel.send()
+        elif "clean" in message:
+            self._clean()
+            self.channel.say(json.dumps({"cleaned": True}))
+            self.channel.send()
+        elif "stop" in message:
+            self._stop()
+        else:
+            raise ValueError("unknown message")
+
+    def _queue(self, requests: "List[Request]") -> None:
+        fresh = []
+        for request in requests:
+            key = request["key"]
+            if key in self.watched:
+                self.watched[key].asked = True
+            elif key not in self.queue and key not in self.keys and not self.stopping:
+                fresh.append(request)
+        if not fresh:
+            return
+        self.journal.add(json.dumps({"queued": [request["key"] for request in fresh]}))
+        written = self.journal.write()
+        for request in fresh:
+            refusal = self.slots.refusal(request["resources"])
+            if not written:
+                text = "exit records can't be written: %s" % self.journal.error
+                self._conclude(request["key"], {"cause": "storage", "message": text})
+            elif refusal is not None:
+                text = "can't be started at this site: %s" % refusal
+                self._conclude(request["key"], {"cause": "start", "message": text})
+            else:
+                self.queue[request["key"]] = request
+
+    def _cancel(self, key: str, queued_only: bool) -> None:
+        if key in self.queue:
+            del self.queue[key]
+            outcome = {"cause": "cancelled", "message": "was cancelled before it started"}
+            self._conclude(key, outcome)
+        elif queued_only:
+            return
+        elif key in self.keys:
+            self._end(self.keys[key], "cancelled")
+        elif key in self.watched and not self.watched[key].cancelled:
+            watch = self.watched[key]
+            watch.cancelled = True
+            self.serial += 1
+            heapq.heappush(self.timers, (time.monotonic() + GRACE_S, self.serial, 0))
+            self._signal_watched(watch, signal.SIGTERM)
+
+    def _signal_watched(self, watch: Watch, number: int) -> None:
+        started = watch.trace.started
+        if started is not None and is_running(started[1], started[2]):
+            signal_group(started[1], number)
+            signal_group(started[1], signal.SIGCONT)
+
+    def _stop(self) -> None:
+        """Drop what is queued, as if it had never been here; running tasks go on."""
+        self.stopping = True
+        if self.queue:
+            self.journal.add(json.dumps({"dropped": list(self.queue)}))
+            self._write_journal()
+            self.queue.clear()
+
+    def _terminate(self) -> None:
+        self._stop()
+        for attempt in list(self.running.values()):
+            if attempt.reason == "lost":
+                signal_group(attempt.pid, signal.SIGKILL)
+            self._end(attempt, "lost")
+
+    def _clean(self) -> None:
+        self.starter.close()
+        entries = []  # type: List[os.DirEntry[str]]
+        with contextlib.suppress(FileNotFoundError):  # Somebody was quicker.
+            for name in os.listdir(self.starter.store):
+                remove(self.starter.store + "/" + name)
+            entries = list(os.scandir(self.starter.attempts))
+        for entry in entries:
+            busy = entry.name in self.keys or entry.name in self.watched
+            spare = entry.name.startswith(".spare-")
+            if spare or (not busy and entry.is_dir(follow_symlinks=False)):
+                remove(entry.path)
+
+    # -- starting
+
+    def _start_queued(self) -> None:
+        while self.queue:
+            key = next(iter(self.queue))
+            request = self.queue[key]
+            grant = self.slots.take(request["resources"])
+            if grant is None:
+                break
+            del self.queue[key]
+            self._start(request, grant)
+
+    def _start(self, request: "Request", grant: "Grant") -> None:
+        self.serial += 1
+        attempt = Attempt(request, grant, self.serial)
+        try:
+            self.starter.claim(attempt)
+            assert attempt.out is not None
+            self.starter.start(attempt, attempt.out)
+        except (AttemptError, OSError, ValueError) as error:
+            self.slots.give_back(grant)
+            if isinstance(error, FileExistsError) and attempt.out is None:
+                self.contested.append(attempt.key)
+                return
+            if attempt.out is not None:
+                self.starter.retire(attempt, True)
+            failure = failure_of(error)
+            outcome = {"cause": failure.cause, "message": failure.message, "host": self.host}
+            self._conclude(attempt.key, outcome)
+            return
+        self.running[attempt.pid] = attempt
+        self.keys[attempt.key] = attempt
+        self._news()
+        self.started.append(attempt)
+        walltime_s = request["resources"]["walltime_s"]
+        if walltime_s is not None:
+            self._set_timer(attempt, walltime_s)
+
+    # -- ending
+
+    def _set_timer(self, attempt: Attempt, delay_s: float) -> None:
+        if len(self.timers) > 64 + 4 * len(self.running):
+            serials = {running.serial for running in self.running.values()}
+            self.timers = [entry for entry in self.timers if entry[1] in serials or not entry[2]]
+            heapq.heapify(self.timers)
+        due = time.monotonic() + delay_s
+        heapq.heappush(self.timers, (due, attempt.serial, attempt.pid))
+
+    def _fire_timers(self) -> None:
+        """A walltime or a grace that is over; those of ended attempts say nothing."""
+        while self.timers and self.timers[0][0] <= time.monotonic():
+            _, serial, pid = heapq.heappop(self.timers)
+            attempt = self.running.get(pid)
+            if not pid:
+                for watch in self.watched.values():
+                    if watch.cancelled:
+                        self._signal_watched(watch, signal.SIGKILL)
+            elif attempt is not None and attempt.serial == serial:
+                if attempt.reason is None:
+                    self._end(attempt, "walltime")
+                else:
+                    signal_group(pid, signal.SIGKILL)
+
+    def _end(self, attempt: Attempt, reason: str) -> None:
+        if attempt.reason is None:
+            attempt.reason = reason
+            signal_group(attempt.pid, signal.SIGTERM)
+            signal_group(attempt.pid, signal.SIGCONT)
+            self._set_timer(attempt, GRACE_S)
+
+    def _wake(self) -> "List[Tuple[Attempt, int, Any, float]]":
+        numbers = os.read(self.wake, 65536)
+        if signal.SIGTERM in numbers:
+            self._terminate()
+        return self._reap() if signal.SIGCHLD in numbers else []
+
+    def _reap(self) -> "List[Tuple[Attempt, int, Any, float]]":
+        """Wait for all that have ended. What a task has left behind ends with it: its process
+        group is killed while the task is a zombie, so that its number can't be another's."""
+        ended = []
+        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        while True:
+            try:
+                info = os.waitid(os.P_ALL, 0, flags)
+            except ChildProcessError:
+                break
+            if info is None:
+                break
+            pid = info.si_pid
+            attempt = self.running.pop(pid, None)
+            if attempt is not None:
+                signal_group(pid, signal.SIGKILL)
+            _, status, usage = os.wait4(pid, 0)
+            if attempt is not None:
+                del self.keys[attempt.key]
+                self.slots.give_back(attempt.grant)
+                ended.append((attempt, status, usage, time.time()))
+        alone = self.reaps_orphans and not self._kill_orphans()
+        # What a task left behind may still write into its sandbox until it is dead.
+        self.starter.spare_limit = self.slots.all_cores if alone else 0
+        return ended
+
+    def _kill_orphans(self) -> int:
+        """Daemons that left the process group of a task which has ended; returns how many
+        processes there are that tasks have left behind."""
+        orphans = 0
+        for pid in map(int, read_small("/proc/thread-self/children").split()):
+            if pid in self.running:
+                continue
+            orphans += 1
+            key = attempt_of(pid)
+            if (key is None and not self.running) or (key is not None and key not in self.keys):
+                with contextlib.suppress(OSError):  # it ended meanwhile
+                    os.kill(pid, signal.SIGKILL)
+        return orphans
+
+    def _settle(self, attempt: Attempt, status: int, usage: "Any", ended_s: float) -> None:
+        """Commit the outputs of an attempt that has ended, and make its exit record."""
+        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+        code = os.WEXITSTATUS(status) if number is None else None
+        sandbox = self.starter.attempts + attempt.key
+        outcome = {
+            "cause": "done",
+            "started_s": round(attempt.started_s, 6),
+            "ended_s": round(ended_s, 6),
+            "cpu_s": round(usage.ru_utime + usage.ru_stime, 6),
+            # At least what this launcher itself occupies, for a child of vfork is charged with
+            # it: one more reason to keep it small.
+            "peak_memory_bytes": usage.ru_maxrss * 1024,
+            "host": self.host,
+        }
+        if code is not None:
+            outcome["exit_code"] = code
+        else:
+            outcome["signal"] = number
+        failure = None
+        if attempt.reason is not None or status != 0:
+            cause = attempt.reason or ("exit" if number is None else "signal")
+            failure = AttemptError(cause, describe(attempt, code, number))
+        elif attempt.request["outputs"]:
+            try:
+                outcome["sizes"] = commit(attempt.request, sandbox, self.starter.store)
+            except (AttemptError, OSError) as error:
+                failure = failure_of(error)
+                if failure.cause == "start":
+                    failure = AttemptError("output", "its outputs can't be committed: %s" % error)
+        if failure is not None:
+            outcome["cause"] = failure.cause
+            outcome["message"] = failure.message + self._quote(attempt)
+        empty = failure is None or failure.cause == "cancelled"
+        self.starter.retire(attempt, empty)
+        self._conclude(attempt.key, outcome)
+
+    def _quote(self, attempt: Attempt) -> str:
+        base = self.starter.attempts + attempt.key
+        stderr = attempt.request["stderr"]
+        text = tail(base + "/" + stderr if stderr else base + ".err").strip()
+        if text:
+            return "; the end of its stderr:\n" + text
+        try:
+            full = os.statvfs(self.starter.attempts).f_bavail == 0
+        except OSError:
+            return "; the site's directory is gone"
+        return "; its stderr is empty" + (", and the site's disk is full" if full else "")
+
+    # -- attempts of other launchers
+
+    def _adopt(self) -> None:
+        """What launchers before this one have started and not ended: it occupies slots while it
+        runs, and is lost if its launcher is dead."""
+        keys = sorted(self.history.unfinished())
+        for key, answer in self._trace(keys).items():
+            if answer["state"] == "active":
+                self.watched[key].asked = False
+
+    def _contest(self) -> None:
+        """Somebody else has claimed what was to be started here: tell what became of it."""
+        keys, self.contested = self.contested, []
+        # At once: another launcher may wait for us to start them, as we might for it.
+        self.journal.add(json.dumps({"dropped": keys}))
+        self._write_journal()
+        for key, answer in self._trace(keys).items():
+            if answer["state"] == "ended":
+                self._announce(key, answer["outcome"])
+            elif answer["state"] == "absent":  # Somebody removed the claim by hand.
+                self._conclude(key, {"cause": "lost", "message": "its claim has disappeared"})
+
+    def _find(self, keys: "List[str]") -> "Dict[str, Any]":
+        found = {}  # type: Dict[str, Any]
+        self._write_all()
+        others = []
+        for key in keys:
+            if key in self.queue or key in self.keys or key in self.contested:
+                found[key] = {"state": "active"}
+            elif key in self.watched:
+                self.watched[key].asked = True
+                found[key] = {"state": "active"}
+            else:
+                others.append(key)
+        found.update(self._trace(others))
+        return found
+
+    def _trace(self, keys: "List[str]") -> "Dict[str, Any]":
+        """Find out about attempts that are not here, and watch those that are elsewhere."""
+        if not keys:
+            return {}
+        # First who lives, then what they wrote: the other way round one that writes its last
+        # record and ends in between would be taken for dead without a record.
+        living = self.history.living()
+        traces = {key: Trace() for key in keys}
+        offsets = {}  # type: Dict[str, int]
+        self.history.follow(traces, offsets)
+        if not self.watched:
+            self.offsets = offsets
+        answers = {}  # type: Dict[str, Any]
+        lost = {}
+        for key, trace in traces.items():
+            state = self._judge(key, trace, living)
+            answers[key] = {"state": state}
+            if state == "ended":
+                answers[key]["outcome"] = trace.outcome
+            elif state == "active":
+                watch = self.watched[key] = Watch(trace)
+                watch.asked = True
+                self._charge(watch)
+                self.watch_interval_s = 0.01
+                self.watch_due = 0.0
+            elif state == "lost":
+                lost[key] = trace
+        for key, outcome in self._bury(lost).items():
+            answers[key] = {"state": "ended", "outcome": outcome}
+        return answers
+
+    def _judge(self, key: str, trace: Trace, living: "Set[str]") -> str:
+        if trace.outcome is not None:
+            return "ended"
+        if trace.owner is not None:
+            return "active" if trace.owner in living else "lost"
+        if not os.path.exists(self.starter.attempts + key + ".out"):
+            return "absent"
+        return "active" if trace.candidates & living else "lost"
+
+    def _bury(self, lost: "Dict[str, Trace]") -> "Dict[str, Outcome]":
+        """Kill what is left of attempts whose launcher died, and record that they are lost."""
+        if not lost:
+            return {}
+        pids = [(trace.started[1], trace.started[2]) for trace in lost.values() if trace.started]
+        kill_leftovers(set(lost), pids)
+        text = "its launcher died before it could record the end"
+        outcome = {"cause": "lost", "message": text, "host": self.host}
+        for key in lost:
+            self.journal.add(json.dumps({"ended": [[key, outcome]]}))
+        self._write_journal()
+        return dict.fromkeys(lost, outcome)
+
+    def _charge(self, watch: Watch) -> None:
+        if watch.grant is None and watch.trace.started is not None:
+            _, _, _, cores, memory, gpus, pins = watch.trace.started
+            watch.grant = (cores, memory, gpus, pins)
+            self.slots.charge(watch.grant)
+
+    def _look_around(self) -> None:
+        """Whether attempts of other launchers have ended; less and less often while none has."""
+        living = self.history.living()
+        self.history.follow({key: watch.trace for key, watch in self.watched.items()}, self.offsets)
+        ends = {}  # type: Dict[str, Outcome]
+        lost = {}
+        for key, watch in self.watched.items():
+            self._charge(watch)
+            if watch.asked and not watch.told and watch.trace.started is not None:
+                watch.told = True
+                self._news()
+                self.announced.append(key)
+            state = self._judge(key, watch.trace, living)
+            if state == "ended" and watch.trace.outcome is not None:
+                ends[key] = watch.trace.outcome
+            elif state != "active":
+                lost[key] = watch.trace
+        ends.update(self._bury(lost))
+        for key, outcome in ends.items():
+            watch = self.watched.pop(key)
+            if watch.grant is not None:
+                self.slots.give_back(watch.grant)
+            if watch.cancelled and outcome["cause"] != "done":
+                outcome = dict(outcome, cause="cancelled")
+            if watch.asked:
+                self._announce(key, outcome)
+        self.watch_interval_s = 0.01 if ends else min(1.0, self.watch_interval_s * 1.5)
+        self.watch_due = time.monotonic() + self.watch_interval_s
+        if ends:
+            self._start_queued()
+
+    # -- what goes out
+
+    def _news(self) -> None:
+        if not (self.started or self.ended or self.announced):
+            self.flush_due = time.monotonic() + FLUSH_S
+
+    def _conclude(self, key: str, outcome: "Outcome") -> None:
+        """The end of an attempt of ours: recorded, then reported."""
+        self._news()
+        self.ended.append(json.dumps([key, outcome]))
+
+    def _announce(self, key: str, outcome: "Outcome") -> None:
+        """The end of an attempt that is recorded elsewhere."""
+        self.channel.say(json.dumps({"ended": [[key, outcome]]}))
+        self.channel.send()
+
+    def _flush(self) -> None:
+        """Nobody waits for news of tasks while others can be started, so it is gathered."""
+        now = time.monotonic()
+        waiting = self.started or self.ended or self.announced
+        if waiting and (now >= self.flush_due or (self.ended and not self.queue)):
+            self._write_all()
+        elif self.failing and now >= self.retry_due:
+            self._write_journal()
+        self.channel.send()
+
+    def _write_all(self) -> None:
+        if not (self.started or self.ended or self.announced):
+            self._write_journal()
+            return
+        ends = ", ".join(self.ended)
+        if ends:
+            self.journal.add('{"ended": [%s]}' % ends)
+        starts = [
+            [attempt.key, attempt.pid, attempt.boot_s, *attempt.grant]
+            for attempt in self.started
+            if attempt.pid in self.running
+        ]
+        if starts:
+            self.journal.add(json.dumps({"started": starts}))
+        self._write_journal()
+        keys = json.dumps([attempt.key for attempt in self.started] + self.announced)
+        self.channel.say('{"started": %s, "ended": [%s]}' % (keys, ends))
+        self.started, self.ended, self.announced = [], [], []
+
+    def _write_journal(self) -> None:
+        """A record that can't be written is reported all the same, or the engine would wait for
+        a disk that may never have room; it is tried again until it is written."""
+        failed = not self.journal.write()
+        self.retry_due = time.monotonic() + RETRY_S
+        if failed and not self.failing:
+            text = "exit records can't be written to %s/exits: %s; make room there"
+            text = text % (self.directory, self.journal.error)
+            self.channel.say(json.dumps({"failing": text}))
+        elif self.failing and not failed:
+            self.channel.say(json.dumps({"recovered": True}))
+        self.failing = failed
+
+
+def close_inherited() -> None:
+    """Let go of what our parent's parents left open: we, and tasks, may outlive them all, and
+    somebody may wait for the end of such a pipe."""
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # the listing's own
+            if int(name) > 2:
+                os.close(int(name))
+
+
+def main() -> None:
+    close_inherited()
+    with contextlib.suppress(OSError):  # it leads a session already
+        os.setsid()
+    try:
+        launcher = Launcher(json.loads(sys.argv[1]))
+    except (IndexError, KeyError, TypeError, ValueError) as error:
+        sys.exit('usage: launcher.py \'{"directory": DIRECTORY, "slots": CORES}\': %r' % error)
+    except OSError as error:
+        sys.exit("launcher: its directory can't be used: %s" % error)
+    # A long queue is a million objects without a cycle: looking through all of them again and
+    # again would cost a tenth of the speed.
+    gc.set_threshold(20000, 100, 100)
+    launcher.run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""Models of the queue of one cluster, by name, and a batch simulator that runs on them.
+
+A simulated site makes one with ``make_lrm`` and follows the protocol ``Lrm``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from wfrun.engine.errors import InvalidError
+from wfrun.sites.lrm.batch import BatchJob, Schedule, run_batch
+from wfrun.sites.lrm.conservative import Conservative
+from wfrun.sites.lrm.easy import Easy
+from wfrun.sites.lrm.fcfs import Fcfs
+from wfrun.sites.lrm.logged import batch_jobs
+from wfrun.sites.lrm.records import JobId, Lrm, QueuedJob
+
+__all__ = [
+    "LRMS",
+    "BatchJob",
+    "JobId",
+    "Lrm",
+    "QueuedJob",
+    "Schedule",
+    "batch_jobs",
+    "make_lrm",
+    "simulate_batch",
+]
+
+LRMS: dict[str, type[Fcfs] | type[Easy] | type[Conservative]] = {
+    lrm.name: lrm for lrm in (Fcfs, Easy, Conservative)
+}
+
+
+def make_lrm(name: str, processors: int) -> Lrm:
+    """An empty queue of a cluster. Raises InvalidError for a name that is not in ``LRMS``, with
+    the nearest right one, and for a cluster without processors."""
+    found = LRMS.get(name)
+    if found is None:
+        near = get_close_matches(name, LRMS, n=1)
+        raise InvalidError(
+            f"there is no queue model {name!r}",
+            hint=(f"did you mean {near[0]!r}? " if near else "")
+            + "the models are: "
+            + ", ".join(LRMS),
+        )
+    return found(processors)
+
+
+def simulate_batch(
+    jobs: Sequence[BatchJob], processors: int, lrm_name: str, *, kill_overruns: bool
+) -> Schedule:
+    """When each job starts and ends on a cluster of its own, see ``run_batch``."""
+    return run_batch(jobs, make_lrm(lrm_name, processors), kill_overruns=kill_overruns)

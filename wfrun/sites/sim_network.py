@@ -1,0 +1,437 @@
+"""The network of a simulation: transfers that share links and head nodes, on a virtual clock.
+
+The model is the fluid one: at any time every transfer has a rate, and the rates are max-min fair,
+so that no rate can grow without a smaller or equal one shrinking (Bertsekas and Gallager, *Data
+Networks*, 2nd edition, section 6.5.2). A transfer takes part after the latency of its link. It
+uses the link from its source to its destination, one way, and, where they have a bound, the head
+nodes of both sites, which all that goes in and out shares.
+
+Transfers between the same two places always have the same rate. They are one *pair*, with a
+counter of the bytes that each of its transfers has got (virtual time, as in fair queueing: Demers,
+Keshav and Shenker 1989) and a heap of the counts at which they end, so that most changes cost
+O(log n). Rates are filled in anew (progressive filling) over pairs, not transfers, and only when a
+change can reach beyond its pair, through a head node.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Hashable, Mapping, Sequence, Set
+from math import inf
+from typing import Generic, Literal, NamedTuple, TypeVar
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.model import ORIGIN, LinkSpec
+from wfrun.engine.network import DEFAULT_BANDWIDTH_BYTES_PER_S
+
+Key = TypeVar("Key")
+
+
+class _Head:
+    """The bound on all that goes into and out of one site."""
+
+    __slots__ = ("capacity", "level", "pairs", "remaining", "weight")
+
+    def __init__(self, capacity: float) -> None:
+        self.capacity = capacity
+        """Bytes per second."""
+        self.pairs: list[_Pair] = []
+        self.level = inf
+        """The rate of the transfers that this head node holds back; inf: it holds back none."""
+        self.remaining = 0.0
+        self.weight = 0
+        """Both for filling: what is not given away yet, and transfers without a rate yet."""
+
+    @property
+    def load(self) -> float:
+        """Bytes per second that pass it."""
+        return sum(pair.filled * pair.rate for pair in self.pairs)
+
+
+class _Pair:
+    """All transfers from one place to another."""
+
+    __slots__ = ("alone_rate", "capacity", "count", "due_s", "ends", "filled", "heads", "held",
+                 "index", "latency_s", "next_rate", "rate", "served", "settled_s",
+                 "version")  # fmt: skip
+
+    def __init__(self, index: int, capacity: float, latency_s: float, heads: list[_Head]) -> None:
+        self.index = index
+        self.capacity = capacity
+        """Of the link, in bytes per second."""
+        self.latency_s = latency_s
+        self.heads = heads
+        self.alone_rate = min([capacity, *(head.capacity for head in heads)])
+        """Bytes per second of a transfer that shares nothing; inf: no bound."""
+        self.count = 0
+        """Transfers that are past their latency."""
+        self.filled = 0
+        """What ``count`` was when the rate was computed."""
+        self.rate = 0.0
+        """Bytes per second of each of them."""
+        self.next_rate = 0.0
+        """While filling: the rate to come; negative: not settled yet."""
+        self.held = False
+        """A head node bounds the rate, not the link."""
+        self.served = 0.0
+        """Bytes that a transfer has got that was there since the pair was last idle."""
+        self.settled_s = 0.0
+        """The time at which ``served`` is that."""
+        self.ends: list[tuple[float, int]] = []
+        """A heap of (``served`` at its end, serial number) of each transfer."""
+        self.due_s = inf
+        """When the first of them ends, at the present rate."""
+        self.version = 0
+        """Tells ``due_s`` from earlier ones."""
+
+    def settle_rate(self, rate: float, *, held: bool) -> None:
+        """While filling: the transfers get this much, and the head nodes have that much less."""
+        self.next_rate = rate
+        self.held = held
+        for head in self.heads:
+            head.remaining -= self.count * rate
+            head.weight -= self.count
+
+
+class _Waiting(NamedTuple):
+    """A transfer whose latency is not over; or that ends then, since nothing slows it down."""
+
+    at_s: float
+    serial: int
+    pair: _Pair | None
+    """None: it ends at ``at_s``."""
+    size_bytes: float
+    task: Hashable
+
+
+class SimNetwork(Generic[Key]):
+    """Transfers between sites (by index; ORIGIN is the submit host) at virtual times.
+
+    ``links`` are one-way; a link without a bandwidth has no bound. Pairs of places without a link
+    get DEFAULT_BANDWIDTH_BYTES_PER_S, as decisions assume, and are listed in ``assumed``.
+    ``head_bytes_per_s`` bounds what passes a site's head node, in and out together, by the site's
+    name or ``origin``. Within a site files are not moved: that takes no time.
+
+    ``sharing="serial"`` is the model of thesis section 6.2.1 in place of max-min sharing: the
+    transfers of one task go one after another, each as if it were alone, and those of different
+    tasks don't slow each other down. The delay of a task is the sum of latency + size/bandwidth.
+
+    Drive it by ``next_change_s``: call ``advance`` then, or earlier, or later. What it computes
+    depends on the times of the starts alone, not on their order at one time nor on how often it
+    is advanced. Time does not go back: ValueError.
+
+    Raises InvalidError for a bandwidth that is not positive, a negative latency, or an unknown
+    site.
+    """
+
+    def __init__(
+        self,
+        site_names: Sequence[str],
+        links: Sequence[LinkSpec],
+        *,
+        head_bytes_per_s: Mapping[str, float] | None = None,
+        sharing: Literal["max-min", "serial"] = "max-min",
+    ) -> None:
+        self._serial = sharing == "serial"
+        self._names = [*site_names, "origin"]  # index -1, ORIGIN's, finds the last
+        self._pairs: list[_Pair] = []
+        self.assumed: list[tuple[str, str]] = []
+        """(source, destination) of the pairs of places for which the catalog has no link."""
+        heads = {
+            name: _Head(capacity)
+            for name, capacity in self._checked_heads(head_bytes_per_s or {}).items()
+        }
+        self._heads = list(heads.values())
+        self._table = self._make_pairs(self._checked_links(links), heads)
+        self._headed = [pair for pair in self._pairs if pair.heads]
+        self._now_s = -inf
+        self._started = 0
+        self._keys: dict[int, Key] = {}
+        """Of all transfers under way, by serial number."""
+        self._waiting: list[_Waiting] = []
+        self._due: list[tuple[float, int, int]] = []
+        """A heap of (due_s, pair, version); entries of an old version are stale."""
+        self._dirty: set[int] = set()
+        """Pairs with transfers that came or went since rates were computed."""
+        self._finished: list[Key] = []
+        self._lanes: dict[Hashable, float] = {}
+        """Serial: when the last transfer of each task ends."""
+
+    def start(
+        self,
+        key: Key,
+        source: int,
+        destination: int,
+        size_bytes: float,
+        now_s: float,
+        task: Hashable = None,
+    ) -> None:
+        """Begin a transfer. ``advance`` returns ``key`` when it has ended.
+
+        ``task`` names whose transfer it is, for serial sharing; one of no task waits for none.
+        Raises InvalidError for a negative size.
+        """
+        if size_bytes < 0:
+            raise InvalidError(f"transfer {key!r} has a negative size: {size_bytes} bytes")
+        if now_s != self._now_s:
+            self._run_to(now_s)
+        serial = self._started
+        self._started += 1
+        self._keys[serial] = key
+        if source == destination:
+            self._finish([serial])
+            return
+        pair = self._table[source][destination]
+        if self._serial:
+            begin_s = now_s if task is None else max(now_s, self._lanes.get(task, now_s))
+            end_s = begin_s + pair.latency_s + size_bytes / pair.alone_rate
+            if task is not None:
+                self._lanes[task] = end_s
+            heapq.heappush(self._waiting, _Waiting(end_s, serial, None, 0.0, task))
+            return
+        bounded = size_bytes > 0 and pair.alone_rate < inf
+        if pair.latency_s == 0:
+            if bounded:
+                self._join(pair, serial, size_bytes)
+            else:
+                self._finish([serial])
+            return
+        at_s = now_s + pair.latency_s
+        entry = _Waiting(at_s, serial, pair if bounded else None, size_bytes, None)
+        heapq.heappush(self._waiting, entry)
+
+    @property
+    def next_change_s(self) -> float | None:
+        """When a transfer ends next, or gets over its latency, if nothing is started before;
+        None: never, nothing is under way. Never earlier than the last call's ``now_s``."""
+        if self._finished:
+            return self._now_s
+        return self._next_s()
+
+    def advance(self, now_s: float) -> list[Key]:
+        """Let time pass; returns the transfers that have ended since the last call, at ``now_s``
+        at the latest, in the order of their ends, those of one time as they were started."""
+        self._run_to(now_s)
+        finished, self._finished = self._finished, []
+        return finished
+
+    def throughput_bytes_per_s(self, source: int, destination: int) -> float:
+        """What all transfers from one place to another get together, now."""
+        if source == destination or self._serial:
+            raise ValueError("only links that are shared have a throughput")
+        self._fill()
+        pair = self._table[source][destination]
+        return pair.count * pair.rate
+
+    # Time
+
+    def _run_to(self, now_s: float) -> None:
+        if now_s < self._now_s:
+            raise ValueError(f"time went back from {self._now_s} s to {now_s} s")
+        while (at_s := self._next_s()) is not None and at_s <= now_s:
+            self._now_s = at_s
+            ended: list[int] = []
+            while self._waiting and self._waiting[0].at_s <= at_s:
+                self._arrive(heapq.heappop(self._waiting), ended)
+            while self._due and self._due[0][0] <= at_s:
+                _, index, version = heapq.heappop(self._due)
+                if self._pairs[index].version == version:
+                    self._leave(self._pairs[index], ended)
+            self._finish(sorted(ended))
+        self._now_s = now_s
+
+    def _next_s(self) -> float | None:
+        if self._dirty:
+            self._fill()
+        while self._due and self._pairs[self._due[0][1]].version != self._due[0][2]:
+            heapq.heappop(self._due)
+        due_s = self._due[0][0] if self._due else inf
+        if self._waiting and self._waiting[0].at_s < due_s:
+            return self._waiting[0].at_s
+        return due_s if self._due else None
+
+    def _arrive(self, entry: _Waiting, ended: list[int]) -> None:
+        if entry.pair is not None:
+            self._join(entry.pair, entry.serial, entry.size_bytes)
+            return
+        ended.append(entry.serial)
+        if entry.task is not None and self._lanes.get(entry.task, inf) <= entry.at_s:
+            del self._lanes[entry.task]  # two of one task may end at the same time
+
+    def _join(self, pair: _Pair, serial: int, size_bytes: float) -> None:
+        pair.served += pair.rate * (self._now_s - pair.settled_s)
+        pair.settled_s = self._now_s
+        heapq.heappush(pair.ends, (pair.served + size_bytes, serial))
+        pair.count += 1
+        self._dirty.add(pair.index)
+
+    def _leave(self, pair: _Pair, ended: list[int]) -> None:
+        """The first transfer of the pair ends now, and those that have got just as much to get."""
+        pair.served, pair.settled_s = pair.ends[0][0], self._now_s
+        while pair.ends and pair.ends[0][0] <= pair.served:
+            ended.append(heapq.heappop(pair.ends)[1])
+        pair.count = len(pair.ends)
+        pair.version += 1
+        self._dirty.add(pair.index)
+
+    def _finish(self, serials: Sequence[int]) -> None:
+        self._finished += [self._keys.pop(serial) for serial in serials]
+
+    # Rates
+
+    def _fill(self) -> None:
+        """Give every pair its rate, after what came and went."""
+        dirty = sorted(self._dirty)
+        self._dirty.clear()
+        spread = False
+        for index in dirty:
+            pair = self._pairs[index]
+            if not pair.heads:
+                self._set_rate(pair, pair.capacity / pair.count if pair.count else 0.0)
+            elif spread or self._reaches_others(pair):
+                spread = True
+            elif pair.filled != pair.count:
+                self._set_rate(pair, pair.capacity / pair.count if pair.count else 0.0)
+            else:
+                self._set_rate(pair, pair.rate)
+        if spread:
+            self._fill_heads(frozenset(dirty))
+        if len(self._due) > 64 + 4 * len(self._pairs):
+            self._due = [(p.due_s, p.index, p.version) for p in self._pairs if p.count]
+            heapq.heapify(self._due)
+
+    def _reaches_others(self, pair: _Pair) -> bool:
+        """Whether a change of the number of a pair's transfers may change rates of other pairs.
+
+        It does not as long as the pair takes as much of its head nodes as before, and no
+        transfer that they hold back gets less than the pair's; or as long as they hold back none,
+        before and after. Each transfer then still has a link or head node that is used up and on
+        which none gets more, which is what makes rates max-min fair.
+        """
+        if pair.count == pair.filled:
+            return False
+        if pair.held or pair.capacity == inf:
+            return True
+        level = min(head.level for head in pair.heads)
+        if pair.count == 0:
+            return level < inf
+        if pair.filled:
+            return pair.capacity / pair.count > level
+        return level < inf or any(h.load + pair.capacity > h.capacity for h in pair.heads)
+
+    def _fill_heads(self, changed: Set[int]) -> None:
+        """Progressive filling: all rates grow alike until a link or a head node is used up, which
+        settles the rates of those that use it; the others grow on. ``changed`` are pairs whose
+        numbers of transfers did."""
+        active = [pair for pair in self._headed if pair.count]
+        for head in self._heads:
+            head.remaining, head.weight, head.level = head.capacity, 0, inf
+        for pair in active:
+            pair.next_rate = -1.0
+            for head in pair.heads:
+                head.weight += pair.count
+        heads = [head for head in self._heads if head.weight]
+        by_link = [(pair.capacity / pair.count, pair.index) for pair in active]
+        heapq.heapify(by_link)
+        level = 0.0
+        while heads:
+            lowest, narrow = inf, heads[0]
+            for head in heads:
+                share = head.remaining / head.weight
+                if share < lowest:
+                    lowest, narrow = share, head
+            level = max(level, lowest)  # rounding must not let it sink
+            if by_link[0][0] > level:
+                narrow.level = level
+                for pair in narrow.pairs:
+                    if pair.count and pair.next_rate < 0:
+                        pair.settle_rate(level, held=True)
+            while by_link and (by_link[0][0] <= level or self._pairs[by_link[0][1]].next_rate >= 0):
+                bound, index = heapq.heappop(by_link)
+                if self._pairs[index].next_rate < 0:
+                    self._pairs[index].settle_rate(bound, held=False)
+            heads = [head for head in heads if head.weight]
+        for pair in active:
+            if pair.next_rate != pair.rate or pair.index in changed:
+                self._set_rate(pair, pair.next_rate)
+        for index in changed:
+            if self._pairs[index].heads and not self._pairs[index].count:
+                self._set_rate(self._pairs[index], 0.0)
+
+    def _set_rate(self, pair: _Pair, rate: float) -> None:
+        now_s = self._now_s
+        pair.version += 1
+        pair.filled = pair.count
+        if not pair.count:
+            pair.rate, pair.served, pair.due_s, pair.held = 0.0, 0.0, inf, False
+            return
+        pair.served += pair.rate * (now_s - pair.settled_s)
+        pair.settled_s = now_s
+        pair.rate = rate
+        left = pair.ends[0][0] - pair.served
+        # Rounding may have passed the end.
+        pair.due_s = due_s = now_s + left / rate if left > 0 else now_s
+        heapq.heappush(self._due, (due_s, pair.index, pair.version))
+
+    # Checks
+
+    def _checked_heads(self, heads: Mapping[str, float]) -> dict[str, float]:
+        for name, capacity in heads.items():
+            self._index(name, "the bandwidth of a head node")
+            if not capacity > 0:
+                raise InvalidError(
+                    f"the head node of {name} has a bandwidth of {capacity} bytes/s",
+                    hint="it has to be positive; leave it out for no bound",
+                )
+        return {name: capacity for name, capacity in heads.items() if capacity < inf}
+
+    def _checked_links(self, links: Sequence[LinkSpec]) -> dict[tuple[int, int], LinkSpec]:
+        checked = {}
+        for link in links:
+            what = f"the link from {link.source} to {link.destination}"
+            bandwidth = link.bandwidth_bytes_per_s
+            if bandwidth is not None and not bandwidth > 0:
+                raise InvalidError(
+                    f"{what} has a bandwidth of {bandwidth} bytes/s",
+                    hint="it has to be positive; leave it out for no bound",
+                )
+            if not 0 <= link.latency_s < inf:
+                raise InvalidError(
+                    f"{what} has a latency of {link.latency_s} s", hint="use 0 or more seconds"
+                )
+            checked[self._index(link.source, what), self._index(link.destination, what)] = link
+        return checked
+
+    def _index(self, name: str, what: str) -> int:
+        if name not in self._names:
+            raise InvalidError(
+                f"{what} names {name!r}, which is no site",
+                hint=f"sites are: {', '.join(self._names)}",
+            )
+        index = self._names.index(name)
+        return ORIGIN if index == len(self._names) - 1 else index
+
+    def _make_pairs(
+        self, links: Mapping[tuple[int, int], LinkSpec], heads: Mapping[str, _Head]
+    ) -> list[list[_Pair]]:
+        """The pair of each source and destination; index -1 finds ORIGIN's."""
+        places = [*range(len(self._names) - 1), ORIGIN]
+        table = []
+        for source in places:
+            row = []
+            for destination in places:
+                ends = (self._names[source], self._names[destination])
+                link = links.get((source, destination))
+                if link is None:
+                    link = LinkSpec(*ends, DEFAULT_BANDWIDTH_BYTES_PER_S)
+                    if source != destination:
+                        self.assumed.append(ends)
+                bandwidth = link.bandwidth_bytes_per_s
+                shared = [heads[name] for name in dict.fromkeys(ends) if name in heads]
+                pair = _Pair(len(self._pairs), bandwidth or inf, link.latency_s, shared)
+                self._pairs.append(pair)
+                for head in shared:
+                    head.pairs.append(pair)
+                row.append(pair)
+            table.append(row)
+        return table
