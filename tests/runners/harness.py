@@ -1,0 +1,243 @@
+"""What the tests of the command share: workflows of shell scripts, and a user who runs them.
+
+Every process that a user starts, and every process that comes of it, carries a word in its
+environment, so that what is left of a run can be seen, and is ended when the test ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from wfrun import File, Resources, Task, Workflow, write_dax
+
+WFRUN = Path(sys.executable).with_name("wfrun")
+MARK = "WFRUN_TEST_USER"
+PATIENCE_S = 30.0
+"""For what happens soon, on a machine that is busy with other things."""
+
+
+class Job(NamedTuple):
+    """A task that is a shell script; ``collect`` are those of its outputs that are final."""
+
+    id: str
+    script: str
+    inputs: Sequence[str] = ()
+    outputs: Sequence[str] = ()
+    collect: Sequence[str] = ()
+    resources: Resources = Resources()
+    parents: Sequence[str] = ()
+    """Beside those that the files imply."""
+
+
+def make_workflow(jobs: Sequence[Job], name: str = "jobs") -> Workflow:
+    """The jobs, each after those that write its inputs."""
+    numbers = {job.id: number for number, job in enumerate(jobs)}
+    producers = {name: number for number, job in enumerate(jobs) for name in job.outputs}
+    final = {name for job in jobs for name in job.collect}
+    names = dict.fromkeys(name for job in jobs for name in (*job.inputs, *job.outputs))
+    index = {name: number for number, name in enumerate(names)}
+    files = [File(name, producer=producers.get(name), collect=name in final) for name in names]
+    tasks = [
+        Task(
+            job.id,
+            "sh",
+            "sh",
+            ("-c", job.script),
+            tuple(index[name] for name in job.inputs),
+            tuple(index[name] for name in job.outputs),
+            resources=job.resources,
+        )
+        for job in jobs
+    ]
+    parents = [
+        tuple(
+            sorted(
+                {numbers[parent] for parent in job.parents}
+                | {producers[name] for name in job.inputs if name in producers}
+            )
+        )
+        for job in jobs
+    ]
+    return Workflow(name, name, tasks, files, parents)
+
+
+def wait_until(happened: Callable[[], bool], patience_s: float = PATIENCE_S) -> bool:
+    """Whether it has happened before the patience was over."""
+    end_s = time.monotonic() + patience_s
+    while not happened():
+        if time.monotonic() > end_s:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def lines_of(path: Path) -> list[str]:
+    """The lines of a record that tasks append to; none where it is absent."""
+    try:
+        return path.read_text().split()
+    except FileNotFoundError:
+        return []
+
+
+class Done(NamedTuple):
+    """A command that has ended."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def text(self) -> str:
+        """All that a user would see."""
+        return self.out + self.err
+
+
+class Engine:
+    """A command that was started, in a session of its own."""
+
+    def __init__(self, process: subprocess.Popen[bytes], out: Path, err: Path) -> None:
+        self._process = process
+        self._out = out
+        self._err = err
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """As the power goes, for this process alone."""
+        self._process.kill()
+        self._process.wait()
+
+    def done(self, patience_s: float = PATIENCE_S) -> Done:
+        """Wait for its end."""
+        status = self._process.wait(patience_s)
+        return Done(status, self._out.read_text(), self._err.read_text())
+
+    @property
+    def told(self) -> str:
+        """What it has written to stderr so far."""
+        return self._err.read_text()
+
+
+class User:
+    """Somebody at a shell in a folder of theirs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._word = secrets.token_hex(8)
+        self._engines: list[Engine] = []
+
+    def write(self, jobs: Sequence[Job], name: str = "jobs.dax") -> Path:
+        """Write a document."""
+        path = self.folder / name
+        write_dax(make_workflow(jobs, path.stem), path)
+        return path
+
+    def catalog(self, text: str) -> Path:
+        path = self.folder / "sites.yaml"
+        path.write_text(text)
+        return path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, MARK: self._word}
+
+    def start(self, *words: str | Path) -> Engine:
+        """Start the command and do not wait for it."""
+        number = len(self._engines)
+        out, err = self.folder / f".out-{number}", self.folder / f".err-{number}"
+        with out.open("wb") as stdout, err.open("wb") as stderr:
+            process = subprocess.Popen(
+                [str(WFRUN), *map(str, words)],
+                cwd=self.folder,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        self._engines.append(Engine(process, out, err))
+        return self._engines[-1]
+
+    def wfrun(self, *words: str | Path, patience_s: float = 100.0) -> Done:
+        """Run the command to its end."""
+        return self.start(*words).done(patience_s)
+
+    def processes(self) -> set[int]:
+        """All living processes that came of this user's commands."""
+        return set(_with_environment(f"{MARK}={self._word}"))
+
+    def tasks(self) -> set[int]:
+        """Processes of attempts."""
+        return {pid for pid in self.processes() if b"\0WFRUN_ATTEMPT=" in _environment(pid)}
+
+    def launchers(self) -> set[int]:
+        return {pid for pid in self.processes() if b"launcher.py" in _read(pid, "cmdline")}
+
+    def is_alone(self) -> bool:
+        """Whether all processes have ended, or do so soon."""
+        return wait_until(lambda: not self.processes())
+
+    def close(self) -> None:
+        """End what is left, new children of what is being ended too."""
+        for _ in range(10):
+            kill(self.processes())
+            if wait_until(lambda: not self.processes(), 0.5):
+                break
+        for engine in self._engines:
+            if not engine.ended:
+                engine.kill()
+
+
+def kill(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def attempts_alive(run_id: str) -> list[int]:
+    """Processes of any attempt of a run, as their environment tells."""
+    return _with_environment(f"WFRUN_ATTEMPT={run_id}.")
+
+
+def _with_environment(start: str) -> list[int]:
+    """Processes with a variable of their environment that begins so. Zombies have none."""
+    wanted = b"\0" + start.encode()
+    pids = (int(name) for name in os.listdir("/proc") if name.isdigit())
+    return [pid for pid in pids if wanted in _environment(pid)]
+
+
+def _environment(pid: int) -> bytes:
+    return b"\0" + _read(pid, "environ")
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:  # it has ended, or is not ours
+        return b""
+
+
+def assert_refused(done: Done, status: int, words: Collection[str]) -> None:
+    """The command told in one clear message what is wrong, and did nothing else."""
+    assert done.status == status, done.text
+    assert "Traceback" not in done.text
+    for word in words:
+        assert word in done.err, done.err

@@ -1,0 +1,338 @@
+"""`wfrun simulate` as its user meets it: the commands, interrupts, and bad input."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.runners.harness import Done, User, assert_refused, wait_until
+from wfrun.parsers.generate import generate
+from wfrun.parsers.write_dax import write_dax
+
+SITES = """\
+sites:
+  near: {slots: 4}
+  far: {slots: 8, speed: 2}
+links:
+  - {between: [near, far], bandwidth: 10 MB/s, latency: 10 ms}
+"""
+HEADER = "; MaxProcs: 8\n"
+UNTIMED = """\
+<adag xmlns="http://pegasus.isi.edu/schema/DAX" version="2.1" name="untimed">
+  <job id="a" name="first"><uses file="x" link="output" size="5"/></job>
+  <job id="b" name="second"><uses file="x" link="input" size="5"/></job>
+  <child ref="b"><parent ref="a"/></child>
+</adag>
+"""
+
+
+def log_line(number: int, submit_s: object, runtime_s: object = 100, size: object = 2) -> str:
+    return f"{number} {submit_s} -1 {runtime_s} {size} -1 -1 {size} 200 -1 1 1 1 1 1 -1 -1 -1\n"
+
+
+@pytest.fixture
+def user(user: User) -> User:
+    """With two workflows, a catalog and a log."""
+    write_dax(generate("montage", 30, 1), user.folder / "montage.dax")
+    write_dax(generate("bag", 12, 1), user.folder / "bag.dax")
+    user.catalog(SITES)
+    lines = (log_line(i, 300 * i, 400 + 13 * (i % 7)) for i in range(400))
+    (user.folder / "log.swf").write_text(HEADER + "".join(lines))
+    (user.folder / "untimed.dax").write_text(UNTIMED)
+    return user
+
+
+def rows_of(text: str) -> dict[str, list[str]]:
+    """The cells of the lines of the first table, by their first word."""
+    lines = text.split("NSL:")[0].splitlines()
+    return {line.split()[0]: line.split() for line in lines if line.strip()}
+
+
+def succeeded(done: Done) -> str:
+    assert done.status == 0, done.text
+    assert "Traceback" not in done.text
+    return done.out
+
+
+# What a user can do
+
+
+def test_all_policies_are_compared(user: User) -> None:
+    out = succeeded(user.wfrun("simulate", "montage.dax", "--sites", "sites.yaml"))
+    rows = rows_of(out)
+    assert len(rows) == 9
+    makespans = [float(row[1].replace(",", "")) for row in list(rows.values())[1:]]
+    assert makespans == sorted(makespans)
+    assert next(iter(list(rows.values())[1:]))[2] == "best"
+
+
+def test_a_grid_with_background_gives_a_table_a_file_and_a_picture(user: User) -> None:
+    words = (
+        "simulate", "montage.dax", "bag.dax", "--sites", "sites.yaml", "--policy",
+        "heft,all-clusters,heft", "--background", "log.swf", "--load", "0.2,0.5", "--throttle",
+        "2,-", "--seeds", "2", "--output", "out.csv", "--plot", "out.png",
+    )  # fmt: skip
+    first = user.wfrun(*words)
+    out = succeeded(first)
+    assert "±" in out
+    assert "makespan s of each workflow" in out
+    assert "plot: out.png" in first.err
+    assert (user.folder / "out.png").read_bytes().startswith(b"\x89PNG")
+    lines = (user.folder / "out.csv").read_text().splitlines()
+    assert len(lines) == 1 + 2 * 2 * 2 * 2
+    assert lines[0].startswith("workflows,sites,background,world,policy,throttle,load,seed,")
+    again = succeeded(user.wfrun(*words))
+    assert again == out
+    assert (user.folder / "out.csv").read_text().splitlines() == lines
+
+
+def test_more_load_takes_longer(user: User) -> None:
+    rows = []
+    for load in ("0.1", "0.9"):
+        out = succeeded(user.wfrun(
+            "simulate", "bag.dax", "--sites", "sites.yaml", "--policy", "round-robin",
+            "--background", "log.swf", "--load", load, "--seeds", "5",
+        ))  # fmt: skip
+        rows.append(float(rows_of(out)["round-robin"][2].replace(",", "")))
+    assert rows[0] < rows[1]
+
+
+@pytest.mark.parametrize("lrm", ["fcfs", "easy", "conservative"])
+def test_the_queue_of_a_log(user: User, lrm: str) -> None:
+    out = succeeded(user.wfrun("simulate", "--log", "log.swf", "--lrm", lrm))
+    facts = dict(line.split("  ", 1) for line in out.splitlines())
+    assert facts["queue"].strip() == lrm
+    assert facts["jobs"].strip() == "400"
+    assert facts["processors"].strip() == "8"
+    assert facts["killed at their request"].strip() == "400"  # they ask for 200 s
+    free = succeeded(user.wfrun("simulate", "--log", "log.swf", "--lrm", lrm, "--run-overruns"))
+    assert dict(line.split("  ", 1) for line in free.splitlines())[
+        "killed at their request"
+    ].strip() == "0"  # fmt: skip
+
+
+def test_a_past_run_is_simulated_with_its_measured_times(user: User) -> None:
+    succeeded(user.wfrun(
+        "montage.dax", "--sites", "sites.yaml", "--emulate", "--time-scale", "0.001", "--run-dir",
+        "past", "--quiet",
+    ))  # fmt: skip
+    out = succeeded(user.wfrun("simulate", "--from-run", "past", "--policy", "heft,file-aware"))
+    assert set(rows_of(out)) == {"policy", "heft", "file-aware"}
+    assert float(rows_of(out)["heft"][1]) < 60
+
+
+def test_a_simulated_run_is_inspected_like_a_run(user: User) -> None:
+    words = ("simulate", "montage.dax", "--sites", "sites.yaml", "--policy", "heft", "--run-dir")
+    out = succeeded(user.wfrun(*words, "wfrun-runs/what-if"))
+    status = succeeded(user.wfrun("status", "wfrun-runs/what-if"))
+    assert status == out
+    assert "(simulated)" in status
+    assert "done: 30/30 tasks done" in status
+    listed = succeeded(user.wfrun("list")).splitlines()
+    assert listed[1].split()[:3] == ["what-if", "done", "30"]
+    again = succeeded(user.wfrun("simulate", "--from-run", "last", "--policy", "heft"))
+    direct = succeeded(user.wfrun(*words[:-1]))
+    assert rows_of(again)["heft"][1] == rows_of(direct)["heft"][1]
+    assert_refused(user.wfrun("resume"), 2, ["was simulated"])
+    assert_refused(user.wfrun("logs", "last", "x"), 2, ["was simulated"])
+    assert_refused(user.wfrun(*words, "wfrun-runs/what-if"), 2, ["holds a run already"])
+
+
+def test_equal_simulated_runs_have_equal_logs(user: User) -> None:
+    logs = []
+    for name in ("one", "two"):
+        succeeded(user.wfrun(
+            "simulate", "montage.dax", "--sites", "sites.yaml", "--policy", "round-robin",
+            "--failure-rate", "0.2", "--run-dir", name,
+        ))  # fmt: skip
+        logs.append((user.folder / name / "events.sqlite").read_bytes())
+    assert logs[0] == logs[1]
+
+
+def test_failures_of_tasks_are_a_result(user: User) -> None:
+    words = ("simulate", "montage.dax", "--sites", "sites.yaml", "--failure-rate", "0.9")
+    out = succeeded(user.wfrun(*words))
+    assert "failed" in out.splitlines()[0]
+    assert " best " not in out.split("\n", 1)[1]
+    kept = succeeded(user.wfrun(*words, "--policy", "heft", "--run-dir", "kept"))
+    assert "failed: " in kept
+    status = succeeded(user.wfrun("status", "kept"))
+    assert "to go on" not in status
+
+
+def test_a_table_gives_run_times_by_type(user: User) -> None:
+    (user.folder / "times.yaml").write_text("first: 1 min\n")
+    out = succeeded(user.wfrun(
+        "simulate", "untimed.dax", "--sites", "sites.yaml", "--policy", "single-cluster",
+        "--runtimes", "times.yaml", "--runtime", "20",
+    ))  # fmt: skip
+    assert float(rows_of(out)["single-cluster"][1]) in (80, 40)
+
+
+def test_on_80_columns_nothing_is_cut(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    words = ("--sites", "sites.yaml", "--throttle", "2,3", "--failure-rate", "0.05")
+    done = user.wfrun("simulate", "montage.dax", "bag.dax", *words, "--seeds", "3")
+    out = succeeded(done)
+    assert max(len(line.rstrip()) for line in out.splitlines()) <= 80
+    assert "…" not in out
+    assert "no room for" in out
+
+
+# Interrupts
+
+
+def big_grid(user: User) -> list[str]:
+    """One that takes a while."""
+    write_dax(generate("montage", 1000, 1), user.folder / "big.dax")
+    return ["simulate", "big.dax", "--sites", "sites.yaml", "--seeds", "200", "--jobs", "2",
+            "--output", "out.csv", "--quiet"]  # fmt: skip
+
+
+def lines_in(path: Path) -> int:
+    return path.read_text().count("\n") if path.exists() else 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
+def test_an_interrupted_grid_keeps_what_is_done_and_leaves_no_process(
+    user: User, number: signal.Signals
+) -> None:
+    words = big_grid(user)
+    out = user.folder / "out.csv"
+    engine = user.start(*words)
+    assert wait_until(lambda: lines_in(out) >= 4)
+    engine.signal(number)
+    done = engine.done(20)
+    assert "Traceback" not in done.text
+    assert user.is_alone()
+    if number == signal.SIGINT:
+        assert done.status == 130
+        assert "the same command goes on" in done.err
+    before = out.read_text()
+    engine = user.start(*words)
+    assert wait_until(lambda: lines_in(out) >= before.count("\n") + 2)
+    engine.kill()
+    assert out.read_text().startswith(before[: before.rindex("\n") + 1])
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("montage.dax --policy hefft", ["did you mean 'heft'"]),
+        ("montage.dax --lrm eazy", ["did you mean 'easy'"]),
+        ("montage.dax --load 0.3", ["name its log with --background"]),
+        ("montage.dax --load 30% --background log.swf", ["'30%'"]),
+        ("montage.dax --throttle 5,0", ["--throttle has '0'"]),
+        ("montage.dax --throttle 5,²", ["--throttle has '²'"]),
+        ("montage.dax --head-bandwidth fast", ["--head-bandwidth: 'fast'"]),
+        ("montage.dax --run-dir new", ["name one policy"]),
+        ("montage.dax --run-dir new --policy heft --output x.csv", ["--output is for grids"]),
+        ("montage.dax --processors 4", ["goes with --log"]),
+        ("montage.dax --from-run past", ["takes the workflows of the run"]),
+        ("--from-run past", ["no run 'past'"]),
+        ("montage.dax --log log.swf", ["goes with no workflow"]),
+        ("--log log.swf --plot x.png", ["--plot goes with workflows"]),
+        ("--log log.swf --lrm backfill", ["the models are: fcfs, easy, conservative"]),
+        ("", ["no workflow to simulate"]),
+        ("absent.dax", ["absent.dax"]),
+        ("sites.yaml", ["sites.yaml"]),
+        ("montage.dax --output montage.dax", ["montage.dax: not a file of results"]),
+        ("montage.dax --plot out.xyz", ["no kind of picture 'xyz'"]),
+        ("montage.dax --background log.swf", ["fit site 'near'"]),
+        ("untimed.dax", ["2 of 2 tasks have no run time", "--runtimes FILE", "--from-run"]),
+        ("untimed.dax --runtimes one.yaml", ["1 of 2 tasks have no run time", "'b' (second)"]),
+        ("untimed.dax --runtimes typo.yaml", ["typo.yaml:2:", "did you mean 'second'"]),
+        ("untimed.dax --runtimes bad.yaml", ["bad.yaml:1:", "'soon'"]),
+        ("untimed.dax --runtimes negative.yaml", ["negative.yaml:1:", "below zero"]),
+        ("untimed.dax --runtimes list.yaml", ["list.yaml:1:", "a mapping"]),
+        ("wide.dax", ["wide.dax: task", "fits no site", "near: 4 cores"]),
+    ],
+)
+def test_wrong_options_and_documents_are_refused(user: User, words: str, told: list[str]) -> None:
+    texts = {
+        "one.yaml": "first: 3\n", "typo.yaml": "first: 3\nsecnd: 4\n", "bad.yaml": "first: soon\n",
+        "negative.yaml": "first: -1\n", "list.yaml": "- first\n",
+        "wide.dax": UNTIMED.replace('name="first"', 'name="first" runtime="3"').replace(
+            '<job id="b" name="second">', '<job id="b" name="second" runtime="3">'
+            '<profile namespace="pegasus" key="cores">64</profile>'
+        ),
+    }  # fmt: skip
+    for name, text in texts.items():
+        (user.folder / name).write_text(text)
+    if words.endswith("--background log.swf") and "--load" not in words:
+        big = "".join(log_line(i, i, size=64) for i in range(5))
+        (user.folder / "log.swf").write_text("; MaxProcs: 64\n" + big)
+    sites = [] if "--log" in words or not words else ["--sites", "sites.yaml"]
+    before = sorted(user.folder.iterdir())
+    done = user.wfrun("simulate", *words.split(), *sites)
+    assert_refused(done, 2, told)
+    assert [p for p in sorted(user.folder.iterdir()) if p.name[0] != "."] == [
+        p for p in before if p.name[0] != "."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "told"),
+    [
+        (HEADER + log_line(1, 0) + "2 5 -1 10\n", "", ["odd.swf:3:", "the line has 4 columns"]),
+        (HEADER + log_line(1, 0, "ten"), "", ["odd.swf:2:", "'ten'"]),
+        (log_line(1, 0), "", ["how many processors", "--processors N"]),
+        (HEADER + log_line(1, 0, -1), "", ["none of the 1 jobs"]),
+        (HEADER + log_line(1, 0), "--processors 1", ["all 1 jobs are larger"]),
+        ("", "", ["odd.swf"]),
+    ],
+)
+def test_strange_logs_are_refused(user: User, text: str, words: str, told: list[str]) -> None:
+    (user.folder / "odd.swf").write_text(text)
+    assert_refused(user.wfrun("simulate", "--log", "odd.swf", *words.split()), 2, told)
+
+
+def test_what_is_mended_or_dropped_of_a_log_is_told(user: User) -> None:
+    text = HEADER + log_line(1, 50) + log_line(2, 0) + log_line(3, 60, size=16) + log_line(4, 9, 0)
+    (user.folder / "odd.swf").write_text(text)
+    done = user.wfrun("simulate", "--log", "odd.swf")
+    succeeded(done)
+    for told in ("sorted by submission", "1 job dropped: larger than the 8 processors",
+                 "1 job dropped: run time zero"):  # fmt: skip
+        assert told in done.err
+    assert "jobs                     2" in done.out
+
+
+def test_missing_links_and_sizes_are_counted(user: User) -> None:
+    user.catalog("sites:\n  a: {slots: 2}\n  b: {slots: 2}\n  c: {slots: 2}\n"
+                 "links:\n  - {between: [a, b], bandwidth: 1 MB/s}\n")  # fmt: skip
+    (user.folder / "untimed.dax").write_text(UNTIMED.replace(' size="5"', ""))
+    done = user.wfrun("simulate", "untimed.dax", "--sites", "sites.yaml", "--runtime", "5")
+    succeeded(done)
+    assert "lacks 4 links between sites, the first is a to c" in done.err
+    assert "1 of 1 files that tasks read have no size, the first is 'x'" in done.err
+
+
+def test_places_that_cannot_be_written_are_named(user: User) -> None:
+    words = ("simulate", "montage.dax", "--sites", "sites.yaml")
+    assert_refused(user.wfrun(*words, "--output", "absent/x.csv"), 3, ["absent/x.csv"])
+    assert_refused(user.wfrun(*words, "--plot", "absent/x.png"), 3, ["no folder absent"])
+    file = ("--policy", "heft", "--run-dir", "montage.dax/run")
+    assert_refused(user.wfrun(*words, *file), 3, ["can't be made"])
+
+
+def test_a_load_above_one_and_a_background_that_ends_are_told(user: User) -> None:
+    days = json.dumps(80 * 86400)
+    (user.folder / "long.yaml").write_text(f"first: {days}\nsecond: 1\n")
+    done = user.wfrun(
+        "simulate", "untimed.dax", "--sites", "sites.yaml", "--policy", "heft", "--runtimes",
+        "long.yaml", "--background", "log.swf", "--load", "0.1",
+    )  # fmt: skip
+    succeeded(done)
+    assert "1 of 1 simulated runs took longer than the 30 days of background" in done.err
+    done = user.wfrun(
+        "simulate", "untimed.dax", "--sites", "sites.yaml", "--policy", "heft", "--runtime", "1",
+        "--background", "log.swf", "--load", "1.2",
+    )  # fmt: skip
+    assert "a load of 1.2 is more than the sites can do" in done.err

@@ -1,0 +1,160 @@
+"""The Python API: the same runs as the command's, from a program.
+
+    import wfrun
+
+    result = wfrun.run("montage.dax", policy="cluster-min", throttle=100)
+    print(result.outcome, result.makespan_s, result.outputs)
+
+``run_async`` and ``resume_async`` are the same inside a running event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Any, Literal, ParamSpec, TypeVar
+
+import msgspec
+
+from wfrun.engine.events import Event, Settings
+from wfrun.engine.model import Catalog, Workflow
+from wfrun.engine.state import Failure, RunState
+from wfrun.parsers.catalog import read_catalog
+from wfrun.runners import rundir
+from wfrun.runners.plugins import load_policies
+from wfrun.runners.prepare import prepare, this_machine
+from wfrun.runners.session import Session, read_state
+from wfrun.runners.simulated_run import refuse_simulated
+
+Document = str | Path | Workflow
+Observer = Callable[[Sequence[Event]], None]
+
+
+class RunResult(msgspec.Struct, frozen=True):
+    """How a run ended, or stands."""
+
+    outcome: str | None
+    """``done``, ``failed`` or ``cancelled``; None: it has not ended."""
+    directory: Path
+    outputs: Path
+    """The folder of final outputs."""
+    tasks: int
+    done: int
+    failed: int
+    blocked: int
+    """Tasks that depend on a failed one."""
+    makespan_s: float
+    """From the start of the run to its last event."""
+    failures: tuple[Failure, ...]
+    """The latest failed attempts."""
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def _blocking(function: Callable[_P, Coroutine[Any, Any, _T]], name: str) -> Callable[_P, _T]:
+    """The same function for programs without an event loop."""
+
+    @wraps(function)
+    def call(*args: _P.args, **options: _P.kwargs) -> _T:
+        return asyncio.run(function(*args, **options))
+
+    call.__name__ = call.__qualname__ = name
+    return call
+
+
+async def run_async(
+    *documents: Document,
+    sites: str | Path | Catalog | None = None,
+    policy: str = "file-aware",
+    policy_options: Mapping[str, int | float | str] | None = None,
+    throttle: int | None = None,
+    inputs: str | Path | None = None,
+    run_dir: str | Path | None = None,
+    retries: int = 2,
+    retry_delay_s: float = 1.0,
+    on_failure: Literal["continue", "stop"] = "continue",
+    seed: int = 0,
+    emulate: bool = False,
+    time_scale: float = 1.0,
+    size_scale: float = 1.0,
+    keep_files: bool = False,
+    observer: Observer | None = None,
+) -> RunResult:
+    """Run workflows and wait for the end.
+
+    The arguments are those of ``wfrun run``. ``observer`` is called with every group of events
+    once it is durable. Failed tasks do not raise: see ``RunResult.outcome``. Cancelling it leaves
+    what runs running; ``resume`` goes on. Raises InvalidError for wrong input and InfeasibleError
+    where a site can't be used, before anything is started.
+    """
+    load_policies()
+    settings = Settings(
+        policy=policy,
+        policy_options=dict(policy_options or {}),
+        throttle=throttle,
+        retries=retries,
+        retry_delay_s=retry_delay_s,
+        on_failure=on_failure,
+        seed=seed,
+        emulate=emulate,
+        time_scale=time_scale,
+        size_scale=size_scale,
+    )
+    if sites is None:
+        catalog = this_machine()
+    else:
+        catalog = sites if isinstance(sites, Catalog) else read_catalog(sites)
+    read = [d if isinstance(d, Workflow) else Path(d) for d in documents]
+    plan = prepare(read, catalog, settings, inputs=Path(inputs) if inputs is not None else None)
+    session = Session(keep_files=keep_files)
+    first = read[0]
+    name = first.name if isinstance(first, Workflow) else first.stem
+    session.start(plan, Path(run_dir) if run_dir is not None else None, name)
+    return await _drive(session, observer)
+
+
+async def resume_async(
+    run: str | Path | None = None, *, keep_files: bool = False, observer: Observer | None = None
+) -> RunResult:
+    """Go on with a run (its path, its name, or None for the last one) to its end."""
+    load_policies()
+    session = Session(keep_files=keep_files)
+    found = rundir.find(None if run is None else str(run))
+    refuse_simulated(found, "there is nothing to go on with")
+    session.resume(found)
+    return await _drive(session, observer)
+
+
+run = _blocking(run_async, "run")
+resume = _blocking(resume_async, "resume")
+
+
+def status(run: str | Path | None = None) -> RunResult:
+    """Where a run stands, also while another process drives it."""
+    load_policies()
+    found = rundir.find(None if run is None else str(run))
+    return _result(read_state(found), found)
+
+
+async def _drive(session: Session, observer: Observer | None) -> RunResult:
+    if observer is not None:
+        session.observers.append(observer)
+    return _result(await session.drive(), session.run)
+
+
+def _result(state: RunState, run: rundir.RunDir) -> RunResult:
+    return RunResult(
+        outcome=state.ended,
+        directory=run.path,
+        outputs=run.outputs,
+        tasks=state.tasks,
+        done=state.done,
+        failed=state.failed,
+        blocked=state.blocked,
+        makespan_s=state.now_s - state.started_s,
+        failures=tuple(state.recent_failures),
+    )

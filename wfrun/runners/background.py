@@ -1,0 +1,104 @@
+"""Other users' jobs at simulated sites, taken from a workload log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from random import Random
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.model import SiteSpec
+from wfrun.parsers.workload import (
+    RUNNABLE_RULES,
+    LoggedJob,
+    drop_jobs,
+    load_of,
+    read_gwf,
+    read_swf,
+)
+from wfrun.sites.lrm import BatchJob
+
+WARM_UP_S = 2 * 86400.0
+"""The background runs alone for so long, so that the workflow meets a queue in its usual state."""
+HORIZON_S = 30 * 86400.0
+"""And goes on for so long after that."""
+
+
+def read_log(path: Path) -> tuple[tuple[LoggedJob, ...], list[str], int | None]:
+    """The jobs of a log that can be simulated, in order of submission, what was mended or dropped,
+    and the processors of the machine where the log says.
+
+    ``.gwf`` files are read as GWF, all else as SWF. Raises InvalidError.
+    """
+    log = (read_gwf if ".gwf" in path.suffixes else read_swf)(path)
+    filtered = drop_jobs(log.jobs, RUNNABLE_RULES)
+    told = [f"{path}: {remark}" for remark in log.dropped]
+    told += [
+        f"{path}: {dropped} {'job' if dropped == 1 else 'jobs'} dropped: {why}"
+        for why, dropped in filtered.dropped.items()
+    ]
+    if not filtered.jobs:
+        raise InvalidError(
+            f"none of the {len(log.jobs)} jobs of the log has a run time and processors",
+            source=str(path),
+            hint="what was dropped: " + "; ".join(filtered.dropped) if filtered.dropped else None,
+        )
+    return filtered.jobs, told, log.processors
+
+
+def unfit(jobs: Sequence[LoggedJob], sites: Sequence[SiteSpec]) -> list[str]:
+    """What is to be told of jobs that are larger than a site, and so are left out there."""
+    return [
+        f"site {site.name}: {larger} of {len(jobs)} background jobs are larger than its "
+        f"{site.slots} slots and left out"
+        for site in sites
+        if (larger := sum(1 for job in jobs if (job.size or 0) > site.slots))
+    ]
+
+
+def background_of(
+    jobs: Sequence[LoggedJob], sites: Sequence[SiteSpec], load: float | None, seed: int
+) -> Mapping[str, list[BatchJob]]:
+    """Jobs for every site, from a window of the log that begins at a random time.
+
+    Each site gets those that fit it; with a ``load`` their times of submission are drawn together
+    or apart so that they ask for that share of the site. The windows of different sites, and of
+    different seeds, begin at different times; a log that is shorter than the simulation begins
+    again at its end.
+    """
+    return {spec.name: _for_site(jobs, spec, load, Random(f"{seed}/{spec.name}")) for spec in sites}
+
+
+def _for_site(
+    jobs: Sequence[LoggedJob], site: SiteSpec, load: float | None, random: Random
+) -> list[BatchJob]:
+    fitting = [job for job in jobs if (job.size or 0) <= site.slots]
+    if len(fitting) < 2 or fitting[-1].submit_s <= fitting[0].submit_s:
+        raise InvalidError(
+            f"{len(fitting)} of the {len(jobs)} jobs of the background log fit site "
+            f"{site.name!r} ({site.slots} slots): they make no load",
+            hint="take the log of a smaller cluster, one job after another at least",
+        )
+    first_s = fitting[0].submit_s
+    length_s = fitting[-1].submit_s - first_s
+    length_s += length_s / (len(fitting) - 1)  # from the last job to the first of the next lap
+    factor = 1.0
+    if load is not None:
+        factor = load_of(fitting, site.slots) / load
+    offset_s = random.random() * length_s
+    window_s = (WARM_UP_S + HORIZON_S) / factor
+    chosen = []
+    start = next(
+        (i for i, job in enumerate(fitting) if job.submit_s - first_s >= offset_s), len(fitting)
+    )
+    for index in count(start):
+        lap, place = divmod(index, len(fitting))
+        job = fitting[place]
+        since_s = lap * length_s + job.submit_s - first_s - offset_s
+        if since_s > window_s:
+            break
+        runtime_s = job.runtime_s or 0.0
+        requested_s = job.requested_s if job.requested_s is not None else runtime_s
+        chosen.append(BatchJob(since_s * factor, runtime_s, job.size or 1, max(requested_s, 1.0)))
+    return chosen

@@ -1,0 +1,122 @@
+"""Carrying out actions in the real world: I/O that posts its results as events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from wfrun.engine import actions as act
+from wfrun.engine import events as ev
+from wfrun.engine.errors import TransientError, WfrunError
+from wfrun.engine.protocols import Site, Transfer
+from wfrun.engine.records import AttemptRequest
+from wfrun.runners.clock import Clock
+from wfrun.runners.requests import Requests
+
+
+class Dispatcher:
+    """Hands actions to sites and transfers, in tasks of the running event loop.
+
+    What one of them raises unexpectedly ends the run: the clock's ``next`` raises it.
+    """
+
+    def __init__(
+        self, clock: Clock, sites: Sequence[Site], transfer: Transfer, requests: Requests
+    ) -> None:
+        self._clock = clock
+        self._sites = sites
+        self._transfer = transfer
+        self._requests = requests
+        self._orders: list[asyncio.Queue[act.Action]] = [asyncio.Queue() for _ in sites]
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> None:
+        for index in range(len(self._sites)):
+            self._spawn(self._serve(index))
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def dispatch(self, action: act.Action) -> None:
+        """Begin to carry it out; returns at once."""
+        if isinstance(action, act.CopyFile):
+            self._spawn(self._copy(action))
+        elif isinstance(action, act.SetTimer):
+            self._clock.call_at(action.at_s, ev.TimerFired(action.at_s, action.timer))
+        elif isinstance(action, (act.SubmitAttempts, act.CancelAttempts, act.FindAttempts)):
+            self._orders[action.site].put_nowait(action)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            error = task.exception()
+            if error is not None:
+                self._clock.fail(error)
+
+    async def _serve(self, index: int) -> None:
+        """The orders to one site, one after another."""
+        site, orders = self._sites[index], self._orders[index]
+        while True:
+            action = await orders.get()
+            if isinstance(action, act.SubmitAttempts):
+                await site.submit([self._request(index, a) for a in action.attempts])
+            elif isinstance(action, act.CancelAttempts):
+                await site.cancel(action.keys, queued_only=action.queued_only)
+            elif isinstance(action, act.FindAttempts):
+                await self._find(index, action.keys)
+
+    def _request(self, site: int, attempt: tuple[str, int, int]) -> AttemptRequest:
+        key, workflow, task = attempt
+        return self._requests.attempt(key, workflow, task, site)
+
+    async def _find(self, index: int, keys: Sequence[str]) -> None:
+        found = await self._sites[index].find(keys)
+        now_s = self._clock.now()
+        for key, what in found.items():
+            if what.state == "ended" and what.outcome is not None:
+                self._clock.post(ev.AttemptEnded(now_s, key, what.outcome))
+        absent = tuple(k for k in keys if found[k].state == "absent")
+        active = tuple(k for k in keys if found[k].state == "active")
+        self._clock.post(ev.AttemptsFound(now_s, index, absent, active))
+
+    async def _copy(self, action: act.CopyFile) -> None:
+        path = self._requests.path
+        try:
+            receipt = await self._transfer.copy(
+                action.source,
+                path(action.workflow, action.file, action.source),
+                action.destination,
+                path(action.workflow, action.file, action.destination),
+            )
+        except WfrunError as error:
+            self._clock.post(
+                ev.TransferFailed(
+                    self._clock.now(),
+                    action.workflow,
+                    action.file,
+                    action.source,
+                    action.destination,
+                    str(error),
+                    isinstance(error, TransientError),
+                )
+            )
+            return
+        self._clock.post(
+            ev.TransferEnded(
+                self._clock.now(),
+                action.workflow,
+                action.file,
+                action.source,
+                action.destination,
+                receipt.size_bytes,
+                receipt.elapsed_s,
+            )
+        )

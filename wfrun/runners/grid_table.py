@@ -1,0 +1,193 @@
+"""What a grid of simulated runs looks like to its user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isclose
+from typing import Literal
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from wfrun.runners.metrics.samples import Summary, summarize
+from wfrun.runners.results import GroupKey, Row, grouped
+
+_MEASURES: Mapping[str, tuple[str, float]] = {
+    "makespan s": ("makespan_s", 1.0),
+    "NSL": ("nsl", 1.0),
+    "QWT s": ("qwt_s", 1.0),
+    "FTD s": ("ftd_s", 1.0),
+    "transfers": ("transfers", 1.0),
+    "moved MB": ("moved_bytes", 1e-6),
+    "core h": ("core_s", 1 / 3600),
+    "failed": ("failed", 1.0),
+}
+"""Headings, each with a field of Row and what turns it into the unit of the heading."""
+_DECIMALS = {"NSL": 2, "core h": 2}
+_LESS_WANTED = ("moved MB", "core h", "transfers", "FTD s", "QWT s", "NSL", "failed")
+"""In this order columns are left out where the terminal is narrow."""
+LONGEST_NAME = 20
+"""Of a workflow, in the heading of its column."""
+
+Column = tuple[str, list[str]]
+"""A heading and its cells."""
+
+
+class ResultTable:
+    """A row for each policy, throttle and load, the best first among those of one load. With
+    several seeds, means with 95% confidence intervals.
+
+    The best is that of the least mean makespan among those in which no task failed. On a narrow
+    terminal columns are left out rather than cut.
+    """
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.groups = grouped(rows)
+        self._means = {
+            key: summarize([row.makespan_s for row in group]).mean
+            for key, group in self.groups.items()
+        }
+        self._best = self._best_of_loads()
+        self._seeds = max((len(group) for group in self.groups.values()), default=0)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        columns = self._columns()
+        left_out = []
+        for heading in _LESS_WANTED:
+            if _width(columns) <= options.max_width:
+                break
+            kept = [column for column in columns if column[0] != heading]
+            if len(kept) < len(columns):
+                left_out.append(heading)
+            columns = kept
+        yield _table(columns)
+        yield Text(self._legend(left_out), style="dim")
+
+    def order(self) -> list[GroupKey]:
+        """The rows: by load, those in which tasks failed behind the others, the best first."""
+        loads = list(dict.fromkeys(load for _, _, load in self.groups))
+        return sorted(
+            self.groups,
+            key=lambda key: (loads.index(key[2]), self._failed(key), self._means[key]),
+        )
+
+    def key_columns(self) -> list[Column]:
+        """Policy, and throttle and load where they were asked for."""
+        order = self.order()
+        columns = [("policy", [policy for policy, _, _ in order])]
+        if any(throttle is not None for _, throttle, _ in order):
+            columns.append(("throttle", ["-" if t is None else str(t) for _, t, _ in order]))
+        if any(load is not None for _, _, load in order):
+            columns.append(("load", ["-" if x is None else f"{x:g}" for _, _, x in order]))
+        return columns
+
+    def _failed(self, key: GroupKey) -> bool:
+        return any(row.failed for row in self.groups[key])
+
+    def _best_of_loads(self) -> dict[float | None, float]:
+        best: dict[float | None, float] = {}
+        for key, mean in self._means.items():
+            if not self._failed(key):
+                best[key[2]] = min(mean, best.get(key[2], mean))
+        return best
+
+    def _columns(self) -> list[Column]:
+        order = self.order()
+        columns = self.key_columns()
+        for heading, (name, unit) in _MEASURES.items():
+            if heading == "failed" and not any(map(self._failed, order)):
+                continue
+            values = [[getattr(row, name) * unit for row in self.groups[key]] for key in order]
+            columns.append((heading, numbers(values, _DECIMALS.get(heading))))
+            if heading == "makespan s":
+                columns.append(("vs best", [self._versus(key) for key in order]))
+        return columns
+
+    def _versus(self, key: GroupKey) -> str:
+        best = self._best.get(key[2])
+        if best is None or self._failed(key):
+            return "-"
+        if isclose(self._means[key], best, rel_tol=1e-9):
+            return "best"
+        more = self._means[key] / best - 1 if best else float("inf")
+        if more >= 9:
+            return f"{more + 1:,.0f}×"
+        return f"+{more:,.1%}" if more < 0.1 else f"+{more:,.0%}"
+
+    def _legend(self, left_out: Sequence[str]) -> str:
+        parts = [
+            "NSL: makespan over critical path; QWT, FTD: queue wait and file transfer delay of "
+            "a task; core h: cores in use times hours"
+        ]
+        if self._seeds > 1:
+            parts.append(f"means of {self._seeds} seeds, ± their 95% confidence interval")
+        if left_out:
+            parts.append(f"no room for {', '.join(left_out)}")
+        return "; ".join(parts)
+
+
+def _table(columns: Sequence[Column]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading, _ in columns:
+        justify: Literal["left", "right"] = "left" if heading == "policy" else "right"
+        table.add_column(heading, justify=justify, overflow="fold")
+    for row in zip(*(cells for _, cells in columns), strict=True):
+        table.add_row(*row, style="green" if "best" in row else "")
+    return table
+
+
+def _width(columns: Sequence[Column]) -> int:
+    return sum(2 + max(map(len, [heading, *cells])) for heading, cells in columns) - 2
+
+
+def numbers(samples: Sequence[Sequence[float]], decimals: int | None = None) -> list[str]:
+    """Means of samples with their confidence intervals, all with the same decimals, by default
+    about three digits of the largest; means of whole numbers have none."""
+    summaries = [summarize(sample) for sample in samples]
+    if decimals is None:
+        largest = max(abs(s.mean) for s in summaries)
+        decimals = 2 if largest < 10 else 1 if largest < 1000 else 0
+    if all(s.mean == int(s.mean) and not s.half_width for s in summaries):
+        decimals = 0
+    return [_number(s, decimals) for s in summaries]
+
+
+def _number(summary: Summary, decimals: int) -> str:
+    text = f"{summary.mean:,.{decimals}f}" if summary.mean else "0"
+    if summary.half_width and round(summary.half_width, decimals):
+        text += f" ±{summary.half_width:,.{decimals}f}"
+    return text
+
+
+class WorkflowTable:
+    """The mean makespan of each workflow, a column each, with the rows of `ResultTable`. Workflows
+    for which a terminal has no room are counted below."""
+
+    def __init__(self, rows: Sequence[Row], names: Sequence[str]) -> None:
+        self._rows = rows
+        self._names = names
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        ordered = ResultTable(self._rows)
+        columns = ordered.key_columns()
+        groups = [ordered.groups[key] for key in ordered.order()]
+        keys = len(columns)
+        for number, name in enumerate(self._names):
+            means = [[summarize([r.makespans_s[number] for r in group]).mean] for group in groups]
+            column = (_short(name), numbers(means))
+            if _width([*columns, column]) > options.max_width:
+                break
+            columns.append(column)
+        shown = len(columns) - keys
+        if not shown:
+            return
+        yield Text("makespan s of each workflow", style="bold")
+        yield _table(columns)
+        if shown < len(self._names):
+            left = len(self._names) - shown
+            yield Text(f"no room for {left} of {len(self._names)} workflows", style="dim")
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"

@@ -1,0 +1,121 @@
+"""Metrics of jobs in the queues of sites."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from math import fsum
+
+import msgspec
+
+from wfrun.engine.errors import InvalidError
+
+THRESHOLD_S = 10.0
+"""Jobs shorter than this count as this long in bounded slowdowns."""
+
+
+class JobTiming(msgspec.Struct, frozen=True, gc=False):
+    """A job that has run, at one site, from its start to its end on all of its cores."""
+
+    submit_s: float
+    start_s: float
+    end_s: float
+    cores: int = 1
+    site: int = 0
+
+    @property
+    def runtime_s(self) -> float:
+        return self.end_s - self.start_s
+
+    @property
+    def wait_s(self) -> float:
+        """From submission to start."""
+        return self.start_s - self.submit_s
+
+    @property
+    def response_s(self) -> float:
+        """From submission to end; also called turnaround time."""
+        return self.end_s - self.submit_s
+
+
+def slowdown(job: JobTiming) -> float | None:
+    """Response time over run time; None for a job of no length."""
+    return job.response_s / job.runtime_s if job.runtime_s > 0 else None
+
+
+def bounded_slowdown(job: JobTiming, threshold_s: float = THRESHOLD_S) -> float:
+    """max(1, response time / max(run time, threshold)).
+
+    Source: Feitelson, Rudolph, Schwiegelshohn, Sevcik and Wong, *Theory and Practice in Parallel
+    Job Scheduling*, 1997, section 2.3. Raises InvalidError for a threshold that is not positive.
+    """
+    check_threshold(threshold_s)
+    return max(1.0, job.response_s / max(job.runtime_s, threshold_s))
+
+
+def check_threshold(threshold_s: float) -> None:
+    if not threshold_s > 0:
+        raise InvalidError(
+            f"a bounded slowdown can't have the threshold {threshold_s} s",
+            hint="use a positive number of seconds; 10 is usual",
+        )
+
+
+def total_makespan_s(jobs: Iterable[JobTiming]) -> float:
+    """From the first submission to the last end. Raises InvalidError where there is no job."""
+    known = list(jobs)
+    if not known:
+        raise InvalidError("without jobs there is no makespan")
+    return max(job.end_s for job in known) - min(job.submit_s for job in known)
+
+
+def busy_cores(jobs: Iterable[JobTiming], site: int | None = None) -> list[tuple[float, int]]:
+    """Cores in use at a site (None: at all together) over time, as a step function.
+
+    Returns (time in seconds, cores in use from then on), ascending, a point where the number
+    changes; the last one has 0 cores.
+    """
+    changes: dict[float, int] = {}
+    for job in jobs:
+        if site is None or job.site == site:
+            changes[job.start_s] = changes.get(job.start_s, 0) + job.cores
+            changes[job.end_s] = changes.get(job.end_s, 0) - job.cores
+    points = []
+    cores = 0
+    for at_s in sorted(changes):
+        if changes[at_s]:
+            cores += changes[at_s]
+            points.append((at_s, cores))
+    return points
+
+
+def utilization(
+    jobs: Iterable[JobTiming], slots: int, edges_s: Sequence[float], site: int | None = None
+) -> list[float]:
+    """The share of a site's ``slots`` (None: of all sites' together) that is in use, on average
+    over each of the intervals between successive ``edges_s``, which ascend.
+
+    0 to 1, or more where jobs run at the same time on more cores than there are. Raises
+    InvalidError for no slots, and for edges that do not ascend.
+    """
+    if slots <= 0 or any(not begin < end for begin, end in pairwise(edges_s)):
+        raise InvalidError(
+            f"there is no utilization of {slots} slots between the times {list(edges_s)[:4]}…",
+            hint="it takes a positive number of slots, and times that ascend",
+        )
+    points = busy_cores(jobs, site)
+    shares = []
+    position, cores = 0, 0
+    for begin_s, end_s in pairwise(edges_s):
+        used_core_s = []
+        now_s = begin_s
+        while position < len(points) and points[position][0] < end_s:
+            at_s, after = points[position]
+            if at_s > now_s:
+                used_core_s.append(cores * (at_s - now_s))
+                now_s = at_s
+            cores = after
+            position += 1
+        used_core_s.append(cores * (end_s - now_s))
+        shares.append(fsum(used_core_s) / (slots * (end_s - begin_s)))
+    return shares

@@ -1,0 +1,288 @@
+"""From documents and options to a run that can start: everything that can be wrong with the
+user's input is found here, before anything is started."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.events import Settings
+from wfrun.engine.fit import site_mask
+from wfrun.engine.model import Catalog, File, LinkSpec, SiteSpec, Task, Workflow
+from wfrun.engine.policies import placement_class, placement_options
+from wfrun.engine.view import expected_runtimes_s
+from wfrun.parsers.workflows import read_workflow
+
+SHOWN = 20
+"""Of a long list of missing things, so many are named."""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What is going to be run, checked."""
+
+    workflows: list[Workflow]
+    catalog: Catalog
+    settings: Settings
+    warnings: tuple[str, ...]
+
+
+def this_machine() -> Catalog:
+    """The catalog of a run without ``--sites``: one local site with all cores."""
+    slots = len(os.sched_getaffinity(0))
+    return Catalog((SiteSpec("local", slots=slots),))
+
+
+def prepare(
+    documents: Sequence[Path | Workflow],
+    catalog: Catalog,
+    settings: Settings,
+    *,
+    inputs: Path | None = None,
+) -> Plan:
+    """Read and check. Raises InvalidError for the first document that is wrong, for all missing
+    inputs and for all missing executables of a document together, and for a task that fits no
+    site."""
+    policy = placement_class(settings.policy)
+    placement_options(policy, settings.policy_options)
+    _check_numbers(settings)
+    if not documents:
+        raise InvalidError("there is no workflow to run")
+    workflows, warnings = [], []
+    for document in documents:
+        if isinstance(document, Workflow):
+            workflow, folder = document, Path()
+        else:
+            workflow, folder = read_workflow(document, emulate=settings.emulate), document.parent
+        source = workflow.source
+        warnings += [w if source in w else f"{source}: {w}" for w in workflow.warnings]
+        _warn_of_runtimes(workflow, settings, policy.information.task_runtime.value, warnings)
+        if settings.emulate:
+            workflow = _scaled(workflow, settings)
+        else:
+            places = [p for p in (inputs, folder) if p is not None]
+            workflow = _with_inputs(workflow, places, folder)
+            workflow = _with_executables(workflow, folder)
+        _check_outputs(workflow)
+        for task in {task.resources: task for task in reversed(workflow.tasks)}.values():
+            site_mask(task, catalog.sites, workflow.source)
+        workflows.append(workflow)
+    if settings.emulate:
+        catalog = _scaled_links(catalog, settings.time_scale)
+    return Plan(workflows, catalog, settings, tuple(warnings))
+
+
+def _check_numbers(settings: Settings) -> None:
+    if settings.throttle is not None and settings.throttle < 1:
+        raise InvalidError(f"the throttle is {settings.throttle}; it has to be at least 1")
+    if settings.retries < 0:
+        raise InvalidError("--retries can't be negative")
+    for option in ("time_scale", "size_scale", "retry_delay_s"):
+        value = getattr(settings, option)
+        if not 0 <= value < math.inf:
+            name = option.removesuffix("_s").replace("_", "-")
+            raise InvalidError(f"--{name} is {value}; it has to be a number from 0 on")
+
+
+def _warn_of_runtimes(
+    workflow: Workflow, settings: Settings, knowledge: str, warnings: list[str]
+) -> None:
+    unknown = sum(1 for t in workflow.tasks if t.runtime_s is None)
+    if unknown and (settings.emulate or knowledge == "K"):
+        user = "emulation" if settings.emulate else f"policy {settings.policy!r}"
+        warnings.append(
+            f"{workflow.source}: {unknown} of {len(workflow.tasks)} tasks have no run time; "
+            f"{user} takes the mean of their kind, else of all, else 1 s"
+        )
+
+
+# Emulation
+
+
+def _scaled(workflow: Workflow, settings: Settings) -> Workflow:
+    """Run times and sizes as they are going to be. Walltimes are left out: an emulated task takes
+    its documented time."""
+    runtimes_s = expected_runtimes_s(workflow)
+    replace = msgspec.structs.replace
+    unlimited = {t.resources: replace(t.resources, walltime_s=None) for t in workflow.tasks}
+    return replace(
+        workflow,
+        tasks=[
+            replace(
+                task,
+                runtime_s=runtime_s * settings.time_scale,
+                resources=unlimited[task.resources],
+            )
+            for task, runtime_s in zip(workflow.tasks, runtimes_s, strict=True)
+        ],
+        files=[
+            replace(f, size_bytes=round((f.size_bytes or 0) * settings.size_scale))
+            for f in workflow.files
+        ],
+    )
+
+
+def _scaled_links(catalog: Catalog, scale: float) -> Catalog:
+    """Transfers shrink with the time scale, as run times do."""
+
+    def scaled(link: LinkSpec) -> LinkSpec:
+        bandwidth = link.bandwidth_bytes_per_s
+        if bandwidth is not None:
+            bandwidth = bandwidth / scale if scale > 0 else None
+        return msgspec.structs.replace(
+            link, bandwidth_bytes_per_s=bandwidth, latency_s=link.latency_s * scale
+        )
+
+    return msgspec.structs.replace(catalog, links=tuple(scaled(link) for link in catalog.links))
+
+
+# Inputs
+
+
+def _with_inputs(workflow: Workflow, places: Sequence[Path], folder: Path) -> Workflow:
+    """Initial inputs get the absolute path where they were found and their true size. Optional
+    ones that are absent are dropped from their tasks."""
+    required, optional = _initial_inputs(workflow.tasks, workflow.files)
+    files = list(workflow.files)
+    missing = []
+    for index in sorted(required | optional):
+        file = files[index]
+        found = _locate(file, places, folder)
+        if found is not None:
+            size_bytes = found.stat().st_size
+            files[index] = msgspec.structs.replace(file, url=str(found), size_bytes=size_bytes)
+            optional.discard(index)
+        elif index in required:
+            missing.append(file)
+    if missing:
+        raise InvalidError(
+            f"{len(missing)} input files are missing: {_some(f.name for f in missing)}"
+            if len(missing) > 1
+            else f"the input file {missing[0].name!r} is missing",
+            source=workflow.source,
+            hint=f"looked for {_looked(missing[0])}in "
+            + " and ".join(str(p.absolute()) for p in places)
+            + "; --inputs DIR names another place, and --emulate needs no input files",
+        )
+    tasks = [_without_inputs(task, optional - required) for task in workflow.tasks]
+    return msgspec.structs.replace(workflow, files=files, tasks=tasks)
+
+
+def _looked(file: File) -> str:
+    return f"{file.url} and " if file.url else ""
+
+
+def _initial_inputs(tasks: Sequence[Task], files: Sequence[File]) -> tuple[set[int], set[int]]:
+    """The files that tasks need and nobody writes: (required by some task, optional for some)."""
+    required: set[int] = set()
+    optional: set[int] = set()
+    for task in tasks:
+        for index in task.inputs:
+            if files[index].producer is None:
+                (optional if index in task.optional else required).add(index)
+    return required, optional
+
+
+def _without_inputs(task: Task, absent: set[int]) -> Task:
+    if not absent or absent.isdisjoint(task.inputs):
+        return task
+    return msgspec.structs.replace(task, inputs=tuple(i for i in task.inputs if i not in absent))
+
+
+def _locate(file: File, places: Sequence[Path], folder: Path) -> Path | None:
+    """An initial input: where the document's catalog says, else by its name in ``places``."""
+    candidates = [place / file.name for place in places]
+    if file.url is not None:
+        path = local_path(file.url)
+        if path is not None:
+            candidates.insert(0, folder / path)
+    return next((c.absolute() for c in candidates if c.exists()), None)
+
+
+def local_path(url: str) -> str | None:
+    """The path that a ``file:`` URL or a plain path names; None for other URLs."""
+    parts = urlsplit(url)
+    if parts.scheme == "file":
+        return unquote(parts.path) if parts.netloc in ("", "localhost") else None
+    return url if "://" not in url else None
+
+
+# Outputs
+
+
+def _check_outputs(workflow: Workflow) -> None:
+    """Final outputs have to fit into one folder: the one that comes last would else replace the
+    other."""
+    names = {file.name: file for file in workflow.files if file.collect}
+    for name, file in names.items():
+        for end in (index for index, letter in enumerate(name) if letter == "/"):
+            folder = names.get(name[:end])
+            if folder is None:
+                continue
+            assert folder.producer is not None
+            assert file.producer is not None
+            raise InvalidError(
+                f"{folder.name!r} is an output of task {workflow.tasks[folder.producer].id} and "
+                f"also the folder of {name!r}, an output of task "
+                f"{workflow.tasks[file.producer].id}",
+                source=workflow.source,
+                hint="the two can't be kept in one place: rename one of them",
+            )
+
+
+# Executables
+
+
+def _with_executables(workflow: Workflow, folder: Path) -> Workflow:
+    """Relative paths become absolute, and every executable is there; InvalidError names those
+    that are not."""
+    resolved: dict[tuple[str, str | None], str | None] = {}
+    missing: dict[str, list[Task]] = {}
+    tasks = []
+    for task in workflow.tasks:
+        path = (task.env or {}).get("PATH")
+        key = (task.executable, path)
+        if key not in resolved:
+            resolved[key] = _resolve(task.executable, path, folder)
+        executable = resolved[key]
+        if executable is None:
+            missing.setdefault(task.executable, []).append(task)
+        elif executable != task.executable:
+            task = msgspec.structs.replace(task, executable=executable)
+        tasks.append(task)
+    if missing:
+        lines = [
+            f"{name} (task {users[0].id}" + (f" and {len(users) - 1} more)" if users[1:] else ")")
+            for name, users in missing.items()
+        ]
+        raise InvalidError(
+            f"{len(lines)} executables are not found: {_some(lines)}"
+            if len(lines) > 1
+            else f"the executable {lines[0]} is not found",
+            source=workflow.source,
+            hint="install it, name its path in the document's transformation catalog, or run "
+            "with --emulate to replace each task by one that takes its run time",
+        )
+    return msgspec.structs.replace(workflow, tasks=tasks)
+
+
+def _resolve(executable: str, path: str | None, folder: Path) -> str | None:
+    """What to put into argv[0]; None where there is no such program."""
+    if executable.startswith("./"):
+        return executable  # comes with the task's inputs
+    if "/" not in executable:
+        return executable if shutil.which(executable, path=path) else None
+    absolute = (folder / executable).absolute()
+    return str(absolute) if os.access(absolute, os.X_OK) and absolute.is_file() else None
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
+    return ", ".join(listed[:SHOWN]) + more

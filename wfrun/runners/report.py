@@ -1,0 +1,231 @@
+"""What a run looks like to its user: tables made from its state."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Literal
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from wfrun.engine.policies import PLACEMENT
+from wfrun.engine.state import Failure, Phase, RunState, TaskStatus
+
+PIPE_COLUMNS = 200
+
+
+def make_console(*, stderr: bool = False) -> Console:
+    """Where tables go. Rich takes a pipe or a file for 80 columns wide; lines that a program
+    reads are not wrapped."""
+    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = PIPE_COLUMNS
+    return console
+
+
+def outcome_text(state: RunState, *, driven: bool) -> str:
+    """One word for where the run stands; ``driven``: an engine is at work on it now."""
+    if driven:
+        return "draining" if state.draining else "running"
+    return state.ended or "interrupted"
+
+
+def progress_line(state: RunState) -> str:
+    """Counts of tasks on one line."""
+    parts = [f"{state.done}/{state.tasks} tasks done"]
+    running = sum(s.phases[Phase.RUNNING] for s in state.sites)
+    queued = sum(s.phases[Phase.QUEUED] + s.phases[Phase.SUBMITTING] for s in state.sites)
+    staging = sum(s.phases[Phase.STAGING] for s in state.sites)
+    counts = {
+        "running": running,
+        "queued": queued,
+        "staging": staging,
+        "delayed": sum(w.delayed for w in state.workflows),
+        "failed": state.failed,
+        "not run": state.blocked,
+        "retried": state.retried,
+    }
+    parts += [f"{count} {word}" for word, count in counts.items() if count]
+    return ", ".join(parts)
+
+
+class SiteTable:
+    """A row per site: cores in use, what waits there, what is done. On a narrow terminal columns
+    are left out rather than cut."""
+
+    def __init__(self, state: RunState) -> None:
+        self._state = state
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        rows = _site_rows(self._state)
+        headings = list(_SITE_HEADINGS)
+        for heading in (*_LESS_WANTED, ""):
+            width = sum(2 + max(len(row[h].plain) for row in [*rows, _HEAD]) for h in headings) - 2
+            if width <= options.max_width or not heading:
+                break
+            headings.remove(heading)
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for heading in headings:
+            justify: Literal["left", "right"] = "left" if heading == "site" else "right"
+            table.add_column(heading, justify=justify, no_wrap=True)
+        for row in rows:
+            table.add_row(*(row[heading] for heading in headings))
+        yield table
+        for site in self._state.sites:
+            if not site.available:
+                yield Text(f"site {site.spec.name} is paused: {site.pause_reason}", style="yellow")
+
+
+_SITE_HEADINGS = (
+    "site", "slots", "used", "staging", "queued", "running", "done", "failed", "files", "MB",
+)  # fmt: skip
+_LESS_WANTED = ("MB", "files", "used", "staging", "slots", "queued")
+_HEAD = {heading: Text(heading) for heading in _SITE_HEADINGS}
+
+
+def _site_rows(state: RunState) -> list[dict[str, Text]]:
+    used = [0] * len(state.sites)
+    for attempt in state.attempts.values():
+        if attempt.phase is Phase.RUNNING:
+            task = state.workflows[attempt.workflow].workflow.tasks[attempt.task]
+            used[attempt.site] += task.resources.cores
+    rows = []
+    for index, site in enumerate(state.sites):
+        phases = site.phases
+        values = (
+            site.spec.name,
+            site.spec.slots,
+            used[index],
+            phases[Phase.STAGING],
+            phases[Phase.QUEUED] + phases[Phase.SUBMITTING],
+            phases[Phase.RUNNING],
+            site.done,
+            site.failed,
+            site.transfers_in,
+            f"{site.bytes_in / 1e6:.1f}",
+        )
+        row = {h: Text(str(v)) for h, v in zip(_SITE_HEADINGS, values, strict=True)}
+        if not site.available:
+            row["site"].stylize("yellow")
+        if site.failed:
+            row["failed"].stylize("red")
+        rows.append(row)
+    return rows
+
+
+def workflow_table(state: RunState) -> Table:
+    """A row per workflow, for runs of several."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("workflow", no_wrap=True)
+    for heading in ("tasks", "done", "failed", "not run", "makespan"):
+        table.add_column(heading, justify="right")
+    for w in state.workflows:
+        end_s = w.ended_s if w.ended_s is not None else state.now_s
+        table.add_row(
+            w.workflow.name,
+            str(len(w.workflow.tasks)),
+            str(w.done),
+            str(w.failed),
+            str(w.blocked),
+            duration(end_s - w.added_s),
+        )
+    return table
+
+
+def failure_list(failures: list[Failure]) -> RenderableType:
+    """The failures, each with the end of what it printed."""
+    lines = Text()
+    for failure in failures:
+        word = "failed" if failure.final else "failed, tried again"
+        lines.append(f"{failure.task} at {failure.site} {word}", style="red")
+        lines.append(f" ({failure.cause}, attempt {failure.key})\n", style="dim")
+        for line in failure.message.strip().splitlines()[-4:]:
+            lines.append(f"  {line}\n")
+    lines.rstrip()
+    return lines
+
+
+def summary(state: RunState, *, driven: bool = False) -> RenderableType:
+    """The end of a run, or its present."""
+    now_s = time.time() if driven else state.now_s
+    elapsed_s = max(1e-9, now_s - state.started_s)
+    head = Text()
+    word = outcome_text(state, driven=driven)
+    style = {"done": "bold green", "failed": "bold red"}.get(word, "bold yellow")
+    head.append(word, style=style)
+    head.append(f": {progress_line(state)} in {duration(elapsed_s)}")
+    head.append(f" ({state.done / elapsed_s:.1f} tasks/s), policy {state.settings.policy}")
+    parts: list[RenderableType] = [head]
+    if state.end_reason:
+        parts.append(Text(state.end_reason, style="red"))
+    parts.append(SiteTable(state))
+    if len(state.workflows) > 1:
+        parts.append(workflow_table(state))
+    parts.append(Text(_totals(state), style="dim"))
+    final = [f for f in state.recent_failures if f.final and _has_failed(state, f)]
+    if final:
+        parts.append(failure_list(final))
+    for problem in state.uncollected[:10]:
+        parts.append(Text(f"output not collected: {problem}", style="red"))
+    return Group(*parts)
+
+
+def _has_failed(state: RunState, failure: Failure) -> bool:
+    """Whether the task still counts as failed, and by this attempt: it may have been tried again
+    since, after a resume."""
+    _, workflow, task, number = failure.key.rsplit(".", 3)
+    w = state.workflows[int(workflow)]
+    return w.status[int(task)] == TaskStatus.FAILED and w.attempts_of[int(task)] == int(number)
+
+
+def _totals(state: RunState) -> str:
+    """The metrics of thesis section 6.2.4 that need no more than the state."""
+    ready = sum(1 for a in state.attempts.values() if a.phase is not Phase.STAGING)
+    started = max(1, state.done + sum(s.failed for s in state.sites) + ready)
+    waiting_s = sum(w.waiting_s for w in state.workflows) / started
+    staging_s = sum(w.staging_s for w in state.workflows) / started
+    return (
+        f"{state.transfers} files ({state.moved_bytes / 1e6:.1f} MB) moved between sites; per "
+        f"task {staging_s:.2f} s file transfer delay, {waiting_s:.2f} s queue wait"
+    )
+
+
+def policy_table() -> Table:
+    """Table 6.1 of the thesis, of the policies that there are."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("policy", no_wrap=True)
+    for heading in ("status", "speed", "links", "run time", "file size"):
+        table.add_column(heading, justify="center")
+    table.add_column("places", overflow="fold")
+    for policy in PLACEMENT.values():
+        known = policy.information
+        options = ", ".join(f"{name}={value}" for name, value in policy.options.items())
+        table.add_row(
+            policy.name,
+            known.status.value,
+            known.processing_speed.value,
+            known.link_speed.value,
+            known.task_runtime.value,
+            known.file_size.value,
+            policy.summary + (f" (-O {options})" if options else ""),
+        )
+    table.caption = (
+        "U unknown or ignored, K known a priori, R obtained at run time: sites' status and speed, "
+        "link speeds, tasks' run times and files' sizes"
+    )
+    table.caption_justify = "left"
+    return table
+
+
+def duration(seconds: float) -> str:
+    """``0.4 s``, ``3:07``, ``2:03:07`` or ``4 d 02:03``."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    if hours == 0:
+        return f"{minute}:{second:02}"
+    days, hour = divmod(hours, 24)
+    return f"{days} d {hour:02}:{minute:02}" if days else f"{hours}:{minute:02}:{second:02}"

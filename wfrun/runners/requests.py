@@ -1,0 +1,111 @@
+"""What the sites are asked to do, made from the workflow: requests of attempts, names of files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from wfrun.engine.model import ORIGIN, SiteSpec, Workflow
+from wfrun.engine.records import AttemptRequest, InputLink, OutputFile
+from wfrun.engine.state import RunState
+from wfrun.runners.rundir import RunDir
+from wfrun.sites.emulate import emulated
+
+
+def stored_name(workflow: Workflow, number: int, file: int) -> str:
+    """The name of a file in the sites' stores: flat, unique in the run, readable."""
+    base = re.sub(r"[^A-Za-z0-9._+=-]", "_", workflow.files[file].name.rsplit("/", 1)[-1])
+    return f"{number}-{file}-{base[-120:]}"
+
+
+class Requests:
+    """Makes AttemptRequests, and knows where files are at ORIGIN."""
+
+    def __init__(self, state: RunState, run: RunDir, specs: Sequence[SiteSpec]) -> None:
+        self._state = state
+        self._run = run
+        self._specs = specs
+        self._outputs: dict[int, dict[int, Path]] = {}
+
+    def attempt(self, key: str, number: int, task_index: int, site: int) -> AttemptRequest:
+        """The request of one attempt. Optional inputs that nobody wrote are left out."""
+        w = self._state.workflows[number]
+        workflow, task = w.workflow, w.workflow.tasks[task_index]
+        files = workflow.files
+
+        def name(file: int | None) -> str | None:
+            return None if file is None else files[file].name
+
+        request = AttemptRequest(
+            key=key,
+            argv=(task.executable, *task.arguments),
+            env=task.env or {},
+            inputs=tuple(
+                InputLink(stored_name(workflow, number, f), files[f].name)
+                for f in task.inputs
+                if w.present[f]
+            ),
+            outputs=tuple(
+                OutputFile(files[f].name, stored_name(workflow, number, f), f in task.optional)
+                for f in task.outputs
+            ),
+            stdin=name(task.stdin),
+            stdout=name(task.stdout),
+            stderr=name(task.stderr),
+            resources=task.resources,
+        )
+        if not self._state.settings.emulate:
+            return request
+        return emulated(
+            request,
+            runtime_s=(task.runtime_s or 0.0) / self._specs[site].speed_ratio,
+            output_sizes=[files[f].size_bytes or 0 for f in task.outputs],
+        )
+
+    def path(self, number: int, file: int, site: int) -> str:
+        """Where a file is, or goes, at a site: a name in its store, or a path at ORIGIN."""
+        workflow = self._state.workflows[number].workflow
+        if site != ORIGIN:
+            return stored_name(workflow, number, file)
+        record = workflow.files[file]
+        if record.producer is not None:
+            return str(self.output_path(number, file))
+        if self._state.settings.emulate:
+            return str(self._run.inputs.absolute() / stored_name(workflow, number, file))
+        assert record.url is not None, "inputs are located before the run starts"
+        return record.url
+
+    def output_path(self, number: int, file: int) -> Path:
+        """Where a final output is collected. Workflows of one run get a folder each; outputs of
+        one name (under emulation) are told apart by their producers."""
+        if number not in self._outputs:
+            self._outputs[number] = self._output_paths(number)
+        return self._outputs[number][file]
+
+    def _output_paths(self, number: int) -> dict[int, Path]:
+        workflow = self._state.workflows[number].workflow
+        folder = self._run.outputs.absolute()
+        if self._state.expected > 1:
+            folder = folder / f"{number}-{re.sub(r'[^A-Za-z0-9._-]', '_', workflow.name)}"
+        paths: dict[int, Path] = {}
+        taken: set[str] = set()
+        for index, file in enumerate(workflow.files):
+            if not file.collect or file.producer is None:
+                continue
+            name = file.name
+            if name in taken:
+                name = f"{name}.{workflow.tasks[file.producer].id}"
+            taken.add(name)
+            paths[index] = folder / name
+        return paths
+
+
+def make_emulated_inputs(workflow: Workflow, number: int, run: RunDir) -> None:
+    """Sparse stand-ins for the initial inputs. Raises OSError."""
+    run.inputs.mkdir(exist_ok=True)
+    wanted = {f for t in workflow.tasks for f in t.inputs if workflow.files[f].producer is None}
+    for file in sorted(wanted):
+        path = run.inputs / stored_name(workflow, number, file)
+        with open(path, "wb") as stream:
+            stream.truncate(workflow.files[file].size_bytes or 0)

@@ -1,0 +1,247 @@
+"""One engine on one run directory, from lock to end: starting a run, or resuming one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import secrets
+import shutil
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from wfrun.engine import events as ev
+from wfrun.engine.core import Core
+from wfrun.engine.errors import InfeasibleError, WfrunError
+from wfrun.engine.protocols import Site
+from wfrun.engine.state import RunState
+from wfrun.runners.clock import WallClock
+from wfrun.runners.dispatch import Dispatcher
+from wfrun.runners.loop import Loop, Observer
+from wfrun.runners.prepare import Plan
+from wfrun.runners.requests import Requests, make_emulated_inputs, stored_name
+from wfrun.runners.rundir import RUNS, Lock, RunDir, create
+from wfrun.runners.store import FILE_NAME, Store, never_started
+from wfrun.sites.local import LocalSite
+from wfrun.sites.transfer import LocalTransfer, remove_parts
+
+CANCEL_POLL_S = 0.5
+
+
+class Session:
+    """A run that this process drives. Use it once: ``start`` or ``resume``, then ``drive``.
+
+    ``state`` follows the run from then on. Observers see every group of events once it is
+    durable.
+    """
+
+    def __init__(self, *, keep_files: bool = False) -> None:
+        self.observers: list[Observer] = []
+        self.run: RunDir
+        self._keep_files = keep_files
+        self._clock = WallClock()
+        self._lock: Lock
+        self._store: Store
+        self._core: Core
+        self._plan: Plan | None = None
+        """What is to be started; None: a run that is resumed."""
+        self._digests: list[str] = []
+        self._lost: tuple[tuple[int, int, int], ...] = ()
+        self._run_id = f"r{secrets.token_hex(4)}"
+        self._interrupts = 0
+
+    @property
+    def state(self) -> RunState:
+        return self._core.state
+
+    @property
+    def logged(self) -> int:
+        """Events in the log so far."""
+        return self._store.next_seq
+
+    def start(self, plan: Plan, run_dir: Path | None, name: str) -> None:
+        """Make the run directory and its store. Nothing is started yet; on an error nothing is
+        left behind."""
+        self.run = create(run_dir, name)
+        try:
+            self._lock = Lock(self.run)
+            self._store = Store(self.run.path, create=True)
+            digests = [self._store.put_workflow(w) for w in plan.workflows]
+            if plan.settings.emulate:
+                for number, workflow in enumerate(plan.workflows):
+                    make_emulated_inputs(workflow, number, self.run)
+        except (WfrunError, OSError) as error:
+            self._abandon()
+            if isinstance(error, OSError):
+                raise InfeasibleError(
+                    f"the run directory can't be written: {error}", source=str(self.run.path)
+                ) from error
+            raise
+        self._core = Core(dict(zip(digests, plan.workflows, strict=True)))
+        self._plan, self._digests = plan, digests
+
+    def resume(self, run: RunDir) -> None:
+        """Take over a run: replay its log. Raises InvalidError when it is being driven. A run
+        that is done may still have files at its sites; driving it removes them."""
+        self.run = run
+        self._lock = Lock(run)
+        try:
+            self._store = Store(run.path)
+            self._core = Core(self._store.workflows())
+            self._core.replay(self._store.load())
+            if not self.state.run_id:
+                raise never_started(self._store.path)
+        except WfrunError:
+            self._lock.release()
+            raise
+        self._run_id = self.state.run_id
+        self._clock.go_on_from(self.state.now_s)
+        self.run.cancel_request.unlink(missing_ok=True)
+
+    def _abandon(self, sites: Sequence[Path] = ()) -> None:
+        """Nothing was started: leave the folder, and the directories of sites, as they were
+        found."""
+        for name in (FILE_NAME, f"{FILE_NAME}-journal", "lock"):
+            with contextlib.suppress(OSError):  # it is not there, or can't be there
+                (self.run.path / name).unlink()
+        for folder in (self.run.inputs, *sites, self.run.path / "sites"):
+            shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            self.run.path.rmdir()
+            if self.run.path.parent == RUNS:
+                RUNS.rmdir()  # if this was the first run
+
+    async def drive(self) -> RunState:
+        """Run to the end. Raises InfeasibleError when a site can't be opened: nothing was then
+        started."""
+        if self._plan is not None:
+            specs, links = self._plan.catalog.sites, self._plan.catalog.links
+        else:
+            specs, links = tuple(s.spec for s in self.state.sites), self.state.links
+        directories = [self.run.site_directory(spec, self._run_id) for spec in specs]
+        sites = [
+            LocalSite(spec, index, directory, clock=self._clock.now)
+            for index, (spec, directory) in enumerate(zip(specs, directories, strict=True))
+        ]
+        transfer = LocalTransfer([s.store for s in sites], links, [s.name for s in specs])
+        opened: list[LocalSite] = []
+        abandoned = False
+        try:
+            for site in sites:
+                await site.open(self._clock.post)
+                opened.append(site)
+            if self._plan is None:
+                for folder in (self.run.outputs, *(site.store for site in sites)):
+                    remove_parts(folder)
+                self._lost = await find_lost(self.state, sites)
+            requests = Requests(self.state, self.run, specs)
+            dispatcher = Dispatcher(self._clock, sites, transfer, requests)
+            loop = Loop(self._core, self._store, self._clock, dispatcher, self.observers)
+            if self._plan is not None or self.state.ended != "done":
+                for event in self._first():
+                    self._clock.post(event)
+                await self._watched(loop)
+            if self.state.ended == "done" and not self._keep_files:
+                await self._clean(sites)
+        except InfeasibleError:
+            abandoned = self._plan is not None and len(opened) < len(sites)
+            raise
+        finally:
+            transfer.close()
+            for site in opened:
+                await site.close()
+            self._store.close()
+            self._lock.release()
+            if abandoned:
+                self._abandon(directories)
+        return self.state
+
+    def _first(self) -> list[ev.Event]:
+        """How this session begins, at the moment when its sites are open."""
+        now_s, plan = self._clock.now(), self._plan
+        if plan is None:
+            return [ev.RunResumed(now_s, self._lost)]
+        catalog, count = plan.catalog, len(plan.workflows)
+        return [
+            ev.RunStarted(now_s, self._run_id, plan.settings, catalog.sites, catalog.links, count),
+            *(
+                ev.WorkflowAdded(now_s, number, workflow.name, digest)
+                for number, (workflow, digest) in enumerate(
+                    zip(plan.workflows, self._digests, strict=True)
+                )
+            ),
+        ]
+
+    async def _watched(self, loop: Loop) -> None:
+        """The loop, while requests to cancel are listened for."""
+        watcher = asyncio.create_task(self._watch_cancel())
+        gc.collect()
+        gc.freeze()  # the workflow is immutable: collections need not walk it again and again
+        try:
+            await loop.run()
+        finally:
+            watcher.cancel()
+            gc.unfreeze()
+
+    async def _watch_cancel(self) -> None:
+        while True:
+            await asyncio.sleep(CANCEL_POLL_S)
+            if self.run.cancel_request.exists():
+                mode = self.run.cancel_request.read_text().strip()
+                self.run.cancel_request.unlink(missing_ok=True)
+                self.cancel("drain" if mode == "drain" else "kill")
+
+    def cancel(self, mode: Literal["drain", "kill"]) -> None:
+        """Dispatch nothing more; ``kill`` ends running tasks too."""
+        self._clock.post(ev.CancelAsked(self._clock.now(), mode))
+
+    def interrupt(self) -> int:
+        """What a Ctrl-C means: the first drains, the second kills, the third leaves at once.
+        Returns how many there were."""
+        self._interrupts += 1
+        if self._interrupts > 2:
+            self._clock.fail(KeyboardInterrupt())
+        else:
+            self.cancel("drain" if self._interrupts == 1 else "kill")
+        return self._interrupts
+
+    def listen_to_signals(self, told: Callable[[int], None]) -> None:
+        """SIGINT and SIGTERM interrupt the run; ``told`` is given how often they came."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, lambda: told(self.interrupt()))
+
+    async def _clean(self, sites: Sequence[LocalSite]) -> None:
+        for site in sites:
+            await site.clean()
+        shutil.rmtree(self.run.inputs, ignore_errors=True)
+
+
+async def find_lost(state: RunState, sites: Sequence[Site]) -> tuple[tuple[int, int, int], ...]:
+    """(workflow, file, site) of every written file that its site's store does not hold any more,
+    or not in its size."""
+    lost: list[tuple[int, int, int]] = []
+    for index, site in enumerate(sites):
+        names: dict[str, tuple[int, int]] = {}
+        sizes: dict[str, int] = {}
+        for w in state.workflows:
+            for file, record in enumerate(w.workflow.files):
+                if record.producer is not None and w.present[file] >> index & 1:
+                    name = stored_name(w.workflow, w.index, file)
+                    names[name] = (w.index, file)
+                    sizes[name] = w.sizes[file]
+        lost += [(*names[name], index) for name in await site.absent(sizes)]
+    return tuple(lost)
+
+
+def read_state(run: RunDir) -> RunState:
+    """The state of a run as its log tells it, also while an engine drives it."""
+    store = Store(run.path)
+    try:
+        core = Core(store.workflows())
+        core.replay(store.load())
+        return core.state
+    finally:
+        store.close()

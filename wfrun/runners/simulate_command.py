@@ -1,0 +1,379 @@
+"""What ``wfrun simulate`` does with its options."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from rich.progress import Progress
+
+from wfrun.engine import events as ev
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.fit import site_mask
+from wfrun.engine.model import Catalog, Workflow
+from wfrun.engine.policies import PLACEMENT, placement_class
+from wfrun.engine.view import expected_runtimes_s
+from wfrun.parsers.catalog import read_catalog
+from wfrun.parsers.runtimes import RuntimeTable, read_runtimes
+from wfrun.parsers.units import parse_bandwidth
+from wfrun.parsers.workflows import read_workflow
+from wfrun.runners import plots, rundir
+from wfrun.runners.background import HORIZON_S, background_of, read_log, unfit
+from wfrun.runners.batch_command import simulate_log
+from wfrun.runners.experiments import Grid, run_grid, settings_of, world_of
+from wfrun.runners.grid_table import ResultTable, WorkflowTable
+from wfrun.runners.plugins import load_policies
+from wfrun.runners.prepare import this_machine
+from wfrun.runners.report import make_console, summary
+from wfrun.runners.results import Results, Row
+from wfrun.runners.session import read_state
+from wfrun.runners.simulated_run import simulate_into
+from wfrun.runners.simulation import check_runtimes, complete_links
+from wfrun.runners.store import Store
+from wfrun.sites.lrm import make_lrm
+from wfrun.sites.simulated import SiteModel
+
+
+def simulate(documents: Sequence[Path], options: Mapping[str, Any]) -> None:
+    """The command. ``options`` are those of the command line."""
+    load_policies()
+    if options["log_"] is not None:
+        _refuse_beside_log(documents, options)
+        simulate_log(
+            options["log_"],
+            options["lrm"],
+            options["processors"],
+            kill_overruns=not options["run_overruns"],
+        )
+        return
+    if options["processors"] is not None:
+        raise InvalidError("--processors goes with --log; the slots of sites are in the catalog")
+    if options["load"] is not None and options["background"] is None:
+        raise InvalidError("--load scales a background; name its log with --background")
+    grid = _grid(documents, options)
+    for workflow in grid.workflows:
+        for task in {task.resources: task for task in reversed(workflow.tasks)}.values():
+            site_mask(task, grid.catalog.sites, workflow.source)
+        _warn_of_sizes(workflow)
+    if grid.background is not None:
+        jobs, told, _ = read_log(Path(grid.background))
+        for line in [*told, *unfit(jobs, grid.catalog.sites)]:
+            click.echo(f"warning: {line}", err=True)
+        for load in grid.loads:
+            background_of(jobs, grid.catalog.sites, load, grid.seeds[0])
+            if load is not None and load > 1:
+                click.echo(
+                    f"warning: a load of {load:g} is more than the sites can do, so that their "
+                    "queues grow without end; 0.3 is 30%",
+                    err=True,
+                )
+    if options["run_dir"] is not None:
+        for option in ("output", "plot"):
+            if options[option] is not None:
+                raise InvalidError(f"--{option} is for grids; --run-dir keeps one simulated run")
+        simulate_one(options["run_dir"], grid)
+        return
+    simulate_grid(grid, options["output"], options["jobs"], options["plot"], quiet=options["quiet"])
+
+
+def _refuse_beside_log(documents: Sequence[Path], options: Mapping[str, Any]) -> None:
+    """What says nothing about one cluster's queue must not be passed over in silence."""
+    if documents or options["from_run"]:
+        raise InvalidError("--log simulates a log's own jobs; it goes with no workflow")
+    others = ("sites", "throttle", "load", "background", "output", "plot", "run_dir", "runtimes")
+    for option in others:
+        if options[option] is not None:
+            name = option.replace("_", "-")
+            raise InvalidError(f"--{name} goes with workflows; --log simulates a log's own jobs")
+
+
+def _grid(documents: Sequence[Path], options: Mapping[str, Any]) -> Grid:
+    """What the options ask for. Raises InvalidError."""
+    make_lrm(options["lrm"], 1)
+    policies = policies_of(options["policy"])
+    throttles = _throttles(options["throttle"])
+    loads = _numbers(options["load"], "--load")
+    head = options["head_bandwidth"]
+    head_bytes_per_s = _bandwidth(head) if head is not None else None
+    table = read_runtimes(options["runtimes"]) if options["runtimes"] is not None else None
+    workflows, catalog = workflows_of(documents, options["from_run"], options["runtime"], table)
+    return Grid(
+        workflows=workflows,
+        catalog=catalog_of(options["sites"], catalog),
+        policies=policies,
+        throttles=throttles,
+        loads=loads,
+        seeds=tuple(range(options["seeds"])),
+        background=str(options["background"]) if options["background"] else None,
+        model=SiteModel(
+            lrm=options["lrm"],
+            kill_overruns=not options["run_overruns"],
+            submit_s=options["submit_cost"],
+            overload_jobs=options["overload"],
+            poll_s=options["poll"],
+            failure_rate=options["failure_rate"],
+        ),
+        sharing="serial" if options["serial_transfers"] else "max-min",
+        head_bytes_per_s=head_bytes_per_s,
+    )
+
+
+def _throttles(text: str | None) -> tuple[int | None, ...]:
+    if text is None:
+        return (None,)
+    found: list[int | None] = []
+    for word in text.split(","):
+        if word.strip() == "-":
+            found.append(None)
+        elif re.fullmatch(r"\s*0*[1-9][0-9]{0,9}\s*", word):
+            found.append(int(word))
+        else:
+            raise InvalidError(
+                f"--throttle has {word!r}, which is no whole number above 0",
+                hint="write numbers with commas between them, and - for no throttle",
+            )
+    return tuple(dict.fromkeys(found))
+
+
+def _numbers(text: str | None, option: str) -> tuple[float | None, ...]:
+    if text is None:
+        return (None,)
+    try:
+        found = tuple(dict.fromkeys(float(word) for word in text.split(",")))
+    except ValueError:
+        raise InvalidError(f"{option} has {text!r}, which are not numbers with commas") from None
+    if not all(0 < number < float("inf") for number in found):
+        raise InvalidError(f"{option} has {text!r}; the numbers have to be above 0")
+    return found
+
+
+def _bandwidth(text: str) -> float:
+    try:
+        return parse_bandwidth(text)
+    except ValueError as error:
+        raise InvalidError(f"--head-bandwidth: {error}") from None
+
+
+def policies_of(text: str) -> tuple[str, ...]:
+    """``all``, or names between commas."""
+    if text == "all":
+        return tuple(PLACEMENT)
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    for name in names:
+        placement_class(name)
+    return names
+
+
+def workflows_of(
+    documents: Sequence[Path],
+    from_run: str | None,
+    runtime_s: float | None,
+    table: RuntimeTable | None = None,
+) -> tuple[list[Workflow], Catalog | None]:
+    """The workflows to simulate, with run times and sizes, and the catalog of a past run. Run
+    times are those of the document, else of the table, else ``runtime_s``."""
+    if from_run is not None:
+        if table is not None or runtime_s is not None:
+            raise InvalidError("--from-run takes the run times of the run; give no others")
+        if documents:
+            raise InvalidError("--from-run takes the workflows of the run; name no others")
+        return _measured(rundir.find(from_run))
+    if not documents:
+        raise InvalidError("there is no workflow to simulate")
+    workflows = []
+    for document in documents:
+        workflow = read_workflow(document, emulate=True)
+        source = workflow.source
+        for warning in workflow.warnings:
+            text = warning if source in warning else f"{source}: {warning}"
+            click.echo(f"warning: {text}", err=True)
+        workflows.append(workflow)
+    if table is not None:
+        table.check_names({task.name for workflow in workflows for task in workflow.tasks})
+        workflows = [table.fill(workflow) for workflow in workflows]
+    if runtime_s is not None:
+        workflows = [_with_default(workflow, runtime_s) for workflow in workflows]
+    for workflow in workflows:
+        check_runtimes(workflow)
+    return workflows, None
+
+
+def _warn_of_sizes(workflow: Workflow) -> None:
+    """Files of unknown size move at once: say so."""
+    passed = {index for task in workflow.tasks for index in task.inputs}
+    unknown = [index for index in sorted(passed) if workflow.files[index].size_bytes is None]
+    if unknown:
+        click.echo(
+            f"warning: {workflow.source}: {len(unknown)} of {len(passed)} files that tasks read "
+            f"have no size, the first is {workflow.files[unknown[0]].name!r}: they are taken as "
+            "empty",
+            err=True,
+        )
+
+
+def _with_default(workflow: Workflow, runtime_s: float) -> Workflow:
+    replace = msgspec.structs.replace
+    return replace(
+        workflow,
+        tasks=[
+            t if t.runtime_s is not None else replace(t, runtime_s=runtime_s)
+            for t in workflow.tasks
+        ],
+    )
+
+
+def _measured(run: rundir.RunDir) -> tuple[list[Workflow], Catalog]:
+    """A run's workflows with the run times (at the reference speed) and sizes that were measured;
+    tasks that were never done get the mean of their kind."""
+    state = read_state(run)
+    speeds = [site.spec.speed_ratio for site in state.sites]
+    measured: dict[tuple[int, int], float] = {}
+    placed: dict[str, ev.AttemptPlaced] = {}
+    store = Store(run.path)
+    for event in store.load():
+        if isinstance(event, ev.AttemptPlaced):
+            placed[event.key] = event
+        elif isinstance(event, ev.AttemptEnded) and event.outcome.cause == "done":
+            outcome, where = event.outcome, placed[event.key]
+            if outcome.started_s is not None and outcome.ended_s is not None:
+                length_s = outcome.ended_s - outcome.started_s
+                measured[where.workflow, where.task] = length_s * speeds[where.site]
+    store.close()
+    if not measured:
+        raise InvalidError(
+            f"no task of the run {run.name} has been done; it measured nothing",
+            hint="simulate its document instead, and give run times with --runtime",
+        )
+    if len(measured) < state.tasks:
+        click.echo(
+            f"warning: run {run.name}: {state.tasks - len(measured)} of {state.tasks} tasks have "
+            "not been done; they are taken to run as long as the mean of their kind",
+            err=True,
+        )
+    replace = msgspec.structs.replace
+    workflows = []
+    for w in state.workflows:
+        tasks = [
+            replace(task, runtime_s=measured.get((w.index, i)))
+            for i, task in enumerate(w.workflow.tasks)
+        ]
+        files = [
+            replace(file, size_bytes=max(0, w.sizes[i])) for i, file in enumerate(w.workflow.files)
+        ]
+        workflow = replace(w.workflow, tasks=tasks, files=files)
+        expected = expected_runtimes_s(workflow)
+        tasks = [replace(t, runtime_s=s) for t, s in zip(tasks, expected, strict=True)]
+        workflows.append(replace(workflow, tasks=tasks))
+    return workflows, Catalog(tuple(s.spec for s in state.sites), state.links)
+
+
+def catalog_of(sites: Path | None, of_run: Catalog | None) -> Catalog:
+    """The catalog that the user named, else that of the run, else this machine."""
+    catalog = read_catalog(sites) if sites is not None else of_run or this_machine()
+    added = [
+        link
+        for link in complete_links(catalog)[len(catalog.links) :]
+        if "origin" not in (link.source, link.destination)
+    ]
+    if added:
+        first = added[0]
+        click.echo(
+            f"warning: the catalog lacks {len(added)} links between sites, the first is "
+            f"{first.source} to {first.destination}: files arrive at once there",
+            err=True,
+        )
+    return catalog
+
+
+def simulate_grid(
+    grid: Grid, output: Path | None, processes: int | None, plot: Path | None, *, quiet: bool
+) -> None:
+    """Run the grid with a progress bar, print the tables, write the plot."""
+    if plot is not None:
+        plots.check_plot(plot)
+    results = Results(output, grid.identity())
+    if results.torn:
+        click.echo(f"warning: {output}: the last line was cut off; its run is done again", err=True)
+    cells = grid.cells()
+    try:
+        with _Progress(quiet=quiet) as progress:
+            run_grid(grid, results, processes=processes, progress=progress.update)
+    except KeyboardInterrupt:
+        done = len(results.of(cells))
+        kept = f"kept in {output}; the same command goes on" if output else "lost without --output"
+        click.echo(f"interrupted: {done} of {len(cells)} simulated runs are done, {kept}", err=True)
+        raise
+    finally:
+        results.close()
+    rows = results.of(cells)
+    _warn_of_horizon(grid, rows)
+    out = make_console()
+    out.print(ResultTable(rows))
+    if len(grid.workflows) > 1:
+        out.print()
+        out.print(WorkflowTable(rows, [workflow.name for workflow in grid.workflows]))
+    if plot is not None:
+        plots.plot_makespans(rows, plot)
+        click.echo(f"plot: {plot}", err=True)
+
+
+LINE_EVERY_S = 10.0
+"""Where there is no terminal, so often a line tells how far a grid is."""
+
+
+class _Progress:
+    """On stderr: a bar on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        console = make_console(stderr=True)
+        self._bar = Progress(
+            console=console, transient=True, disable=quiet or not console.is_terminal
+        )
+        self._task = self._bar.add_task("simulating", total=None)
+        self._lines = not quiet and not console.is_terminal
+        self._told_s = time.monotonic()
+
+    def __enter__(self) -> _Progress:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def update(self, done: int, total: int) -> None:
+        """So many of the runs are simulated."""
+        self._bar.update(self._task, completed=done, total=total)
+        if self._lines and time.monotonic() - self._told_s > LINE_EVERY_S:
+            self._told_s = time.monotonic()
+            click.echo(f"{done} of {total} simulated runs are done", err=True)
+
+
+def _warn_of_horizon(grid: Grid, rows: Sequence[Row]) -> None:
+    longer = sum(1 for row in rows if row.makespan_s > HORIZON_S)
+    if grid.background is not None and longer:
+        click.echo(
+            f"warning: {longer} of {len(rows)} simulated runs took longer than the "
+            f"{HORIZON_S / 86400:.0f} days of background; they had the sites for themselves then",
+            err=True,
+        )
+
+
+def simulate_one(run_dir: Path, grid: Grid) -> None:
+    """Simulate a grid of one cell and keep its log in a run directory. Raises InvalidError for a
+    grid of several cells and for a directory that is in use."""
+    cells = grid.cells()
+    if len(cells) != 1:
+        raise InvalidError(
+            f"--run-dir keeps the log of one simulated run; these are {len(cells)}",
+            hint="name one policy with --policy, and at most one throttle, load and seed",
+        )
+    world = world_of(grid, cells[0])
+    state = simulate_into(run_dir, grid.workflows, world, settings_of(cells[0]))
+    console = make_console()
+    console.print(f"run {run_dir} (simulated)")
+    console.print(summary(state))

@@ -1,0 +1,87 @@
+"""Run directories of simulated runs: made by ``wfrun simulate --run-dir``, read like any other,
+and never driven."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from wfrun.engine import events as ev
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.model import Workflow
+from wfrun.engine.state import RunState
+from wfrun.runners import rundir
+from wfrun.runners.simulation import RUN_ID, World, simulate
+from wfrun.runners.store import FILE_NAME, Store
+
+GROUP = 5000
+"""Events that are written at once."""
+
+
+def simulate_into(
+    path: Path, workflows: Sequence[Workflow], world: World, settings: ev.Settings
+) -> RunState:
+    """Simulate one run and keep its log in a new run directory, as a real run does. A run that
+    does not come to its end leaves nothing. Raises as `rundir.create` and `simulate` do."""
+    found = path.is_dir()
+    run = rundir.create(path, path.name)
+    try:
+        store = Store(run.path, create=True)
+        try:
+            digests = [store.put_workflow(workflow) for workflow in workflows]
+            log = _GroupedLog(store)
+            state = simulate(workflows, world, settings, log=log, digests=digests)
+            log.flush()
+        finally:
+            store.close()
+    except BaseException:
+        for name in (FILE_NAME, f"{FILE_NAME}-journal"):
+            (run.path / name).unlink(missing_ok=True)
+        if not found:
+            run.path.rmdir()
+        raise
+    return state
+
+
+class _GroupedLog:
+    """Writes many turns of the loop at once: nothing is lost that could not be simulated again,
+    and a commit for each turn would take most of the time."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._events = 0
+
+    def append(self, events: Sequence[ev.Event]) -> None:
+        """Keep them for the next group."""
+        self._store.append(events)
+        self._events += len(events)
+
+    def commit(self) -> None:
+        """Write a group when it is large enough."""
+        if self._events >= GROUP:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is left."""
+        self._store.commit()
+        self._events = 0
+
+
+def is_simulated(run: rundir.RunDir) -> bool:
+    """Whether the run took place in virtual time."""
+    store = Store(run.path)
+    try:
+        first = next(store.load(), None)
+    finally:
+        store.close()
+    return isinstance(first, ev.RunStarted) and first.run_id == RUN_ID
+
+
+def refuse_simulated(run: rundir.RunDir, why: str) -> None:
+    """Raise InvalidError, with ``why``, for a run that was simulated."""
+    if is_simulated(run):
+        raise InvalidError(
+            f"the run {run.name} was simulated: {why}",
+            hint="`wfrun simulate --from-run` simulates its workflows again, `wfrun run` runs "
+            "them for real",
+        )

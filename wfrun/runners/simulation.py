@@ -1,0 +1,241 @@
+"""One simulated run: the loop, the core and the policies of a real run, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
+
+import msgspec
+
+from wfrun.engine import actions as act
+from wfrun.engine import events as ev
+from wfrun.engine.core import Core
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.model import Catalog, LinkSpec, Workflow
+from wfrun.engine.state import RunState
+from wfrun.runners.clock import VirtualClock
+from wfrun.runners.loop import EventLog, Loop, Observer
+from wfrun.sites.lrm import BatchJob
+from wfrun.sites.sim_network import SimNetwork
+from wfrun.sites.simulated import LAST, SimulatedRequest, SimulatedSite, SiteModel
+
+Sharing = Literal["max-min", "serial"]
+
+RUN_ID = "s"
+"""Of every simulated run. Those of real runs are longer."""
+
+
+class World(msgspec.Struct, frozen=True):
+    """What a simulated run takes place in."""
+
+    catalog: Catalog
+    model: SiteModel = SiteModel()
+    sharing: Sharing = "max-min"
+    """How transfers share a link; ``serial`` is the thesis' assumption (section 6.2.1)."""
+    head_bytes_per_s: float | None = None
+    """What passes each head node at most, in and out together; None: no bound."""
+    background: Mapping[str, Sequence[BatchJob]] = {}
+    """Other users' jobs by site, in order of submission."""
+    start_s: float = 0.0
+    """When the workflows are submitted; the background begins at 0."""
+
+
+class _NoLog:
+    """Events that nobody wants to keep."""
+
+    def append(self, events: Sequence[ev.Event]) -> None:
+        """Forget them."""
+
+    def commit(self) -> None:
+        """There is nothing to make durable."""
+
+
+def simulate(
+    workflows: Sequence[Workflow],
+    world: World,
+    settings: ev.Settings,
+    *,
+    log: EventLog | None = None,
+    digests: Sequence[str] | None = None,
+    observers: Sequence[Observer] = (),
+) -> RunState:
+    """Run workflows to the end in virtual time; returns the last state. Times of the events are
+    seconds from the start of the simulation.
+
+    Every task needs a run time, every file that tasks pass a size: InvalidError. ``log`` gets the
+    same events as a real run's (``digests`` name the workflows there). Same arguments, same events.
+    """
+    for workflow in workflows:
+        check_runtimes(workflow)
+    names = list(digests) if digests is not None else [str(i) for i in range(len(workflows))]
+    clock = VirtualClock()
+    core = Core(dict(zip(names, workflows, strict=True)))
+    catalog = world.catalog
+    sites = [
+        SimulatedSite(
+            spec,
+            index,
+            clock,
+            world.model,
+            background=world.background.get(spec.name, ()),
+            observed_from_s=world.start_s,
+            seed=settings.seed,
+        )
+        for index, spec in enumerate(catalog.sites)
+    ]
+    dispatcher = SimulatedDispatch(clock, core.state, sites, world)
+    start_s = world.start_s
+    begin = ev.RunStarted(start_s, RUN_ID, settings, catalog.sites, catalog.links, len(workflows))
+    clock.call_at(start_s, begin)
+    for number, (workflow, name) in enumerate(zip(workflows, names, strict=True)):
+        added = ev.WorkflowAdded(start_s, number, workflow.name, name)
+        # after what the information services say at that time
+        clock.schedule(start_s, partial(clock.post, added), LAST + 1)
+    loop = Loop(core, log or _NoLog(), clock, dispatcher, observers)
+    at_once(_run(loop, sites, clock))
+    return core.state
+
+
+async def _run(loop: Loop, sites: Sequence[SimulatedSite], clock: VirtualClock) -> None:
+    for site in sites:
+        await site.open(clock.post)
+    await loop.run()
+
+
+def at_once(work: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine of the simulated world, in which nothing waits."""
+    try:
+        work.send(None)
+    except StopIteration:
+        return
+    work.close()
+    raise AssertionError("something in the simulated world waits for real")
+
+
+class SimulatedDispatch:
+    """Hands actions to simulated sites and to the simulated network."""
+
+    def __init__(
+        self,
+        clock: VirtualClock,
+        state: RunState,
+        sites: Sequence[SimulatedSite],
+        world: World,
+    ) -> None:
+        self._clock = clock
+        self._state = state
+        self._sites = sites
+        names = [spec.name for spec in world.catalog.sites]
+        heads = {}
+        if world.head_bytes_per_s is not None:
+            heads = dict.fromkeys(names, world.head_bytes_per_s)
+        self._network: SimNetwork[tuple[act.CopyFile, float, int]] = SimNetwork(
+            names, complete_links(world.catalog), head_bytes_per_s=heads, sharing=world.sharing
+        )
+        self._follow_s = float("inf")
+        self._following = False
+        """The network is going to be asked when it changes, at the present time."""
+
+    async def __aenter__(self) -> None:
+        """Nothing has to be started."""
+
+    async def __aexit__(self, *_: object) -> None:
+        """Nothing is left running."""
+
+    def dispatch(self, action: act.Action) -> None:
+        """Carry it out; what comes of it is in the clock's future."""
+        if isinstance(action, act.CopyFile):
+            self._copy(action)
+        elif isinstance(action, act.SubmitAttempts):
+            site = self._sites[action.site]
+            speed = site.spec.speed_ratio
+            at_once(site.submit([self._request(a, speed) for a in action.attempts]))
+        elif isinstance(action, act.SetTimer):
+            self._clock.call_at(action.at_s, ev.TimerFired(action.at_s, action.timer))
+        elif isinstance(action, act.CancelAttempts):
+            site = self._sites[action.site]
+            at_once(site.cancel(action.keys, queued_only=action.queued_only))
+
+    def _request(self, attempt: tuple[str, int, int], speed_ratio: float) -> SimulatedRequest:
+        key, number, index = attempt
+        workflow = self._state.workflows[number].workflow
+        task = workflow.tasks[index]
+        return SimulatedRequest(
+            key=key,
+            argv=(task.executable,),
+            env={},
+            inputs=(),
+            outputs=(),
+            stdin=None,
+            stdout=None,
+            stderr=None,
+            resources=task.resources,
+            runtime_s=(task.runtime_s or 0.0) / speed_ratio,
+            sizes=tuple(workflow.files[f].size_bytes or 0 for f in task.outputs),
+        )
+
+    def _copy(self, action: act.CopyFile) -> None:
+        now_s = self._clock.now()
+        size = max(0, self._state.workflows[action.workflow].sizes[action.file])
+        waiting = self._state.copies[action.workflow, action.file, action.destination].waiting
+        self._network.start(
+            (action, now_s, size),
+            action.source,
+            action.destination,
+            size,
+            now_s,
+            waiting[0] if waiting else None,
+        )
+        if not self._following:  # once for all copies that start now
+            self._following = True
+            self._clock.schedule(now_s, self._follow, 0)
+
+    def _follow(self) -> None:
+        """Be called when the network changes next."""
+        self._following = False
+        change_s = self._network.next_change_s
+        if change_s is not None and change_s < self._follow_s:
+            self._follow_s = change_s
+            self._clock.schedule(change_s, self._advance, 0)
+
+    def _advance(self) -> None:
+        now_s = self._clock.now()
+        if now_s < self._follow_s:
+            return
+        self._follow_s = float("inf")
+        for action, begun_s, size in self._network.advance(now_s):
+            self._clock.post(
+                ev.TransferEnded(
+                    now_s,
+                    action.workflow,
+                    action.file,
+                    action.source,
+                    action.destination,
+                    size,
+                    now_s - begun_s,
+                )
+            )
+        self._follow()
+
+
+def complete_links(catalog: Catalog) -> list[LinkSpec]:
+    """The catalog's links, and one without a bound for every pair that has none, as at local
+    sites."""
+    places = [*(spec.name for spec in catalog.sites), "origin"]
+    known = {(link.source, link.destination) for link in catalog.links}
+    missing = [(a, b) for a in places for b in places if a != b and (a, b) not in known]
+    return [*catalog.links, *(LinkSpec(a, b) for a, b in missing)]
+
+
+def check_runtimes(workflow: Workflow) -> None:
+    """Raise InvalidError when a task has no run time."""
+    unknown = [task for task in workflow.tasks if task.runtime_s is None]
+    if unknown:
+        raise InvalidError(
+            f"{len(unknown)} of {len(workflow.tasks)} tasks have no run time, the first is "
+            f"{unknown[0].id!r} ({unknown[0].name})",
+            source=workflow.source,
+            hint="give one to all with --runtime SECONDS, one to each type of task with "
+            "--runtimes FILE, or take them from a past run with --from-run RUN",
+        )

@@ -1,0 +1,167 @@
+"""The event store of a run: one SQLite file, ``events.sqlite`` in the run directory.
+
+A row of ``events`` is one group of events that became durable together: the sequence number of
+its first event, the schema version, and the events as JSON lines. ``documents`` holds the
+workflows by digest. The journal is SQLite's rollback journal, never the write-ahead log, which
+does not work on network file systems; readers may read while the run goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError, WfrunError
+from wfrun.engine.events import SCHEMA_VERSION, AnyEvent, Event
+from wfrun.engine.model import Workflow
+
+FILE_NAME = "events.sqlite"
+
+_SCHEMA = """
+BEGIN;
+CREATE TABLE IF NOT EXISTS events (
+    first_seq INTEGER PRIMARY KEY, version INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS documents (digest TEXT PRIMARY KEY, body BLOB NOT NULL);
+COMMIT;
+"""
+
+
+def encode_workflow(workflow: Workflow) -> tuple[str, bytes]:
+    """A workflow as it is stored, and its digest."""
+    body = msgspec.msgpack.encode(workflow)
+    return hashlib.sha256(body).hexdigest()[:16], body
+
+
+def never_started(store: Path) -> InvalidError:
+    """What to say of a run whose engine died before its first event was durable."""
+    return InvalidError(
+        f"the run {store.parent.name} was never started; its log is empty",
+        source=str(store),
+        hint="nothing has run: remove its directory and run the workflow anew",
+    )
+
+
+class Store:
+    """The log of one run. ``append`` collects, ``commit`` makes durable.
+
+    Opening, reading and writing raise TransientError with the cause (disk full, no permission,
+    locked by another process), and InvalidError for a file that is not ours or too new.
+    """
+
+    def __init__(self, directory: Path, *, create: bool = False) -> None:
+        self.path = directory / FILE_NAME
+        if not create and not self.path.exists():
+            raise InvalidError(
+                f"{directory} is not a run directory: it has no {FILE_NAME}",
+                hint="`wfrun list` shows the runs of this folder",
+            )
+        self._encoder = msgspec.json.Encoder()
+        self._pending: list[Event] = []
+        self.next_seq = 0
+        """Sequence number of the next event to be appended."""
+        with self._errors():
+            self._db = sqlite3.connect(self.path, isolation_level=None, timeout=30)
+            if create:
+                self._db.executescript(_SCHEMA)
+            elif not self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                raise never_started(self.path)
+            self._db.execute("PRAGMA journal_mode=TRUNCATE")
+            self._db.execute("PRAGMA synchronous=FULL")
+
+    def put_workflow(self, workflow: Workflow) -> str:
+        """Store a workflow; returns the digest that events name it by."""
+        digest, body = encode_workflow(workflow)
+        with self._errors():
+            self._db.execute("INSERT OR IGNORE INTO documents VALUES (?, ?)", (digest, body))
+        return digest
+
+    def workflows(self) -> Mapping[str, Workflow]:
+        """All stored workflows by digest."""
+        decoder = msgspec.msgpack.Decoder(Workflow)
+        with self._errors():
+            rows = self._db.execute("SELECT digest, body FROM documents").fetchall()
+            return {digest: decoder.decode(body) for digest, body in rows}
+
+    def append(self, events: Sequence[Event]) -> None:
+        """Add events to the group that the next commit makes durable."""
+        self._pending.extend(events)
+
+    def commit(self) -> None:
+        """Make all that was appended durable; returns when it is."""
+        if not self._pending:
+            return
+        body = self._encoder.encode_lines(self._pending)
+        with self._errors():
+            self._db.execute(
+                "INSERT INTO events VALUES (?, ?, ?)", (self.next_seq, SCHEMA_VERSION, body)
+            )
+        self.next_seq += len(self._pending)
+        self._pending.clear()
+
+    def load(self) -> Iterator[AnyEvent]:
+        """All events in order. Appending goes on behind the last one that was read."""
+        decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+        self.next_seq = 0
+        while rows := self._rows():
+            for first_seq, version, body in rows:
+                if version > SCHEMA_VERSION:
+                    raise InvalidError(
+                        f"the run was written by a newer wfrun (log version {version})",
+                        source=str(self.path),
+                        hint=f"this wfrun reads up to version {SCHEMA_VERSION}; upgrade it",
+                    )
+                with self._errors():
+                    events = decoder.decode_lines(body)
+                self.next_seq = first_seq + len(events)
+                yield from events
+
+    def _rows(self) -> list[tuple[int, int, bytes]]:
+        """The next groups. A few at a time, since a writer waits as long as a reader reads."""
+        with self._errors():
+            return self._db.execute(
+                "SELECT first_seq, version, body FROM events WHERE first_seq >= ? "
+                "ORDER BY first_seq LIMIT 100",
+                (self.next_seq,),
+            ).fetchall()
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _errors(self) -> _Errors:
+        return _Errors(self.path)
+
+
+class _Errors:
+    """Turns SQLite's and msgspec's errors into ours, naming the file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        translated: WfrunError
+        if isinstance(error, sqlite3.OperationalError) and not self._path.parent.is_dir():
+            translated = InfeasibleError(
+                "the run directory is gone; somebody removed it while the run was going on",
+                source=str(self._path.parent),
+            )
+        elif isinstance(error, sqlite3.OperationalError):
+            translated = TransientError(
+                f"the event store can't be used: {error}",
+                source=str(self._path),
+                hint="see to disk space and permissions, then `wfrun resume`; nothing is lost",
+            )
+        elif isinstance(error, (sqlite3.DatabaseError, msgspec.DecodeError)):
+            translated = InvalidError(
+                f"the event store is damaged or not an event store: {error}",
+                source=str(self._path),
+            )
+        else:
+            return
+        raise translated from error

@@ -1,0 +1,10 @@
+"""Studies: experiments of papers, simulated again, with their figures and tables beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from wfrun.runners.study.command import study_workflows
+
+STUDIES: dict[str, Callable[..., None]] = {"workflows": study_workflows}
+"""By the name on the command line."""

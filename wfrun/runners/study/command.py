@@ -1,0 +1,122 @@
+"""What ``wfrun study workflows`` does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from wfrun.engine.errors import InfeasibleError, InvalidError
+from wfrun.runners.report import make_console
+from wfrun.runners.study import figures, paper
+from wfrun.runners.study.claims import Answer, answers
+from wfrun.runners.study.page import page
+from wfrun.runners.study.results import Outcomes, run_cases
+from wfrun.runners.study.samples import Samples
+from wfrun.runners.study.workflows import FULL, QUICK, Case, cases, document_of
+
+
+def study_workflows(
+    output: Path, *, quick: bool, corpus: Path | None, processes: int | None, quiet: bool
+) -> None:
+    """Simulate what ``output``/results.csv does not have, write page.md and the figures there, and
+    print which claims hold.
+
+    Raises InvalidError for a corpus without workflows and for a results.csv of something else,
+    InfeasibleError where ``output`` can't be written.
+    """
+    scale = QUICK if quick else FULL
+    origins = _origins(corpus)
+    wanted = cases(scale, origins)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(output, error) from error
+    outcomes = Outcomes(output / "results.csv")
+    _simulate(wanted, outcomes, corpus, processes, quiet=quiet)
+    rows = outcomes.of(wanted)
+    samples = Samples(rows)
+    found = answers(rows)
+    try:
+        pictures = figures.draw(samples, output) if figures.available() else []
+        (output / "page.md").write_text(page(samples, found, scale, origins, pictures))
+    except OSError as error:
+        raise _unwritable(output, error) from error
+    make_console().print(claim_table(found))
+    click.echo(
+        f"{sum(a.holds for a in found)} of {len(found)} claims hold by means, "
+        f"{sum(a.usually for a in found)} by medians; see {output}/page.md"
+    )
+    if not pictures:
+        click.echo("no figures: matplotlib is not installed (pip install 'wfrun[plots]')", err=True)
+
+
+def _unwritable(output: Path, error: OSError) -> InfeasibleError:
+    return InfeasibleError(
+        f"the study can't be written: {error.strerror}",
+        source=str(output),
+        hint="name a folder that can be written with --output",
+    )
+
+
+def _origins(corpus: Path | None) -> list[tuple[str, int]]:
+    """Workflows for which ``corpus`` has a document."""
+    if corpus is None:
+        return []
+    wanted = dict.fromkeys(w for workload in paper.WORKLOADS.values() for w in workload)
+    found = [w for w in wanted if document_of(corpus, *w) is not None]
+    if not found:
+        raise InvalidError(
+            "there is no workflow of the study in this folder",
+            source=str(corpus),
+            hint="it should hold documents such as CyberShake_30.xml or Montage_1000.xml",
+        )
+    return found
+
+
+def _simulate(
+    wanted: list[Case],
+    outcomes: Outcomes,
+    corpus: Path | None,
+    processes: int | None,
+    *,
+    quiet: bool,
+) -> None:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    console = make_console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=quiet) as bar:
+        task = bar.add_task("simulating", total=len(wanted))
+        run_cases(
+            wanted, outcomes, corpus, processes, lambda done, _: bar.update(task, completed=done)
+        )
+
+
+def claim_table(found: list[Answer]) -> Table:
+    """A row for each claim."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("", justify="right")
+    table.add_column("section", no_wrap=True)
+    table.add_column("claim")
+    table.add_column("by means")
+    table.add_column("by medians")
+    for answer in found:
+        table.add_row(
+            str(answer.number),
+            answer.claim.where,
+            answer.claim.text,
+            _yes_or_no(answer.holds),
+            _yes_or_no(answer.usually),
+        )
+    return table
+
+
+def _yes_or_no(holds: bool) -> Text:
+    return Text("yes", "green") if holds else Text("no", "red")
