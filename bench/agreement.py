@@ -1,0 +1,208 @@
+"""Do simulated runs tell how long real ones take, and which policy wins?
+
+Three workflows of 100 tasks run under every policy on three small local sites: emulated, that is
+in real time, with real processes, files and transfers, and simulated. The time scale is such that
+a run takes some ten seconds.
+
+Where eligible tasks or sites are alike, a few milliseconds decide which is first, and all that
+follows may differ: real runs of one policy differ by up to a quarter. An exact simulation is one
+draw of that. It is therefore repeated with what it costs to start a task drawn at random, and
+medians are compared. Where they differ by more than the goal, ``in range`` says that the real one
+is a case that the simulation has seen too: the policy is a gamble there. One difference is of the
+model: local sites send the files of a link one after another, simulated ones share it max-min
+fairly, so that the first of two files arrives later and the second at the same time.
+
+The policy that is best in the simulation wins for real too, if the best for real is within 3% of
+it, or is a gamble, of which real runs or simulated ones are as slow as the pick.
+
+    python bench/agreement.py [--seconds 8] [--rounds 3] [--policy heft,file-aware,...]
+
+The workflows of the WorkflowSim collection are used where WFRUN_CORPUS names a folder that has
+them in ``dax/synthetic``, else generated ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from wfrun import run
+from wfrun.engine.events import Settings
+from wfrun.engine.model import Catalog, LinkSpec, SiteSpec, Workflow
+from wfrun.engine.policies import PLACEMENT
+from wfrun.parsers.generate import generate
+from wfrun.parsers.workflows import read_workflow
+from wfrun.runners.prepare import prepare
+from wfrun.runners.simulation import World, simulate
+
+ROOT = Path(__file__).parent.parent
+CORPUS = Path(os.environ.get("WFRUN_CORPUS") or ROOT.parent / "shared" / "data")
+FAMILIES = ("Montage", "CyberShake", "Inspiral")
+
+GOAL = 0.10
+"""Largest difference between simulated and real makespan, as a share of the real one."""
+LEAST_NOISE = 0.03
+DRAWS = 25
+OVERHEAD_S = 0.02
+"""Most that it costs here to start a task and to hear of its end; the mean is half of it."""
+
+
+def make_catalog() -> Catalog:
+    """A small fast site, a large slow one, one in between; the fast one is far away."""
+    bandwidths = {("fast", "middle"): 4e6, ("fast", "slow"): 2e6, ("middle", "slow"): 20e6}
+    links = [
+        LinkSpec(*ends, bandwidth, 0.05)
+        for (a, b), bandwidth in bandwidths.items()
+        for ends in ((a, b), (b, a))
+    ]
+    sites = (SiteSpec("fast", 3, 1.6), SiteSpec("middle", 4, 1.0), SiteSpec("slow", 6, 0.7))
+    return Catalog(sites, tuple(links))
+
+
+def document(family: str) -> Workflow:
+    path = CORPUS / "dax" / "synthetic" / f"{family}_100.xml"
+    if path.exists():
+        return read_workflow(path, emulate=True)
+    return generate(family.lower(), 100, seed=1)
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """One policy on one workflow: makespans in seconds, as scaled."""
+
+    policy: str
+    simulated_s: list[float]
+    real_s: list[float]
+
+    @property
+    def expected_s(self) -> float:
+        return statistics.median(self.simulated_s)
+
+    @property
+    def median_s(self) -> float:
+        return statistics.median(self.real_s)
+
+    @property
+    def difference(self) -> float:
+        return self.expected_s / self.median_s - 1
+
+    @property
+    def judgement(self) -> str:
+        if abs(self.difference) <= GOAL:
+            return "met"
+        seen = min(self.simulated_s) <= self.median_s <= max(self.simulated_s)
+        return "in range" if seen else "not met"
+
+
+def simulated_s(
+    workflow: Workflow, catalog: Catalog, settings: Settings, random: Random | None = None
+) -> float:
+    """The makespan of the very plan that a real run carries out; ``random``: with overheads."""
+    plan = prepare([workflow], catalog, settings)
+    (planned,) = plan.workflows
+    if random is not None:
+        tasks = [
+            msgspec.structs.replace(
+                task, runtime_s=(task.runtime_s or 0.0) + random.uniform(0.0, OVERHEAD_S)
+            )
+            for task in planned.tasks
+        ]
+        planned = msgspec.structs.replace(planned, tasks=tasks)
+    state = simulate([planned], World(plan.catalog), settings)
+    return state.now_s - state.started_s
+
+
+def real_s(workflow: Workflow, catalog: Catalog, settings: Settings) -> float:
+    with tempfile.TemporaryDirectory(prefix="wfrun-agreement-") as folder:
+        result = run(
+            workflow,
+            sites=catalog,
+            policy=settings.policy,
+            emulate=True,
+            time_scale=settings.time_scale,
+            run_dir=Path(folder) / "run",
+        )
+    if result.outcome != "done":
+        raise SystemExit(f"{settings.policy}: the run ended as {result.outcome}")
+    return result.makespan_s
+
+
+def compare(workflow: Workflow, policies: Sequence[str], seconds: float, rounds: int) -> list[Pair]:
+    """All policies with the time scale that lets the first one take ``seconds``. They take turns,
+    so that noise hits all alike."""
+    catalog = make_catalog()
+    whole_s = simulated_s(workflow, catalog, Settings(policy=policies[0], emulate=True))
+    settings = Settings(policy=policies[0], emulate=True, time_scale=seconds / whole_s)
+    each = {policy: msgspec.structs.replace(settings, policy=policy) for policy in policies}
+    measured_s: dict[str, list[float]] = {policy: [] for policy in policies}
+    for _ in range(rounds):
+        for policy in policies:
+            measured_s[policy].append(real_s(workflow, catalog, each[policy]))
+    return [
+        Pair(
+            policy,
+            [simulated_s(workflow, catalog, each[policy], Random(n)) for n in range(DRAWS)],
+            measured_s[policy],
+        )
+        for policy in policies
+    ]
+
+
+def table_of(name: str, pairs: Sequence[Pair]) -> Table:
+    table = Table(title=f"{name}: makespans on three local sites")
+    table.add_column("policy", no_wrap=True)
+    for heading in ("simulated s", "range", "real s", "range", "difference", "goal"):
+        table.add_column(heading, justify="right")
+    for pair in pairs:
+        table.add_row(
+            pair.policy,
+            f"{pair.expected_s:.2f}",
+            f"{min(pair.simulated_s):.1f}–{max(pair.simulated_s):.1f}",
+            f"{pair.median_s:.2f}",
+            f"{min(pair.real_s):.1f}–{max(pair.real_s):.1f}",
+            f"{100 * pair.difference:+.1f}%",
+            pair.judgement,
+        )
+    return table
+
+
+def verdict(pairs: Sequence[Pair]) -> str:
+    """Whether the simulation picks a policy that wins for real."""
+    picked = min(pairs, key=lambda pair: pair.expected_s)
+    best = min(pairs, key=lambda pair: pair.median_s)
+    loss = picked.median_s / best.median_s - 1
+    wins = loss <= LEAST_NOISE or picked.median_s <= max(*best.real_s, *best.simulated_s)
+    return (
+        f"best in the simulation: {picked.policy}, {picked.median_s:.2f} s for real; best for "
+        f"real: {best.policy}, {best.median_s:.2f} s; {100 * loss:.1f}% apart: the pick "
+        + ("wins" if wins else "DOES NOT WIN")
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--seconds", type=float, default=8.0, help="of the first policy's run")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--policy", default=",".join(PLACEMENT), help="names, with commas")
+    parser.add_argument("--workflow", default=",".join(FAMILIES), help="families, with commas")
+    options = parser.parse_args()
+    console = Console(width=100)
+    for family in options.workflow.split(","):
+        pairs = compare(
+            document(family), options.policy.split(","), options.seconds, options.rounds
+        )
+        console.print(table_of(f"{family}_100", pairs))
+        print(verdict(pairs) + "\n")
+    print(f"goal: simulated and real makespans differ by at most {100 * GOAL:.0f}%")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""The rooms of the package and who may import whom."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+CHECKER = ROOT / "tools" / "check_imports.py"
+
+
+def check(root: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(CHECKER), str(root)], capture_output=True, text=True, check=False
+    )
+
+
+def plant(root: Path, path: str, code: str) -> None:
+    file = root / "wfrun" / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(code)
+
+
+def test_the_packages_import_downwards_only() -> None:
+    result = check(ROOT)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "fault"),
+    [
+        ("engine/core.py", "x = 1\nimport time\n", "engine/core.py:2: the engine imports time"),
+        ("engine/core.py", "import random\n", "engine/core.py:1: the engine imports random"),
+        ("engine/core.py", "from random import choice\n", "imports random.choice"),
+        ("engine/policies/heft.py", "from os import path\n", "heft.py:1: the engine imports os"),
+        ("engine/core.py", "from ..sites import local\n", "engine imports wfrun.sites"),
+        ("engine/core.py", "from wfrun import parsers\n", "engine imports wfrun.parsers"),
+        ("engine/core.py", "def f():\n    import asyncio\n", "core.py:2: the engine imports"),
+        ("parsers/dax.py", "import wfrun.sites.local\n", "parsers imports wfrun.sites.local"),
+        ("sites/local.py", "from wfrun.runners.store import Store\n", "sites imports wfrun.runn"),
+        ("testing.py", "from wfrun.runners import loop\n", "testing imports wfrun.runners"),
+        ("sites/launcher.py", "import msgspec\n", "the launcher imports msgspec"),
+        ("sites/launcher.py", "from . import local\n", "the launcher imports wfrun.sites.local"),
+        ("attic/old.py", "import wfrun.engine\n", "attic is not a room of the design"),
+    ],
+)
+def test_a_forbidden_import_is_named_with_its_line(
+    tmp_path: Path, path: str, code: str, fault: str
+) -> None:
+    plant(tmp_path, path, code)
+    result = check(tmp_path)
+    assert result.returncode == 1
+    assert fault in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("engine/core.py", "from random import Random\nimport heapq\nimport msgspec\n"),
+        ("engine/policies/heft.py", "from wfrun.engine.model import Task\nfrom .. import view\n"),
+        ("runners/cli.py", "import os\nfrom wfrun.sites.local import LocalSite\nimport click\n"),
+        ("sites/launcher.py", "import os\nimport subprocess\n"),
+        ("testing/site.py", "import pytest\nfrom wfrun.sites import local\n"),
+        ("__init__.py", "from wfrun.runners.api import run\n"),
+    ],
+)
+def test_what_is_allowed_is_not_complained_about(tmp_path: Path, path: str, code: str) -> None:
+    plant(tmp_path, path, code)
+    assert check(tmp_path).returncode == 0

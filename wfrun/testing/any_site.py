@@ -1,0 +1,209 @@
+"""What every site has to do, be it real or simulated.
+
+The tasks of this suite only take time. Nothing is assumed about what time is: the probe waits in
+the site's own kind of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from wfrun.engine.events import AttemptStarted
+from wfrun.engine.protocols import Site
+from wfrun.engine.records import AttemptRequest, Outcome
+from wfrun.testing.probe import Probe
+
+LONG_S = 600.0
+"""Longer than any test waits for."""
+
+
+class AnySiteConformance:
+    """Override ``make`` and ``task``, and ``make_probe`` where time is not real."""
+
+    pytestmark = pytest.mark.asyncio
+
+    def make(self, directory: Path, slots: int) -> Site:
+        """A site that starts tasks in the order in which they come, and may keep what it has in
+        ``directory``."""
+        raise NotImplementedError
+
+    def task(
+        self,
+        key: str,
+        takes_s: float,
+        *,
+        exit_code: int = 0,
+        cores: int = 1,
+        walltime_s: float | None = None,
+    ) -> AttemptRequest:
+        """An attempt that takes so long and then ends so."""
+        raise NotImplementedError
+
+    def make_probe(self) -> Probe:
+        """Made after the site."""
+        return Probe()
+
+    @asynccontextmanager
+    async def opened(self, directory: Path, slots: int = 2) -> AsyncIterator[tuple[Site, Probe]]:
+        site = self.make(directory, slots)
+        probe = self.make_probe()
+        await site.open(probe.post)
+        try:
+            yield site, probe
+        finally:
+            await site.close()
+
+    # -- ends
+
+    async def test_a_success_took_its_time(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path / "site") as (site, probe):
+            await site.submit([self.task("k-1", 0.2)])
+            outcome = await probe.ended("k-1")
+            assert (outcome.cause, outcome.exit_code) == ("done", 0)
+            begin_s, end_s = _interval(outcome)
+            assert 0.15 < end_s - begin_s < LONG_S
+            assert probe.was_submitted("k-1")
+            assert probe.was_started("k-1")
+
+    async def test_a_failure_has_its_exit_code(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path / "site") as (site, probe):
+            await site.submit([self.task("k-1", 0.0, exit_code=3), self.task("k-2", 0.0)])
+            outcome = await probe.ended("k-1")
+            assert (outcome.cause, outcome.exit_code) == ("exit", 3)
+            assert outcome.message
+            assert (await probe.ended("k-2")).cause == "done"
+
+    async def test_a_task_past_its_walltime_is_ended(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path / "site") as (site, probe):
+            await site.submit(
+                [
+                    self.task("k-1", LONG_S, walltime_s=0.2),
+                    self.task("k-2", 0.1, walltime_s=LONG_S),
+                ]
+            )
+            outcome = await probe.ended("k-1")
+            assert outcome.cause == "walltime"
+            begin_s, end_s = _interval(outcome)
+            assert 0.15 < end_s - begin_s < LONG_S
+            assert (await probe.ended("k-2")).cause == "done"
+
+    # -- cancellation
+
+    async def test_cancelled_in_the_queue_and_while_it_runs(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path / "site", slots=1) as (site, probe):
+            await site.submit([self.task("k-1", LONG_S), self.task("k-2", LONG_S)])
+            await probe.started("k-1")
+            await site.cancel(["k-2", "k-1"])
+            for key in ("k-1", "k-2"):
+                assert (await probe.ended(key)).cause == "cancelled"
+            assert not probe.was_started("k-2")
+            await site.submit([self.task("k-3", 0.0)])
+            assert (await probe.ended("k-3")).cause == "done"
+            await site.cancel(["k-1", "k-3"])  # they have ended: nothing happens
+            await probe.let_pass(0.1)
+            assert len(probe.outcomes("k-1")) == len(probe.outcomes("k-3")) == 1
+
+    async def test_cancelled_only_if_queued(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path / "site", slots=1) as (site, probe):
+            await site.submit([self.task("k-1", 0.4), self.task("k-2", LONG_S)])
+            await probe.started("k-1")
+            await site.cancel(["k-1", "k-2", "never-heard-of"], queued_only=True)
+            assert (await probe.ended("k-2")).cause == "cancelled"
+            assert (await probe.ended("k-1")).cause == "done"
+            assert not probe.was_started("k-2")
+            assert not probe.outcomes("never-heard-of")
+
+    # -- order and slots
+
+    async def test_starts_are_in_order_of_submission(self, tmp_path: Path) -> None:
+        keys = [f"k-{n}" for n in range(12)]
+        async with self.opened(tmp_path / "site", slots=1) as (site, probe):
+            for half in (keys[:6], keys[6:]):
+                await site.submit([self.task(key, 0.01) for key in half])
+            await probe.until(lambda: all(probe.outcomes(key) for key in keys))
+            assert _starts(probe) == keys
+
+    async def test_a_wide_task_is_not_held_up(self, tmp_path: Path) -> None:
+        """A narrow one behind it that would delay it waits, with backfilling too."""
+        async with self.opened(tmp_path / "site", slots=2) as (site, probe):
+            await site.submit(
+                [
+                    self.task("narrow", 0.2),
+                    self.task("wide", 0.05, cores=2),
+                    self.task("late", 0.4),
+                ]
+            )
+            await probe.ended("late")
+            assert _starts(probe) == ["narrow", "wide", "late"]
+
+    async def test_no_more_cores_in_use_than_slots(self, tmp_path: Path) -> None:
+        cores = {f"k-{n}": (1, 1, 2, 3)[n % 4] for n in range(12)}
+        async with self.opened(tmp_path / "site", slots=3) as (site, probe):
+            await site.submit([self.task(key, 0.05, cores=n) for key, n in cores.items()])
+            await probe.until(lambda: all(probe.outcomes(key) for key in cores))
+            used = {key: (cores[key], probe.outcomes(key)[0]) for key in cores}
+            assert _most_in_use(list(used.values())) == 3
+
+    # -- once only, and found again
+
+    async def test_a_key_starts_once(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path / "site") as (site, probe):
+            await site.submit([self.task("k-1", 0.1)])
+            await site.submit([self.task("k-1", 0.1)])
+            first = await probe.ended("k-1")
+            told = len(probe.outcomes("k-1"))
+            await site.submit([self.task("k-1", 0.1)])
+            await probe.until(lambda: len(probe.outcomes("k-1")) > told)
+            assert first.cause == "done"
+            assert set(probe.outcomes("k-1")) == {first}
+            assert _starts(probe) == ["k-1"]
+
+    async def test_found_absent_active_or_ended(self, tmp_path: Path) -> None:
+        keys = ["k-1", "k-2", "k-3", "k-4"]
+        async with self.opened(tmp_path / "site", slots=1) as (site, probe):
+            await site.submit([self.task("k-1", 0.0, exit_code=1)])
+            await probe.ended("k-1")
+            await site.submit([self.task("k-2", 0.3), self.task("k-3", 0.0)])
+            await probe.started("k-2")
+            for _ in range(2):  # asking changes nothing
+                found = await site.find(keys)
+                states = [found[key].state for key in keys]
+                assert states == ["ended", "active", "active", "absent"]
+                assert found["k-1"].outcome == probe.outcomes("k-1")[0]
+            assert (await probe.ended("k-3")).cause == "done"
+            assert [found.state for found in (await site.find(keys)).values()].count("ended") == 3
+
+    async def test_a_site_without_work_is_quiet(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path / "site") as (site, probe):
+            await site.submit([])
+            await site.cancel([])
+            assert dict(await site.find([])) == {}
+            await probe.let_pass(0.1)
+            assert not [event for event in probe.events if isinstance(event, AttemptStarted)]
+
+
+def _starts(probe: Probe) -> list[str]:
+    return [event.key for event in probe.events if isinstance(event, AttemptStarted)]
+
+
+def _interval(outcome: Outcome) -> tuple[float, float]:
+    assert outcome.started_s is not None
+    assert outcome.ended_s is not None
+    return outcome.started_s, outcome.ended_s
+
+
+def _most_in_use(attempts: Sequence[tuple[int, Outcome]]) -> int:
+    """Cores at the busiest moment; at one time ends come first."""
+    changes = []
+    for cores, outcome in attempts:
+        begin_s, end_s = _interval(outcome)
+        changes += [(begin_s, 1, cores), (end_s, 0, -cores)]
+    busy = most = 0
+    for _, _, change in sorted(changes):
+        busy += change
+        most = max(most, busy)
+    return most

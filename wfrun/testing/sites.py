@@ -1,0 +1,468 @@
+"""What every site with real processes and files has to do, whatever it is made of.
+
+The tasks of the suite are small shell scripts; the machine that runs them must be able to write
+into the test's temporary directory, so that what they did can be looked at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from wfrun.engine.protocols import Site
+from wfrun.engine.records import AttemptRequest
+from wfrun.testing.any_site import AnySiteConformance
+from wfrun.testing.probe import PATIENCE_S, request, shell
+
+ODD_NAMES = (
+    "with space",
+    'quo\'te and "quote"',
+    "$(touch injected)",
+    "`touch injected`",
+    "-leading-dash",
+    "ünïcode ✓",
+    "back\\slash;semicolon&and|pipe",
+    "*",
+    "sub directory/déep/file",
+)
+
+
+def wait_for_death(pids: Sequence[int]) -> bool:
+    """Whether these processes have ended, or do so soon."""
+    deadline_s = time.monotonic() + PATIENCE_S / 6
+    while time.monotonic() < deadline_s:
+        if not any(_runs(pid) for pid in pids):
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def _runs(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"
+
+
+class SiteConformance(AnySiteConformance):
+    """Override ``make``, ``put`` and ``get``."""
+
+    def make(self, directory: Path, slots: int) -> Site:
+        """A site that keeps everything in ``directory``; two of the same directory are the same
+        site, as seen by two engines, one after the other."""
+        raise NotImplementedError
+
+    def put(self, directory: Path, stored: str, content: bytes) -> None:
+        """Place a file in the store of the site that has this directory."""
+        raise NotImplementedError
+
+    def get(self, directory: Path, stored: str) -> bytes | None:
+        """The content of a file in the store; None: there is none of this name."""
+        raise NotImplementedError
+
+    def task(
+        self,
+        key: str,
+        takes_s: float,
+        *,
+        exit_code: int = 0,
+        cores: int = 1,
+        walltime_s: float | None = None,
+    ) -> AttemptRequest:
+        words = (str(takes_s), str(exit_code))
+        script = 'sleep "$1"; [ "$2" = 0 ] || echo failed >&2; exit "$2"'
+        return shell(key, script, *words, cores=cores, walltime_s=walltime_s)
+
+    @asynccontextmanager
+    async def hosted(
+        self, directory: Path, slots: int, requests: Sequence[AttemptRequest]
+    ) -> AsyncIterator[asyncio.subprocess.Process]:
+        """The site in a process of its own, which has submitted the requests."""
+        arguments = (inspect.getfile(type(self)), type(self).__name__, str(directory), str(slots))
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "wfrun.testing.host", *arguments),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+        assert process.stdin is not None
+        process.stdin.write(msgspec.json.encode(requests))
+        process.stdin.close()
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.communicate()
+
+    async def started_in_host(self, process: asyncio.subprocess.Process, key: str) -> None:
+        """Read the events of ``hosted`` until this attempt has started."""
+        assert process.stdout is not None
+        while True:
+            line = await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
+            assert line, "the host ended"
+            event = json.loads(line)
+            if event["event"] == "attempt-started" and event["key"] == key:
+                return
+
+    # -- ends
+
+    async def test_a_success_is_measured(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path / "site") as (site, probe):
+            before_s = time.time()
+            await site.submit([shell("k-1", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done")])
+            outcome = await probe.ended("k-1")
+        assert outcome.cause == "done"
+        assert outcome.exit_code == 0
+        assert outcome.started_s is not None
+        assert outcome.ended_s is not None
+        assert before_s - 60 < outcome.started_s <= outcome.ended_s < time.time() + 60
+        assert outcome.cpu_s is not None
+        assert outcome.cpu_s > 0
+        assert outcome.peak_memory_bytes is not None
+        assert outcome.peak_memory_bytes > 100_000
+        assert outcome.host
+        assert probe.was_submitted("k-1")
+        assert probe.was_started("k-1")
+
+    async def test_exit_code_and_end_of_stderr(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path / "site") as (site, probe):
+            await site.submit([shell("k-1", "echo all is lost >&2; exit 3")])
+            outcome = await probe.ended("k-1")
+        assert (outcome.cause, outcome.exit_code) == ("exit", 3)
+        assert "all is lost" in (outcome.message or "")
+
+    async def test_signal(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path / "site") as (site, probe):
+            await site.submit([shell("k-1", "kill -SEGV $$")])
+            outcome = await probe.ended("k-1")
+        assert (outcome.cause, outcome.signal) == ("signal", int(signal.SIGSEGV))
+
+    async def test_walltime_of_a_task_that_ignores_sigterm(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path / "site") as (site, probe):
+            stubborn = "trap '' TERM; while :; do sleep 600; done"
+            await site.submit([shell("k-1", stubborn, walltime_s=0.2)])
+            outcome = await probe.ended("k-1")
+        assert outcome.cause == "walltime"
+
+    async def test_missing_executable(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path / "site") as (site, probe):
+            missing = (request("k-1", "no-such-program"), request("k-2", "./no-such-file"))
+            await site.submit(missing)
+            for attempt in missing:
+                outcome = await probe.ended(attempt.key)
+                assert outcome.cause == "start"
+                assert attempt.argv[0] in (outcome.message or "")
+
+    async def test_cancel_running_queued_and_unknown(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path / "site", slots=1) as (site, probe):
+            witness = tmp_path / "witness"
+            await site.submit(
+                [request("k-1", "sleep", "600"), shell("k-2", "touch $1", str(witness))]
+            )
+            await probe.started("k-1")
+            await site.cancel(["k-1", "k-2", "never-heard-of"], queued_only=True)
+            assert (await probe.ended("k-2")).cause == "cancelled"
+            await site.cancel(["k-1"])
+            assert (await probe.ended("k-1")).cause == "cancelled"
+            await site.submit([request("k-3", "true")])
+            assert (await probe.ended("k-3")).cause == "done"
+            assert not witness.exists()
+            assert not probe.outcomes("never-heard-of")
+
+    # -- order and slots
+
+    async def test_first_come_first_served(self, tmp_path: Path) -> None:
+        order = tmp_path / "order"
+        keys = [f"k-{n}" for n in range(12)]
+        async with self.opened(tmp_path / "site", slots=1) as (site, probe):
+            for half in (keys[:6], keys[6:]):
+                await site.submit([shell(key, 'echo $1 >> "$2"', key, str(order)) for key in half])
+            await probe.until(lambda: all(probe.outcomes(key) for key in keys))
+        assert order.read_text().split() == keys
+
+    async def test_a_wide_task_is_not_overtaken(self, tmp_path: Path) -> None:
+        order = tmp_path / "order"
+        note = 'sleep "$3"; echo $1 >> "$2"'
+        async with self.opened(tmp_path / "site", slots=2) as (site, probe):
+            await site.submit(
+                [
+                    shell("narrow", note, "narrow", str(order), "0.3"),
+                    shell("wide", note, "wide", str(order), "0", cores=2),
+                    shell("late", note, "late", str(order), "0"),
+                ]
+            )
+            await probe.ended("late")
+        assert order.read_text().split() == ["narrow", "wide", "late"]
+
+    async def test_no_more_cores_than_slots(self, tmp_path: Path) -> None:
+        tally = tmp_path / "tally"
+        script = 'echo + >> "$1"; sleep 0.1; echo - >> "$1"'
+        keys = [f"k-{n}" for n in range(12)]
+        async with self.opened(tmp_path / "site", slots=3) as (site, probe):
+            await site.submit([shell(key, script, str(tally)) for key in keys])
+            await probe.until(lambda: all(probe.outcomes(key) for key in keys))
+        busy = most = 0
+        for sign in tally.read_text().split():
+            busy += 1 if sign == "+" else -1
+            most = max(most, busy)
+        assert most == 3
+
+    # -- files
+
+    async def test_inputs_and_outputs(self, tmp_path: Path) -> None:
+        directory = tmp_path / "site"
+        async with self.opened(directory) as (site, probe):
+            self.put(directory, "stored-in", b"content")
+            script = "cat dir/in > out; cat dir/in dir/in > sub/twice"
+            outputs = {"out": "stored-out", "sub/twice": "stored-twice", "absent": "stored-absent"}
+            await site.submit(
+                [
+                    shell(
+                        "k-1",
+                        script,
+                        inputs={"dir/in": "stored-in"},
+                        outputs=outputs,
+                        optional=["absent"],
+                    )
+                ]
+            )
+            outcome = await probe.ended("k-1")
+            assert outcome.cause == "done", outcome
+            assert outcome.sizes == (7, 14, None)
+            assert self.get(directory, "stored-out") == b"content"
+            assert self.get(directory, "stored-twice") == b"contentcontent"
+            assert self.get(directory, "stored-absent") is None
+            assert self.get(directory, "stored-in") == b"content"
+
+    async def test_standard_streams_are_files(self, tmp_path: Path) -> None:
+        directory = tmp_path / "site"
+        async with self.opened(directory) as (site, probe):
+            self.put(directory, "words", b"b\na\n")
+            outputs = {"sorted": "s", "said": "e"}
+            streams = {"stdin": "words", "stdout": "sorted", "stderr": "said"}
+            attempt = shell(
+                "k-1",
+                "sort; echo done >&2",
+                inputs={"words": "words"},
+                outputs=outputs,
+                stdin=streams["stdin"],
+                stdout=streams["stdout"],
+                stderr=streams["stderr"],
+            )
+            await site.submit([attempt])
+            assert (await probe.ended("k-1")).cause == "done"
+            assert self.get(directory, "s") == b"a\nb\n"
+            assert self.get(directory, "e") == b"done\n"
+
+    async def test_nothing_is_committed_by_a_failure(self, tmp_path: Path) -> None:
+        directory = tmp_path / "site"
+        async with self.opened(directory) as (site, probe):
+            await site.submit(
+                [
+                    shell("k-1", "echo 1 > out; exit 1", outputs={"out": "k-1-out"}),
+                    shell("k-2", "echo 2 > out", outputs={"out": "k-2-out", "more": "k-2-more"}),
+                ]
+            )
+            assert (await probe.ended("k-1")).cause == "exit"
+            outcome = await probe.ended("k-2")
+            assert outcome.cause == "output"
+            assert "'more'" in (outcome.message or "")
+            for stored in ("k-1-out", "k-2-out", "k-2-more"):
+                assert self.get(directory, stored) is None
+
+    async def test_a_missing_input_is_named(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path / "site") as (site, probe):
+            await site.submit([request("k-1", "true", inputs={"wanted": "not-there"})])
+            outcome = await probe.ended("k-1")
+        assert outcome.cause == "staging"
+        assert "wanted" in (outcome.message or "")
+
+    async def test_odd_file_names(self, tmp_path: Path) -> None:
+        directory = tmp_path / "site"
+        async with self.opened(directory) as (site, probe):
+            attempts = []
+            for number, name in enumerate(ODD_NAMES):
+                self.put(directory, f"in-{number}", name.encode())
+                copied = f"{name}.copy"
+                attempts.append(
+                    request(
+                        f"k-{number}",
+                        *("cp", "--", name, copied),
+                        inputs={name: f"in-{number}"},
+                        outputs={copied: f"out-{number}"},
+                    )
+                )
+            await site.submit(attempts)
+            for number, name in enumerate(ODD_NAMES):
+                outcome = await probe.ended(f"k-{number}")
+                assert outcome.cause == "done", (name, outcome)
+                assert self.get(directory, f"out-{number}") == name.encode()
+
+    async def test_sandboxes_are_separate_and_empty(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path / "site", slots=1) as (site, probe):
+            keys = [f"k-{n}" for n in range(5)]
+            await site.submit([shell(key, "ls -A; mkdir d; touch d/f g") for key in keys])
+            for key in keys:
+                assert (await probe.ended(key)).cause == "done"
+                assert await site.log(key) == (b"", b"")
+
+    # -- environment and logs
+
+    async def test_environment(self, tmp_path: Path) -> None:
+        script = 'echo "$COLOUR,$OMP_NUM_THREADS,$WFRUN_ATTEMPT"'
+        async with self.opened(tmp_path / "site") as (site, probe):
+            await site.submit([shell("k-1", script, env={"COLOUR": "deep blue"}, cores=2)])
+            await probe.ended("k-1")
+            assert (await site.log("k-1"))[0] == b"deep blue,2,k-1\n"
+
+    async def test_log_while_it_runs_and_of_nothing(self, tmp_path: Path) -> None:
+        go = tmp_path / "go"
+        script = 'echo out; echo err >&2; while [ ! -e "$1" ]; do sleep 0.02; done; echo more'
+        async with self.opened(tmp_path / "site") as (site, probe):
+            await site.submit([shell("k-1", script, str(go))])
+            await probe.started("k-1")
+            deadline_s = time.monotonic() + PATIENCE_S
+            while await site.log("k-1") != (b"out\n", b"err\n"):
+                assert time.monotonic() < deadline_s
+                await asyncio.sleep(0.02)
+            go.touch()
+            await probe.ended("k-1")
+            assert await site.log("k-1") == (b"out\nmore\n", b"err\n")
+            assert await site.log("never-heard-of") == (b"", b"")
+
+    async def test_a_flood_of_output(self, tmp_path: Path) -> None:
+        size_bytes = 50 * 1024 * 1024
+        async with self.opened(tmp_path / "site") as (site, probe):
+            await site.submit([request("k-1", "head", "-c", str(size_bytes), "/dev/zero")])
+            assert (await probe.ended("k-1")).cause == "done"
+            stdout, _ = await site.log("k-1")
+        assert len(stdout) == size_bytes
+
+    async def test_clean_keeps_logs(self, tmp_path: Path) -> None:
+        directory = tmp_path / "site"
+        async with self.opened(directory) as (site, probe):
+            await site.submit([shell("k-1", "echo said; echo 1 > out", outputs={"out": "kept"})])
+            await probe.ended("k-1")
+            assert self.get(directory, "kept") == b"1\n"
+            await site.clean()
+            assert self.get(directory, "kept") is None
+            assert (await site.log("k-1"))[0] == b"said\n"
+
+    # -- what tasks leave behind
+
+    async def test_daemons_end_with_their_task(self, tmp_path: Path) -> None:
+        pids = tmp_path / "pids"
+        pids.touch()
+        # One in the task's process group, one that left it in the way daemons do, one deaf.
+        script = (
+            'sleep 600 & echo $! >> "$1";'
+            'setsid sh -c \'echo $$ >> "$1"; exec sleep 600\' sh "$1" &'
+            'sh -c \'trap "" TERM HUP; echo $$ >> "$1"; sleep 600; :\' sh "$1" &'
+            'while [ $(wc -l < "$1") -lt 3 ]; do sleep 0.02; done'
+        )
+        async with self.opened(tmp_path / "site") as (site, probe):
+            await site.submit([shell("k-1", script, str(pids))])
+            assert (await probe.ended("k-1")).cause == "done"
+            assert wait_for_death([int(pid) for pid in pids.read_text().split()])
+
+    # -- once only, and found again
+
+    async def test_a_key_runs_once(self, tmp_path: Path) -> None:
+        witness = tmp_path / "witness"
+        attempt = shell("k-1", 'echo ran >> "$1"', str(witness))
+        for _ in range(2):
+            async with self.opened(tmp_path / "site") as (site, probe):
+                await site.submit([attempt])
+                await site.submit([attempt])
+                assert (await probe.ended("k-1")).cause == "done"
+                await site.submit([request("k-2", "true")])
+                await probe.ended("k-2")
+        assert witness.read_text() == "ran\n"
+
+    async def test_find_absent_active_ended(self, tmp_path: Path) -> None:
+        go = tmp_path / "go"
+        script = 'while [ ! -e "$1" ]; do sleep 0.02; done'
+        async with self.opened(tmp_path / "site") as (site, probe):
+            await site.submit([request("k-1", "false"), shell("k-2", script, str(go))])
+            await probe.ended("k-1")
+            await probe.started("k-2")
+            keys = ["k-1", "k-2", "k-3"]
+            for _ in range(2):  # Asking changes nothing.
+                found = await site.find(keys)
+                assert [found[key].state for key in keys] == ["ended", "active", "absent"]
+                assert found["k-1"].outcome == probe.outcomes("k-1")[0]
+            go.touch()
+            assert (await probe.ended("k-2")).cause == "done"
+            assert len(probe.outcomes("k-1")) == len(probe.outcomes("k-2")) == 1
+
+    async def test_find_after_the_site_was_let_go(self, tmp_path: Path) -> None:
+        go = tmp_path / "go"
+        script = 'while [ ! -e "$1" ]; do sleep 0.02; done; exit 4'
+        async with self.opened(tmp_path / "site", slots=1) as (site, probe):
+            await site.submit([request("k-0", "true")])
+            await probe.ended("k-0")
+            await site.submit([shell("k-1", script, str(go)), request("k-2", "true")])
+            await probe.started("k-1")
+        async with self.opened(tmp_path / "site", slots=1) as (site, probe):
+            found = await site.find(["k-0", "k-1", "k-2"])
+            assert [found[f"k-{n}"].state for n in range(3)] == ["ended", "active", "absent"]
+            # The slot is taken as long as the old attempt runs.
+            await site.submit([request("k-3", "true")])
+            assert not probe.was_started("k-3")
+            go.touch()
+            outcome = await probe.ended("k-1")
+            assert (outcome.cause, outcome.exit_code) == ("exit", 4)
+            assert (await probe.ended("k-3")).cause == "done"
+
+    async def test_the_engine_is_killed(self, tmp_path: Path) -> None:
+        """What runs goes on to its end, what was queued is absent, nothing runs twice."""
+        go, witness = tmp_path / "go", tmp_path / "witness"
+        script = 'while [ ! -e "$1" ]; do sleep 0.02; done; echo $3 >> "$2"; echo 1 > out'
+        attempts = [
+            shell(key, script, str(go), str(witness), key, outputs={"out": f"{key}-out"})
+            for key in ("k-1", "k-2", "k-3")
+        ]
+        directory = tmp_path / "site"
+        async with self.hosted(directory, 2, attempts) as host:
+            await self.started_in_host(host, "k-2")
+            host.kill()
+            await host.wait()
+        async with self.opened(directory) as (site, probe):
+            found = await site.find([attempt.key for attempt in attempts])
+            assert [found[f"k-{n}"].state for n in (1, 2, 3)] == ["active", "active", "absent"]
+            await site.submit(attempts)
+            go.touch()
+            for attempt in attempts:
+                outcome = await probe.ended(attempt.key)
+                assert outcome.cause == "done"
+                assert self.get(directory, f"{attempt.key}-out") == b"1\n"
+        assert sorted(witness.read_text().split()) == ["k-1", "k-2", "k-3"]
+
+    async def test_the_engine_is_killed_and_nobody_comes_for_long(self, tmp_path: Path) -> None:
+        async with self.hosted(tmp_path / "site", 2, [shell("k-1", "sleep 0.3; exit 5")]) as host:
+            await self.started_in_host(host, "k-1")
+            host.kill()
+            await host.wait()
+        await asyncio.sleep(0.6)
+        async with self.opened(tmp_path / "site") as (site, probe):
+            await probe.until(lambda: True)
+            found = (await site.find(["k-1"]))["k-1"]
+            if found.state == "active":  # The machine is slow.
+                outcome = await probe.ended("k-1")
+            else:
+                assert found.outcome is not None
+                outcome = found.outcome
+            assert (outcome.cause, outcome.exit_code) == ("exit", 5)

@@ -1,0 +1,159 @@
+"""What every transfer has to do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from wfrun.engine.errors import InfeasibleError
+from wfrun.engine.model import ORIGIN, LinkSpec
+from wfrun.engine.protocols import Transfer
+from wfrun.testing.sites import ODD_NAMES
+
+
+class TransferConformance:
+    """Override ``make``."""
+
+    pytestmark = pytest.mark.asyncio
+
+    def make(self, stores: list[Path], links: list[LinkSpec]) -> Transfer:
+        """A transfer between the sites ``site0``, ``site1``, … that have these stores."""
+        raise NotImplementedError
+
+    def two_stores(self, tmp_path: Path) -> list[Path]:
+        stores = [tmp_path / "store0", tmp_path / "store1"]
+        for store in stores:
+            store.mkdir()
+        return stores
+
+    async def test_from_origin_to_sites_and_back(self, tmp_path: Path) -> None:
+        stores = self.two_stores(tmp_path)
+        transfer = self.make(stores, [])
+        content = os.urandom(300_000)
+        source, target = tmp_path / "input", tmp_path / "outputs" / "new" / "result"
+        source.write_bytes(content)
+        receipts = [
+            await transfer.copy(ORIGIN, str(source), 0, "f"),
+            await transfer.copy(0, "f", 1, "g"),
+            await transfer.copy(1, "g", ORIGIN, str(target)),
+        ]
+        assert [receipt.size_bytes for receipt in receipts] == [len(content)] * 3
+        assert all(receipt.elapsed_s >= 0 for receipt in receipts)
+        assert target.read_bytes() == content
+        assert [path.name for path in stores[1].iterdir()] == ["g"]
+
+    async def test_modes(self, tmp_path: Path) -> None:
+        stores = self.two_stores(tmp_path)
+        transfer = self.make(stores, [])
+        for name, mode in (("program", 0o755), ("data", 0o640)):
+            path = tmp_path / name
+            path.write_bytes(b"x")
+            path.chmod(mode)
+            await transfer.copy(ORIGIN, str(path), 0, name)
+            stored = (stores[0] / name).stat().st_mode
+            assert not stored & 0o222
+            assert bool(stored & 0o100) == bool(mode & 0o100)
+            await transfer.copy(0, name, ORIGIN, str(tmp_path / "back"))
+            assert (tmp_path / "back").stat().st_mode & 0o200
+
+    async def test_odd_names(self, tmp_path: Path) -> None:
+        stores = self.two_stores(tmp_path)
+        transfer = self.make(stores, [])
+        for name in ODD_NAMES:
+            flat = name.replace("/", "_")
+            (stores[0] / flat).write_text(name)
+            await transfer.copy(0, flat, 1, flat)
+            assert (stores[1] / flat).read_text() == name
+
+    async def test_an_empty_file_and_a_longest_name(self, tmp_path: Path) -> None:
+        stores = self.two_stores(tmp_path)
+        transfer = self.make(stores, [])
+        name = "n" * 255
+        (stores[0] / name).touch()
+        assert (await transfer.copy(0, name, 1, name)).size_bytes == 0
+        assert (stores[1] / name).read_bytes() == b""
+
+    async def test_what_was_there_is_replaced(self, tmp_path: Path) -> None:
+        stores = self.two_stores(tmp_path)
+        transfer = self.make(stores, [])
+        (stores[0] / "f").write_bytes(b"new")
+        (stores[1] / "f").write_bytes(b"older and longer")
+        await transfer.copy(0, "f", 1, "f")
+        assert (stores[1] / "f").read_bytes() == b"new"
+
+    async def test_a_directory(self, tmp_path: Path) -> None:
+        stores = self.two_stores(tmp_path)
+        transfer = self.make(stores, [])
+        (stores[0] / "d" / "deep").mkdir(parents=True)
+        (stores[0] / "d" / "deep" / "f").write_bytes(b"12345")
+        (stores[0] / "d" / "g").write_bytes(b"123")
+        for _ in range(2):  # The second replaces the first.
+            assert (await transfer.copy(0, "d", 1, "d")).size_bytes == 8
+        assert (stores[1] / "d" / "deep" / "f").read_bytes() == b"12345"
+
+    async def test_an_absent_source(self, tmp_path: Path) -> None:
+        stores = self.two_stores(tmp_path)
+        transfer = self.make(stores, [])
+        with pytest.raises(InfeasibleError, match="not-there"):
+            await transfer.copy(0, "not-there", 1, "f")
+        assert not list(stores[1].iterdir())
+
+    async def test_a_store_that_is_gone(self, tmp_path: Path) -> None:
+        stores = self.two_stores(tmp_path)
+        (stores[0] / "f").write_bytes(b"x")
+        stores[1].rmdir()
+        stores[1].write_bytes(b"a file where the directory was")
+        transfer = self.make(stores, [])
+        with pytest.raises(InfeasibleError):
+            await transfer.copy(0, "f", 1, "f")
+
+    async def test_a_link_takes_its_time_and_carries_one_after_another(
+        self, tmp_path: Path
+    ) -> None:
+        stores = self.two_stores(tmp_path)
+        link = LinkSpec("site0", "site1", bandwidth_bytes_per_s=1_000_000, latency_s=0.1)
+        transfer = self.make(stores, [link])
+        (stores[0] / "f").write_bytes(bytes(100_000))
+        begun_s = time.monotonic()
+        await transfer.copy(1, await self._placed(stores[1]), 0, "back")  # Has no link entry.
+        unlinked_s = time.monotonic() - begun_s
+        begun_s = time.monotonic()
+        receipts = await asyncio.gather(*[transfer.copy(0, "f", 1, f"f{n}") for n in range(4)])
+        taken_s = time.monotonic() - begun_s
+        assert 0.5 <= taken_s < 0.5 + 2 + unlinked_s  # 4 × 0.1 s one after another, and 0.1 s.
+        assert max(receipt.elapsed_s for receipt in receipts) >= 0.45
+        assert min(receipt.elapsed_s for receipt in receipts) >= 0.19
+
+    async def _placed(self, store: Path) -> str:
+        (store / "g").write_bytes(b"x")
+        return "g"
+
+    async def test_it_is_there_whole_or_not_at_all(self, tmp_path: Path) -> None:
+        stores = self.two_stores(tmp_path)
+        transfer = self.make(stores, [LinkSpec("site0", "site1", None, latency_s=0.3)])
+        (stores[0] / "f").write_bytes(b"content")
+        copying = asyncio.ensure_future(transfer.copy(0, "f", 1, "f"))
+        while not copying.done():
+            if (stores[1] / "f").exists():
+                assert (stores[1] / "f").read_bytes() == b"content"
+            await asyncio.sleep(0.01)
+        await copying
+        assert (stores[1] / "f").read_bytes() == b"content"
+
+    async def test_a_cancelled_copy_leaves_nothing(self, tmp_path: Path) -> None:
+        stores = self.two_stores(tmp_path)
+        transfer = self.make(stores, [LinkSpec("site0", "site1", None, latency_s=600)])
+        (stores[0] / "f").write_bytes(b"content")
+        copying = asyncio.ensure_future(transfer.copy(0, "f", 1, "f"))
+        await asyncio.sleep(0.1)
+        copying.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await copying
+        deadline_s = time.monotonic() + 10
+        while list(stores[1].iterdir()):
+            assert time.monotonic() < deadline_s
+            await asyncio.sleep(0.01)
