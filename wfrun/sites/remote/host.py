@@ -52,7 +52,8 @@ class Counts(msgspec.Struct, frozen=True):
 
 class Host(Protocol):
     """The head node of one site. Paths are absolute. Every method raises TransientError when the
-    connection or the agent is lost or does not answer in time: what was asked may have been done."""
+    connection or the agent is lost or does not answer in time: what was asked for may have been
+    done."""
 
     async def facts(self) -> Facts: ...
 
