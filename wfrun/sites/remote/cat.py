@@ -1,0 +1,81 @@
+"""Files through ``cat``, for transports that can only run commands."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import AsyncIterator
+
+from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
+from wfrun.sites.remote.transport import Process, Transport
+
+_CHUNK_BYTES = 1 << 20
+_PASSING = ("Stale file handle", "Input/output error", "Resource temporarily unavailable")
+"""Of a network file system, mostly: trying again may help."""
+
+
+def _operand(path: str) -> str:
+    """The path as one word of shell, that no command takes for an option."""
+    return shlex.quote(path if path.startswith("/") else f"./{path}")
+
+
+async def read_file(transport: Transport, path: str) -> AsyncIterator[bytes]:
+    """``Transport.read_file`` by its ``start``. Close the iterator if it isn't used up."""
+    process = await transport.start(f"LC_ALL=C; export LC_ALL; exec cat < {_operand(path)}")
+    try:
+        process.end_input()
+        while data := await process.read(_CHUNK_BYTES):
+            yield data
+        await _succeeded(process, f"{transport.host}:{path} can't be read")
+    finally:
+        await process.close()
+
+
+async def write_file(
+    transport: Transport, path: str, content: AsyncIterator[bytes], mode: int
+) -> int:
+    """``Transport.write_file`` by its ``start``. A file of that name is replaced."""
+    name = _operand(path)
+    process = await transport.start(
+        f"LC_ALL=C; export LC_ALL; umask 077; rm -f {name} && cat > {name}"
+        f" && chmod {mode:o} {name} && wc -c < {name}"
+    )
+    failure = f"{transport.host}:{path} can't be written"
+    size_bytes = 0
+    try:
+        try:
+            async for data in content:
+                await process.write(data)
+                size_bytes += len(data)
+        except TransientError:
+            # It ended before its input did, and its exit code says more. Or the source failed:
+            # then nothing waits here, for its input ends as well.
+            process.end_input()
+            await _succeeded(process, failure)
+            raise
+        process.end_input()
+        answer = b""
+        while data := await process.read(_CHUNK_BYTES):
+            answer += data
+        await _succeeded(process, failure)
+    finally:
+        await process.close()
+    if answer.strip() != b"%d" % size_bytes:
+        raise TransientError(
+            f"{failure}: {size_bytes} bytes were sent, {answer.decode(errors='replace').strip()} "
+            "are there"
+        )
+    return size_bytes
+
+
+async def _succeeded(process: Process, failure: str) -> None:
+    code = await process.wait()
+    if code == 0:
+        return
+    if code is None:
+        raise TransientError(f"{failure}: the connection was lost")
+    raise _kind(said := process.errors().strip())(f"{failure}: {said or f'exit code {code}'}")
+
+
+def _kind(said: str) -> type[WfrunError]:
+    passing = any(reason in said for reason in _PASSING)
+    return TransientError if passing else InfeasibleError
