@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import subprocess
 import time
@@ -14,6 +15,7 @@ import pytest
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.model import ORIGIN, LinkSpec
 from wfrun.sites import transfer as transfer_module
+from wfrun.sites.sim_network import SimNetwork
 from wfrun.sites.transfer import LocalTransfer
 
 
@@ -88,6 +90,55 @@ async def test_bandwidth_and_latency_hold_in_their_direction(
     (tmp_path / "f").write_bytes(bytes(10_000))
     receipt = await transfer.copy(ORIGIN, str(tmp_path / "f"), 0, "f")
     assert 0.19 <= receipt.elapsed_s < 5
+    transfer.close()
+
+
+async def test_files_on_a_link_share_it_evenly_and_arrive_as_in_a_simulation(
+    stores: list[Path],
+) -> None:
+    link = LinkSpec("a", "b", bandwidth_bytes_per_s=1_000_000, latency_s=0.02)
+    sizes = {"large": 400_000, "small": 100_000, "late": 100_000, "empty": 0}
+    begins_s = {"large": 0.0, "small": 0.0, "late": 0.3, "empty": 0.1}
+    network: SimNetwork[str] = SimNetwork(["a", "b"], [link])
+    expected_s: dict[str, float] = {}
+    for name in [*sorted(sizes, key=begins_s.__getitem__), None]:
+        until_s = math.inf if name is None else begins_s[name]
+        while (at_s := network.next_change_s) is not None and at_s <= until_s:
+            expected_s |= dict.fromkeys(network.advance(at_s), at_s)
+        if name is not None:
+            network.start(name, 0, 1, sizes[name], until_s)
+    assert expected_s == pytest.approx({"empty": 0.12, "small": 0.22, "late": 0.52, "large": 0.62})
+
+    transfer = LocalTransfer(stores, [link], ["a", "b"])
+    loop = asyncio.get_running_loop()
+    begun_s = loop.time()
+
+    async def copied_s(name: str) -> float:
+        with (stores[0] / name).open("wb") as file:
+            file.truncate(sizes[name])
+        await asyncio.sleep(begins_s[name] + begun_s - loop.time())
+        await transfer.copy(0, name, 1, name)
+        return loop.time() - begun_s
+
+    ends_s = await asyncio.gather(*map(copied_s, sizes))
+    for name, end_s in zip(sizes, ends_s, strict=True):
+        assert expected_s[name] - 0.005 <= end_s < expected_s[name] + 5
+    assert ends_s[1] < ends_s[0]  # the small one does not wait for the large one
+    transfer.close()
+
+
+async def test_a_cancelled_copy_leaves_the_link_to_others(stores: list[Path]) -> None:
+    transfer = LocalTransfer(stores, [LinkSpec("a", "b", 1_000_000)], ["a", "b"])
+    for name, size_bytes in (("huge", 10**12), ("small", 500_000)):
+        with (stores[0] / name).open("wb") as file:
+            file.truncate(size_bytes)
+    huge = [asyncio.ensure_future(transfer.copy(0, "huge", 1, f"{n}")) for n in range(60)]
+    small = asyncio.ensure_future(transfer.copy(0, "small", 1, "small"))
+    await asyncio.sleep(0.05)
+    for copy in huge:
+        copy.cancel()
+    await asyncio.wait_for(small, 15)  # half a second; 30 s beside the others
+    assert all(copy.cancelled() for copy in huge)
     transfer.close()
 
 

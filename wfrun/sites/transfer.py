@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import heapq
 import itertools
 import os
 import shutil
@@ -39,30 +40,75 @@ _NOT_IN_KERNEL = {errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, err
 
 
 class _Link:
-    """A link of the grid carries one file after another."""
+    """A link of the grid. The files on it share its bandwidth evenly, as `SimNetwork` has it, and
+    as connections over a line do; a file takes part after the latency.
+
+    ``_served`` counts what a file has got that has been there since the link was last idle, so that
+    each ends at a count that is known when it begins (Demers, Keshav and Shenker 1989).
+    """
 
     def __init__(self, spec: LinkSpec) -> None:
-        self._spec = spec
-        self._busy_until_s = 0.0
+        self._bandwidth = spec.bandwidth_bytes_per_s
+        self._latency_s = spec.latency_s
+        self._served = 0.0
+        self._settled_s = 0.0
+        """When ``_served`` was that."""
+        self._ends: list[tuple[float, int, asyncio.Future[None]]] = []
+        """A heap: the count at which a file has arrived, its number, and who waits for it."""
+        self._serial = itertools.count()
+        self._timer: asyncio.TimerHandle | None = None
 
-    def occupy(self, asked_s: float, size_bytes: int) -> float:
-        """Take the next free time of the link; returns when the last byte has arrived."""
-        begin_s = max(asked_s, self._busy_until_s)
-        bandwidth = self._spec.bandwidth_bytes_per_s
-        if bandwidth is not None:
-            self._busy_until_s = begin_s + size_bytes / bandwidth
+    async def carry(self, size_bytes: int) -> None:
+        """Return when so many bytes have arrived; a cancelled file leaves the link."""
+        await asyncio.sleep(self._latency_s)
+        if self._bandwidth is None:
+            return
+        loop = asyncio.get_running_loop()
+        self._settle(loop)
+        arrived = loop.create_future()
+        entry = (self._served + size_bytes, next(self._serial), arrived)
+        heapq.heappush(self._ends, entry)
+        self._settle(loop)
+        try:
+            await arrived
+        except asyncio.CancelledError:
+            self._settle(loop)
+            if entry in self._ends:
+                self._ends.remove(entry)
+                heapq.heapify(self._ends)
+                self._settle(loop)
+            raise
+
+    def _settle(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let arrive what has arrived until now, each at its time, and be called for the next."""
+        assert self._bandwidth is not None
+        now_s = loop.time()
+        due_s = now_s
+        while self._ends:
+            end, _, arrived = self._ends[0]
+            due_s = self._settled_s + (end - self._served) * len(self._ends) / self._bandwidth
+            if due_s > now_s:
+                self._served += self._bandwidth / len(self._ends) * (now_s - self._settled_s)
+                break
+            heapq.heappop(self._ends)
+            self._served, self._settled_s = end, max(due_s, self._settled_s)
+            if not arrived.done():
+                arrived.set_result(None)
         else:
-            self._busy_until_s = begin_s
-        return self._busy_until_s + self._spec.latency_s
+            self._served = 0.0
+        self._settled_s = now_s
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = loop.call_at(due_s, self._settle, loop) if self._ends else None
 
 
 class LocalTransfer:
     """Implements ``Transfer`` between the file stores of local sites.
 
     ``stores`` and ``site_names`` are in the order of the sites; ``links`` name sites, or
-    ``origin``. A link with a bandwidth carries no more than that, in the order of arrival, and
-    every file arrives ``latency_s`` after its last byte was sent. Pairs of sites without an entry
-    are as fast as the disk. At most ``slots`` files are copied at once.
+    ``origin``. The files on a link share its bandwidth evenly; a file takes part in that
+    ``latency_s`` after it was asked for. Pairs of sites without an entry are as fast as the disk.
+    At most ``slots`` files are copied at once.
 
     A file becomes read-only in a store (its execute permission is kept) and writable for its
     owner at ORIGIN. Directories can be copied too; sparse files stay sparse.
@@ -109,18 +155,22 @@ class LocalTransfer:
         work: Future[int] = self._pool.submit(
             _copy, origin, temporary, writable, (abort, self._aborted)
         )
+        arrival: asyncio.Task[None] | None = None
         try:
-            size_bytes = await asyncio.wrap_future(work)
             link = self._links.get((source, destination))
-            if link is not None:
-                arrival_s = link.occupy(asked_s, size_bytes)
-                await asyncio.sleep(max(0.0, arrival_s - loop.time()))
+            if link is not None:  # the disk's time is part of the link's
+                arrival = asyncio.create_task(link.carry(_size_bytes(origin)))
+            size_bytes = await asyncio.wrap_future(work)
+            if arrival is not None:
+                await arrival
             _replace(temporary, final)
         except OSError as error:
             raise _explain(error, origin, final) from error
         finally:
             # Also after a cancellation, when the thread may still be at work.
             abort.set()
+            if arrival is not None:
+                arrival.cancel()
             work.add_done_callback(lambda _: _remove(temporary))
         return Receipt(size_bytes, loop.time() - asked_s)
 
@@ -147,6 +197,18 @@ def _explain(error: OSError, source: Path, destination: Path) -> WfrunError:
     if error.errno in _HOPELESS:
         return InfeasibleError(message, hint="Make room at the destination, or check permissions.")
     return TransientError(message)
+
+
+def _size_bytes(source: Path) -> int:
+    """Of a file, or of all that a directory holds."""
+    if not source.is_dir():
+        return source.stat().st_size
+    return sum(
+        path.stat().st_size
+        for directory, _, names in os.walk(source)
+        for name in names
+        if not (path := Path(directory, name)).is_symlink()
+    )
 
 
 def _copy(
