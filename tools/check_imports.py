@@ -1,8 +1,8 @@
 """Checks who imports whom in ``wfrun/``, without importing anything.
 
 Imports point down only: runners -> sites -> parsers -> engine. The engine is pure: it imports
-itself and a short list of modules without input, output, clock or global randomness. The launcher
-is one file that uses the standard library alone, because clusters have nothing else.
+itself and a short list of modules without input, output, clock or global randomness. What runs on
+clusters uses the standard library alone, because they have nothing else.
 """
 
 from __future__ import annotations
@@ -33,7 +33,13 @@ ENGINE_MAY_IMPORT = frozenset(
 )  # fmt: skip
 """``random`` comes on top, for ``from random import Random`` alone: an instance has a seed."""
 
-LAUNCHER = "wfrun/sites/launcher.py"
+ELSEWHERE: dict[str, frozenset[str]] = {
+    "wfrun/sites/launcher.py": frozenset(),
+    "wfrun/sites/job.py": frozenset({"launcher", "wfrun.sites.launcher"}),
+    "wfrun/sites/remote/agent.py": frozenset(),
+}
+"""Files that run on clusters, where there is the standard library alone, with what stands beside
+them there."""
 
 
 class Import:
@@ -78,9 +84,10 @@ def imports_of(tree: ast.AST, path: Path) -> Iterator[Import]:
 def fault_of(path: Path, found: Import) -> str | None:
     """What is wrong with one import of the file ``path``; None: nothing."""
     top = found.module.split(".")[0]
-    if path.as_posix() == LAUNCHER:
-        if top not in sys.stdlib_module_names:
-            return f"the launcher imports {found.text}, which is not in the standard library"
+    beside = ELSEWHERE.get(path.as_posix())
+    if beside is not None:
+        if top not in sys.stdlib_module_names and found.text not in beside:
+            return f"{path.name} imports {found.text}, which is not in the standard library"
         return None
     room = room_of(path)
     if top == PACKAGE:

@@ -237,6 +237,12 @@ def link_input(stored: str, path: str) -> None:
         os.symlink(stored, path)
 
 
+def write_all(fd: int, data: bytes) -> None:
+    """Write all of it, or raise OSError."""
+    while data:
+        data = data[os.write(fd, data) :]
+
+
 def remove(path: str) -> None:
     """Remove a file, a link or a directory, present or not."""
     try:
@@ -917,7 +923,7 @@ def describe(attempt: Attempt, code: "Optional[int]", number: "Optional[int]") -
     return "ended with exit code %d" % (code or 0)
 
 
-# -------------------------------------------------------------------------------- the launcher
+# ------------------------------------------------------------------------ the launcher's channel
 
 
 class Channel:
@@ -990,40 +996,45 @@ class Watch:
         self.told = False
 
 
-class Launcher:
-    """The loop. One thread; nothing in it blocks but the wait for news."""
+class Runner:
+    """Starts attempts in a site's directory and sees them end. What becomes of that is said by
+    whoever extends it: ``_begun``, ``_conclude`` and ``_claimed_elsewhere``."""
 
-    def __init__(self, config: "Dict[str, Any]") -> None:
-        directory = os.path.realpath(config["directory"])
-        for name in ("attempts", "files", "exits"):
-            os.makedirs(directory + "/" + name, exist_ok=True)
+    def __init__(self, directory: str, config: "Dict[str, Any]") -> None:
         self.directory = directory
         self.host = os.uname().nodename
-        self.journal = Journal(directory + "/exits")
-        self.history = History(directory + "/exits", self.journal)
-        self.offsets = {}  # type: Dict[str, int]
         self.slots = Slots(config)
         self.starter = Starter(directory, self.slots)
         self.poller = select.poll()
-        self.channel = Channel(self.poller)
-        self.queue = collections.OrderedDict()  # type: collections.OrderedDict[str, Request]
         self.running = {}  # type: Dict[int, Attempt]
         self.keys = {}  # type: Dict[str, Attempt]
-        self.contested = []  # type: List[str]
-        self.watched = {}  # type: Dict[str, Watch]
         self.timers = []  # type: List[Tuple[float, int, int]]
         self.serial = 0
-        self.started = []  # type: List[Attempt]
-        self.ended = []  # type: List[str]
-        self.announced = []  # type: List[str]
-        self.flush_due = 0.0
-        self.retry_due = 0.0
-        self.watch_due = 0.0
-        self.watch_interval_s = 0.01
-        self.failing = False
-        self.stopping = False
         self.reaps_orphans = become_subreaper()
         self.wake = self._catch_signals()
+
+    def _begun(self, attempt: Attempt) -> None:
+        """It runs."""
+        raise NotImplementedError
+
+    def _conclude(self, key: str, outcome: "Outcome") -> None:
+        """It has ended, or could not be started."""
+        raise NotImplementedError
+
+    def _claimed_elsewhere(self, key: str) -> None:
+        """Somebody else has claimed what was to be started here."""
+        raise NotImplementedError
+
+    def _terminate(self) -> None:
+        """SIGTERM has come."""
+        raise NotImplementedError
+
+    def _grace_is_over(self) -> None:
+        """A timer of no attempt in particular fired."""
+
+    def _commit(self, attempt: Attempt, sandbox: str) -> "List[Optional[int]]":
+        """Put the outputs of a success into the store; returns their sizes in bytes."""
+        return commit(attempt.request, sandbox, self.starter.store)
 
     def _catch_signals(self) -> int:
         """Every signal only writes its number into a pipe. A handler, unlike SIG_IGN, is not
@@ -1036,6 +1047,180 @@ class Launcher:
             signal.signal(getattr(signal, name), lambda number, frame: None)
         self.poller.register(wake, select.POLLIN)
         return wake
+
+    def _start(self, request: "Request", grant: "Grant") -> None:
+        self.serial += 1
+        attempt = Attempt(request, grant, self.serial)
+        try:
+            self.starter.claim(attempt)
+            assert attempt.out is not None
+            self.starter.start(attempt, attempt.out)
+        except (AttemptError, OSError, ValueError) as error:
+            self.slots.give_back(grant)
+            if isinstance(error, FileExistsError) and attempt.out is None:
+                self._claimed_elsewhere(attempt.key)
+                return
+            if attempt.out is not None:
+                self.starter.retire(attempt, True)
+            failure = failure_of(error)
+            outcome = {"cause": failure.cause, "message": failure.message, "host": self.host}
+            self._conclude(attempt.key, outcome)
+            return
+        self.running[attempt.pid] = attempt
+        self.keys[attempt.key] = attempt
+        self._begun(attempt)
+        walltime_s = request["resources"]["walltime_s"]
+        if walltime_s is not None:
+            self._set_timer(attempt, walltime_s)
+
+    def _set_timer(self, attempt: Attempt, delay_s: float) -> None:
+        if len(self.timers) > 64 + 4 * len(self.running):
+            serials = {running.serial for running in self.running.values()}
+            self.timers = [entry for entry in self.timers if entry[1] in serials or not entry[2]]
+            heapq.heapify(self.timers)
+        due = time.monotonic() + delay_s
+        heapq.heappush(self.timers, (due, attempt.serial, attempt.pid))
+
+    def _fire_timers(self) -> None:
+        """A walltime or a grace that is over; those of ended attempts say nothing."""
+        while self.timers and self.timers[0][0] <= time.monotonic():
+            _, serial, pid = heapq.heappop(self.timers)
+            attempt = self.running.get(pid)
+            if not pid:
+                self._grace_is_over()
+            elif attempt is not None and attempt.serial == serial:
+                if attempt.reason is None:
+                    self._end(attempt, "walltime")
+                else:
+                    signal_group(pid, signal.SIGKILL)
+
+    def _end(self, attempt: Attempt, reason: str) -> None:
+        if attempt.reason is None:
+            attempt.reason = reason
+            signal_group(attempt.pid, signal.SIGTERM)
+            signal_group(attempt.pid, signal.SIGCONT)
+            self._set_timer(attempt, GRACE_S)
+
+    def _wake(self) -> "List[Tuple[Attempt, int, Any, float]]":
+        numbers = os.read(self.wake, 65536)
+        if signal.SIGTERM in numbers:
+            self._terminate()
+        return self._reap() if signal.SIGCHLD in numbers else []
+
+    def _reap(self) -> "List[Tuple[Attempt, int, Any, float]]":
+        """Wait for all that have ended. What a task has left behind ends with it: its process
+        group is killed while the task is a zombie, so that its number can't be another's."""
+        ended = []
+        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        while True:
+            try:
+                info = os.waitid(os.P_ALL, 0, flags)
+            except ChildProcessError:
+                break
+            if info is None:
+                break
+            pid = info.si_pid
+            attempt = self.running.pop(pid, None)
+            if attempt is not None:
+                signal_group(pid, signal.SIGKILL)
+            _, status, usage = os.wait4(pid, 0)
+            if attempt is not None:
+                del self.keys[attempt.key]
+                self.slots.give_back(attempt.grant)
+                ended.append((attempt, status, usage, time.time()))
+        alone = self.reaps_orphans and not self._kill_orphans()
+        # What a task left behind may still write into its sandbox until it is dead.
+        self.starter.spare_limit = self.slots.all_cores if alone else 0
+        return ended
+
+    def _kill_orphans(self) -> int:
+        """Daemons that left the process group of a task which has ended; returns how many
+        processes there are that tasks have left behind."""
+        orphans = 0
+        for pid in map(int, read_small("/proc/thread-self/children").split()):
+            if pid in self.running:
+                continue
+            orphans += 1
+            key = attempt_of(pid)
+            if (key is None and not self.running) or (key is not None and key not in self.keys):
+                with contextlib.suppress(OSError):  # it ended meanwhile
+                    os.kill(pid, signal.SIGKILL)
+        return orphans
+
+    def _settle(self, attempt: Attempt, status: int, usage: "Any", ended_s: float) -> None:
+        """Commit the outputs of an attempt that has ended, and make its exit record."""
+        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+        code = os.WEXITSTATUS(status) if number is None else None
+        sandbox = self.starter.attempts + attempt.key
+        outcome = {
+            "cause": "done",
+            "started_s": round(attempt.started_s, 6),
+            "ended_s": round(ended_s, 6),
+            "cpu_s": round(usage.ru_utime + usage.ru_stime, 6),
+            # At least what this launcher itself occupies, for a child of vfork is charged with
+            # it: one more reason to keep it small.
+            "peak_memory_bytes": usage.ru_maxrss * 1024,
+            "host": self.host,
+        }
+        if code is not None:
+            outcome["exit_code"] = code
+        else:
+            outcome["signal"] = number
+        failure = None
+        if attempt.reason is not None or status != 0:
+            cause = attempt.reason or ("exit" if number is None else "signal")
+            failure = AttemptError(cause, describe(attempt, code, number))
+        elif attempt.request["outputs"]:
+            try:
+                outcome["sizes"] = self._commit(attempt, sandbox)
+            except (AttemptError, OSError) as error:
+                failure = failure_of(error)
+                if failure.cause == "start":
+                    failure = AttemptError("output", "its outputs can't be committed: %s" % error)
+        if failure is not None:
+            outcome["cause"] = failure.cause
+            outcome["message"] = failure.message + self._quote(attempt)
+        empty = failure is None or failure.cause == "cancelled"
+        self.starter.retire(attempt, empty)
+        self._conclude(attempt.key, outcome)
+
+    def _quote(self, attempt: Attempt) -> str:
+        base = self.starter.attempts + attempt.key
+        stderr = attempt.request["stderr"]
+        text = tail(base + "/" + stderr if stderr else base + ".err").strip()
+        if text:
+            return "; the end of its stderr:\n" + text
+        try:
+            full = os.statvfs(self.starter.attempts).f_bavail == 0
+        except OSError:
+            return "; the site's directory is gone"
+        return "; its stderr is empty" + (", and the site's disk is full" if full else "")
+
+
+class Launcher(Runner):
+    """The loop. One thread; nothing in it blocks but the wait for news."""
+
+    def __init__(self, config: "Dict[str, Any]") -> None:
+        directory = os.path.realpath(config["directory"])
+        for name in ("attempts", "files", "exits"):
+            os.makedirs(directory + "/" + name, exist_ok=True)
+        self.journal = Journal(directory + "/exits")
+        self.history = History(directory + "/exits", self.journal)
+        Runner.__init__(self, directory, config)
+        self.offsets = {}  # type: Dict[str, int]
+        self.channel = Channel(self.poller)
+        self.queue = collections.OrderedDict()  # type: collections.OrderedDict[str, Request]
+        self.contested = []  # type: List[str]
+        self.watched = {}  # type: Dict[str, Watch]
+        self.started = []  # type: List[Attempt]
+        self.ended = []  # type: List[str]
+        self.announced = []  # type: List[str]
+        self.flush_due = 0.0
+        self.retry_due = 0.0
+        self.watch_due = 0.0
+        self.watch_interval_s = 0.01
+        self.failing = False
+        self.stopping = False
 
     def run(self) -> None:
         self.channel.say(json.dumps({"hello": PROTOCOL, "pid": os.getpid(), "host": self.host}))
@@ -1201,158 +1386,17 @@ class Launcher:
             del self.queue[key]
             self._start(request, grant)
 
-    def _start(self, request: "Request", grant: "Grant") -> None:
-        self.serial += 1
-        attempt = Attempt(request, grant, self.serial)
-        try:
-            self.starter.claim(attempt)
-            assert attempt.out is not None
-            self.starter.start(attempt, attempt.out)
-        except (AttemptError, OSError, ValueError) as error:
-            self.slots.give_back(grant)
-            if isinstance(error, FileExistsError) and attempt.out is None:
-                self.contested.append(attempt.key)
-                return
-            if attempt.out is not None:
-                self.starter.retire(attempt, True)
-            failure = failure_of(error)
-            outcome = {"cause": failure.cause, "message": failure.message, "host": self.host}
-            self._conclude(attempt.key, outcome)
-            return
-        self.running[attempt.pid] = attempt
-        self.keys[attempt.key] = attempt
+    def _begun(self, attempt: Attempt) -> None:
         self._news()
         self.started.append(attempt)
-        walltime_s = request["resources"]["walltime_s"]
-        if walltime_s is not None:
-            self._set_timer(attempt, walltime_s)
 
-    # -- ending
+    def _claimed_elsewhere(self, key: str) -> None:
+        self.contested.append(key)
 
-    def _set_timer(self, attempt: Attempt, delay_s: float) -> None:
-        if len(self.timers) > 64 + 4 * len(self.running):
-            serials = {running.serial for running in self.running.values()}
-            self.timers = [entry for entry in self.timers if entry[1] in serials or not entry[2]]
-            heapq.heapify(self.timers)
-        due = time.monotonic() + delay_s
-        heapq.heappush(self.timers, (due, attempt.serial, attempt.pid))
-
-    def _fire_timers(self) -> None:
-        """A walltime or a grace that is over; those of ended attempts say nothing."""
-        while self.timers and self.timers[0][0] <= time.monotonic():
-            _, serial, pid = heapq.heappop(self.timers)
-            attempt = self.running.get(pid)
-            if not pid:
-                for watch in self.watched.values():
-                    if watch.cancelled:
-                        self._signal_watched(watch, signal.SIGKILL)
-            elif attempt is not None and attempt.serial == serial:
-                if attempt.reason is None:
-                    self._end(attempt, "walltime")
-                else:
-                    signal_group(pid, signal.SIGKILL)
-
-    def _end(self, attempt: Attempt, reason: str) -> None:
-        if attempt.reason is None:
-            attempt.reason = reason
-            signal_group(attempt.pid, signal.SIGTERM)
-            signal_group(attempt.pid, signal.SIGCONT)
-            self._set_timer(attempt, GRACE_S)
-
-    def _wake(self) -> "List[Tuple[Attempt, int, Any, float]]":
-        numbers = os.read(self.wake, 65536)
-        if signal.SIGTERM in numbers:
-            self._terminate()
-        return self._reap() if signal.SIGCHLD in numbers else []
-
-    def _reap(self) -> "List[Tuple[Attempt, int, Any, float]]":
-        """Wait for all that have ended. What a task has left behind ends with it: its process
-        group is killed while the task is a zombie, so that its number can't be another's."""
-        ended = []
-        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        while True:
-            try:
-                info = os.waitid(os.P_ALL, 0, flags)
-            except ChildProcessError:
-                break
-            if info is None:
-                break
-            pid = info.si_pid
-            attempt = self.running.pop(pid, None)
-            if attempt is not None:
-                signal_group(pid, signal.SIGKILL)
-            _, status, usage = os.wait4(pid, 0)
-            if attempt is not None:
-                del self.keys[attempt.key]
-                self.slots.give_back(attempt.grant)
-                ended.append((attempt, status, usage, time.time()))
-        alone = self.reaps_orphans and not self._kill_orphans()
-        # What a task left behind may still write into its sandbox until it is dead.
-        self.starter.spare_limit = self.slots.all_cores if alone else 0
-        return ended
-
-    def _kill_orphans(self) -> int:
-        """Daemons that left the process group of a task which has ended; returns how many
-        processes there are that tasks have left behind."""
-        orphans = 0
-        for pid in map(int, read_small("/proc/thread-self/children").split()):
-            if pid in self.running:
-                continue
-            orphans += 1
-            key = attempt_of(pid)
-            if (key is None and not self.running) or (key is not None and key not in self.keys):
-                with contextlib.suppress(OSError):  # it ended meanwhile
-                    os.kill(pid, signal.SIGKILL)
-        return orphans
-
-    def _settle(self, attempt: Attempt, status: int, usage: "Any", ended_s: float) -> None:
-        """Commit the outputs of an attempt that has ended, and make its exit record."""
-        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
-        code = os.WEXITSTATUS(status) if number is None else None
-        sandbox = self.starter.attempts + attempt.key
-        outcome = {
-            "cause": "done",
-            "started_s": round(attempt.started_s, 6),
-            "ended_s": round(ended_s, 6),
-            "cpu_s": round(usage.ru_utime + usage.ru_stime, 6),
-            # At least what this launcher itself occupies, for a child of vfork is charged with
-            # it: one more reason to keep it small.
-            "peak_memory_bytes": usage.ru_maxrss * 1024,
-            "host": self.host,
-        }
-        if code is not None:
-            outcome["exit_code"] = code
-        else:
-            outcome["signal"] = number
-        failure = None
-        if attempt.reason is not None or status != 0:
-            cause = attempt.reason or ("exit" if number is None else "signal")
-            failure = AttemptError(cause, describe(attempt, code, number))
-        elif attempt.request["outputs"]:
-            try:
-                outcome["sizes"] = commit(attempt.request, sandbox, self.starter.store)
-            except (AttemptError, OSError) as error:
-                failure = failure_of(error)
-                if failure.cause == "start":
-                    failure = AttemptError("output", "its outputs can't be committed: %s" % error)
-        if failure is not None:
-            outcome["cause"] = failure.cause
-            outcome["message"] = failure.message + self._quote(attempt)
-        empty = failure is None or failure.cause == "cancelled"
-        self.starter.retire(attempt, empty)
-        self._conclude(attempt.key, outcome)
-
-    def _quote(self, attempt: Attempt) -> str:
-        base = self.starter.attempts + attempt.key
-        stderr = attempt.request["stderr"]
-        text = tail(base + "/" + stderr if stderr else base + ".err").strip()
-        if text:
-            return "; the end of its stderr:\n" + text
-        try:
-            full = os.statvfs(self.starter.attempts).f_bavail == 0
-        except OSError:
-            return "; the site's directory is gone"
-        return "; its stderr is empty" + (", and the site's disk is full" if full else "")
+    def _grace_is_over(self) -> None:
+        for watch in self.watched.values():
+            if watch.cancelled:
+                self._signal_watched(watch, signal.SIGKILL)
 
     # -- attempts of other launchers
 

@@ -1,0 +1,151 @@
+"""One attempt as a batch job: what runs on the compute node.
+
+A single file of the standard library for Python >= 3.6 that stands beside ``launcher.py`` in the
+run's directory at the site, and is started there as
+
+    sh job.sh DIRECTORY BATCH ELEMENT
+
+where line ELEMENT (from 1) of ``DIRECTORY/batches/BATCH.jsonl`` is the request of an attempt (an
+AttemptRequest of ``wfrun.engine.records``). It claims the attempt as a launcher does, runs it, and
+leaves its exit record:
+
+    exits/<key>.json       {"key": ..., "outcome": ...}, an Outcome of ``wfrun.engine.records``;
+                           it comes to be there by a rename
+    exits/<key>.part       room for it, taken before the task starts, so that a disk that the task
+                           fills still has room for its record
+
+Who finds the attempt claimed leaves it alone: a job that the batch system started twice, or that
+was given up and comes late, does no harm. An attempt with a ``attempts/<key>.revoked`` was given
+up after it had started, and commits nothing.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional
+
+    from wfrun.sites import launcher
+else:
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import launcher
+
+ROOM_BYTES = 8192
+"""Kept for a record; one that does not fit is shortened where the disk is full."""
+RECORD_PATIENCE_S = 600.0
+"""A record that can't be written is tried again for so long."""
+
+
+class Job(launcher.Runner):
+    """Runs one attempt to its end."""
+
+    def __init__(self, directory: str, request: "Dict[str, Any]") -> None:
+        resources = request["resources"]
+        config = {"slots": resources["cores"], "gpus": resources["gpus"]}
+        launcher.Runner.__init__(self, directory, config)
+        self.request = request
+        self.base = directory + "/exits/" + request["key"]
+        self.outcome = None  # type: Optional[Dict[str, Any]]
+        self.is_ours = True
+
+    def run(self) -> None:
+        """Returns when the record is written, or the attempt turns out to be somebody else's."""
+        grant = self.slots.take(self.request["resources"])
+        assert grant is not None
+        self._reserve()
+        self._start(self.request, grant)
+        while self.outcome is None and self.is_ours:
+            for fd, _ in self.poller.poll(self._timeout_ms()):
+                if fd == self.wake:
+                    for end in self._wake():
+                        self._settle(*end)
+            self._fire_timers()
+        self.starter.close()
+        if self.outcome is not None:
+            self._record(self.outcome)
+
+    def _timeout_ms(self) -> "Optional[int]":
+        if not self.timers:
+            return None
+        return max(0, int((self.timers[0][0] - time.monotonic()) * 1000) + 1)
+
+    def _begun(self, attempt: launcher.Attempt) -> None:
+        """The queue shows it."""
+
+    def _conclude(self, key: str, outcome: "Dict[str, Any]") -> None:
+        self.outcome = outcome
+
+    def _claimed_elsewhere(self, key: str) -> None:
+        self.is_ours = False
+
+    def _terminate(self) -> None:
+        """The batch system ends the job; it knows why, and is asked."""
+        for attempt in list(self.running.values()):
+            self._end(attempt, "lost")
+
+    def _commit(self, attempt: launcher.Attempt, sandbox: str) -> "List[Optional[int]]":
+        if os.path.exists(self.starter.attempts + attempt.key + ".revoked"):
+            raise launcher.AttemptError("lost", "was given up before it ended")
+        return launcher.Runner._commit(self, attempt, sandbox)
+
+    # -- the record
+
+    def _reserve(self) -> None:
+        try:
+            with open(self.base + ".part", "wb") as file:
+                file.write(b" " * ROOM_BYTES)
+        except OSError:
+            launcher.remove(self.base + ".part")
+
+    def _record(self, outcome: "Dict[str, Any]") -> None:
+        """Write it, however long it takes until there is room."""
+        deadline_s = time.monotonic() + RECORD_PATIENCE_S
+        while not self._write(outcome):
+            if time.monotonic() > deadline_s:
+                sys.exit("wfrun: the exit record of %s can't be written" % self.request["key"])
+            time.sleep(1.0)
+            outcome = dict(outcome, message=(outcome.get("message") or "")[:1000])
+
+    def _write(self, outcome: "Dict[str, Any]") -> bool:
+        text = json.dumps({"key": self.request["key"], "outcome": outcome}).encode()
+        try:
+            # Over what was kept for it, so that no more room is needed.
+            fd = os.open(self.base + ".part", os.O_WRONLY | os.O_CREAT, 0o644)
+            try:
+                launcher.write_all(fd, text.ljust(ROOM_BYTES) + b"\n")
+                os.ftruncate(fd, len(text))
+            finally:
+                os.close(fd)
+            os.rename(self.base + ".part", self.base + ".json")
+        except OSError as error:
+            sys.stderr.write("wfrun: %s\n" % error)
+            return False
+        return True
+
+
+def read_request(directory: str, batch: str, element: int) -> "Dict[str, Any]":
+    """The request of this element. Raises ValueError where there is none."""
+    path = "%s/batches/%s.jsonl" % (directory, batch)
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            if number == element:
+                request = json.loads(line.decode())
+                assert isinstance(request, dict)
+                return request
+    raise ValueError("%s has no line %d" % (path, element))
+
+
+def main() -> None:
+    directory, batch, element = sys.argv[1:]
+    os.chdir("/")  # where the job was submitted may be unmounted
+    for name in ("SIGUSR1", "SIGUSR2", "SIGXCPU"):  # warnings of batch systems
+        signal.signal(getattr(signal, name), lambda number, frame: None)
+    Job(directory, read_request(directory, batch, int(element))).run()
+
+
+if __name__ == "__main__":
+    main()
