@@ -42,8 +42,8 @@ def test_the_packages_import_downwards_only() -> None:
         ("parsers/dax.py", "import wfrun.sites.local\n", "parsers imports wfrun.sites.local"),
         ("sites/local.py", "from wfrun.runners.store import Store\n", "sites imports wfrun.runn"),
         ("testing.py", "from wfrun.runners import loop\n", "testing imports wfrun.runners"),
-        ("sites/launcher.py", "import msgspec\n", "the launcher imports msgspec"),
-        ("sites/launcher.py", "from . import local\n", "the launcher imports wfrun.sites.local"),
+        ("sites/launcher.py", "import msgspec\n", "launcher.py imports msgspec"),
+        ("sites/launcher.py", "from . import local\n", "launcher.py imports wfrun.sites.local"),
         ("attic/old.py", "import wfrun.engine\n", "attic is not a room of the design"),
     ],
 )

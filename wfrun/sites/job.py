@@ -11,7 +11,7 @@ leaves its exit record:
 
     exits/<key>.json       {"key": ..., "outcome": ...}, an Outcome of ``wfrun.engine.records``;
                            it comes to be there by a rename
-    exits/<key>.part       room for it, taken before the task starts, so that a disk that the task
+    exits/<key>.<id>.part  room for it, taken before the task starts, so that a disk that the task
                            fills still has room for its record
 
 Who finds the attempt claimed leaves it alone: a job that the batch system started twice, or that
@@ -48,7 +48,8 @@ class Job(launcher.Runner):
         config = {"slots": resources["cores"], "gpus": resources["gpus"]}
         launcher.Runner.__init__(self, directory, config)
         self.request = request
-        self.base = directory + "/exits/" + request["key"]
+        self.record = directory + "/exits/" + request["key"] + ".json"
+        self.part = "%s/exits/%s.%s-%d.part" % (directory, request["key"], self.host, os.getpid())
         self.outcome = None  # type: Optional[Dict[str, Any]]
         self.is_ours = True
 
@@ -67,6 +68,8 @@ class Job(launcher.Runner):
         self.starter.close()
         if self.outcome is not None:
             self._record(self.outcome)
+        else:
+            launcher.remove(self.part)
 
     def _timeout_ms(self) -> "Optional[int]":
         if not self.timers:
@@ -96,10 +99,10 @@ class Job(launcher.Runner):
 
     def _reserve(self) -> None:
         try:
-            with open(self.base + ".part", "wb") as file:
+            with open(self.part, "wb") as file:
                 file.write(b" " * ROOM_BYTES)
         except OSError:
-            launcher.remove(self.base + ".part")
+            launcher.remove(self.part)
 
     def _record(self, outcome: "Dict[str, Any]") -> None:
         """Write it, however long it takes until there is room."""
@@ -114,13 +117,13 @@ class Job(launcher.Runner):
         text = json.dumps({"key": self.request["key"], "outcome": outcome}).encode()
         try:
             # Over what was kept for it, so that no more room is needed.
-            fd = os.open(self.base + ".part", os.O_WRONLY | os.O_CREAT, 0o644)
+            fd = os.open(self.part, os.O_WRONLY | os.O_CREAT, 0o644)
             try:
                 launcher.write_all(fd, text.ljust(ROOM_BYTES) + b"\n")
                 os.ftruncate(fd, len(text))
             finally:
                 os.close(fd)
-            os.rename(self.base + ".part", self.base + ".json")
+            os.rename(self.part, self.record)
         except OSError as error:
             sys.stderr.write("wfrun: %s\n" % error)
             return False
