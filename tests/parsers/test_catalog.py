@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.model import LinkSpec, SiteSpec
+from wfrun.engine.model import LinkSpec, NodeGroup, SiteSpec
 from wfrun.parsers.catalog import read_catalog
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -67,6 +67,26 @@ def test_every_key_has_its_meaning(tmp_path: Path) -> None:
     )
 
 
+def test_nodes_give_a_site_its_slots(tmp_path: Path) -> None:
+    text = (
+        "sites:\n"
+        "  a:\n"
+        "    speed: 1.5\n"
+        "    nodes:\n"
+        "    - {count: 80, cores: 2, mtbf: 30 d, mttr: 4 h}\n"
+        "    - {count: 5, cores: 4, speed: 1.2}\n"
+        "  b: {slots: 6, nodes: [{count: 2, cores: 3}]}\n"
+    )
+    groups = (
+        NodeGroup(80, 2, mtbf_s=30 * 86400.0, mttr_s=4 * 3600.0),
+        NodeGroup(5, 4, speed_ratio=1.2),
+    )
+    assert read_catalog(written(tmp_path, text)).sites == (
+        SiteSpec("a", 180, speed_ratio=1.5, nodes=groups),
+        SiteSpec("b", 6, nodes=(NodeGroup(2, 3),)),
+    )
+
+
 def test_directories_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     text = (
@@ -113,7 +133,7 @@ MISTAKES = {
     "unknown kind": (
         "sites:\n  a: {slots: 1, kind: cloud}\n",
         2,
-        ["kind", "'cloud'", "the kinds are: local"],
+        ["kind", "'cloud'", "the kinds are: local, ssh"],
     ),
     "a listed kind": ("sites:\n  a: {slots: 1, kind: [local]}\n", 2, ["kind", "local"]),
     "no directory": ("sites:\n  a: {slots: 1, directory: ''}\n", 2, ["directory", "path"]),
@@ -132,6 +152,35 @@ MISTAKES = {
     "a number as name": ("sites:\n  12: {slots: 1}\n", 2, ["'12'", "quotes"]),
     "the reserved name": ("sites:\n  origin: {slots: 1}\n", 2, ["origin", "another name"]),
     "a repeated site": ("sites:\n  a: {slots: 1}\n  a: {slots: 2}\n", 3, ["'a'", "line 2"]),
+}
+
+NODES = "sites:\n  a:\n    nodes:\n"
+
+NODE_MISTAKES = {
+    "one group": ("    - {count: 2, cores: 2}\n    slots: 5\n", 5, ["5 slots", "4 cores"]),
+    "two groups": (
+        "    - {count: 2, cores: 2}\n    - {count: 1, cores: 8, speed: 2}\n    slots: 4\n",
+        6,
+        ["4 slots", "12 cores", "Leave 'slots' out"],
+    ),
+    "not a list": ("      {count: 2, cores: 2}\n", 3, ["site a", "list of groups", "a mapping"]),
+    "a number": ("    - 4\n", 4, ["group of nodes of site a", "mapping", "4"]),
+    "no group": ("      []\n", 3, ["site a has no nodes"]),
+    "nothing": ("", 3, ["site a", "nothing"]),
+    "no count": ("    - cores: 2\n", 4, ["lacks 'count'"]),
+    "no cores": ("    - cores: 2\n      count: 2\n    - count: 1\n", 6, ["lacks 'cores'"]),
+    "zero nodes": ("    - cores: 2\n      count: 0\n", 5, ["count", "above zero"]),
+    "zero cores": ("    - {count: 2, cores: 0}\n", 4, ["cores", "above zero"]),
+    "no speed": ("    - count: 2\n      cores: 1\n      speed: 0\n", 6, ["speed", "above zero"]),
+    "a wrong key": ("    - {count: 2, core: 1}\n", 4, ["Did you mean 'cores'?"]),
+    "no repair": (
+        "    - count: 2\n      cores: 1\n      mtbf: 30 d\n",
+        6,
+        ["has 'mtbf' but lacks 'mttr'"],
+    ),
+    "no failure": ("    - {count: 2, cores: 1, mttr: 1 h}\n", 4, ["lacks 'mtbf'"]),
+    "odd repair": ("    - {count: 2, cores: 1, mtbf: 1 d, mttr: 1 x}\n", 4, ["mttr", "'1 x'"]),
+    "quick repair": ("    - {count: 2, cores: 1, mtbf: 1 d, mttr: 0}\n", 4, ["above zero"]),
 }
 
 SITES = "sites:\n  alpha: {slots: 1}\n  beta: {slots: 1}\nlinks:\n"
@@ -195,6 +244,10 @@ LINK_MISTAKES = {
         *(
             pytest.param(SITES + text, line, words, id=f"link: {name}")
             for name, (text, line, words) in LINK_MISTAKES.items()
+        ),
+        *(
+            pytest.param(NODES + text, line, words, id=f"nodes: {name}")
+            for name, (text, line, words) in NODE_MISTAKES.items()
         ),
     ],
 )

@@ -6,6 +6,8 @@ are immutable. Sizes are bytes, times seconds, speeds ratios (1.0 is the referen
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 
@@ -98,6 +100,55 @@ ORIGIN = -1
 destination of final outputs. It runs no tasks."""
 
 
+class NodeGroup(msgspec.Struct, frozen=True):
+    """Like nodes of a simulated site."""
+
+    count: int
+    cores: int
+    """Of each node."""
+    speed_ratio: float = 1.0
+    """Relative to the site's own: a task takes its run time at the site divided by this."""
+    mtbf_s: float = 0.0
+    """Mean time of one node from a repair to its next failure, exponential; 0: it never fails."""
+    mttr_s: float = 0.0
+    """Mean time to repair a node, exponential; above 0 for nodes that fail."""
+
+
+class Access(msgspec.Struct, frozen=True):
+    """How a cluster is reached and its batch system is used. Nothing in it is secret."""
+
+    hosts: tuple[str, ...] = ()
+    """Login hosts of one cluster, the best first, as ``ssh`` understands them. Empty: wfrun runs
+    on the cluster's login node itself."""
+    user: str | None = None
+    port: int | None = None
+    transport: Literal["asyncssh", "openssh", "local"] = "asyncssh"
+    ssh_config: str | None = None
+    """An absolute path of this machine. None: the user's own."""
+    known_hosts: str | None = None
+    """An absolute path of this machine. None: the user's and the system's own."""
+    queue: str | None = None
+    """Queue or partition; None: the batch system's own choice."""
+    account: str | None = None
+    options: tuple[str, ...] = ()
+    """Further arguments of the submission command, as the user wrote them."""
+    dispatch: Literal["jobs"] = "jobs"
+    """How tasks get to the nodes: each as a batch job, or an element of an array."""
+    poll_min_s: float = 2.0
+    poll_max_s: float = 60.0
+    """The batch system's queue is asked for at intervals within these bounds."""
+    parallel_environment: str | None = None
+    """Of Grid Engine, for tasks with several cores."""
+    memory_resource: str | None = None
+    """The resource of Grid Engine that memory is asked for with."""
+    max_array: int | None = None
+    """Most elements of one array. None: the batch system's own bound."""
+    max_jobs: int | None = None
+    """Most jobs of ours, elements of arrays counted one by one, in the queue at once."""
+    patience_s: float = 60.0
+    """How long the exit record of an ended job may take to appear."""
+
+
 class SiteSpec(msgspec.Struct, frozen=True):
     """A site as the catalog describes it."""
 
@@ -112,9 +163,16 @@ class SiteSpec(msgspec.Struct, frozen=True):
     """The longest walltime that the site grants; None: no limit."""
     kind: str = "local"
     directory: str | None = None
-    """The site's own file system: an absolute path there. None: inside the run directory."""
+    """The site's own file system: an absolute path there, which may begin with ``~`` and hold
+    ``$NAME`` at a cluster. None: inside the run directory (local sites alone)."""
     pin_cores: bool = False
     """Bind each task to cores of its own (local sites and launchers)."""
+    backfills: bool = False
+    """Its LRM lets jobs start before earlier ones that have to wait (EASY, conservative)."""
+    nodes: tuple[NodeGroup, ...] = ()
+    """What a simulated site is made of; their cores are the ``slots``. Empty: one pool of cores."""
+    access: Access | None = None
+    """None: a site of this machine."""
 
 
 class LinkSpec(msgspec.Struct, frozen=True):

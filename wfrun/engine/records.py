@@ -48,11 +48,15 @@ Cause = Literal[
     "done",
     "exit",  # the task's own non-zero exit code
     "signal",  # ended by a signal that was not ours
+    "memory",  # it took more memory than it had asked for
     "walltime",
     "output",  # it succeeded but did not write a declared output
     "start",  # could not be started: the executable is absent or not executable there
     "staging",  # an input did not arrive
     "storage",  # the site's disk is full or its directory can't be written
+    "refused",  # the scheduler will never take such a request
+    "preempted",  # the site took its cores back
+    "node",  # the node that it ran on failed
     "cancelled",
     "lost",  # the site can't say what became of it
 ]

@@ -6,21 +6,36 @@ and line that names the nearest right word where there is one.
 
 from __future__ import annotations
 
-import difflib
-import math
 import os
+import posixpath
 import re
-from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from wfrun.engine.errors import InvalidError
-from wfrun.engine.model import Catalog, LinkSpec, SiteSpec
-from wfrun.parsers.units import parse_bandwidth, parse_duration, parse_size
+from wfrun.engine.model import Catalog, LinkSpec, NodeGroup, SiteSpec
+from wfrun.parsers.access import (
+    ACCESS_KEYS,
+    DEFAULT_DIRECTORY,
+    KINDS,
+    check_keys,
+    own_path,
+    read_access,
+    remote_path,
+)
+from wfrun.parsers.sections import (
+    Section,
+    in_words,
+    nearest,
+    to_bandwidth,
+    to_count,
+    to_count_or_zero,
+    to_duration,
+    to_latency,
+    to_positive,
+    to_size,
+    to_truth,
+)
 from wfrun.parsers.yaml_document import YamlDocument, read_yaml
-
-KINDS = ("local",)
-"""The kinds of site that a catalog may name."""
 
 ORIGIN_NAME = "origin"
 """What links call the machine that wfrun runs on."""
@@ -30,16 +45,17 @@ _SITE_KEYS = (
     "kind",
     "directory",
     "slots",
+    "nodes",
     "speed",
     "memory",
     "gpus",
     "walltime",
     "pin_cores",
+    *ACCESS_KEYS,
 )
+_NODE_KEYS = ("count", "cores", "speed", "mtbf", "mttr")
 _LINK_KEYS = ("between", "from", "to", "bandwidth", "latency")
 _ENDS_OF_A_LINK = 2
-
-T = TypeVar("T")
 
 
 def read_catalog(path: str | Path) -> Catalog:
@@ -49,7 +65,7 @@ def read_catalog(path: str | Path) -> Catalog:
     ``between`` two sites becomes two one-way links. Raises InvalidError for whatever is wrong.
     """
     document = read_yaml(path)
-    root = _Section(document, (), "the catalog", ("sites", "links"))
+    root = Section(document, (), "the catalog", ("sites", "links"))
     if not root.has("sites"):
         raise root.error("there are no sites", hint="Begin with 'sites:'; see docs/catalog.md.")
     sites = _read_sites(document, Path(path).absolute().parent)
@@ -57,61 +73,33 @@ def read_catalog(path: str | Path) -> Catalog:
     return Catalog(sites=sites, links=links, source=str(path))
 
 
-class _Section:
-    """A mapping of the document whose keys are checked."""
-
-    def __init__(
-        self, document: YamlDocument, path: tuple[str | int, ...], title: str, known: Iterable[str]
-    ) -> None:
-        self.document = document
-        self.path = path
-        self.title = title
-        value = document.value
-        for step in path:
-            value = value[step]
-        if not isinstance(value, dict):
-            raise self.error(f"{title} has to be a mapping, not {_kind(value)}")
-        self.values: dict[Any, Any] = value
-        known = tuple(known)
-        for key in value:
-            if key not in known:
-                message = f"{title} has no key {str(key)!r}"
-                raise document.error(message, *path, key, hint=_nearest(str(key), known, "Keys"))
-
-    def has(self, key: str) -> bool:
-        return key in self.values
-
-    def error(self, message: str, *path: str | int, hint: str | None = None) -> InvalidError:
-        return self.document.error(message, *self.path, *path, hint=hint)
-
-    def take(self, key: str, convert: Callable[[Any], T], default: T) -> T:
-        """The value of ``key`` through ``convert``, whose ValueError gets key and line."""
-        if key not in self.values:
-            return default
-        try:
-            return convert(self.values[key])
-        except ValueError as error:
-            raise self.error(f"{key} of {self.title}: {error}", key) from error
-
-
 def _read_sites(document: YamlDocument, base: Path) -> tuple[SiteSpec, ...]:
     table = document.value["sites"]
     if not table:
         raise document.error("there are no sites", "sites", hint="Name at least one site.")
     if not isinstance(table, dict):
-        message = f"'sites' has to be a mapping from names to sites, not {_kind(table)}"
+        message = f"'sites' has to be a mapping from names to sites, not {in_words(table)}"
         raise document.error(message, "sites")
     sites = tuple(_read_site(document, name, base) for name in table)
-    used: dict[str, str] = {}
+    used: dict[tuple[str, str], str] = {}
     for site in sites:
-        if site.directory is None:
-            continue
-        other = used.setdefault(os.path.realpath(site.directory), site.name)
-        if other != site.name:
-            message = f"site {site.name} has the same directory as site {other}"
-            hint = "Each site is a file system of its own: give each its own directory."
-            raise document.error(message, "sites", site.name, "directory", hint=hint)
+        for place in _places(site):
+            other = used.setdefault(place, site.name)
+            if other != site.name:
+                message = f"site {site.name} has the same directory as site {other}"
+                hint = "Each site is a file system of its own: give each its own directory."
+                raise document.error(message, "sites", site.name, "directory", hint=hint)
     return sites
+
+
+def _places(site: SiteSpec) -> list[tuple[str, str]]:
+    """(host, directory) of the site's files, in a form that tells whether two are the same."""
+    if site.directory is None:
+        return []
+    if site.access is None:
+        return [("", os.path.realpath(site.directory))]
+    directory = posixpath.normpath(site.directory)
+    return [(host, directory) for host in site.access.hosts or ("",)]
 
 
 def _read_site(document: YamlDocument, name: Any, base: Path) -> SiteSpec:
@@ -122,22 +110,69 @@ def _read_site(document: YamlDocument, name: Any, base: Path) -> SiteSpec:
     if name == ORIGIN_NAME:
         message = f"{ORIGIN_NAME!r} is the machine that wfrun runs on and can't name a site"
         raise document.error(message, "sites", name, hint="Choose another name.")
-    site = _Section(document, ("sites", name), f"site {name}", _SITE_KEYS)
-    if not site.has("slots"):
+    site = Section(document, ("sites", name), f"site {name}", _SITE_KEYS)
+    kind = site.take("kind", _site_kind, KINDS[0])
+    check_keys(site, kind)
+    nodes = _read_nodes(site)
+    if not site.has("slots") and not nodes:
         raise site.error(
             f"site {name} does not say how many slots it has",
             hint="Add 'slots: N', the number of cores that wfrun may use there at once.",
         )
+    cores = sum(group.count * group.cores for group in nodes)
+    slots = site.take("slots", to_count, cores)
+    if nodes and slots != cores:
+        message = f"site {name} has {slots} slots, but its nodes have {cores} cores"
+        raise site.error(message, "slots", hint="Leave 'slots' out, or correct one of the two.")
+    directory: str | None
+    if kind == "local":
+        access = None
+        directory = site.take("directory", lambda value: own_path(value, base), None)
+    else:
+        access = read_access(site, base)
+        directory = site.take("directory", remote_path, DEFAULT_DIRECTORY)
     return SiteSpec(
         name=name,
-        slots=site.take("slots", _count, 0),
-        speed_ratio=site.take("speed", _positive, 1.0),
-        memory_bytes=site.take("memory", _size, 0),
-        gpus=site.take("gpus", _count_or_zero, 0),
-        walltime_s=site.take("walltime", _walltime, None),
-        kind=site.take("kind", _site_kind, KINDS[0]),
-        directory=site.take("directory", lambda value: _directory(value, base), None),
-        pin_cores=site.take("pin_cores", _truth, False),
+        slots=slots,
+        nodes=nodes,
+        speed_ratio=site.take("speed", to_positive, 1.0),
+        memory_bytes=site.take("memory", to_size, 0),
+        gpus=site.take("gpus", to_count_or_zero, 0),
+        walltime_s=site.take("walltime", to_duration, None),
+        kind=kind,
+        directory=directory,
+        pin_cores=site.take("pin_cores", to_truth, False),
+        access=access,
+    )
+
+
+def _read_nodes(site: Section) -> tuple[NodeGroup, ...]:
+    listed = site.values.get("nodes", [])
+    if not isinstance(listed, list):
+        message = f"nodes of {site.title} have to be a list of groups, not {in_words(listed)}"
+        raise site.error(message, "nodes", hint="Write '- {count: 4, cores: 2}' for each group.")
+    if site.has("nodes") and not listed:
+        raise site.error(f"{site.title} has no nodes", "nodes", hint="Name them, or leave it out.")
+    return tuple(_read_group(site, index) for index in range(len(listed)))
+
+
+def _read_group(site: Section, index: int) -> NodeGroup:
+    path = (*site.path, "nodes", index)
+    group = Section(site.document, path, f"a group of nodes of {site.title}", _NODE_KEYS)
+    for key in ("count", "cores"):
+        if not group.has(key):
+            hint = "'count' says how many nodes there are, 'cores' how many each of them has."
+            raise group.error(f"{group.title} lacks '{key}'", hint=hint)
+    for key, other in (("mtbf", "mttr"), ("mttr", "mtbf")):
+        if group.has(key) and not group.has(other):
+            hint = "Nodes fail every 'mtbf' and are repaired in 'mttr', on average; give both."
+            raise group.error(f"{group.title} has '{key}' but lacks '{other}'", key, hint=hint)
+    return NodeGroup(
+        count=group.take("count", to_count, 0),
+        cores=group.take("cores", to_count, 0),
+        speed_ratio=group.take("speed", to_positive, 1.0),
+        mtbf_s=group.take("mtbf", to_duration, 0.0),
+        mttr_s=group.take("mttr", to_duration, 0.0),
     )
 
 
@@ -146,7 +181,7 @@ def _read_links(document: YamlDocument, sites: list[str]) -> tuple[LinkSpec, ...
     if listed is None:
         return ()
     if not isinstance(listed, list):
-        raise document.error(f"'links' has to be a list, not {_kind(listed)}", "links")
+        raise document.error(f"'links' has to be a list, not {in_words(listed)}", "links")
     links: list[LinkSpec] = []
     lines: dict[tuple[str, str], int] = {}
     for index in range(len(listed)):
@@ -162,17 +197,17 @@ def _read_links(document: YamlDocument, sites: list[str]) -> tuple[LinkSpec, ...
 
 
 def _read_link(document: YamlDocument, index: int, sites: list[str]) -> list[LinkSpec]:
-    link = _Section(document, ("links", index), "a link", _LINK_KEYS)
+    link = Section(document, ("links", index), "a link", _LINK_KEYS)
     ends = _ends(link, sites)
     if not link.has("bandwidth") and not link.has("latency"):
         raise link.error("a link needs a bandwidth, a latency or both")
-    bandwidth = link.take("bandwidth", _bandwidth, None)
-    latency = link.take("latency", _latency, 0.0)
+    bandwidth = link.take("bandwidth", to_bandwidth, None)
+    latency = link.take("latency", to_latency, 0.0)
     pairs = [ends, ends[::-1]] if link.has("between") else [ends]
     return [LinkSpec(source, destination, bandwidth, latency) for source, destination in pairs]
 
 
-def _ends(link: _Section, sites: list[str]) -> tuple[str, str]:
+def _ends(link: Section, sites: list[str]) -> tuple[str, str]:
     if link.has("between"):
         for key in ("from", "to"):
             if link.has(key):
@@ -190,104 +225,14 @@ def _ends(link: _Section, sites: list[str]) -> tuple[str, str]:
         paths = [("from",), ("to",)]
     for name, path in zip(pair, paths, strict=True):
         if name not in (*sites, ORIGIN_NAME):
-            hint = _nearest(str(name), [*sites, ORIGIN_NAME], "Sites")
+            hint = nearest(str(name), [*sites, ORIGIN_NAME], "Sites")
             raise link.error(f"there is no site {str(name)!r}", *path, hint=hint)
     if pair[0] == pair[1]:
         raise link.error(f"a link can't lead from {pair[0]} to itself", *paths[1])
     return pair[0], pair[1]
 
 
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(f"a number is needed, not {_kind(value)}")
-    if not math.isfinite(value):
-        raise ValueError("a finite number is needed")
-    return value
-
-
-def _positive(value: Any) -> float:
-    if _number(value) <= 0:
-        raise ValueError(f"{value} is not above zero")
-    return float(value)
-
-
-def _count(value: Any) -> int:
-    if _count_or_zero(value) == 0:
-        raise ValueError("0 is not above zero")
-    return int(value)
-
-
-def _count_or_zero(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"a whole number is needed, not {_kind(value)}")
-    if value < 0:
-        raise ValueError(f"{value} is below zero")
-    return value
-
-
-def _size(value: Any) -> int:
-    size_bytes = parse_size(value)
-    if size_bytes <= 0:
-        raise ValueError(f"{value} is not above zero")
-    return size_bytes
-
-
-def _walltime(value: Any) -> float | None:
-    walltime_s = parse_duration(value)
-    if walltime_s <= 0:
-        raise ValueError(f"{value} is not above zero")
-    return walltime_s
-
-
-def _bandwidth(value: Any) -> float | None:
-    bandwidth = parse_bandwidth(value)
-    if bandwidth <= 0:
-        raise ValueError(f"{value} is not above zero")
-    return bandwidth
-
-
-def _latency(value: Any) -> float:
-    latency_s = parse_duration(value)
-    if latency_s < 0:
-        raise ValueError(f"{value} is below zero")
-    return latency_s
-
-
-def _truth(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"true or false is needed, not {_kind(value)}")
-    return value
-
-
 def _site_kind(value: Any) -> str:
     if value not in KINDS:
         raise ValueError(f"there is no kind {str(value)!r}; the kinds are: {', '.join(KINDS)}")
     return str(value)
-
-
-def _directory(value: Any, base: Path) -> str | None:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"a path is needed, not {_kind(value)}")
-    if not value.isprintable():
-        raise ValueError("a path can't have control characters")
-    expanded = os.path.expanduser(value)
-    if expanded.startswith("~"):
-        raise ValueError(f"there is no home directory for {value!r}")
-    return os.path.normpath(base / expanded)
-
-
-def _kind(value: Any) -> str:
-    """What a value is, in the user's words."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    for kind, words in ((dict, "a mapping"), (list, "a list"), (type(None), "nothing")):
-        if isinstance(value, kind):
-            return words
-    return repr(value)
-
-
-def _nearest(word: str, known: Iterable[str], title: str) -> str:
-    known = list(known)
-    close = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.6)
-    guess = f"Did you mean {close[0]!r}? " if close else ""
-    return f"{guess}{title} there are: {', '.join(known)}."

@@ -54,6 +54,12 @@ def prepare(
     _check_numbers(settings)
     if not documents:
         raise InvalidError("there is no workflow to run")
+    for site in catalog.sites:
+        if site.access is not None:
+            raise InvalidError(
+                f"site {site.name} is of kind {site.kind}; only local sites can run tasks so far",
+                hint="'wfrun simulate' takes it; to run, leave it out of the catalog",
+            )
     workflows, warnings = [], []
     for document in documents:
         if isinstance(document, Workflow):

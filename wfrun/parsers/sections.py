@@ -1,0 +1,133 @@
+"""Parts of a YAML catalog: mappings whose keys are checked, and values with their units.
+
+The converters raise ValueError with the end of a sentence; ``Section.take`` adds where.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from wfrun.engine.errors import InvalidError
+from wfrun.parsers.units import parse_bandwidth, parse_duration, parse_size
+from wfrun.parsers.yaml_document import YamlDocument
+
+T = TypeVar("T")
+
+
+class Section:
+    """A mapping of the document whose keys are checked."""
+
+    def __init__(
+        self, document: YamlDocument, path: tuple[str | int, ...], title: str, known: Iterable[str]
+    ) -> None:
+        self.document = document
+        self.path = path
+        self.title = title
+        value = document.value
+        for step in path:
+            value = value[step]
+        if not isinstance(value, dict):
+            raise self.error(f"{title} has to be a mapping, not {in_words(value)}")
+        self.values: dict[Any, Any] = value
+        known = tuple(known)
+        for key in value:
+            if key not in known:
+                message = f"{title} has no key {str(key)!r}"
+                raise document.error(message, *path, key, hint=nearest(str(key), known, "Keys"))
+
+    def has(self, key: str) -> bool:
+        return key in self.values
+
+    def error(self, message: str, *path: str | int, hint: str | None = None) -> InvalidError:
+        return self.document.error(message, *self.path, *path, hint=hint)
+
+    def take(self, key: str, convert: Callable[[Any], T], default: T) -> T:
+        """The value of ``key`` through ``convert``, whose ValueError gets key and line."""
+        if key not in self.values:
+            return default
+        try:
+            return convert(self.values[key])
+        except ValueError as error:
+            raise self.error(f"{key} of {self.title}: {error}", key) from error
+
+
+def to_number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"a number is needed, not {in_words(value)}")
+    if not math.isfinite(value):
+        raise ValueError("a finite number is needed")
+    return value
+
+
+def to_positive(value: Any) -> float:
+    if to_number(value) <= 0:
+        raise ValueError(f"{value} is not above zero")
+    return float(value)
+
+
+def to_count(value: Any) -> int:
+    if to_count_or_zero(value) == 0:
+        raise ValueError("0 is not above zero")
+    return int(value)
+
+
+def to_count_or_zero(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"a whole number is needed, not {in_words(value)}")
+    if value < 0:
+        raise ValueError(f"{value} is below zero")
+    return value
+
+
+def to_size(value: Any) -> int:
+    size_bytes = parse_size(value)
+    if size_bytes <= 0:
+        raise ValueError(f"{value} is not above zero")
+    return size_bytes
+
+
+def to_duration(value: Any) -> float:
+    duration_s = parse_duration(value)
+    if duration_s <= 0:
+        raise ValueError(f"{value} is not above zero")
+    return duration_s
+
+
+def to_bandwidth(value: Any) -> float | None:
+    bandwidth = parse_bandwidth(value)
+    if bandwidth <= 0:
+        raise ValueError(f"{value} is not above zero")
+    return bandwidth
+
+
+def to_latency(value: Any) -> float:
+    latency_s = parse_duration(value)
+    if latency_s < 0:
+        raise ValueError(f"{value} is below zero")
+    return latency_s
+
+
+def to_truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"true or false is needed, not {in_words(value)}")
+    return value
+
+
+def in_words(value: Any) -> str:
+    """What a value is, in the user's words."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    for kind, words in ((dict, "a mapping"), (list, "a list"), (type(None), "nothing")):
+        if isinstance(value, kind):
+            return words
+    return repr(value)
+
+
+def nearest(word: str, known: Iterable[str], title: str) -> str:
+    known = list(known)
+    close = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.6)
+    guess = f"Did you mean {close[0]!r}? " if close else ""
+    return f"{guess}{title} there are: {', '.join(known)}."
