@@ -26,6 +26,16 @@ class NewFile(msgspec.Struct, frozen=True):
     mode: int = 0o600
 
 
+class Stat(msgspec.Struct, frozen=True):
+    """What a path is."""
+
+    size_bytes: int
+    """0 for a directory."""
+    is_executable: bool
+    """For its owner."""
+    is_directory: bool
+
+
 class Facts(msgspec.Struct, frozen=True):
     """What a head node is."""
 
@@ -79,8 +89,8 @@ class Host(Protocol):
     async def read(self, paths: Sequence[str], limit: int = 1 << 20) -> list[bytes | None]:
         """The last ``limit`` bytes of each file; None where it is absent or can't be read."""
 
-    async def sizes(self, paths: Sequence[str]) -> list[int | None]:
-        """Bytes of each file (of a directory: 0); None where it is absent."""
+    async def stat(self, paths: Sequence[str]) -> list[Stat | None]:
+        """What each path is, links followed; None where it is absent."""
 
     async def claim(self, paths: Sequence[str]) -> list[bool]:
         """Create each of these files exclusively; whether it was us who did."""
@@ -95,7 +105,7 @@ class Host(Protocol):
     async def watch(self, directory: str, told: Callable[[list[bytes]], None]) -> None:
         """From now on give the contents of all ``*.json`` files that are in ``directory`` or come
         to be there, each once per agent, in groups. They are the exit records of attempts; those
-        told of are moved together into one file of JSON lines, ``records.jsonl``, which is told
-        of first of all when a watch begins."""
+        told of are moved together into one file of JSON lines, ``records.jsonl``. Returns when
+        all that was there, in that file too, has been told of."""
 
     async def counts(self) -> Counts: ...
