@@ -1,0 +1,276 @@
+"""What becomes of attempts: placed, submitted, started, ended, and what follows for their tasks.
+
+A part of ``wfrun.engine.apply``.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+from wfrun.engine import events as ev
+from wfrun.engine.actions import CancelAttempts, CopyFile, SetTimer, SubmitAttempts
+from wfrun.engine.model import ORIGIN
+from wfrun.engine.records import Outcome
+from wfrun.engine.state import Attempt, Copy, Failure, Phase, RunState, TaskStatus, WorkflowState
+from wfrun.engine.view import transfer_s
+
+_WAITING, _ELIGIBLE, _DISPATCHED, _DELAYED, _DONE, _FAILED, _BLOCKED = (int(s) for s in TaskStatus)
+
+
+def attempt_placed(state: RunState, event: ev.AttemptPlaced) -> None:
+    w = state.workflows[event.workflow]
+    task, site_index = event.task, event.site
+    attempt = Attempt(event.key, event.workflow, task, site_index, event.at_s)
+    w.status[task] = _DISPATCHED
+    w.eligible_count -= 1
+    w.attempts_of[task] += 1
+    w.dispatched += 1
+    state.attempts[event.key] = attempt
+    site = state.sites[site_index]
+    record = w.workflow.tasks[task]
+    site.committed_cores += record.resources.cores
+    site.phases[Phase.STAGING] += 1
+    bit = 1 << site_index
+    present = w.present
+    for file in record.inputs:
+        if not present[file] & bit and present[file]:
+            _need(state, w, file, site_index, attempt)
+    if site.queue_model is not None and w.runtimes_s is not None:
+        site.queue_model.place(
+            event.key,
+            record.resources.cores,
+            w.runtimes_s[task] / site.spec.speed_ratio,
+            event.at_s,
+            event.at_s + transfer_s(state, w, task, site_index),
+        )
+    w.placement.placed(task, site_index)
+    if attempt.missing == 0:
+        ready(state, attempt)
+
+
+def _need(state: RunState, w: WorkflowState, file: int, site: int, attempt: Attempt) -> None:
+    """The attempt waits until the file has arrived; the copy is started once per site."""
+    key = (w.index, file, site)
+    copy = state.copies.get(key)
+    if copy is None:
+        source, _, _ = state.network.best_source(w.present[file], site)
+        copy = state.copies[key] = Copy(source)
+        state.outbox.append(CopyFile(w.index, file, source, site))
+    copy.waiting.append(attempt.key)
+    attempt.missing += 1
+
+
+def ready(state: RunState, attempt: Attempt) -> None:
+    """All inputs are at the site."""
+    attempt.ready_s = state.now_s
+    state.workflows[attempt.workflow].staging_s += state.now_s - attempt.placed_s
+    _move(state, attempt, Phase.SUBMITTING)
+    state.outbox.append(
+        SubmitAttempts(attempt.site, ((attempt.key, attempt.workflow, attempt.task),))
+    )
+
+
+def _move(state: RunState, attempt: Attempt, phase: Phase) -> None:
+    phases = state.sites[attempt.site].phases
+    phases[attempt.phase] -= 1
+    phases[phase] += 1
+    attempt.phase = phase
+
+
+def attempts_submitted(state: RunState, event: ev.AttemptsSubmitted) -> None:
+    for key in event.keys:
+        attempt = state.attempts.get(key)
+        if attempt is not None and attempt.phase is Phase.SUBMITTING:
+            _move(state, attempt, Phase.QUEUED)
+
+
+def attempt_started(state: RunState, event: ev.AttemptStarted) -> None:
+    attempt = state.attempts.get(event.key)
+    if attempt is None or attempt.phase is Phase.RUNNING:
+        return
+    _move(state, attempt, Phase.RUNNING)
+    attempt.started_s = event.at_s
+    if attempt.ready_s is not None:
+        state.workflows[attempt.workflow].waiting_s += event.at_s - attempt.ready_s
+    queue_model = state.sites[attempt.site].queue_model
+    if queue_model is not None:
+        queue_model.start(event.key, event.at_s)
+
+
+def attempts_found(state: RunState, event: ev.AttemptsFound) -> None:
+    for key in event.absent:
+        attempt = state.attempts.get(key)
+        if attempt is not None and not _has_inputs(state, attempt):
+            take_back(state, attempt)
+        elif attempt is not None:
+            _move(state, attempt, Phase.SUBMITTING)
+            attempt.started_s = None
+            state.outbox.append(
+                SubmitAttempts(attempt.site, ((key, attempt.workflow, attempt.task),))
+            )
+    for key in event.active:
+        attempt = state.attempts.get(key)
+        if attempt is not None and attempt.phase is Phase.SUBMITTING:
+            _move(state, attempt, Phase.QUEUED)
+
+
+def _has_inputs(state: RunState, attempt: Attempt) -> bool:
+    """Whether the files that its site needs are still there, or were never written at all."""
+    w = state.workflows[attempt.workflow]
+    files = w.workflow.files
+    for file in w.workflow.tasks[attempt.task].inputs:
+        producer = files[file].producer
+        if w.present[file]:
+            if not w.present[file] >> attempt.site & 1:
+                return False
+        elif producer is not None and w.status[producer] != _DONE:
+            return False
+    return True
+
+
+def take_back(state: RunState, attempt: Attempt) -> None:
+    """An attempt that was never started is no more; its task is to be placed anew."""
+    close(state, attempt)
+    w = state.workflows[attempt.workflow]
+    if w.waiting[attempt.task] == 0:
+        make_eligible(state, w, attempt.task)
+    else:
+        w.status[attempt.task] = _WAITING
+
+
+def attempt_ended(state: RunState, event: ev.AttemptEnded) -> None:
+    attempt = state.attempts.get(event.key)
+    if attempt is None:
+        return  # known already: told twice, as after a crash
+    close(state, attempt)
+    w = state.workflows[attempt.workflow]
+    outcome = event.outcome
+    if outcome.started_s is not None and outcome.ended_s is not None:
+        cores = w.workflow.tasks[attempt.task].resources.cores
+        state.sites[attempt.site].used_core_s += cores * (outcome.ended_s - outcome.started_s)
+    if outcome.cause == "done":
+        _succeed(state, w, attempt, outcome)
+    elif outcome.cause == "cancelled" and (state.draining or state.stopping):
+        make_eligible(state, w, attempt.task)
+    else:
+        fail(state, w, attempt, outcome)
+    settle(w, event.at_s)
+
+
+def close(state: RunState, attempt: Attempt) -> None:
+    """The attempt is no longer dispatched."""
+    del state.attempts[attempt.key]
+    site = state.sites[attempt.site]
+    w = state.workflows[attempt.workflow]
+    site.committed_cores -= w.workflow.tasks[attempt.task].resources.cores
+    site.phases[attempt.phase] -= 1
+    w.dispatched -= 1
+    state.dirty.add(attempt.workflow)
+    if site.queue_model is not None:
+        site.queue_model.end(attempt.key, state.now_s)
+
+
+def _succeed(state: RunState, w: WorkflowState, attempt: Attempt, outcome: Outcome) -> None:
+    state.sites[attempt.site].done += 1
+    task = attempt.task
+    w.status[task] = _DONE
+    w.done += 1
+    bit = 1 << attempt.site
+    files = w.workflow.files
+    for file, size in zip(w.workflow.tasks[task].outputs, outcome.sizes, strict=False):
+        if size is None:
+            if files[file].collect:
+                w.to_collect -= 1
+            continue
+        w.present[file] = bit
+        w.sizes[file] = size
+        if files[file].collect and not state.killed:
+            collect(state, w, file)
+    waiting = w.waiting
+    for child in w.children[task]:
+        waiting[child] -= 1
+        if waiting[child] == 0 and w.status[child] == _WAITING:
+            make_eligible(state, w, child)
+
+
+def collect(state: RunState, w: WorkflowState, file: int) -> None:
+    source, _, _ = state.network.best_source(w.present[file], ORIGIN)
+    state.copies[(w.index, file, ORIGIN)] = Copy(source)
+    state.outbox.append(CopyFile(w.index, file, source, ORIGIN))
+
+
+def fail(state: RunState, w: WorkflowState, attempt: Attempt, outcome: Outcome) -> None:
+    """Retry after a delay, at another site where there is one, or give up."""
+    task, site = attempt.task, attempt.site
+    state.sites[site].failed += 1
+    failures = w.failures[task] = w.failures.get(task, 0) + 1
+    avoid = w.avoid[task] = w.avoid.get(task, 0) | 1 << site
+    settings = state.settings
+    elsewhere = w.class_masks[w.resource_class[task]] & ~avoid
+    retry = failures <= settings.retries and not state.stopping
+    if outcome.cause == "start" and not elsewhere:
+        retry = False  # it is nowhere; waiting does not bring it
+    state.recent_failures.append(
+        Failure(
+            w.workflow.tasks[task].id,
+            state.sites[site].spec.name,
+            attempt.key,
+            outcome.cause,
+            outcome.message or "",
+            not retry,
+        )
+    )
+    if retry:
+        state.retried += 1
+        w.status[task] = _DELAYED
+        w.delayed += 1
+        timer = f"retry:{w.index}:{task}"
+        at_s = state.now_s + settings.retry_delay_s * 2 ** (failures - 1)
+        state.timers[timer] = at_s
+        state.outbox.append(SetTimer(timer, at_s))
+        return
+    w.status[task] = _FAILED
+    w.failed += 1
+    _block_descendants(w, task)
+    if settings.on_failure == "stop" and not state.stopping:
+        state.stopping = True
+        withdraw(state, running_too=False)
+
+
+def _block_descendants(w: WorkflowState, task: int) -> None:
+    stack = [task]
+    while stack:
+        for child in w.children[stack.pop()]:
+            if w.status[child] == _WAITING:
+                w.status[child] = _BLOCKED
+                w.blocked += 1
+                stack.append(child)
+
+
+def make_eligible(state: RunState, w: WorkflowState, task: int) -> None:
+    w.status[task] = _ELIGIBLE
+    w.eligible_count += 1
+    state.eligible_serial += 1
+    w.serials[task] = state.eligible_serial
+    order = -w.workflow.tasks[task].priority if w.order is None else w.order[task]
+    heapq.heappush(w.eligible, (order, state.eligible_serial, task))
+    state.dirty.add(w.index)
+
+
+def settle(w: WorkflowState, at_s: float) -> None:
+    if w.done + w.failed + w.blocked == len(w.workflow.tasks):
+        w.ended_s = at_s
+
+
+def withdraw(state: RunState, *, running_too: bool) -> None:
+    for attempt in [a for a in state.attempts.values() if a.phase is Phase.STAGING]:
+        close(state, attempt)
+        make_eligible(state, state.workflows[attempt.workflow], attempt.task)
+    if running_too:
+        state.copies.clear()  # a resume collects what is missing
+    else:
+        state.copies = {k: c for k, c in state.copies.items() if k[2] == ORIGIN}
+    for index in range(len(state.sites)):
+        keys = tuple(a.key for a in state.attempts.values() if a.site == index)
+        if keys:
+            state.outbox.append(CancelAttempts(index, keys, queued_only=not running_too))
