@@ -306,7 +306,7 @@ def test_every_truncation_is_refused(tmp_path: Path) -> None:
         (b" \n\t", "is empty"),
         (b"\x7fELF\x02\x01\x01\x00\x00\x00", "binary data"),
         (b"\x1f\x8b\x08\x00abc", "binary data"),
-        (b"\xff\xfe\x00\x01rubbish\x00\x9c", "not UTF-8 text"),
+        (b"\xff\xfe\x00\x01rubbish\x00\x9c", "not a workflow document"),
         (b"\x89PNG\r\n\x1a\n\x00", "binary data"),
         (b"just some words\n", "not a workflow"),
         (b"<html><body/></html>", "its outermost element is <html>"),

@@ -13,10 +13,11 @@ from wfrun.engine.model import Catalog, LinkSpec, SiteSpec, Workflow
 from wfrun.parsers.generate import generate
 from wfrun.parsers.workload import LoggedJob
 from wfrun.runners.background import HORIZON_S, WARM_UP_S, background_of, unfit
-from wfrun.runners.experiments import Grid, run_cell, run_grid
+from wfrun.runners.experiments import Grid, open_results, run_cell, run_grid
 from wfrun.runners.grid_table import ResultTable, WorkflowTable
+from wfrun.runners.parquet import check_parquet, write_parquet
 from wfrun.runners.plots import check_plot, plot_makespans
-from wfrun.runners.results import Cell, Results, Row
+from wfrun.runners.results import Cell, Results, Row, short_names
 from wfrun.sites.simulated import SiteModel
 
 SITES = (SiteSpec("near", slots=4), SiteSpec("far", slots=8, speed_ratio=2.0))
@@ -34,15 +35,17 @@ def grid_of(*workflows: Workflow, **changes: object) -> Grid:
     return msgspec.structs.replace(grid, **changes)
 
 
-def finished(grid: Grid, path: Path | None = None, processes: int = 1) -> Results:
-    results = Results(path, grid.identity())
+def finished(grid: Grid, path: Path | None = None, processes: int = 1) -> Results[Cell, Row]:
+    results = open_results(grid, path)
     run_grid(grid, results, processes=processes)
     results.close()
     return results
 
 
 def row_of(makespan_s: float, policy: str = "heft", **changes: object) -> Row:
-    row = Row(policy, None, None, 0, makespan_s, 1.0, 0.0, 0.0, 3, 10**6, 3600.0, 0, (makespan_s,))
+    row = Row(
+        None, policy, None, None, 0, makespan_s, 1.0, 0.0, 0.0, 3, 10**6, 3600.0, 0, (makespan_s,)
+    )
     return msgspec.structs.replace(row, **changes)
 
 
@@ -77,6 +80,33 @@ def test_failed_tasks_are_counted() -> None:
     assert row.failed == len(grid.workflows[0].tasks)
 
 
+def test_each_on_its_own_is_as_a_grid_of_one_workflow(tmp_path: Path) -> None:
+    workflows = (generate("montage", 30, 1), generate("bag", 5, 1))
+    path = tmp_path / "out.csv"
+    finished(grid_of(workflows[1], each=True), path)
+    grid = grid_of(*workflows, each=True)
+    results = open_results(grid, path)
+    assert len(results.missing(grid.cells())) == 8  # one workflow more: the others' rows count
+    run_grid(grid, results, processes=2)
+    results.close()
+    replace = msgspec.structs.replace
+    for workflow, label in zip(workflows, grid.labels(), strict=True):
+        alone = grid_of(workflow)
+        rows = results.of([replace(cell, workflow=label) for cell in alone.cells()])
+        assert [replace(row, workflow=None) for row in rows] == finished(alone).rows
+
+
+def test_workflows_of_one_name_are_called_as_their_documents() -> None:
+    replace = msgspec.structs.replace
+    workflows = [
+        replace(generate("bag", n, 1), name="test", source=f"some/place/{stem}.dax")
+        for n, stem in ((5, "first"), (6, "second"))
+    ]
+    grid = grid_of(*workflows, workflows[0], each=True)
+    rows = [row_of(1, workflow=cell.workflow) for cell in grid.cells()]
+    assert list(short_names(rows).values()) == ["first", "second"]  # and the same one but once
+
+
 # The file of results
 
 
@@ -86,7 +116,7 @@ def test_a_grid_goes_on_where_its_file_ends(tmp_path: Path) -> None:
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:4]) + lines[4][:-7])  # three rows, and one cut off
     grid = grid_of()
-    results = Results(path, grid.identity())
+    results = open_results(grid, path)
     assert results.torn
     assert len(results.missing(grid.cells())) == 5
     run_grid(grid, results, processes=1)
@@ -106,7 +136,7 @@ def test_a_torn_first_line_is_written_anew(tmp_path: Path, kept: int) -> None:
 def test_a_larger_grid_takes_over_the_rows_of_a_smaller_one(tmp_path: Path) -> None:
     path = tmp_path / "out.csv"
     finished(grid_of(policies=("heft",)), path)
-    results = Results(path, grid_of().identity())
+    results = open_results(grid_of(), path)
     assert len(results.missing(grid_of().cells())) == 4
     results.close()
 
@@ -129,7 +159,7 @@ def test_results_of_another_grid_are_refused(
     finished(grid_of(), path)
     before = path.read_bytes()
     with pytest.raises(InvalidError, match=rf"out.csv:2: .*{named}.*\n.*--output"):
-        Results(path, grid_of(**changes).identity())
+        open_results(grid_of(**changes), path)
     assert path.read_bytes() == before
 
 
@@ -157,7 +187,7 @@ def test_damaged_results_are_refused_with_the_line(
     assert callable(damage)
     path.write_text(header + damage(line))
     with pytest.raises(InvalidError, match=message):
-        Results(path, grid.identity())
+        open_results(grid, path)
 
 
 @pytest.mark.parametrize("content", [b"a,b\n1,2\n", b"\xff\xfe\n", b"no newline"])
@@ -165,26 +195,26 @@ def test_files_of_others_are_left_alone(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "data.csv"
     path.write_bytes(content)
     with pytest.raises(InvalidError, match="not a file of results"):
-        Results(path, grid_of().identity())
+        open_results(grid_of(), path)
     assert path.read_bytes() == content
 
 
 def test_devices_are_refused() -> None:
     with pytest.raises(InvalidError, match="it is no file"):
-        Results(Path("/dev/zero"))
+        Results(Path("/dev/zero"), Cell, Row)
 
 
 def test_a_file_is_written_by_one_simulation_at_a_time(tmp_path: Path) -> None:
-    first = Results(tmp_path / "out.csv")
+    first = Results(tmp_path / "out.csv", Cell, Row)
     with pytest.raises(InvalidError, match="another simulation writes"):
-        Results(tmp_path / "out.csv")
+        Results(tmp_path / "out.csv", Cell, Row)
     first.close()
-    Results(tmp_path / "out.csv").close()
+    Results(tmp_path / "out.csv", Cell, Row).close()
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InfeasibleError, match="can't be written: No such file"):
-        Results(tmp_path / "absent" / "out.csv")
+        Results(tmp_path / "absent" / "out.csv", Cell, Row)
 
 
 # Tables
@@ -258,6 +288,50 @@ def test_each_workflow_has_a_column_where_there_is_room() -> None:
     assert "no room for 1 of 2 workflows" in " ".join(" ".join(narrow).split())
 
 
+def test_every_workflow_on_its_own_has_its_best() -> None:
+    rows = [
+        row_of(m, policy, workflow=f"{name} #1")
+        for name, makespans in (("small", (3, 2)), ("large", (50, 60)))
+        for policy, m in zip(("heft", "heft-p"), makespans, strict=True)
+    ]
+    lines = shown(ResultTable(rows))
+    assert [line.split()[:4] for line in lines[:5]] == [
+        ["workflow", "policy", "makespan", "s"],
+        ["small", "heft-p", "2", "best"],
+        ["small", "heft", "3", "+50%"],
+        ["large", "heft", "50", "best"],
+        ["large", "heft-p", "60", "+20%"],
+    ]
+
+
+# Parquet
+
+
+def test_parquet_has_the_rows_with_their_types(tmp_path: Path) -> None:
+    from pyarrow import parquet
+
+    grid = grid_of(throttles=(None, 3), loads=(None,))
+    rows = finished(grid).rows
+    write_parquet(rows, grid.identity(), tmp_path / "out.parquet")
+    table = parquet.read_table(tmp_path / "out.parquet")
+    assert table.column_names == [*grid.identity(), *Row.__struct_fields__]
+    for record, row in zip(table.to_pylist(), rows, strict=True):
+        assert record["sites"] == grid.identity()["sites"]
+        assert Row(**{name: record[name] for name in Row.__struct_fields__}) == (
+            msgspec.structs.replace(row, makespans_s=list(row.makespans_s))
+        )
+    assert {str(table.schema.field(name).type) for name in ("throttle", "seed")} == {"int64"}
+    assert [path.name for path in tmp_path.iterdir()] == ["out.parquet"]
+
+
+def test_without_pyarrow_it_is_said_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    with pytest.raises(InfeasibleError, match=r"pip install 'wfrun\[parquet\]'"):
+        check_parquet(tmp_path / "out.parquet")
+
+
 # Plots
 
 
@@ -274,6 +348,8 @@ def test_a_plot_is_a_picture(tmp_path: Path) -> None:
 def test_plots_of_wide_ranges_and_of_zero_can_be_drawn(tmp_path: Path) -> None:
     plot_makespans([row_of(5, "heft"), row_of(5000, "heft-p")], tmp_path / "wide.png")
     plot_makespans([row_of(0, "heft")], tmp_path / "zero.png")
+    plot_makespans([row_of(n, workflow=f"w{n} #1") for n in range(9)], tmp_path / "each.png")
+    assert (tmp_path / "each.png").exists()
     assert (tmp_path / "zero.png").exists()
 
 
@@ -343,7 +419,7 @@ def test_jobs_that_fit_nowhere_are_told_and_make_no_load() -> None:
 
 
 def test_a_cell_with_background_waits_for_others() -> None:
-    cell = Cell("single-cluster", None, 0.9, 0)
+    cell = Cell(None, "single-cluster", None, 0.9, 0)
     path = Path(__file__).with_name("absent.swf")
     with pytest.raises(InvalidError, match=r"absent\.swf"):
         run_cell(grid_of(background=str(path)), cell)

@@ -83,10 +83,35 @@ def test_a_grid_with_background_gives_a_table_a_file_and_a_picture(user: User) -
     assert (user.folder / "out.png").read_bytes().startswith(b"\x89PNG")
     lines = (user.folder / "out.csv").read_text().splitlines()
     assert len(lines) == 1 + 2 * 2 * 2 * 2
-    assert lines[0].startswith("workflows,sites,background,world,policy,throttle,load,seed,")
+    assert lines[0].startswith(
+        "workflows,sites,background,world,workflow,policy,throttle,load,seed,"
+    )
     again = succeeded(user.wfrun(*words))
     assert again == out
     assert (user.folder / "out.csv").read_text().splitlines() == lines
+
+
+def test_each_workflow_on_its_own_to_parquet(user: User) -> None:
+    from pyarrow import parquet
+
+    words = ("simulate", "montage.dax", "bag.dax", "--each", "--sites", "sites.yaml", "--policy",
+             "heft,round-robin", "--output", "out.parquet", "--plot", "out.svg")  # fmt: skip
+    out = succeeded(user.wfrun(*words))
+    lines = [line.split()[:2] for line in out.splitlines()[:5]]
+    names = [generate("montage", 30, 1).name, generate("bag", 12, 1).name]
+    assert lines[0] == ["workflow", "policy"]
+    assert [name for name, _ in lines[1:]] == [names[0]] * 2 + [names[1]] * 2
+    assert "makespan s of each workflow" not in out
+    records = parquet.read_table(user.folder / "out.parquet").to_pylist()
+    assert sorted(r["makespans_s"] for r in records) == sorted([r["makespan_s"]] for r in records)
+    kept = (user.folder / "out.csv").read_text()
+    assert len(kept.splitlines()) == 1 + 4
+    (user.folder / "out.parquet").unlink()
+    assert succeeded(user.wfrun(*words)) == out  # from the CSV file
+    assert parquet.read_table(user.folder / "out.parquet").to_pylist() == records
+    assert (user.folder / "out.csv").read_text() == kept
+    alone = succeeded(user.wfrun("simulate", "bag.dax", *words[4:8]))
+    assert rows_of(alone)["heft"][1] in {row.split()[2] for row in out.splitlines()[3:5]}
 
 
 def test_more_load_takes_longer(user: User) -> None:
@@ -234,6 +259,9 @@ def test_an_interrupted_grid_keeps_what_is_done_and_leaves_no_process(
         ("montage.dax --run-dir new", ["name one policy"]),
         ("montage.dax --run-dir new --policy heft --output x.csv", ["--output is for grids"]),
         ("montage.dax --processors 4", ["goes with --log"]),
+        ("montage.dax --tolerant", ["name one with --log or --background"]),
+        ("montage.dax bag.dax --each --policy heft --run-dir new", ["with --each, one workflow"]),
+        ("--log log.swf --each", ["--each goes with workflows"]),
         ("montage.dax --from-run past", ["takes the workflows of the run"]),
         ("--from-run past", ["no run 'past'"]),
         ("montage.dax --log log.swf", ["goes with no workflow"]),
@@ -241,7 +269,7 @@ def test_an_interrupted_grid_keeps_what_is_done_and_leaves_no_process(
         ("--log log.swf --lrm backfill", ["the models are: fcfs, easy, conservative"]),
         ("", ["no workflow to simulate"]),
         ("absent.dax", ["absent.dax"]),
-        ("sites.yaml", ["sites.yaml"]),
+        ("sites.yaml", ["sites.yaml: not a workflow document", "DAX (XML)"]),
         ("montage.dax --output montage.dax", ["montage.dax: not a file of results"]),
         ("montage.dax --plot out.xyz", ["no kind of picture 'xyz'"]),
         ("montage.dax --background log.swf", ["fit site 'near'"]),
@@ -293,6 +321,18 @@ def test_strange_logs_are_refused(user: User, text: str, words: str, told: list[
     assert_refused(user.wfrun("simulate", "--log", "odd.swf", *words.split()), 2, told)
 
 
+def test_bad_lines_of_logs_are_dropped_on_request(user: User) -> None:
+    with (user.folder / "log.swf").open("a") as stream:
+        stream.write("401 x\n")
+    backed = ("montage.dax", "--sites", "sites.yaml", "--background", "log.swf", "--policy", "heft",
+              "--seeds", "2", "--jobs", "2", "--load", "0.3")  # fmt: skip
+    for words in (("--log", "log.swf"), backed):
+        assert_refused(user.wfrun("simulate", *words), 2, ["log.swf:402:", "with --tolerant"])
+        done = user.wfrun("simulate", *words, "--tolerant")
+        succeeded(done)
+        assert "1 line dropped, first 402: wrong number of columns" in done.err
+
+
 def test_what_is_mended_or_dropped_of_a_log_is_told(user: User) -> None:
     text = HEADER + log_line(1, 50) + log_line(2, 0) + log_line(3, 60, size=16) + log_line(4, 9, 0)
     (user.folder / "odd.swf").write_text(text)
@@ -317,6 +357,7 @@ def test_missing_links_and_sizes_are_counted(user: User) -> None:
 def test_places_that_cannot_be_written_are_named(user: User) -> None:
     words = ("simulate", "montage.dax", "--sites", "sites.yaml")
     assert_refused(user.wfrun(*words, "--output", "absent/x.csv"), 3, ["absent/x.csv"])
+    assert_refused(user.wfrun(*words, "--output", "absent/x.parquet"), 3, ["no folder absent"])
     assert_refused(user.wfrun(*words, "--plot", "absent/x.png"), 3, ["no folder absent"])
     file = ("--policy", "heft", "--run-dir", "montage.dax/run")
     assert_refused(user.wfrun(*words, *file), 3, ["can't be made"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -13,10 +14,11 @@ from wfrun.engine.errors import InvalidError
 from wfrun.parsers.catalog import read_catalog
 from wfrun.parsers.generate import generate
 from wfrun.runners.cli import cli
+from wfrun.runners.pool import run_missing
+from wfrun.runners.results import Results
 from wfrun.runners.study import command, paper
 from wfrun.runners.study.claims import CLAIMS, answers
 from wfrun.runners.study.das3 import HORIZON_S, UTILIZATION, WARM_UP_S, background, das3
-from wfrun.runners.study.results import Outcomes, run_cases
 from wfrun.runners.study.samples import number
 from wfrun.runners.study.workflows import (
     FULL,
@@ -147,25 +149,29 @@ def test_background_load_makes_round_robin_wait() -> None:
 
 def test_an_interrupted_study_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "results.csv"
-    wanted = [altered(repetition=r) for r in range(3)]
-    told: list[tuple[int, int]] = []
-    run_cases(wanted[:2], Outcomes(path), None, 1, lambda *t: told.append(t))
-    assert told[-1] == (2, 2)
+    wanted = [altered(repetition=r, throttle=r or None) for r in range(3)]
+    simulate = partial(run_case, corpus=None)
+    outcomes = Results(path, Case, Outcome)
+    run_missing(wanted[:2], outcomes, simulate, 1)
+    outcomes.close()
     text = path.read_text()
     path.write_text(text + text.splitlines()[1][:20])  # cut off while it was written
-    outcomes = Outcomes(path)
+    outcomes = Results(path, Case, Outcome)
+    assert outcomes.torn
     assert outcomes.missing(wanted) == wanted[2:]
-    run_cases(wanted, outcomes, None, 1, lambda *_: None)
-    again = Outcomes(path)
+    run_missing(wanted, outcomes, simulate, 2)
+    outcomes.close()
+    again = Results(path, Case, Outcome)
     assert not again.missing(wanted)
     assert again.of(wanted) == [run_case(case, None) for case in wanted]
+    again.close()
 
 
-def test_results_of_something_else_are_refused_with_file_and_line(tmp_path: Path) -> None:
-    path = tmp_path / "results.csv"
-    path.write_text("policy,makespan_s\nheft,12\n")
-    with pytest.raises(InvalidError, match=r"results\.csv:2"):
-        Outcomes(path)
+def test_results_of_something_else_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "results.csv").write_text("policy,makespan_s\nheft,12\n")
+    result = CliRunner().invoke(cli, ["study", "workflows", "-q", "-o", str(tmp_path)])
+    assert isinstance(result.exception, InvalidError)
+    assert "results.csv: not a file of results" in str(result.exception)
 
 
 def test_every_claim_is_answered_from_the_samples() -> None:
@@ -200,9 +206,10 @@ def test_the_command_writes_page_figures_and_results(
     tiny = Scale(idle=1, loaded=1)
     monkeypatch.setattr(command, "QUICK", tiny)
     (tmp_path / "s").mkdir()
-    outcomes = Outcomes(tmp_path / "s" / "results.csv")
+    outcomes = Results(tmp_path / "s" / "results.csv", Case, Outcome)
     for case in cases(tiny):
         outcomes.add(invented(case))
+    outcomes.close()
     result = CliRunner().invoke(
         cli, ["study", "workflows", "--quick", "-q", "-o", str(tmp_path / "s")]
     )

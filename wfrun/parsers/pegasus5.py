@@ -9,6 +9,7 @@ to interpret and are passed over.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,14 @@ from wfrun.parsers.yaml_document import YamlDocument, read_yaml
 
 Where = tuple[str | int, ...]
 """The path of a part of the document: keys and indices."""
+
+
+_KEY = re.compile(rb"""(?:^|[{,])\s*(["']?)(?:pegasus|jobs)\1\s*:""", re.MULTILINE)
+
+
+def is_pegasus5(path: Path) -> bool:
+    """Whether a text has one of the keys without which it is no workflow, be it YAML or not."""
+    return _KEY.search(path.read_bytes()) is not None
 
 
 def read_pegasus5(builder: WorkflowBuilder, path: Path) -> str:

@@ -56,6 +56,8 @@ def _read_format(builder: WorkflowBuilder, path: Path, head: bytes) -> str:
         from wfrun.parsers.wfformat import read_wfformat
 
         return read_wfformat(builder, path)
-    from wfrun.parsers.pegasus5 import read_pegasus5
+    from wfrun.parsers.pegasus5 import is_pegasus5, read_pegasus5
 
+    if not is_pegasus5(path):
+        builder.fail("not a workflow document", None, _KNOWN)
     return read_pegasus5(builder, path)

@@ -25,13 +25,16 @@ HORIZON_S = 30 * 86400.0
 """And goes on for so long after that."""
 
 
-def read_log(path: Path) -> tuple[tuple[LoggedJob, ...], list[str], int | None]:
+def read_log(
+    path: Path, *, tolerant: bool = False
+) -> tuple[tuple[LoggedJob, ...], list[str], int | None]:
     """The jobs of a log that can be simulated, in order of submission, what was mended or dropped,
     and the processors of the machine where the log says.
 
-    ``.gwf`` files are read as GWF, all else as SWF. Raises InvalidError.
+    ``.gwf`` files are read as GWF, all else as SWF; with ``tolerant`` bad lines are dropped. Raises
+    InvalidError.
     """
-    log = (read_gwf if ".gwf" in path.suffixes else read_swf)(path)
+    log = (read_gwf if ".gwf" in path.suffixes else read_swf)(path, tolerant=tolerant)
     filtered = drop_jobs(log.jobs, RUNNABLE_RULES)
     told = [f"{path}: {remark}" for remark in log.dropped]
     told += [

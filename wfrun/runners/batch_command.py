@@ -17,14 +17,17 @@ from wfrun.runners.report import duration, make_console
 from wfrun.sites.lrm import BatchJob, Schedule, make_lrm, simulate_batch
 
 
-def simulate_log(path: Path, lrm: str, processors: int | None, *, kill_overruns: bool) -> None:
+def simulate_log(
+    path: Path, lrm: str, processors: int | None, *, kill_overruns: bool, tolerant: bool
+) -> None:
     """Simulate the jobs of a log on a cluster of their own, and print how they fared.
 
     Jobs that are larger than the cluster are left out and counted. A job that made no request is
-    taken to have asked for its run time. Raises InvalidError.
+    taken to have asked for its run time. With ``tolerant`` bad lines are dropped and counted too.
+    Raises InvalidError.
     """
     make_lrm(lrm, 1)
-    jobs, told, of_log = read_log(path)
+    jobs, told, of_log = read_log(path, tolerant=tolerant)
     size = processors or of_log
     if size is None:
         raise InvalidError(

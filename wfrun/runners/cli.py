@@ -400,6 +400,9 @@ def generate(family: str, tasks: int, seed: int, form: str, output: Path | None)
 @click.argument("workflows", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--sites", type=click.Path(path_type=Path), metavar="CATALOG",
               help="Site catalog (YAML). Without it there is one site: this machine.")  # fmt: skip
+@click.option("--each", is_flag=True,
+              help="Simulate each workflow on its own; else all are submitted "
+              "at once.")  # fmt: skip
 @click.option("--policy", "-p", default="all", show_default=True, metavar="NAMES",
               help="Policies, with commas between them, or `all`.")  # fmt: skip
 @click.option("--throttle", metavar="N,...", help="Throttles to compare, with commas; - is none.")
@@ -417,6 +420,9 @@ def generate(family: str, tasks: int, seed: int, form: str, output: Path | None)
               help="Scale the background to these shares of each site.")  # fmt: skip
 @click.option("--log", "log_", type=click.Path(path_type=Path, exists=True), metavar="LOG",
               help="Simulate one cluster's queue of this workload log instead.")  # fmt: skip
+@click.option("--tolerant", is_flag=True,
+              help="Drop and count lines of logs that can't be read; else they are "
+              "errors.")  # fmt: skip
 @click.option("--processors", type=click.IntRange(min=1), metavar="N",
               help="With --log: size of the cluster, where the log does not say.")  # fmt: skip
 @click.option("--lrm", default="fcfs", show_default=True, metavar="NAME",
@@ -436,9 +442,9 @@ def generate(family: str, tasks: int, seed: int, form: str, output: Path | None)
               help="Ends of tasks become known at multiples of this.")  # fmt: skip
 @click.option("--failure-rate", type=click.FloatRange(0, 1), default=0.0, metavar="X",
               help="Share of attempts that fail.")  # fmt: skip
-@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="CSV",
-              help="Write a line per simulated run; lines that are there are not "
-              "simulated again.")  # fmt: skip
+@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE",
+              help="Write a CSV line per simulated run; lines that are there are not simulated "
+              "again. FILE.parquet: as Parquet too, at the end.")  # fmt: skip
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE",
               help="Draw the makespans, as PNG, PDF or SVG.")  # fmt: skip
 @click.option("--run-dir", type=click.Path(path_type=Path), metavar="DIR",

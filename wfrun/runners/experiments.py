@@ -1,29 +1,23 @@
-"""Grids of simulated runs: policies × throttles × loads × seeds, in parallel processes."""
+"""Grids of simulated runs: workflows × policies × throttles × loads × seeds."""
 
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
-import os
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from functools import lru_cache
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
 from itertools import product
-from multiprocessing.connection import wait
 from pathlib import Path
 
 import msgspec
 
-from wfrun.engine.errors import InfeasibleError
 from wfrun.engine.events import Settings
 from wfrun.engine.model import Catalog, Workflow
 from wfrun.engine.state import RunState
 from wfrun.parsers.workload import LoggedJob
 from wfrun.runners.background import WARM_UP_S, background_of, read_log
 from wfrun.runners.metrics.workflows import critical_path_s
-from wfrun.runners.plugins import load_policies
+from wfrun.runners.pool import Progress, no_progress, run_missing
 from wfrun.runners.results import Cell, Results, Row
 from wfrun.runners.simulation import Sharing, World, simulate
 from wfrun.sites.lrm import BatchJob
@@ -36,26 +30,42 @@ class Grid(msgspec.Struct, frozen=True):
     workflows: list[Workflow]
     catalog: Catalog
     policies: tuple[str, ...]
+    each: bool = False
+    """Simulate each workflow on its own, as a dimension of the grid; else all together."""
     throttles: tuple[int | None, ...] = (None,)
     loads: tuple[float | None, ...] = (None,)
     """Of the background; None: none, or the log's own."""
     seeds: tuple[int, ...] = (0,)
     background: str | None = None
     """Path of a workload log."""
+    tolerant: bool = False
+    """Its bad lines are dropped."""
     model: SiteModel = SiteModel()
     sharing: Sharing = "max-min"
     head_bytes_per_s: float | None = None
 
     def cells(self) -> list[Cell]:
         """In the order in which they are shown."""
-        combined = product(self.policies, self.throttles, self.loads, self.seeds)
-        return [Cell(*values) for values in combined]
+        names: Sequence[str | None] = self.labels() if self.each else (None,)
+        combined = product(names, self.policies, self.throttles, self.loads, self.seeds)
+        return [Cell(*values) for values in dict.fromkeys(combined)]
+
+    def labels(self) -> list[str]:
+        """What the workflows are called in results: a name, and a digest of tasks and files. Where
+        names are the same, those of the documents are taken."""
+        names = [workflow.name for workflow in self.workflows]
+        stems = [Path(workflow.source).stem or workflow.name for workflow in self.workflows]
+        count = Counter(names)
+        return [
+            _label(name if count[name] == 1 else stem, _described(workflow))
+            for name, stem, workflow in zip(names, stems, self.workflows, strict=True)
+        ]
 
     def identity(self) -> dict[str, str]:
         """What all cells have in common, as the columns of that name in a file of results: words
         for a reader, and a digest of the whole, so that results of different grids are never
         taken for one another."""
-        jobs = _log(self.background) if self.background else ()
+        jobs = _log(self.background, self.tolerant) if self.background else ()
         names = [workflow.name for workflow in self.workflows]
         shown = names if len(names) <= SHOWN else [*names[:SHOWN], f"{len(names) - SHOWN} more"]
         sites = [(s.name, s.slots, s.speed_ratio, s.memory_bytes, s.gpus, s.walltime_s)
@@ -63,8 +73,9 @@ class Grid(msgspec.Struct, frozen=True):
         described = [_described(workflow) for workflow in self.workflows]
         log = Path(self.background).name if self.background else "no"
         world = [self.model, self.sharing, self.head_bytes_per_s]
+        together = _label(", ".join(shown), described)
         return {
-            "workflows": _label(", ".join(shown), described),
+            "workflows": "each on its own" if self.each else together,
             "sites": _label(", ".join(s.name for s in self.catalog.sites),
                             [sites, self.catalog.links]),
             "background": _label(log, jobs),
@@ -88,7 +99,15 @@ def _label(words: str, content: object) -> str:
 
 def run_cell(grid: Grid, cell: Cell) -> Row:
     """Simulate one combination."""
-    return row_of(cell, simulate(grid.workflows, world_of(grid, cell), settings_of(cell)))
+    workflows = runs_of(grid, cell)
+    return row_of(cell, simulate(workflows, world_of(grid, cell), settings_of(cell)))
+
+
+def runs_of(grid: Grid, cell: Cell) -> list[Workflow]:
+    """Those that run in this cell."""
+    if cell.workflow is None:
+        return grid.workflows
+    return [grid.workflows[grid.labels().index(cell.workflow)]]
 
 
 def settings_of(cell: Cell) -> Settings:
@@ -101,7 +120,7 @@ def world_of(grid: Grid, cell: Cell) -> World:
     start_s = 0.0
     background: Mapping[str, Sequence[BatchJob]] = {}
     if grid.background is not None:
-        jobs = _log(grid.background)
+        jobs = _log(grid.background, grid.tolerant)
         background = background_of(jobs, grid.catalog.sites, cell.load, cell.seed)
         start_s = WARM_UP_S
     return World(
@@ -115,8 +134,8 @@ def world_of(grid: Grid, cell: Cell) -> World:
 
 
 @lru_cache(maxsize=2)
-def _log(path: str) -> tuple[LoggedJob, ...]:
-    return read_log(Path(path))[0]
+def _log(path: str, tolerant: bool) -> tuple[LoggedJob, ...]:
+    return read_log(Path(path), tolerant=tolerant)[0]
 
 
 def row_of(cell: Cell, state: RunState) -> Row:
@@ -128,10 +147,7 @@ def row_of(cell: Cell, state: RunState) -> Row:
     paths_s = [critical_path_s(w.workflow, _runtimes_s(w.workflow)) for w in state.workflows]
     lengths = [m / path for m, path in zip(makespans_s, paths_s, strict=True) if path > 0]
     return Row(
-        policy=cell.policy,
-        throttle=cell.throttle,
-        load=cell.load,
-        seed=cell.seed,
+        **msgspec.structs.asdict(cell),
         makespan_s=max(makespans_s, default=0.0),
         nsl=sum(lengths) / max(1, len(lengths)),
         qwt_s=sum(w.waiting_s for w in state.workflows) / attempts,
@@ -149,65 +165,13 @@ def _runtimes_s(workflow: Workflow) -> list[float]:
 
 
 def run_grid(
-    grid: Grid, results: Results, *, processes: int | None = None,
-    progress: Callable[[int, int], None] = lambda done, cells: None,
+    grid: Grid, results: Results[Cell, Row], *, processes: int | None = None,
+    progress: Progress = no_progress,
 ) -> None:  # fmt: skip
-    """Simulate the cells that ``results`` does not have, in ``processes`` processes, by default
-    one for each core. ``progress`` is told (done, all). What goes wrong in one cell ends the grid;
-    rows of cells that were done before are kept, and so they are when it is interrupted.
-
-    Raises InfeasibleError when a process is ended from outside.
-    """
-    cells = grid.cells()
-    missing = results.missing(cells)
-    done = len(cells) - len(missing)
-    progress(done, len(cells))
-    count = min(processes or len(os.sched_getaffinity(0)), len(missing))
-    if count <= 1:
-        for cell in missing:
-            results.add(run_cell(grid, cell))
-            done += 1
-            progress(done, len(cells))
-        return
-    with ProcessPoolExecutor(count, initializer=_begin, initargs=(grid,)) as pool:
-        try:
-            for future in as_completed([pool.submit(_work, cell) for cell in missing]):
-                results.add(future.result())
-                done += 1
-                progress(done, len(cells))
-        except BrokenProcessPool as error:
-            raise InfeasibleError(
-                "a process of the simulation was ended from outside, perhaps for want of memory",
-                hint="try fewer at a time with --jobs; with --output, the same command goes on "
-                "from the runs that are done",
-            ) from error
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in multiprocessing.active_children():
-                process.terminate()  # cells in flight are lost; nobody waits for them
-            raise
+    """Simulate the cells that ``results`` does not have; see `run_missing`."""
+    run_missing(grid.cells(), results, partial(run_cell, grid), processes, progress)
 
 
-_GRID: list[Grid] = []
-
-
-def _begin(grid: Grid) -> None:
-    """In a worker: the grid is sent once, not with every cell."""
-    import signal
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    load_policies()
-    _GRID.append(grid)
-
-
-def _end_with_parent() -> None:
-    """A parent that was killed can't end its workers, and they would wait for it forever."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
-
-
-def _work(cell: Cell) -> Row:
-    return run_cell(_GRID[0], cell)
+def open_results(grid: Grid, path: Path | None) -> Results[Cell, Row]:
+    """Those of the grid that ``path`` keeps, or none yet; see `Results`."""
+    return Results(path, Cell, Row, grid.identity())

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from wfrun.runners.metrics.samples import Summary, summarize
-from wfrun.runners.results import GroupKey, Row, grouped
+from wfrun.runners.results import GroupKey, Row, grouped, short_names
 
 _MEASURES: Mapping[str, tuple[str, float]] = {
     "makespan s": ("makespan_s", 1.0),
@@ -35,8 +35,9 @@ Column = tuple[str, list[str]]
 
 
 class ResultTable:
-    """A row for each policy, throttle and load, the best first among those of one load. With
-    several seeds, means with 95% confidence intervals.
+    """A row for each policy, throttle and load, the best first among those of one load; for each
+    workflow, if each was simulated on its own. With several seeds, means with 95% confidence
+    intervals.
 
     The best is that of the least mean makespan among those in which no task failed. On a narrow
     terminal columns are left out rather than cut.
@@ -44,11 +45,12 @@ class ResultTable:
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self.groups = grouped(rows)
+        self._names = short_names(rows)
         self._means = {
             key: summarize([row.makespan_s for row in group]).mean
             for key, group in self.groups.items()
         }
-        self._best = self._best_of_loads()
+        self._best = self._least_means()
         self._seeds = max((len(group) for group in self.groups.values()), default=0)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -65,31 +67,42 @@ class ResultTable:
         yield Text(self._legend(left_out), style="dim")
 
     def order(self) -> list[GroupKey]:
-        """The rows: by load, those in which tasks failed behind the others, the best first."""
-        loads = list(dict.fromkeys(load for _, _, load in self.groups))
+        """The rows: by workflow and load, those in which tasks failed behind the others, the best
+        first."""
+        cases = list(dict.fromkeys((key.workflow, key.load) for key in self.groups))
         return sorted(
             self.groups,
-            key=lambda key: (loads.index(key[2]), self._failed(key), self._means[key]),
+            key=lambda key: (
+                cases.index((key.workflow, key.load)),
+                self._failed(key),
+                self._means[key],
+            ),
         )
 
     def key_columns(self) -> list[Column]:
-        """Policy, and throttle and load where they were asked for."""
+        """Policy, and workflow, throttle and load where they were asked for."""
         order = self.order()
-        columns = [("policy", [policy for policy, _, _ in order])]
-        if any(throttle is not None for _, throttle, _ in order):
-            columns.append(("throttle", ["-" if t is None else str(t) for _, t, _ in order]))
-        if any(load is not None for _, _, load in order):
-            columns.append(("load", ["-" if x is None else f"{x:g}" for _, _, x in order]))
+        columns = [("policy", [key.policy for key in order])]
+        if any(key.workflow is not None for key in order):
+            columns.insert(0, ("workflow", [_short(self._names[key.workflow]) for key in order]))
+        if any(key.throttle is not None for key in order):
+            throttles = ["-" if key.throttle is None else str(key.throttle) for key in order]
+            columns.append(("throttle", throttles))
+        if any(key.load is not None for key in order):
+            loads = ["-" if key.load is None else f"{key.load:g}" for key in order]
+            columns.append(("load", loads))
         return columns
 
     def _failed(self, key: GroupKey) -> bool:
         return any(row.failed for row in self.groups[key])
 
-    def _best_of_loads(self) -> dict[float | None, float]:
-        best: dict[float | None, float] = {}
+    def _least_means(self) -> dict[tuple[str | None, float | None], float]:
+        """Of each workflow and load."""
+        best: dict[tuple[str | None, float | None], float] = {}
         for key, mean in self._means.items():
             if not self._failed(key):
-                best[key[2]] = min(mean, best.get(key[2], mean))
+                case = (key.workflow, key.load)
+                best[case] = min(mean, best.get(case, mean))
         return best
 
     def _columns(self) -> list[Column]:
@@ -105,7 +118,7 @@ class ResultTable:
         return columns
 
     def _versus(self, key: GroupKey) -> str:
-        best = self._best.get(key[2])
+        best = self._best.get((key.workflow, key.load))
         if best is None or self._failed(key):
             return "-"
         if isclose(self._means[key], best, rel_tol=1e-9):
@@ -130,7 +143,7 @@ class ResultTable:
 def _table(columns: Sequence[Column]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading, _ in columns:
-        justify: Literal["left", "right"] = "left" if heading == "policy" else "right"
+        justify: Literal["left", "right"] = "left" if heading in ("workflow", "policy") else "right"
         table.add_column(heading, justify=justify, overflow="fold")
     for row in zip(*(cells for _, cells in columns), strict=True):
         table.add_row(*row, style="green" if "best" in row else "")

@@ -1,4 +1,4 @@
-"""Results of simulated runs, and the file that keeps them: one row for each cell of a grid."""
+"""Results of simulated runs, and the file that keeps them: one row for each run."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import errno
 import fcntl
 import io
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar, get_origin
 
 import msgspec
 
@@ -18,20 +20,18 @@ from wfrun.engine.errors import InfeasibleError, InvalidError
 class Cell(msgspec.Struct, frozen=True):
     """One simulated run of a grid."""
 
+    workflow: str | None
+    """Of a grid that simulates each on its own: its label (`Grid.labels`); None: all together."""
     policy: str
     throttle: int | None
     load: float | None
     seed: int
 
 
-class Row(msgspec.Struct, frozen=True):
+class Row(Cell, frozen=True):
     """What came of a cell. The metrics are those of thesis section 6.2.4; means are over the
     tasks, or over the workflows for NSL."""
 
-    policy: str
-    throttle: int | None
-    load: float | None
-    seed: int
     makespan_s: float
     """From the submission to the end of the last workflow (the total makespan)."""
     nsl: float
@@ -49,26 +49,42 @@ class Row(msgspec.Struct, frozen=True):
     makespans_s: tuple[float, ...] = ()
     """Of each workflow."""
 
-    @property
-    def cell(self) -> Cell:
-        return Cell(self.policy, self.throttle, self.load, self.seed)
 
+class GroupKey(NamedTuple):
+    """Of rows that differ by their seed alone."""
 
-MEASURES = ("makespan_s", "nsl", "qwt_s", "ftd_s", "transfers", "moved_bytes", "core_s", "failed")
-
-GroupKey = tuple[str, int | None, float | None]
-"""Policy, throttle and load."""
+    workflow: str | None
+    policy: str
+    throttle: int | None
+    load: float | None
 
 
 def grouped(rows: Sequence[Row]) -> dict[GroupKey, list[Row]]:
     """Rows that differ by their seed alone, together."""
     groups: dict[GroupKey, list[Row]] = {}
     for row in rows:
-        groups.setdefault((row.policy, row.throttle, row.load), []).append(row)
+        key = GroupKey(row.workflow, row.policy, row.throttle, row.load)
+        groups.setdefault(key, []).append(row)
     return groups
 
 
-class Results:
+def short_names(rows: Sequence[Row]) -> dict[str | None, str]:
+    """For readers: the labels of the workflows without their digests, where that tells them apart;
+    empty for what is of no single workflow. In the order of the rows."""
+    labels = dict.fromkeys(row.workflow for row in rows)
+    words = {label: (label or "").rpartition(" #")[0] for label in labels}
+    count = Counter(words.values())
+    return {label: word if count[word] == 1 else label or "" for label, word in words.items()}
+
+
+CellT = TypeVar("CellT", bound=msgspec.Struct)
+"""Says which run: a frozen record of text, numbers and None."""
+RowT = TypeVar("RowT", bound=msgspec.Struct)
+"""What came of it: a record that derives from CellT. Its further fields may be tuples of numbers
+too."""
+
+
+class Results(Generic[CellT, RowT]):
     """Rows in memory and, with a path, in a CSV file: one line each as soon as its cell is done,
     so that a grid that was interrupted goes on where it was.
 
@@ -80,11 +96,20 @@ class Results:
     InfeasibleError where it can't be read or written.
     """
 
-    def __init__(self, path: Path | None, identity: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        cell: type[CellT],
+        row: type[RowT],
+        identity: Mapping[str, str] | None = None,
+    ) -> None:
         self._path = path
+        self._cell_type = cell
+        self._row_type = row
+        self._tuples = [f.name for f in msgspec.structs.fields(row) if get_origin(f.type) is tuple]
         self._identity = dict(identity or {})
-        self._columns = [*self._identity, *Row.__struct_fields__]
-        self.rows: list[Row] = []
+        self._columns = [*self._identity, *row.__struct_fields__]
+        self.rows: list[RowT] = []
         self.torn = False
         self._stream: io.TextIOWrapper | None = None
         if path is not None:
@@ -94,22 +119,26 @@ class Results:
                 self.close()
                 raise
 
-    def missing(self, cells: Iterable[Cell]) -> list[Cell]:
+    def missing(self, cells: Iterable[CellT]) -> list[CellT]:
         """Those that no row is of."""
-        have = {row.cell for row in self.rows}
+        have = set(map(self._cell, self.rows))
         return [cell for cell in cells if cell not in have]
 
-    def of(self, cells: Iterable[Cell]) -> list[Row]:
+    def of(self, cells: Iterable[CellT]) -> list[RowT]:
         """The rows of these cells, in their order, whichever was done first."""
-        have = {row.cell: row for row in self.rows}
+        have = {self._cell(row): row for row in self.rows}
         return [have[cell] for cell in cells if cell in have]
 
-    def add(self, row: Row) -> None:
+    def add(self, row: RowT) -> None:
         """Take a row in; it is in the file when this returns."""
         self.rows.append(row)
         values = msgspec.structs.asdict(row)
-        values["makespans_s"] = " ".join(map(repr, row.makespans_s))
+        for name in self._tuples:
+            values[name] = " ".join(map(repr, values[name]))
         self._write({**self._identity, **values})
+
+    def _cell(self, row: RowT) -> CellT:
+        return self._cell_type(*(getattr(row, name) for name in self._cell_type.__struct_fields__))
 
     def close(self) -> None:
         """Let others have the file."""
@@ -129,7 +158,7 @@ class Results:
             raise InvalidError(
                 "another simulation writes to this file",
                 source=str(path),
-                hint="wait for it, or name another file with --output",
+                hint="wait for it, or name another place with --output",
             ) from error
         except UnicodeDecodeError as error:
             raise self._foreign("it is no text") from error
@@ -172,7 +201,7 @@ class Results:
     def _read(self, text: str) -> None:
         reader = csv.reader(io.StringIO(text, newline=""))
         next(reader)
-        seen: dict[Cell, int] = {}
+        seen: dict[CellT, int] = {}
         for values in reader:
             line = reader.line_num
             if len(values) != len(self._columns):
@@ -183,16 +212,18 @@ class Results:
                 if record.pop(name) != expected:
                     raise self._of_another(name, values[self._columns.index(name)], expected, line)
             row = self._row(record, line)
-            if row.cell in seen:
-                raise self._damaged(f"the run on line {seen[row.cell]} is here again", line)
-            seen[row.cell] = line
+            cell = self._cell(row)
+            if cell in seen:
+                raise self._damaged(f"the run on line {seen[cell]} is here again", line)
+            seen[cell] = line
             self.rows.append(row)
 
-    def _row(self, record: Mapping[str, str], line: int) -> Row:
+    def _row(self, record: Mapping[str, str], line: int) -> RowT:
         values: dict[str, object] = {name: value or None for name, value in record.items()}
-        values["makespans_s"] = record["makespans_s"].split()
+        for name in self._tuples:
+            values[name] = record[name].split()
         try:
-            return msgspec.convert(values, Row, strict=False)
+            return msgspec.convert(values, self._row_type, strict=False)
         except msgspec.ValidationError as error:
             raise self._damaged(f"not a row of results: {error}", line) from error
 
@@ -201,7 +232,7 @@ class Results:
             message,
             source=str(self._path),
             line=line,
-            hint="remove the line, and its run is simulated again; or name another file with "
+            hint="remove the line, and its run is simulated again; or name another place with "
             "--output",
         )
 
@@ -219,13 +250,13 @@ class Results:
         return InvalidError(
             f"not a file of results: {why}",
             source=str(self._path),
-            hint="nothing was changed in it; name another file with --output",
+            hint="nothing was changed in it; name another place with --output",
         )
 
     def _unwritable(self, error: OSError) -> InfeasibleError:
         return InfeasibleError(
             f"the results can't be written: {error.strerror}",
             source=str(self._path),
-            hint="see to the folder, its permissions and the space there, or name another file "
+            hint="see to the folder, its permissions and the space there, or name another place "
             "with --output",
         )

@@ -22,15 +22,15 @@ from wfrun.parsers.catalog import read_catalog
 from wfrun.parsers.runtimes import RuntimeTable, read_runtimes
 from wfrun.parsers.units import parse_bandwidth
 from wfrun.parsers.workflows import read_workflow
-from wfrun.runners import plots, rundir
+from wfrun.runners import parquet, plots, rundir
 from wfrun.runners.background import HORIZON_S, background_of, read_log, unfit
 from wfrun.runners.batch_command import simulate_log
-from wfrun.runners.experiments import Grid, run_grid, settings_of, world_of
+from wfrun.runners.experiments import Grid, open_results, run_grid, runs_of, settings_of, world_of
 from wfrun.runners.grid_table import ResultTable, WorkflowTable
 from wfrun.runners.plugins import load_policies
 from wfrun.runners.prepare import this_machine
 from wfrun.runners.report import make_console, summary
-from wfrun.runners.results import Results, Row
+from wfrun.runners.results import Row
 from wfrun.runners.session import read_state
 from wfrun.runners.simulated_run import simulate_into
 from wfrun.runners.simulation import check_runtimes, complete_links
@@ -49,19 +49,22 @@ def simulate(documents: Sequence[Path], options: Mapping[str, Any]) -> None:
             options["lrm"],
             options["processors"],
             kill_overruns=not options["run_overruns"],
+            tolerant=options["tolerant"],
         )
         return
     if options["processors"] is not None:
         raise InvalidError("--processors goes with --log; the slots of sites are in the catalog")
     if options["load"] is not None and options["background"] is None:
         raise InvalidError("--load scales a background; name its log with --background")
+    if options["tolerant"] and options["background"] is None:
+        raise InvalidError("--tolerant is for logs; name one with --log or --background")
     grid = _grid(documents, options)
     for workflow in grid.workflows:
         for task in {task.resources: task for task in reversed(workflow.tasks)}.values():
             site_mask(task, grid.catalog.sites, workflow.source)
         _warn_of_sizes(workflow)
     if grid.background is not None:
-        jobs, told, _ = read_log(Path(grid.background))
+        jobs, told, _ = read_log(Path(grid.background), tolerant=grid.tolerant)
         for line in [*told, *unfit(jobs, grid.catalog.sites)]:
             click.echo(f"warning: {line}", err=True)
         for load in grid.loads:
@@ -86,6 +89,8 @@ def _refuse_beside_log(documents: Sequence[Path], options: Mapping[str, Any]) ->
     if documents or options["from_run"]:
         raise InvalidError("--log simulates a log's own jobs; it goes with no workflow")
     others = ("sites", "throttle", "load", "background", "output", "plot", "run_dir", "runtimes")
+    if options["each"]:
+        raise InvalidError("--each goes with workflows; --log simulates a log's own jobs")
     for option in others:
         if options[option] is not None:
             name = option.replace("_", "-")
@@ -106,10 +111,12 @@ def _grid(documents: Sequence[Path], options: Mapping[str, Any]) -> Grid:
         workflows=workflows,
         catalog=catalog_of(options["sites"], catalog),
         policies=policies,
+        each=options["each"],
         throttles=throttles,
         loads=loads,
         seeds=tuple(range(options["seeds"])),
         background=str(options["background"]) if options["background"] else None,
+        tolerant=options["tolerant"],
         model=SiteModel(
             lrm=options["lrm"],
             kill_overruns=not options["run_overruns"],
@@ -296,7 +303,11 @@ def simulate_grid(
     """Run the grid with a progress bar, print the tables, write the plot."""
     if plot is not None:
         plots.check_plot(plot)
-    results = Results(output, grid.identity())
+    table = output if output is not None and output.suffix.lower() == ".parquet" else None
+    if table is not None:
+        parquet.check_parquet(table)
+        output = table.with_suffix(".csv")
+    results = open_results(grid, output)
     if results.torn:
         click.echo(f"warning: {output}: the last line was cut off; its run is done again", err=True)
     cells = grid.cells()
@@ -314,9 +325,12 @@ def simulate_grid(
     _warn_of_horizon(grid, rows)
     out = make_console()
     out.print(ResultTable(rows))
-    if len(grid.workflows) > 1:
+    if len(grid.workflows) > 1 and not grid.each:
         out.print()
         out.print(WorkflowTable(rows, [workflow.name for workflow in grid.workflows]))
+    if table is not None:
+        parquet.write_parquet(rows, grid.identity(), table)
+        click.echo(f"results: {table}, and {output} to go on from", err=True)
     if plot is not None:
         plots.plot_makespans(rows, plot)
         click.echo(f"plot: {plot}", err=True)
@@ -370,10 +384,11 @@ def simulate_one(run_dir: Path, grid: Grid) -> None:
     if len(cells) != 1:
         raise InvalidError(
             f"--run-dir keeps the log of one simulated run; these are {len(cells)}",
-            hint="name one policy with --policy, and at most one throttle, load and seed",
+            hint="name one policy with --policy, and at most one throttle, load and seed; with "
+            "--each, one workflow",
         )
     world = world_of(grid, cells[0])
-    state = simulate_into(run_dir, grid.workflows, world, settings_of(cells[0]))
+    state = simulate_into(run_dir, runs_of(grid, cells[0]), world, settings_of(cells[0]))
     console = make_console()
     console.print(f"run {run_dir} (simulated)")
     console.print(summary(state))

@@ -23,7 +23,7 @@ from wfrun.parsers.workload.lines import (
     shown,
 )
 from wfrun.parsers.workload.records import LoggedJob, WorkloadLog
-from wfrun.parsers.workload.tally import BadLineError, Tally
+from wfrun.parsers.workload.tally import DROP_HINT, BadLineError, Tally
 
 COLUMNS = (
     "job number", "submit time", "wait time", "run time", "allocated processors", "CPU time",
@@ -45,7 +45,7 @@ _TIMES = frozenset({1, 2, 3, 5, 6, 8, 9, 17})
 _COMMENT = (b";", b"#")
 _NUMBERS_HINT = (
     "SWF has numbers of up to 18 digits alone, and -1 for unknown; give each name a number. "
-    "Or read the log as tolerant: such lines are dropped and counted."
+    f"Or {DROP_HINT}"
 )
 
 

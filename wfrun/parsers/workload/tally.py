@@ -9,7 +9,8 @@ from wfrun.parsers.workload.records import Dropped
 
 Fate = Literal["dropped", "mended", "kept"]
 
-TOLERANT_HINT = "Mend the line, or read the log as tolerant: such lines are dropped and counted."
+DROP_HINT = "with --tolerant (tolerant=True in Python) such lines are dropped and counted."
+TOLERANT_HINT = f"Mend the line; or {DROP_HINT}"
 
 
 class BadLineError(Exception):

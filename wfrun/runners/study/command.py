@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -10,13 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 from wfrun.engine.errors import InfeasibleError, InvalidError
+from wfrun.runners.pool import run_missing
 from wfrun.runners.report import make_console
+from wfrun.runners.results import Results
 from wfrun.runners.study import figures, paper
 from wfrun.runners.study.claims import Answer, answers
 from wfrun.runners.study.page import page
-from wfrun.runners.study.results import Outcomes, run_cases
 from wfrun.runners.study.samples import Samples
-from wfrun.runners.study.workflows import FULL, QUICK, Case, cases, document_of
+from wfrun.runners.study.workflows import FULL, QUICK, Case, Outcome, cases, document_of, run_case
 
 
 def study_workflows(
@@ -35,8 +37,11 @@ def study_workflows(
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _unwritable(output, error) from error
-    outcomes = Outcomes(output / "results.csv")
-    _simulate(wanted, outcomes, corpus, processes, quiet=quiet)
+    outcomes = Results(output / "results.csv", Case, Outcome)
+    try:
+        _simulate(wanted, outcomes, corpus, processes, quiet=quiet)
+    finally:
+        outcomes.close()
     rows = outcomes.of(wanted)
     samples = Samples(rows)
     found = answers(rows)
@@ -79,7 +84,7 @@ def _origins(corpus: Path | None) -> list[tuple[str, int]]:
 
 def _simulate(
     wanted: list[Case],
-    outcomes: Outcomes,
+    outcomes: Results[Case, Outcome],
     corpus: Path | None,
     processes: int | None,
     *,
@@ -94,8 +99,12 @@ def _simulate(
     console = make_console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=quiet) as bar:
         task = bar.add_task("simulating", total=len(wanted))
-        run_cases(
-            wanted, outcomes, corpus, processes, lambda done, _: bar.update(task, completed=done)
+        run_missing(
+            wanted,
+            outcomes,
+            partial(run_case, corpus=corpus),
+            processes,
+            lambda done, _: bar.update(task, completed=done),
         )
 
 

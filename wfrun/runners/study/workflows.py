@@ -60,10 +60,6 @@ class Outcome(Case, frozen=True):
     main_share: float
     """Share of a workflow's tasks in the cluster that ran most of them."""
 
-    @property
-    def case(self) -> Case:
-        return Case(*(getattr(self, name) for name in Case.__struct_fields__))
-
 
 class Scale(msgspec.Struct, frozen=True):
     """How often everything is repeated, with other workflows, background and random choices."""

@@ -1,0 +1,64 @@
+"""Results as a Parquet file, with pyarrow (the extra ``parquet``)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+import msgspec
+
+from wfrun.engine.errors import InfeasibleError
+from wfrun.runners.results import Row
+
+
+def check_parquet(path: Path) -> None:
+    """Raise what `write_parquet` would, before there is anything to write."""
+    _pyarrow()
+    if not path.parent.is_dir():
+        raise InfeasibleError(f"{path} can't be written: there is no folder {path.parent}")
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise InfeasibleError(
+            f"{path} can't be written", hint="see to its permissions, or name another --output"
+        )
+
+
+def write_parquet(rows: Sequence[Row], identity: Mapping[str, str], path: Path) -> None:
+    """A table with the columns of the CSV file (see `Results`), typed: what is empty there is null,
+    and ``makespans_s`` is a list. It replaces what was there as a whole.
+
+    Raises InfeasibleError without pyarrow, or where the file can't be written.
+    """
+    pyarrow = _pyarrow()
+    from pyarrow import parquet
+
+    fields = [(name, pyarrow.string()) for name in identity]
+    fields += [(f.name, _type_of(f.type, pyarrow)) for f in msgspec.structs.fields(Row)]
+    records = [{**identity, **msgspec.structs.asdict(row)} for row in rows]
+    table = pyarrow.Table.from_pylist(records, schema=pyarrow.schema(fields))
+    part = path.with_name(f".{path.name}.part")
+    try:
+        parquet.write_table(table, part)
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise InfeasibleError(f"{path} can't be written: {error}") from error
+
+
+def _type_of(kind: Any, pyarrow: Any) -> Any:
+    if get_origin(kind) is tuple:
+        return pyarrow.list_(pyarrow.float64())
+    plain = next((arg for arg in get_args(kind) if arg is not type(None)), kind)
+    return {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64()}[plain]
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise InfeasibleError(
+            "Parquet needs pyarrow",
+            hint="install it: pip install 'wfrun[parquet]'; or let the name end in .csv",
+        ) from error
+    return pyarrow
