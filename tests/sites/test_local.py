@@ -19,6 +19,7 @@ from wfrun.engine.events import SitePaused, SiteReopened
 from wfrun.engine.model import Resources, SiteSpec
 from wfrun.engine.records import AttemptRequest
 from wfrun.sites.local import LocalSite, available_cores
+from wfrun.sites.pipes import Pipes
 from wfrun.testing.probe import Probe, request, shell
 from wfrun.testing.sites import wait_for_death
 
@@ -39,7 +40,7 @@ async def opened(
 
 
 def launcher_pid(site: LocalSite) -> int:
-    assert site._pipes is not None
+    assert isinstance(site._pipes, Pipes)
     return site._pipes.pid
 
 
