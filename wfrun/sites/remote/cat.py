@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.sites.remote.transport import Process, Transport
 
 _CHUNK_BYTES = 1 << 20
+_BEGIN = b"\x02wfrun: the file begins\x03"
+"""Comes before a file: what a profile prints is not part of it."""
+_NOISE_BYTES = 1 << 20
 _PASSING = ("Stale file handle", "Input/output error", "Resource temporarily unavailable")
 """Of a network file system, mostly: trying again may help."""
 
@@ -18,16 +21,36 @@ def _operand(path: str) -> str:
     return shlex.quote(path if path.startswith("/") else f"./{path}")
 
 
-async def read_file(transport: Transport, path: str) -> AsyncIterator[bytes]:
+async def read_file(transport: Transport, path: str) -> AsyncGenerator[bytes, None]:
     """``Transport.read_file`` by its ``start``. Close the iterator if it isn't used up."""
-    process = await transport.start(f"LC_ALL=C; export LC_ALL; exec cat < {_operand(path)}")
+    process = await transport.start(
+        f"LC_ALL=C; export LC_ALL; printf '\\002{_BEGIN[1:-1].decode()}\\003'; "
+        f"exec cat < {_operand(path)}"
+    )
+    failure = f"{transport.host}:{path} can't be read"
     try:
         process.end_input()
-        while data := await process.read(_CHUNK_BYTES):
+        data = await _begun(process, failure)
+        while data:
             yield data
-        await _succeeded(process, f"{transport.host}:{path} can't be read")
+            data = await process.read(_CHUNK_BYTES)
+        await _succeeded(process, failure)
     finally:
         await process.close()
+
+
+async def _begun(process: Process, failure: str) -> bytes:
+    """The first bytes of the file; empty when there are none."""
+    head = b""
+    while _BEGIN not in head:
+        data = await process.read(_CHUNK_BYTES)
+        head += data
+        if not data or len(head) > _NOISE_BYTES:
+            if not data:
+                await _succeeded(process, failure)
+            raise TransientError(f"{failure}: the login shell answered something else")
+    first = head.partition(_BEGIN)[2]
+    return first or await process.read(_CHUNK_BYTES)
 
 
 async def write_file(
@@ -59,11 +82,10 @@ async def write_file(
         await _succeeded(process, failure)
     finally:
         await process.close()
-    if answer.strip() != b"%d" % size_bytes:
-        raise TransientError(
-            f"{failure}: {size_bytes} bytes were sent, {answer.decode(errors='replace').strip()} "
-            "are there"
-        )
+    words = answer.split()  # the last one: a profile may have printed something before
+    if not words or words[-1] != b"%d" % size_bytes:
+        there = words[-1].decode(errors="replace") if words else "none"
+        raise TransientError(f"{failure}: {size_bytes} bytes were sent, {there} are there")
     return size_bytes
 
 

@@ -1,0 +1,320 @@
+"""SSH by asyncssh: nothing but Python is needed on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from pathlib import Path
+
+import asyncssh
+
+from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
+from wfrun.sites.remote import cat
+from wfrun.sites.remote.asyncssh_login import Client, Prompter, Target, log_in
+from wfrun.sites.remote.login_shell import portable
+
+_CHUNK_BYTES = 1 << 20
+_CHUNKS_UNDER_WAY = 4
+_ERROR_BYTES = 4096
+_LIMIT_S = 30.0
+"""For what a living connection answers at once."""
+_MOST_JUMPS = 8
+_LOST = (
+    asyncssh.DisconnectError,
+    asyncssh.SFTPConnectionLost,
+    asyncssh.SFTPNoConnection,
+    ConnectionError,
+)
+
+
+class _Process:
+    """Implements ``Process`` by a channel without a terminal."""
+
+    def __init__(self, process: asyncssh.SSHClientProcess[bytes], host: str) -> None:
+        self._process = process
+        self._host = host
+        self._said = b""
+        self._listener = asyncio.create_task(self._listen())
+
+    async def _listen(self) -> None:
+        with contextlib.suppress(asyncssh.Error, OSError):
+            while data := await self._process.stderr.read(_CHUNK_BYTES):
+                self._said = (self._said + data)[-_ERROR_BYTES:]
+
+    async def write(self, data: bytes) -> None:
+        try:
+            self._process.stdin.write(data)
+            await self._process.stdin.drain()
+        except (asyncssh.Error, OSError) as error:
+            raise TransientError(f"{self._host}: the command takes no more: {error}") from error
+
+    def end_input(self) -> None:
+        with contextlib.suppress(asyncssh.Error, OSError):
+            self._process.stdin.write_eof()
+
+    async def read(self, limit: int) -> bytes:
+        try:
+            return await self._process.stdout.read(limit)
+        except (asyncssh.Error, OSError):  # ``wait`` says that the connection was lost.
+            return b""
+
+    def errors(self) -> str:
+        return self._said.decode(errors="replace")
+
+    async def wait(self) -> int | None:
+        with contextlib.suppress(asyncssh.Error, OSError):
+            await self._process.wait_closed()
+        await asyncio.wait([self._listener])
+        code = self._process.returncode
+        return code if code is None or code >= 0 else 128 - code  # as shells have it
+
+    async def close(self) -> None:
+        if not self._process.is_closing():
+            with contextlib.suppress(asyncssh.Error, OSError):
+                self._process.send_signal("HUP")
+            self._process.close()
+        self._listener.cancel()
+        await asyncio.wait([self._listener])
+
+
+class AsyncsshTransport:
+    """Implements ``Transport`` by one connection of asyncssh.
+
+    ``host`` is a name of ``~/.ssh/config`` or of a machine; what the configuration says holds,
+    and ``user`` and ``port`` go before it. ``config`` replaces the user's and the machine's file.
+    Host keys must be known. ``prompter`` answers passwords and other questions, each once; without
+    it a host that asks for them raises NeedsLoginError. The connection counts as lost when the
+    host is silent for three times ``keep_alive_s``. Files go by SFTP, or through ``cat`` where the
+    host has none.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        user: str | None = None,
+        port: int | None = None,
+        *,
+        config: Path | None = None,
+        prompter: Prompter | None = None,
+        keep_alive_s: float = 30.0,
+        limit_s: float = _LIMIT_S,
+    ) -> None:
+        self.host = host
+        self._user = user
+        self._port = port
+        self._config = config
+        self._prompter = prompter
+        self._keep_alive_s = keep_alive_s
+        self._limit_s = limit_s
+        self._chain: list[asyncssh.SSHClientConnection] = []
+        """The connections to the jump hosts, and last the one to the host itself."""
+        self._client: Client | None = None
+        self._files: asyncssh.SFTPClient | None = None
+        self._has_sftp = True
+        self._files_lock = asyncio.Lock()
+
+    async def connect(self) -> None:
+        try:
+            await self._extend(self.host, self._user, self._port)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _extend(self, name: str, user: str | None, port: int | None, depth: int = 0) -> None:
+        """Connect to ``name`` through its own jump hosts and those that are there already."""
+        if depth > _MOST_JUMPS:
+            raise InfeasibleError(
+                f"{self.host} has jump hosts that lead in a circle, by way of {name}",
+                hint="Say ProxyJump none for the jump hosts in ~/.ssh/config.",
+            )
+        target = await asyncio.to_thread(Target, name, user, port, self._config)
+        for jump in target.jumps:
+            jump_user, jump_host, jump_port = _parse_jump(jump.strip())
+            if jump_host in (name, target.host) and jump_port in (None, target.port):
+                continue  # ``Host *`` says so for the jump host too; OpenSSH skips it as well.
+            await self._extend(jump_host, jump_user, jump_port, depth + 1)
+        connection, client = await log_in(
+            target,
+            self._prompter,
+            self._chain[-1] if self._chain else None,
+            keep_alive_s=self._keep_alive_s,
+            limit_s=self._limit_s,
+        )
+        self._chain.append(connection)
+        self._client = client
+
+    def _connection(self) -> asyncssh.SSHClientConnection:
+        if not self._chain or self._chain[-1].is_closed():
+            raise TransientError(f"{self.host}: {self._why_lost()}")
+        return self._chain[-1]
+
+    def _why_lost(self) -> str:
+        reason = self._client.reason if self._client else "it was closed"
+        return f"the connection was lost: {reason or 'it does not answer'}"
+
+    async def start(self, command: str) -> _Process:
+        try:
+            process = await asyncio.wait_for(
+                self._connection().create_process(
+                    portable(command), encoding=None, request_pty=False
+                ),
+                self._limit_s,
+            )
+        except asyncio.TimeoutError as error:
+            raise TransientError(
+                f"{self.host} did not start a command in {self._limit_s:.0f} s"
+            ) from error
+        except (asyncssh.Error, OSError) as error:
+            raise TransientError(f"{self.host} can't start a command now: {error}") from error
+        return _Process(process, self.host)
+
+    async def _sftp(self) -> asyncssh.SFTPClient | None:
+        """The one client of this connection; None where the host has no SFTP."""
+        async with self._files_lock:
+            connection = self._connection()
+            if self._files is None and self._has_sftp:
+                try:
+                    self._files = await asyncio.wait_for(
+                        connection.start_sftp_client(path_encoding=None), self._limit_s
+                    )
+                except (asyncssh.Error, OSError, asyncio.TimeoutError):
+                    self._connection()  # raises when that is the reason
+                    self._has_sftp = False
+            return self._files
+
+    @contextlib.contextmanager
+    def _explained(self, path: str, verb: str) -> Iterator[None]:
+        try:
+            yield
+        except _LOST as error:
+            raise TransientError(
+                f"{self.host}:{path} can't be {verb}: {self._why_lost()}"
+            ) from error
+        except asyncssh.SFTPError as error:
+            raise _refusal(f"{self.host}:{path} can't be {verb}", error) from error
+
+    async def read_file(self, path: str) -> AsyncGenerator[bytes, None]:
+        sftp = await self._sftp()
+        source = _read(sftp, path) if sftp else cat.read_file(self, path)
+        with self._explained(path, "read"):
+            async with contextlib.aclosing(source) as pieces:
+                async for data in pieces:
+                    yield data
+
+    async def write_file(self, path: str, content: AsyncIterator[bytes], mode: int) -> int:
+        sftp = await self._sftp()
+        if sftp is None:
+            return await cat.write_file(self, path, content, mode)
+        with self._explained(path, "written"):
+            return await _write(sftp, path, content, mode)
+
+    async def lost(self) -> None:
+        if self._chain:
+            await self._chain[-1].wait_closed()
+
+    async def close(self) -> None:
+        for connection in reversed(self._chain):
+            connection.close()
+            try:
+                await asyncio.wait_for(connection.wait_closed(), 2)
+            except asyncio.TimeoutError:
+                connection.abort()
+                await connection.wait_closed()
+
+
+def _parse_jump(text: str) -> tuple[str | None, str, int | None]:
+    """``[user@]host[:port]``, also as ``ssh://…`` and with an address of IPv6 in brackets."""
+    user, at, rest = text.removeprefix("ssh://").rstrip("/").rpartition("@")
+    host, colon, port = rest.rpartition(":")
+    if not colon or not port.isdigit() or (":" in host and not host.endswith("]")):
+        host, port = rest, ""
+    return user if at else None, host.strip("[]"), int(port) if port else None
+
+
+def _refusal(failure: str, error: asyncssh.SFTPError) -> WfrunError:
+    reason = error.reason or type(error).__name__
+    if type(error) is asyncssh.SFTPFailure:  # SFTP has no codes for these; OpenSSH says "Failure".
+        reason += " (no space, a quota, or a directory?)"
+    return InfeasibleError(f"{failure}: {reason}")
+
+
+async def _read(sftp: asyncssh.SFTPClient, path: str) -> AsyncGenerator[bytes, None]:
+    """A few chunks are on the way at any time."""
+    async with await sftp.open(_encode(path), "rb", encoding=None) as file:
+        size = (await file.stat()).size or 0
+        ahead: deque[asyncio.Task[bytes]] = deque()
+        asked = came = 0
+        try:
+            while True:
+                while asked < size and len(ahead) < _CHUNKS_UNDER_WAY:
+                    count = min(_CHUNK_BYTES, size - asked)
+                    ahead.append(asyncio.create_task(file.read(count, asked)))
+                    asked += count
+                if not ahead:
+                    break
+                data = await ahead[0]
+                ahead.popleft()
+                came += len(data)
+                if data:
+                    yield data
+        finally:
+            await _drop(ahead)
+        if came != size:
+            raise TransientError(
+                f"{path} became shorter while it was read: {came} of {size} bytes came"
+            )
+
+
+async def _write(
+    sftp: asyncssh.SFTPClient, path: str, content: AsyncIterator[bytes], mode: int
+) -> int:
+    name = _encode(path)
+    async with await _create(sftp, name) as file:
+        under_way: deque[asyncio.Task[int]] = deque()
+        position = 0
+        try:
+            async for piece in content:
+                for start in range(0, len(piece), _CHUNK_BYTES):
+                    data = piece[start : start + _CHUNK_BYTES]
+                    under_way.append(asyncio.create_task(file.write(data, position)))
+                    position += len(data)
+                    while len(under_way) >= _CHUNKS_UNDER_WAY:
+                        await under_way[0]
+                        under_way.popleft()
+            while under_way:
+                await under_way[0]
+                under_way.popleft()
+        finally:
+            await _drop(under_way)
+        await file.chmod(mode)
+        size = (await file.stat()).size
+    # Closed, where a network file system says at last that it is full.
+    if size != position:
+        raise TransientError(f"{path}: {position} bytes were sent, {size} are there")
+    return position
+
+
+async def _create(sftp: asyncssh.SFTPClient, name: bytes) -> asyncssh.SFTPClientFile:
+    """A new file; one of that name is replaced, and a symbolic link not followed."""
+    try:
+        return await _open_new(sftp, name)
+    except asyncssh.SFTPFailure:
+        with contextlib.suppress(asyncssh.SFTPNoSuchFile):
+            await sftp.unlink(name)
+        return await _open_new(sftp, name)
+
+
+async def _open_new(sftp: asyncssh.SFTPClient, name: bytes) -> asyncssh.SFTPClientFile:
+    return await sftp.open(name, "xb", asyncssh.SFTPAttrs(permissions=0o600), encoding=None)
+
+
+async def _drop(tasks: deque[asyncio.Task[bytes]] | deque[asyncio.Task[int]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _encode(path: str) -> bytes:
+    return path.encode("utf-8", "surrogateescape")

@@ -1,0 +1,309 @@
+"""SSH by the system's ``ssh``: for Kerberos, hardware tokens, and logins that the user gives
+once and shares (``ControlMaster`` in ssh_config(5))."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import itertools
+import os
+import re
+import shlex
+import stat
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator
+from pathlib import Path
+
+from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
+from wfrun.sites.remote import cat
+from wfrun.sites.remote.local_transport import LocalProcess
+from wfrun.sites.remote.login_shell import portable
+from wfrun.sites.remote.transport import NeedsLoginError
+
+_LIMIT_S = 30.0
+_CHECK_INTERVAL_S = 5.0
+_READY = b"\x02wfrun: connected\x03"
+_serial = itertools.count()
+
+_STRICT = {
+    "BatchMode": "yes",
+    "ClearAllForwardings": "yes",
+    "ForwardAgent": "no",
+    "ForwardX11": "no",
+    "PermitLocalCommand": "no",
+    "RemoteCommand": "none",
+    "RequestTTY": "no",
+    "StrictHostKeyChecking": "yes",
+    "Tunnel": "no",
+}
+_OURS = re.compile(
+    r"^(mux_client|Control socket|ControlSocket|Connection (to|closed|reset)|Shared connection"
+    r"|Session open refused|client_loop|kex_exchange|Timeout, server)",
+    re.MULTILINE,
+)
+"""What ssh itself says when its exit code 255 is not the command's."""
+
+
+class _Session(LocalProcess):
+    """A command over the shared connection."""
+
+    def __init__(self, process: asyncio.subprocess.Process, owner: OpensshTransport) -> None:
+        super().__init__(process)
+        self._owner = owner
+
+    async def wait(self) -> int | None:
+        code = await super().wait()
+        if code != 255:
+            return code
+        lost = _OURS.search(self.errors()) or not await self._owner.is_alive()
+        return None if lost else code
+
+    async def close(self) -> None:
+        self._owner.sessions.discard(self)
+        await super().close()
+
+
+class OpensshTransport:
+    """Implements ``Transport`` by processes of the system's ``ssh`` that share one connection.
+
+    ``host`` is a name of ``~/.ssh/config`` or of a machine; ``user`` and ``port`` go before what
+    the configuration says, and ``config`` replaces it. A master connection of the user's is used
+    as long as it lives, and never ended: the one of the configuration's ControlPath, or the one
+    that the hint of a NeedsLoginError tells how to make. Otherwise one is made that lives until
+    ``close``, or until this process ends. It never asks anything, and the keys of hosts must be
+    known. It counts as lost when the host is silent for three times ``keep_alive_s``. Sockets are
+    made in ``sockets``, a directory of the user's own.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        user: str | None = None,
+        port: int | None = None,
+        *,
+        config: Path | None = None,
+        sockets: Path | None = None,
+        keep_alive_s: float = 30.0,
+        limit_s: float = _LIMIT_S,
+    ) -> None:
+        self.host = host
+        self._flags = ["-F", str(config)] if config else []
+        self._flags += ["-l", user] if user else []
+        self._flags += ["-p", str(port)] if port else []
+        self._sockets = sockets
+        self._keep_alive_s = keep_alive_s
+        self._limit_s = limit_s
+        self._master: LocalProcess | None = None
+        """Only when it is ours."""
+        self._ended: asyncio.Task[int | None] | None = None
+        """Done when the master has ended that is ours."""
+        self._socket: list[str] = []
+        """The option that leads to the shared connection."""
+        self._connected = False
+        self.sessions: set[_Session] = set()
+
+    async def connect(self) -> None:
+        directory = _private_directory(self._sockets)
+        name = hashlib.sha256("\0".join([*self._flags, self.host]).encode()).hexdigest()[:12]
+        login = ["-S", str(directory / name)]
+        for socket in ([], login):
+            if await self._check(socket):
+                self._socket = socket
+                self._connected = True
+                return
+        self._socket = ["-S", str(directory / f"{os.getpid()}-{next(_serial)}")]
+        try:
+            await self._make_master(login)
+        except BaseException:
+            await self.close()
+            raise
+        self._connected = True
+
+    async def _make_master(self, login: list[str]) -> None:
+        """It runs a command that ends with our life; with it end the master and the login."""
+        options = {
+            **_STRICT,
+            "ControlMaster": "yes",
+            "ControlPersist": "no",
+            "ConnectTimeout": str(max(1, round(self._limit_s))),
+            # In seconds; none would mean never.
+            "ServerAliveInterval": str(max(1, round(self._keep_alive_s))),
+            "ServerAliveCountMax": "3",
+            "LogLevel": "DEBUG1",  # for the fingerprint of a host key that is not known
+        }
+        command = f"printf '\\002{_READY[1:-1].decode()}\\003'; exec cat > /dev/null"
+        self._master = LocalProcess(await self._spawn(self._argv(options, command)))
+        self._ended = asyncio.create_task(self._master.wait())
+        try:
+            ready = await asyncio.wait_for(_came(self._master, _READY), self._limit_s)
+        except asyncio.TimeoutError as error:
+            raise TransientError(
+                f"{self.host} can't be reached: no answer in {self._limit_s:.0f} s"
+            ) from error
+        if not ready:
+            await self._ended
+            raise await self._explain(self._master.errors(), login)
+
+    def _argv(self, options: dict[str, str], *command: str) -> list[str]:
+        words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+        return [
+            "ssh", *self._flags, *self._socket, "-T", *words, "--", self.host,
+            *(portable(line) for line in command),
+        ]  # fmt: skip
+
+    async def _spawn(self, argv: list[str]) -> asyncio.subprocess.Process:
+        """In a session of its own: neither Ctrl-C nor the terminal reaches it."""
+        try:
+            return await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+            )
+        except FileNotFoundError as error:
+            raise InfeasibleError(
+                f"{self.host}: there is no ssh on this machine",
+                hint="Install OpenSSH's client, or use transport: asyncssh.",
+            ) from error
+        except OSError as error:
+            raise TransientError(f"{self.host}: ssh can't be started: {error}") from error
+
+    async def _ask(self, *words: str) -> tuple[int | None, str]:
+        """Let ssh say something; returns its exit code and what it said."""
+        child = LocalProcess(await self._spawn(["ssh", *self._flags, *words, "--", self.host]))
+        child.end_input()
+        try:
+            return await asyncio.wait_for(_answer(child), self._limit_s)
+        except asyncio.TimeoutError:
+            return None, ""
+        finally:
+            await child.close()
+
+    async def _check(self, socket: list[str]) -> bool:
+        """Whether there is a living master behind this socket."""
+        code, _ = await self._ask(*socket, "-o", "BatchMode=yes", "-O", "check")
+        return code == 0
+
+    async def is_alive(self) -> bool:
+        """Whether the shared connection is there."""
+        return self._is_open() and await self._check(self._socket)
+
+    def _is_open(self) -> bool:
+        return self._connected and not (self._ended is not None and self._ended.done())
+
+    async def start(self, command: str) -> _Session:
+        if not self._is_open():
+            raise TransientError(f"{self.host}: the connection was lost")
+        # Without the shared connection ssh would make one of its own, by this command.
+        options = {**_STRICT, "ControlMaster": "no", "ProxyCommand": "exit 255"}
+        argv = self._argv({**options, "LogLevel": "ERROR"}, command)
+        session = _Session(await self._spawn(argv), self)
+        self.sessions.add(session)
+        return session
+
+    def read_file(self, path: str) -> AsyncGenerator[bytes, None]:
+        return cat.read_file(self, path)
+
+    async def write_file(self, path: str, content: AsyncIterator[bytes], mode: int) -> int:
+        return await cat.write_file(self, path, content, mode)
+
+    async def lost(self) -> None:
+        if self._ended is not None:
+            await asyncio.wait([self._ended])
+            return
+        while await self.is_alive():
+            await asyncio.sleep(_CHECK_INTERVAL_S)
+
+    async def close(self) -> None:
+        self._connected = False
+        await asyncio.gather(*(session.close() for session in list(self.sessions)))
+        if self._master is not None and self._ended is not None:
+            await self._master.close()
+            await self._ended
+            with contextlib.suppress(OSError):
+                os.unlink(self._socket[1])
+
+    async def _explain(self, said: str, login: list[str]) -> WfrunError:
+        """Why the master ended before it was there."""
+        lines = [line for line in said.splitlines() if line and not line.startswith("debug")]
+        reason = "; ".join(lines[-3:]) or "ssh ended without a word"
+        command = shlex.join(["ssh", *self._flags])
+        host = shlex.quote(self.host)
+        if "HAS CHANGED" in said or "Host key verification failed" in said:
+            return await self._distrusted(said, f"{command} -o StrictHostKeyChecking=ask {host}")
+        if "Permission denied" in said or "Too many authentication failures" in said:
+            _, settings = await self._ask("-G")
+            has_path = re.search(r"^controlpath (?!none$)", settings, re.MULTILINE)
+            shared = "" if has_path else f" -S {shlex.quote(login[1])}"
+            return NeedsLoginError(
+                f"{self.host} wants a login that only you can give: {reason}",
+                hint=f"Log in once, for all that follows:\n  {command} -fNM{shared} {host}",
+            )
+        if "Bad configuration option" in said or "terminating," in said:
+            return InfeasibleError(f"{self.host}: {reason}", hint="Correct ~/.ssh/config.")
+        return TransientError(f"{self.host} can't be reached: {reason}")
+
+    async def _distrusted(self, said: str, accept: str) -> InfeasibleError:
+        _, settings = await self._ask("-G")
+        values = dict(line.partition(" ")[::2] for line in settings.splitlines())
+        name, port = values.get("hostname", self.host), values.get("port", "22")
+        where = f"{self.host} ({name}, port {port})"
+        shown = re.search(r"Server host key: (\S+ \S+)", said)
+        key = shown[1] if shown else "a key that it did not tell"
+        offending = re.search(r"^Offending .* in (.+):\d+\s*$", said, re.MULTILINE)
+        if offending:
+            known_as = values.get("hostkeyalias", name if port == "22" else f"[{name}]:{port}")
+            return InfeasibleError(
+                f"THE HOST KEY OF {where} HAS CHANGED: it shows {key}, {offending[1]} has another. "
+                "Either somebody is between you and the host, or its administrators have changed "
+                "the key",
+                hint="Ask them; if they have: "
+                f"ssh-keygen -R {shlex.quote(known_as)} -f {shlex.quote(offending[1])}",
+            )
+        return InfeasibleError(
+            f"the host key of {where} is not known: {key}",
+            hint="Compare the fingerprint with what its administrators publish. If it is theirs, "
+            f"accept it by answering yes here:\n  {accept}",
+        )
+
+
+async def _answer(child: LocalProcess) -> tuple[int | None, str]:
+    said = b""
+    while data := await child.read(1 << 16):
+        said += data
+    return await child.wait(), said.decode(errors="replace")
+
+
+async def _came(child: LocalProcess, marker: bytes) -> bool:
+    """Whether it printed this before it ended; a profile may have printed something before."""
+    said = b""
+    while data := await child.read(1 << 16):
+        said = said[-len(marker) :] + data
+        if marker in said:
+            return True
+    return False
+
+
+def _private_directory(wanted: Path | None) -> Path:
+    """A directory that only the user can enter, with a short path: a socket's is bounded by about
+    100 bytes. Raises InfeasibleError when what is there is somebody else's."""
+    directory = wanted
+    if directory is None:
+        runtime = os.environ.get("XDG_RUNTIME_DIR")
+        if runtime and len(runtime) < 50 and os.access(runtime, os.W_OK):
+            directory = Path(runtime, "wfrun")
+        else:
+            directory = Path(tempfile.gettempdir(), f"wfrun-{os.getuid()}")
+    try:
+        directory.mkdir(mode=0o700, exist_ok=True)
+        status = directory.lstat()
+    except OSError as error:
+        raise InfeasibleError(f"no directory for SSH's sockets: {error}") from error
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise InfeasibleError(
+            f"{directory} must be a directory of yours that nobody else can enter",
+            hint="Find out who made it, and remove it.",
+        )
+    return directory
