@@ -27,6 +27,7 @@ from wfrun.engine.events import (
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.records import AttemptRequest, Cause, Found, Outcome
 from wfrun.sites.lrm import BatchJob, JobId, QueuedJob, make_lrm
+from wfrun.sites.nodes import NodeMap
 
 ENDS = 0
 """The rank of ends among what happens at one time: before arrivals (Mu'alem and Feitelson)."""
@@ -48,7 +49,7 @@ class SimulatedRequest(AttemptRequest, frozen=True):
     """A request that says what comes of it."""
 
     runtime_s: float = 0.0
-    """At this site's speed."""
+    """At this site's speed; on nodes of another speed divided by theirs."""
     sizes: tuple[int, ...] = ()
     """Bytes of its outputs."""
     exit_code: int = 0
@@ -100,18 +101,24 @@ class SiteModel(msgspec.Struct, frozen=True):
 
 
 class _Attempt:
-    __slots__ = ("alive", "request", "started_s")
+    __slots__ = ("alive", "hosts", "request", "started_s")
 
     def __init__(self, request: SimulatedRequest) -> None:
         self.request = request
         self.started_s: float | None = None
+        self.hosts: str | None = None
+        """The nodes that it runs on, where the site has nodes."""
         self.alive = True
 
 
 class SimulatedSite:
     """Implements ``Site``. ``background`` are other users' jobs in order of submission; those
     from before the clock's start have to be left out, or the clock to start early enough. Nothing
-    is told of them, and there is no outage, before ``observed_from_s``."""
+    is told of them, and there is no outage, before ``observed_from_s``.
+
+    Where ``spec`` has nodes, they are taken as ``NodeMap`` says. Raises InvalidError for nodes that
+    make no sense.
+    """
 
     def __init__(
         self,
@@ -126,6 +133,8 @@ class SimulatedSite:
     ) -> None:
         self.spec = spec
         self.lrm = make_lrm((model or SiteModel()).lrm, spec.slots)
+        self.nodes = NodeMap(spec) if spec.nodes else None
+        """What runs where; None: the site is a pool of cores."""
         self._model = model or SiteModel()
         self._index = index
         self._time = timeline
@@ -135,7 +144,11 @@ class SimulatedSite:
         self._ended: dict[str, Outcome] = {}
         self._head_free_s = 0.0
         self._background = iter(background)
-        self._others: dict[JobId, BackgroundJob] = {}
+        self._others: dict[JobId, tuple[BatchJob, BackgroundJob]] = {}
+        self._repairs: dict[int, BackgroundJob] = {}
+        """By node, as the information service shows them."""
+        self._luck: dict[int, Random] = {}
+        """Of the nodes that may fail."""
         self._others_changed = False
         self._observed_from_s = observed_from_s
         self._random = Random(f"{seed}/{spec.name}")
@@ -152,6 +165,8 @@ class SimulatedSite:
         self._next_background(self._background)
         if self._model.outage_every_s:
             self._plan_outage()
+        for node in range(len(self.nodes.nodes) if self.nodes is not None else 0):
+            self._plan_failure(node)
 
     async def submit(self, batch: Sequence[AttemptRequest]) -> None:
         now_s = self._time.now()
@@ -226,7 +241,10 @@ class SimulatedSite:
             return
         request = attempt.request
         asked_s = request.resources.walltime_s
-        requested_s = request.runtime_s if asked_s is None else asked_s
+        requested_s = asked_s
+        if requested_s is None:  # exactly what it needs, also on the slowest node
+            slowest_ratio = 1.0 if self.nodes is None else self.nodes.slowest_ratio
+            requested_s = request.runtime_s / slowest_ratio
         self.lrm.submit(QueuedJob(key, request.resources.cores, requested_s), self._time.now())
 
     # The queue
@@ -256,6 +274,9 @@ class SimulatedSite:
         self._post(AttemptStarted(now_s, key))
         request = attempt.request
         runtime_s = request.runtime_s
+        if self.nodes is not None:
+            runtime_s /= self.nodes.place(key, request.resources.cores)
+            attempt.hosts = self.nodes.hosts(key)
         cause: Cause = "exit" if request.exit_code else "done"
         walltime_s = request.resources.walltime_s
         if walltime_s is not None and self._model.kill_overruns and runtime_s > walltime_s:
@@ -268,7 +289,7 @@ class SimulatedSite:
 
     def _end(self, attempt: _Attempt, cause: Cause) -> None:
         if not attempt.alive:
-            return  # cancelled, or lost in an outage
+            return  # cancelled, or lost with its node or in an outage
         key = attempt.request.key
         self._leave(key, attempt)
         self._report(key, self._outcome(attempt, cause))
@@ -279,14 +300,20 @@ class SimulatedSite:
         del self._attempts[key]
         now_s = self._time.now()
         if attempt.started_s is not None:
-            self.lrm.end(key, now_s)
+            self._release(key, now_s)
         else:
             try:
                 self.lrm.cancel(key, now_s)
             except KeyError:
                 return  # still at the head node
 
-    def _outcome(self, attempt: _Attempt, cause: Cause) -> Outcome:
+    def _release(self, job: JobId, now_s: float) -> None:
+        """A running job leaves."""
+        self.lrm.end(job, now_s)
+        if self.nodes is not None:
+            self.nodes.release(job)
+
+    def _outcome(self, attempt: _Attempt, cause: Cause, why: str | None = None) -> Outcome:
         exit_codes = {"done": 0, "exit": attempt.request.exit_code or 1}
         return Outcome(
             cause=cause,
@@ -294,7 +321,8 @@ class SimulatedSite:
             started_s=attempt.started_s,
             ended_s=self._time.now(),
             sizes=attempt.request.sizes if cause == "done" else (),
-            message=None if cause == "done" else f"simulated: {cause}",
+            host=attempt.hosts,
+            message=None if cause == "done" else f"simulated: {why or cause}",
         )
 
     def _report(self, key: str, outcome: Outcome) -> None:
@@ -319,10 +347,8 @@ class SimulatedSite:
 
         def arrive() -> None:
             if not self._down:
-                length_s = job.runtime_s
-                if self._model.kill_overruns:
-                    length_s = min(length_s, job.requested_s)
-                self._others[number] = BackgroundJob(str(number), job.cores, None, length_s)
+                record = BackgroundJob(str(number), job.cores, None, self._length_s(job, 1.0))
+                self._others[number] = job, record
                 self._change_others()
                 self.lrm.submit(QueuedJob(number, job.cores, job.requested_s), self._time.now())
                 self._schedule()
@@ -330,18 +356,24 @@ class SimulatedSite:
 
         self._time.schedule(job.submit_s, arrive, ARRIVALS)
 
-    def _start_other(self, job: JobId, now_s: float) -> None:
-        record = self._others[job]
-        self._others[job] = msgspec.structs.replace(record, started_s=now_s)
+    def _start_other(self, number: JobId, now_s: float) -> None:
+        job, record = self._others[number]
+        speed_ratio = 1.0 if self.nodes is None else self.nodes.place(number, job.cores)
+        length_s = self._length_s(job, speed_ratio)
+        self._others[number] = job, BackgroundJob(record.id, job.cores, now_s, length_s)
         self._change_others()
 
         def end() -> None:
-            if self._others.pop(job, None) is not None:
+            if self._others.pop(number, None) is not None:
                 self._change_others()
-                self.lrm.end(job, self._time.now())
+                self._release(number, self._time.now())
                 self._schedule()
 
-        self._time.schedule(now_s + (record.runtime_s or 0.0), end, ENDS)
+        self._time.schedule(now_s + length_s, end, ENDS)
+
+    def _length_s(self, job: BatchJob, speed_ratio: float) -> float:
+        length_s = job.runtime_s / speed_ratio
+        return min(length_s, job.requested_s) if self._model.kill_overruns else length_s
 
     def _change_others(self) -> None:
         """The information service will tell of it when its next turn comes."""
@@ -353,9 +385,10 @@ class SimulatedSite:
         self._time.schedule(max(turn_s, self._observed_from_s), self._observe, LAST)
 
     def _observe(self) -> None:
-        """The information service: running jobs first, then the queue in order."""
+        """The information service: repairs and running jobs first, then the queue in order."""
         self._others_changed = False
-        jobs = sorted(self._others.values(), key=lambda job: job.started_s is None)
+        others = [record for _, record in self._others.values()]
+        jobs = [*self._repairs.values(), *sorted(others, key=lambda job: job.started_s is None)]
         self._post(SiteObserved(self._time.now(), self._index, tuple(jobs)))
 
     # Outages
@@ -373,12 +406,12 @@ class SimulatedSite:
         for key, attempt in list(self._attempts.items()):
             self._leave(key, attempt)
             self._report(key, self._outcome(attempt, "lost"))
-        for job, record in list(self._others.items()):
-            del self._others[job]
+        for number, (_, record) in list(self._others.items()):
+            del self._others[number]
             if record.started_s is None:
-                self.lrm.cancel(job, now_s)
+                self.lrm.cancel(number, now_s)
             else:
-                self.lrm.end(job, now_s)
+                self._release(number, now_s)
         self._change_others()
         mean_s = self._model.outage_s or 1.0
         self._time.schedule(now_s + self._random.expovariate(1 / mean_s), self._come_up, LAST)
@@ -391,6 +424,48 @@ class SimulatedSite:
             self._arrive(key)
         self._schedule()
         self._plan_outage()
+
+    # Failures of nodes
+
+    def _plan_failure(self, node: int) -> None:
+        """Each node draws for itself, so that nothing else changes when it fails."""
+        assert self.nodes is not None
+        name, kind = self.nodes.nodes[node].name, self.nodes.nodes[node].kind
+        if not kind.mtbf_s:
+            return
+        random = self._luck.setdefault(node, Random(f"{self._seed}/node/{name}"))
+        fails_s = self._time.now() + random.expovariate(1 / kind.mtbf_s)
+        self._time.schedule(fails_s, lambda: self._fail(node), LAST)
+
+    def _fail(self, node: int) -> None:
+        """What runs there is lost, and the queue has to do without it until it is repaired."""
+        assert self.nodes is not None
+        now_s = self._time.now()
+        name, kind = self.nodes.nodes[node].name, self.nodes.nodes[node].kind
+        for job in self.nodes.jobs_on(node):
+            if isinstance(job, str):
+                attempt = self._attempts[job]
+                self._leave(job, attempt)
+                self._report(job, self._outcome(attempt, "lost", f"node {name} failed"))
+            else:
+                del self._others[job]
+                self._release(job, now_s)
+        self.nodes.take_out(node)
+        repair = f"repair of {name}"
+        self.lrm.occupy(QueuedJob(repair, kind.cores, kind.mttr_s), now_s)
+        self._repairs[node] = BackgroundJob(repair, kind.cores, now_s, kind.mttr_s)
+        self._change_others()
+        takes_s = self._luck[node].expovariate(1 / kind.mttr_s)
+        self._time.schedule(now_s + takes_s, lambda: self._put_back(node), ENDS)
+        self._schedule()
+
+    def _put_back(self, node: int) -> None:
+        assert self.nodes is not None
+        self.lrm.end(self._repairs.pop(node).id, self._time.now())
+        self.nodes.put_back(node)
+        self._change_others()
+        self._schedule()
+        self._plan_failure(node)
 
 
 def _refuse(event: Event) -> None:

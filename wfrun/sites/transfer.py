@@ -134,7 +134,7 @@ class LocalTransfer:
         self._aborted = threading.Event()
         self._serial = itertools.count()
 
-    def _path(self, site: int, name: str) -> Path:
+    def path(self, site: int, name: str) -> Path:
         return Path(name) if site == ORIGIN else self._stores[site] / name
 
     async def copy(
@@ -147,8 +147,8 @@ class LocalTransfer:
         """
         loop = asyncio.get_running_loop()
         asked_s = loop.time()
-        origin = self._path(source, source_path)
-        final = self._path(destination, destination_path)
+        origin = self.path(source, source_path)
+        final = self.path(destination, destination_path)
         temporary = final.with_name(f"{_PART}{os.getpid()}-{next(self._serial)}")
         writable = destination == ORIGIN
         abort = threading.Event()
@@ -163,15 +163,15 @@ class LocalTransfer:
             size_bytes = await asyncio.wrap_future(work)
             if arrival is not None:
                 await arrival
-            _replace(temporary, final)
+            replace(temporary, final)
         except OSError as error:
-            raise _explain(error, origin, final) from error
+            raise explain(error, origin, final) from error
         finally:
             # Also after a cancellation, when the thread may still be at work.
             abort.set()
             if arrival is not None:
                 arrival.cancel()
-            work.add_done_callback(lambda _: _remove(temporary))
+            work.add_done_callback(lambda _: remove(temporary))
         return Receipt(size_bytes, loop.time() - asked_s)
 
     def close(self) -> None:
@@ -184,10 +184,10 @@ def remove_parts(directory: Path) -> None:
     """Remove what copies into ``directory`` or below it left when their process was killed. None
     may be under way there."""
     for path in list(directory.rglob(f"{_PART}*")):
-        _remove(path)
+        remove(path)
 
 
-def _explain(error: OSError, source: Path, destination: Path) -> WfrunError:
+def explain(error: OSError, source: Path, destination: Path) -> WfrunError:
     if error.errno == errno.ENOENT and not source.exists():
         return InfeasibleError(
             f"{source} can't be copied: it is absent",
@@ -292,18 +292,18 @@ def _copy_chunk(reader: int, writer: int, position: int, count: int) -> int:
     return os.pwrite(writer, data, position)
 
 
-def _replace(temporary: Path, final: Path) -> None:
+def replace(temporary: Path, final: Path) -> None:
     """Give the copy its name; only what it replaces can be seen until then."""
     try:
         temporary.rename(final)
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.EISDIR, errno.ENOTDIR):
             raise
-        _remove(final)
+        remove(final)
         temporary.rename(final)
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
         return

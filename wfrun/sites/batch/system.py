@@ -4,12 +4,22 @@ and from what commands print to records. Nothing here runs anything."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Protocol
 
 import msgspec
 
 from wfrun.engine.errors import WfrunError
-from wfrun.engine.records import Cause
+from wfrun.parsers.queues.records import Ending, Job, QueueUnknownError, State
+
+__all__ = [
+    "BackPressureError",
+    "BatchJob",
+    "BatchSystem",
+    "Ending",
+    "Job",
+    "QueueUnknownError",
+    "State",
+]
 
 
 class BatchJob(msgspec.Struct, frozen=True):
@@ -38,42 +48,8 @@ class BatchJob(msgspec.Struct, frozen=True):
     the last argument."""
 
 
-State = Literal["queued", "running", "ending", "held", "suspended"]
-
-
-class Job(msgspec.Struct, frozen=True):
-    """A job, or one element of an array, as the queue shows it."""
-
-    id: str
-    """Of the job or the whole array."""
-    element: int
-    """1 for a job that is no array."""
-    name: str
-    user: str
-    state: State
-    cores: int
-    reason: str = ""
-    """Why it waits, in the system's words."""
-    nodes: tuple[str, ...] = ()
-    started_s: float | None = None
-
-
-class Ending(msgspec.Struct, frozen=True):
-    """What a batch system says of a job that ended."""
-
-    cause: Cause
-    exit_code: int | None = None
-    message: str = ""
-    """In the system's words: state and reason."""
-    node: str | None = None
-
-
 class BackPressureError(WfrunError):
     """A limit on jobs of this user is reached: wait, then submit again."""
-
-
-class QueueUnknownError(WfrunError):
-    """The answer says nothing about the queue: empty, failed, or not to be understood."""
 
 
 class BatchSystem(Protocol):

@@ -10,8 +10,8 @@ it, too, this is repeated until none moves. Otherwise jobs could wait for an idl
 Promises are kept as long as no job runs past its request. If one does, its reservation is
 prolonged as Tsafrir, Etsion and Feitelson (IEEE TPDS 18, 2007) correct predictions: by 1 minute the
 first time, then by 5, 15 and 30 minutes, 1, 2, 5, 10, 20, 50 and 100 hours. If that collides with
-a reservation, the queue is planned anew in its order. A job that asks for less than a second is
-planned for one second.
+a reservation, the queue is planned anew in its order, and so it is when processors that were
+reserved go out of service. A job that asks for less than a second is planned for one second.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import ClassVar
 import msgspec
 
 from wfrun.engine.errors import InvalidError
-from wfrun.sites.lrm.profile import Profile
+from wfrun.engine.profile import Profile
 from wfrun.sites.lrm.records import JobId, QueuedJob, check_request
 from wfrun.sites.lrm.running import Running
 
@@ -69,6 +69,8 @@ class Conservative:
         """… to here."""
         self._corrections: dict[JobId, int] = {}
         """How often the end of a running job has been put off."""
+        self._collides = False
+        """Processors that were reserved went out of service since the last look at the plan."""
         self.next_wakeup_s = float("inf")
 
     @property
@@ -106,6 +108,13 @@ class Conservative:
             return
         self._leave_plan(waiting)
         self._release(waiting.start_s, waiting.start_s + waiting.length_s, waiting.cores, now_s)
+
+    def occupy(self, job: QueuedJob, now_s: float) -> None:
+        expected_end_s = now_s + max(SHORTEST_S, job.requested_s)
+        self._running.occupy(job, expected_end_s)
+        self._profile.advance(now_s)
+        self._profile.add(now_s, expected_end_s, -job.cores)
+        self._collides |= self._profile.least(now_s, expected_end_s) < 0
 
     def schedule(self, now_s: float) -> list[JobId]:
         self._keep_up(now_s)
@@ -153,7 +162,7 @@ class Conservative:
         """Bring the plan up to now."""
         self._profile.advance(now_s)
         by_end = self._running.by_end
-        collides = False
+        collides, self._collides = self._collides, False
         while by_end and by_end[0][0] < now_s:
             collides |= self._put_off(by_end[0][3], now_s)
         missed = bool(self._by_start) and self._by_start[0][0] < now_s

@@ -47,6 +47,10 @@ class Easy(Queue):
         super().cancel(job_id, now_s)
         self._shadow_s = float("-inf")
 
+    def occupy(self, job: QueuedJob, now_s: float) -> None:
+        super().occupy(job, now_s)
+        self._shadow_s = float("-inf")
+
     def schedule(self, now_s: float) -> list[JobId]:
         started: list[JobId] = []
         # Once the shadow time has come, jobs get overdue, and count as extra as time goes by.

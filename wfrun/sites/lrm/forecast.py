@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wfrun.sites.lrm.profile import Profile
+from wfrun.engine.profile import Profile
 from wfrun.sites.lrm.records import JobId, QueuedJob
 from wfrun.sites.lrm.running import Running
 

@@ -54,6 +54,10 @@ class Queue:
         del self._queue[job_id]
         self._forecast.forget()
 
+    def occupy(self, job: QueuedJob, now_s: float) -> None:
+        self._running.occupy(job, now_s + job.requested_s)
+        self._forecast.forget()
+
     def estimate_start_s(self, cores: int, requested_s: float, now_s: float) -> float:
         check_request(cores, requested_s, self._running.processors)
         return self._forecast.start_s(cores, requested_s, now_s)

@@ -65,6 +65,14 @@ class Lrm(Protocol):
     def cancel(self, job_id: JobId, now_s: float) -> None:
         """A job leaves, waiting or running."""
 
+    def occupy(self, job: QueuedJob, now_s: float) -> None:
+        """Processors that nothing runs on go out of service at once, past the queue, until
+        ``end``: for the queue a job that has started, and is expected to take what it asks for.
+        Nobody's reservation holds against it; those that it collides with are made anew.
+
+        Raises InvalidError if fewer are free, and what ``submit`` raises.
+        """
+
     def schedule(self, now_s: float) -> list[JobId]:
         """The jobs that start now, in the order of their start. They run from now on."""
 

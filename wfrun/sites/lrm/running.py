@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from typing import TypeAlias
 
 from wfrun.engine.errors import InvalidError
-from wfrun.sites.lrm.records import JobId
+from wfrun.sites.lrm.records import JobId, QueuedJob, check_request
 
 Entry: TypeAlias = tuple[float, int, int, JobId]
 """(expected end in seconds, number of the start, cores, job)."""
@@ -36,6 +36,16 @@ class Running:
         self._starts += 1
         self._insert((expected_end_s, self._starts, cores, job_id))
         self.free -= cores
+
+    def occupy(self, job: QueuedJob, expected_end_s: float) -> None:
+        """Like ``start``; raises InvalidError unless it is new and so many processors are free."""
+        check_request(job.cores, job.requested_s, self.processors)
+        if job.id in self or job.cores > self.free:
+            raise InvalidError(
+                f"{job.id!r} can't take {job.cores} processors: {self.free} are free",
+                hint="end what runs on them first",
+            )
+        self.start(job.id, job.cores, expected_end_s)
 
     def end(self, job_id: JobId) -> Entry:
         """Raises KeyError if it does not run."""
