@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from wfrun.engine.errors import InfeasibleError, InvalidError
-from wfrun.engine.model import Catalog, LinkSpec, SiteSpec, Workflow
+from wfrun.engine.model import Catalog, LinkSpec, NodeGroup, SiteSpec, Workflow
 from wfrun.parsers.generate import generate
 from wfrun.parsers.workload import LoggedJob
 from wfrun.runners.background import HORIZON_S, WARM_UP_S, background_of, unfit
@@ -21,6 +21,7 @@ from wfrun.runners.results import Cell, Results, Row, short_names
 from wfrun.sites.simulated import SiteModel
 
 SITES = (SiteSpec("near", slots=4), SiteSpec("far", slots=8, speed_ratio=2.0))
+ON_NODES = msgspec.structs.replace(SITES[0], nodes=(NodeGroup(2, 2),))
 CATALOG = Catalog(SITES, (LinkSpec("near", "far", 1e7, 0.01), LinkSpec("far", "near", 1e7, 0.01)))
 
 
@@ -147,6 +148,7 @@ def test_a_larger_grid_takes_over_the_rows_of_a_smaller_one(tmp_path: Path) -> N
         ({"workflows": [generate("montage", 30, 2)]}, "workflows"),
         ({"catalog": Catalog(SITES[::-1], CATALOG.links)}, "sites"),
         ({"catalog": Catalog(SITES)}, "sites"),
+        ({"catalog": Catalog((ON_NODES, SITES[1]), CATALOG.links)}, "sites"),
         ({"model": SiteModel(poll_s=5.0)}, "world"),
         ({"sharing": "serial"}, "world"),
         ({"head_bytes_per_s": 1e6}, "world"),

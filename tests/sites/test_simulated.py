@@ -2,78 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
+from tests.sites.rig import Rig, VirtualProbe, other, task
 from wfrun.engine import events as ev
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.model import Resources, SiteSpec
+from wfrun.engine.model import NodeGroup, SiteSpec
 from wfrun.engine.records import AttemptRequest
 from wfrun.runners.clock import VirtualClock
-from wfrun.sites.lrm import BatchJob
-from wfrun.sites.simulated import SimulatedRequest, SimulatedSite, SiteModel
+from wfrun.sites.simulated import SimulatedSite, SiteModel
 from wfrun.testing.any_site import AnySiteConformance
-from wfrun.testing.probe import Probe
-
-E = TypeVar("E", bound=ev.Event)
 
 SCALE = 100.0
 """The suite's tasks take fractions of a second, which queues with reservations round up."""
 
 
-class VirtualProbe(Probe):
-    """Waits by letting virtual time pass."""
-
-    def __init__(self, clock: VirtualClock) -> None:
-        super().__init__()
-        self.clock = clock
-
-    def post(self, event: ev.Event) -> None:
-        self.clock.post(event)
-
-    async def until(self, what: Callable[[], bool]) -> None:
-        while not what():
-            self.events += await self.clock.next()
-
-    async def let_pass(self, seconds: float) -> None:
-        end_s = self.clock.now() + seconds
-        mark = ev.TimerFired(end_s, "end")
-        self.clock.call_at(end_s, mark)
-        await self.until(lambda: mark in self.events)
-
-
-def task(
-    key: str,
-    takes_s: float,
-    *,
-    exit_code: int = 0,
-    cores: int = 1,
-    walltime_s: float | None = None,
-) -> SimulatedRequest:
-    return SimulatedRequest(
-        key=key,
-        argv=("x",),
-        env={},
-        inputs=(),
-        outputs=(),
-        stdin=None,
-        stdout=None,
-        stderr=None,
-        resources=Resources(cores=cores, walltime_s=walltime_s),
-        runtime_s=takes_s,
-        exit_code=exit_code,
-    )
-
-
 class Simulated(AnySiteConformance):
     model: SiteModel
 
+    def nodes(self, slots: int) -> tuple[NodeGroup, ...]:
+        return ()
+
     def make(self, directory: Path, slots: int) -> SimulatedSite:
         self.clock = VirtualClock()
-        return SimulatedSite(SiteSpec("there", slots), 0, self.clock, self.model)
+        spec = SiteSpec("there", slots, nodes=self.nodes(slots))
+        return SimulatedSite(spec, 0, self.clock, self.model)
 
     def make_probe(self) -> VirtualProbe:
         return VirtualProbe(self.clock)
@@ -103,6 +58,24 @@ class TestConservative(Simulated):
     model = SiteModel(lrm="conservative")
 
 
+class OnNodes(Simulated):
+    def nodes(self, slots: int) -> tuple[NodeGroup, ...]:
+        """One of a core, and the others of two, so that wide tasks span nodes."""
+        return (NodeGroup(slots % 2, 1), NodeGroup(slots // 2, 2))[1 - slots % 2 : slots]
+
+
+class TestFcfsOnNodes(OnNodes):
+    model = SiteModel(lrm="fcfs")
+
+
+class TestEasyOnNodes(OnNodes):
+    model = SiteModel(lrm="easy")
+
+
+class TestConservativeOnNodes(OnNodes):
+    model = SiteModel(lrm="conservative")
+
+
 class TestThroughASlowHeadNode(Simulated):
     """What is cancelled or asked for may still be on its way to the queue."""
 
@@ -110,51 +83,6 @@ class TestThroughASlowHeadNode(Simulated):
 
 
 # -- one site and its events
-
-
-class Rig:
-    """A site on a clock of its own, driven by hand."""
-
-    def __init__(
-        self,
-        model: SiteModel | None = None,
-        *,
-        slots: int = 2,
-        background: Sequence[BatchJob] = (),
-        observed_from_s: float = 0.0,
-        seed: int = 0,
-    ) -> None:
-        self.clock = VirtualClock()
-        self.site = SimulatedSite(
-            SiteSpec("there", slots),
-            0,
-            self.clock,
-            model,
-            background=background,
-            observed_from_s=observed_from_s,
-            seed=seed,
-        )
-        self.probe = VirtualProbe(self.clock)
-
-    async def run(self, until_s: float, *requests: SimulatedRequest, at_once: bool = True) -> None:
-        """Open the site, submit these in one batch or each in one of its own, let time pass."""
-        await self.site.open(self.probe.post)
-        for batch in [requests] if at_once else [[request] for request in requests]:
-            await self.site.submit(batch)
-        await self.probe.let_pass(until_s)
-
-    def all(self, kind: type[E]) -> list[E]:
-        return [event for event in self.probe.events if isinstance(event, kind)]
-
-    def starts(self) -> dict[str, float]:
-        return {event.key: event.at_s for event in self.all(ev.AttemptStarted)}
-
-    def ends(self) -> dict[str, float]:
-        """When the end of each became known."""
-        return {event.key: event.at_s for event in self.all(ev.AttemptEnded)}
-
-    def causes(self) -> dict[str, str]:
-        return {event.key: event.outcome.cause for event in self.all(ev.AttemptEnded)}
 
 
 @pytest.mark.parametrize(
@@ -241,12 +169,6 @@ async def test_ends_become_known_at_polls() -> None:
 
 
 # -- other users
-
-
-def other(
-    submit_s: float, runtime_s: float, cores: int = 1, requested_s: float = 100.0
-) -> BatchJob:
-    return BatchJob(submit_s, runtime_s, cores, requested_s)
 
 
 async def test_other_users_take_slots_and_are_told_of() -> None:

@@ -68,7 +68,7 @@ class Grid(msgspec.Struct, frozen=True):
         jobs = _log(self.background, self.tolerant) if self.background else ()
         names = [workflow.name for workflow in self.workflows]
         shown = names if len(names) <= SHOWN else [*names[:SHOWN], f"{len(names) - SHOWN} more"]
-        sites = [(s.name, s.slots, s.speed_ratio, s.memory_bytes, s.gpus, s.walltime_s)
+        sites = [(s.name, s.slots, s.speed_ratio, s.memory_bytes, s.gpus, s.walltime_s, s.nodes)
                  for s in self.catalog.sites]  # fmt: skip
         described = [_described(workflow) for workflow in self.workflows]
         log = Path(self.background).name if self.background else "no"

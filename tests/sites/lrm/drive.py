@@ -21,14 +21,29 @@ class Job(NamedTuple):
     """Waiting or running; without effect once it has ended."""
 
 
+class Failure(NamedTuple):
+    """Processors go out of service; running jobs have to leave until so many are free."""
+
+    at_s: float
+    cores: int
+    expected_s: float
+    takes_s: float
+
+
 class Workload(NamedTuple):
     processors: int
     jobs: tuple[Job, ...]
+    failures: tuple[Failure, ...] = ()
 
 
 @st.composite
 def workloads(
-    draw: st.DrawFn, *, overruns: bool = True, cancels: bool = True, max_jobs: int = 14
+    draw: st.DrawFn,
+    *,
+    overruns: bool = True,
+    cancels: bool = True,
+    max_jobs: int = 14,
+    max_failures: int = 0,
 ) -> Workload:
     """Few different times, so that many are equal; one unit is half a minute, so that jobs run
     past the first corrections of their requests."""
@@ -56,7 +71,16 @@ def workloads(
                 NEVER_S if cancel is None else 30.0 * cancel,
             )
         )
-    return Workload(processors, tuple(jobs))
+    times = st.integers(0, 14)
+    failures = [
+        Failure(30.0 * at, cores, 30.0 * expected, 30.0 * takes)
+        for at, cores, expected, takes in draw(
+            st.lists(
+                st.tuples(times, st.integers(1, processors), times, times), max_size=max_failures
+            )
+        )
+    ]
+    return Workload(processors, tuple(jobs), tuple(failures))
 
 
 class Life(NamedTuple):
@@ -71,15 +95,22 @@ def live(
     *,
     ask: bool = False,
 ) -> Life:
-    """Ends come before cancellations and these before submissions, a pass follows each."""
-    jobs = workload.jobs
+    """Ends come before cancellations, these before submissions and these before failures; a pass
+    follows each. Processors out of service are held by jobs of negative numbers."""
+    jobs, failures = workload.jobs, workload.failures
+    held: dict[int, int] = {}
     starts_s: dict[JobId, float] = {}
     asked_s: list[float] = []
     running: dict[int, float] = {}
     waiting: list[int] = []
     events = [(job.submit_s, 2, i) for i, job in enumerate(jobs)]
     events += [(job.cancel_s, 1, i) for i, job in enumerate(jobs) if job.cancel_s < NEVER_S]
+    events += [(failure.at_s, 3, n) for n, failure in enumerate(failures)]
     wakeups = 0
+
+    def free() -> int:
+        return workload.processors - sum(held[k] for k in running)
+
     while events or lrm.next_wakeup_s < NEVER_S:
         event = min(events, default=(NEVER_S, 0, 0))
         if lrm.next_wakeup_s < event[0]:
@@ -100,6 +131,19 @@ def live(
                 if i in waiting:
                     waiting.remove(i)
                 lrm.cancel(i, now_s)
+            elif kind == 3:
+                repaired = -1 - i
+                out = sum(held[k] for k in running if k < 0)
+                held[repaired] = min(failures[i].cores, workload.processors - out)
+                if not held[repaired]:
+                    continue
+                for victim in sorted(k for k in running if k >= 0):
+                    if free() < held[repaired]:
+                        del running[victim]
+                        lrm.end(victim, now_s)
+                lrm.occupy(QueuedJob(repaired, held[repaired], failures[i].expected_s), now_s)
+                running[repaired] = now_s + failures[i].takes_s
+                events.append((running[repaired], 0, repaired))
             else:
                 continue
         started = lrm.schedule(now_s)
@@ -107,9 +151,10 @@ def live(
             assert isinstance(job_id, int)
             waiting.remove(job_id)
             starts_s[job_id] = now_s
+            held[job_id] = jobs[job_id].cores
             running[job_id] = now_s + jobs[job_id].runtime_s
             events.append((running[job_id], 0, job_id))
-        assert sum(jobs[k].cores for k in running) <= workload.processors
+        assert free() >= 0
         assert running or not waiting, "jobs wait for an idle cluster"
         if ask:
             asked_s += [lrm.planned_start_s(k, now_s) for k in waiting]

@@ -57,6 +57,7 @@ class Reference(Protocol):
     def submit(self, job: QueuedJob, now_s: float) -> None: ...
     def end(self, job_id: JobId, now_s: float) -> None: ...
     def cancel(self, job_id: JobId, now_s: float) -> None: ...
+    def occupy(self, job: QueuedJob, now_s: float) -> None: ...
     def schedule(self, now_s: float) -> list[JobId]: ...
     def estimate_start_s(self, cores: int, requested_s: float, now_s: float) -> float: ...
     def planned_start_s(self, job_id: JobId, now_s: float) -> float: ...
@@ -83,6 +84,9 @@ class SlowFcfs:
     def cancel(self, job_id: JobId, now_s: float) -> None:
         self.end(job_id, now_s)
         self.waiting = [job for job in self.waiting if job.id != job_id]
+
+    def occupy(self, job: QueuedJob, now_s: float) -> None:
+        self.running.append(Job(job.id, job.cores, job.requested_s, now_s, now_s + job.requested_s))
 
     def start(self, job: Job, now_s: float) -> JobId:
         self.waiting.remove(job)
@@ -164,6 +168,10 @@ class SlowConservative(SlowFcfs):
         gone = [job for job in self.running + self.waiting if job.id == job_id]
         self.released |= any(job.end_s > now_s for job in gone)
         super().end(job_id, now_s)
+
+    def occupy(self, job: QueuedJob, now_s: float) -> None:
+        length_s = max(1.0, job.requested_s)
+        self.running.append(Job(job.id, job.cores, length_s, now_s, now_s + length_s))
 
     def keep_up(self, now_s: float) -> None:
         for job in self.running:

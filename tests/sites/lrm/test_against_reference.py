@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 
-from tests.sites.lrm.drive import Job, Workload, live, workloads
+from tests.sites.lrm.drive import Failure, Job, Workload, live, workloads
 from tests.sites.lrm.reference import REFERENCE, SlowEasy
 from wfrun.sites.lrm import LRMS, BatchJob, JobId, QueuedJob, make_lrm, simulate_batch
 from wfrun.sites.lrm.conservative import Conservative
@@ -32,8 +32,19 @@ def test_same_answers_to_questions(name: str, workload: Workload) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=300, deadline=None)
+@given(workload=workloads(max_failures=4))
+def test_same_schedule_and_answers_with_processors_out_of_service(
+    name: str, workload: Workload
+) -> None:
+    expected = live(workload, REFERENCE[name](workload.processors), ask=True)
+    assert live(workload, make_lrm(name, workload.processors), ask=True) == expected
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_same_schedule_of_longer_queues(name: str) -> None:
-    """Up to 60 jobs on a cluster that can't keep up, so that most of them wait at one time."""
+    """Up to 60 jobs on a cluster that can't keep up, so that most of them wait at one time, and
+    that loses processors."""
     for seed in range(25):
         random = Random(seed)
         processors = random.randint(4, 40)
@@ -49,7 +60,16 @@ def test_same_schedule_of_longer_queues(name: str) -> None:
                     cancel_s=float(random.choice([3000, 9000, 10**9, 10**9, 10**9, 10**9])),
                 )
             )
-        workload = Workload(processors, tuple(jobs))
+        failures = [
+            Failure(
+                float(random.randint(0, 6000)),
+                random.randint(1, 3),
+                900.0,
+                round(random.expovariate(1 / 900)),
+            )
+            for _ in range(seed % 5 * 3)
+        ]
+        workload = Workload(processors, tuple(jobs), tuple(failures))
         expected = live(workload, REFERENCE[name](processors))
         assert live(workload, make_lrm(name, processors)) == expected, f"seed {seed}"
 

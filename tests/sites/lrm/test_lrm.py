@@ -112,6 +112,41 @@ def test_easy_backfills_beside_an_overdue_job_what_does_not_delay_its_head() -> 
     assert lrm.schedule(80) == ["head"]
 
 
+def test_easy_looks_anew_at_what_its_head_leaves_over_when_processors_go_out_of_service() -> None:
+    lrm = make_lrm("easy", 6)
+    lrm.submit(QueuedJob("runs", 3, 100), 0)
+    assert lrm.schedule(0) == ["runs"]
+    lrm.submit(QueuedJob("head", 4, 60), 0)
+    assert lrm.schedule(0) == []
+    lrm.occupy(QueuedJob("repair", 2, 600), 1)
+    assert lrm.schedule(1) == []
+    # The head starts at 100 and needs all that are left then; with those two, it would not.
+    lrm.submit(QueuedJob("long", 1, 900), 2)
+    assert lrm.schedule(2) == []
+    lrm.end("repair", 50)
+    assert lrm.schedule(50) == ["long"]
+    lrm.end("runs", 100)
+    assert lrm.schedule(100) == ["head"]
+
+
+def test_conservative_makes_only_those_promises_anew_that_a_failure_breaks() -> None:
+    lrm = make_lrm("conservative", 4)
+    for job, cores, requested_s in (("runs", 3, 100), ("wide", 4, 50), ("narrow", 1, 100)):
+        lrm.submit(QueuedJob(job, cores, requested_s), 0)
+    assert lrm.schedule(0) == ["runs", "narrow"]
+    lrm.submit(QueuedJob("next", 2, 10), 0)
+    assert [lrm.planned_start_s(job, 0) for job in ("wide", "next")] == [100, 150]
+    lrm.end("narrow", 20)
+    lrm.occupy(QueuedJob("repair", 1, 80), 20)
+    assert lrm.schedule(20) == []
+    assert [lrm.planned_start_s(job, 20) for job in ("wide", "next")] == [100, 150]
+    lrm.end("repair", 30)
+    lrm.occupy(QueuedJob("again", 1, 90), 30)
+    assert lrm.schedule(30) == []
+    # The wide job has to wait until 120, and leaves room for the other one.
+    assert [lrm.planned_start_s(job, 30) for job in ("wide", "next")] == [120, 100]
+
+
 @pytest.mark.parametrize(("name", "estimate_s"), [("fcfs", 160), ("easy", 3), ("conservative", 3)])
 def test_estimates_of_a_start(name: str, estimate_s: float) -> None:
     lrm = make_lrm(name, 10)
@@ -154,6 +189,22 @@ class TestEveryModel:
             lrm.cancel("runs", 3)
         with pytest.raises(KeyError):
             lrm.end("never there", 3)
+
+    def test_processors_go_out_of_service_and_come_back(self, name: str) -> None:
+        lrm = make_lrm(name, 4)
+        lrm.submit(QueuedJob("runs", 3, 100), 0)
+        assert lrm.schedule(0) == ["runs"]
+        lrm.submit(QueuedJob("wide", 4, 50), 1)
+        with pytest.raises(InvalidError, match="can't take 2 processors: 1 are free"):
+            lrm.occupy(QueuedJob("repair", 2, 200), 10)
+        lrm.occupy(QueuedJob("repair", 1, 200), 10)
+        assert lrm.schedule(10) == []
+        assert (lrm.free, lrm.queued) == (0, 1)
+        assert lrm.planned_start_s("wide", 10) == 210
+        lrm.end("runs", 100)
+        assert lrm.schedule(100) == []
+        lrm.end("repair", 150)  # earlier than expected
+        assert lrm.schedule(150) == ["wide"]
 
     def test_an_id_can_be_used_again_once_the_job_has_left(self, name: str) -> None:
         lrm = make_lrm(name, 1)
