@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c const
 help:
 	@echo 'make demo     run a real workflow over three sites of this machine'
 	@echo 'make test     run the tests (ARGS="-k store" chooses some)'
-	@echo 'make check    formatting, lint, types, import directions, the oldest Python of the launcher'
+	@echo 'make check    formatting, lint, types, import directions, the oldest Python of launcher and agent'
 	@echo 'make format   format the code'
 	@echo 'make bench    measure, side by side with other tools'
 	@echo 'make clean    remove what these made, except wfrun-runs/'
@@ -35,7 +35,7 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python tools/check_imports.py
-	$(BIN)/vermin --quiet --no-tips --violations -t=3.6- wfrun/sites/launcher.py
+	$(BIN)/vermin --quiet --no-tips --violations -t=3.6- wfrun/sites/launcher.py wfrun/sites/remote/agent.py
 
 format: $(STAMP)
 	$(BIN)/ruff format .

@@ -1,0 +1,402 @@
+"""The head node as the agent shows it. What it and we say to each other is in ``agent.py``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import secrets
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from wfrun.engine.errors import InfeasibleError, TransientError
+from wfrun.sites.remote.agent import LENGTHS, MAX_HEADER_BYTES, MAX_PAYLOAD_BYTES, PARALLEL
+from wfrun.sites.remote.host import Counts, Facts, NewFile, Result, Stat
+from wfrun.sites.remote.transport import Process, Transport
+
+_LOGGER = logging.getLogger(__name__)
+_SOURCE = Path(__file__).with_name("agent.py")
+PROTOCOL = 1
+"""Of the agent; the two files are of one release."""
+HELLO_S = 60.0
+"""A Python from a slow network file system takes seconds."""
+ANSWER_S = 60.0
+"""For what touches files; a busy file server takes seconds."""
+WATCH_S = 300.0
+"""For all records of a run that was there before."""
+MARGIN_S = 20.0
+"""Beyond the time that a command is given: for the login shell's environment, and the way."""
+PING_S = 15.0
+SILENCE_S = 300.0
+"""After which the agent ends, when it hears nothing of us."""
+WRITE_BYTES = 4 << 20
+"""Of contents in one message, unless one file is longer."""
+NAMES = 2000
+"""Paths in one message, so that neither side works on one for long."""
+_READ_BYTES = 1 << 18
+_NOISE_BYTES = 1 << 20
+
+_MODULES = "fcntl,hashlib,json,queue,select,struct,subprocess,sys,threading"
+_PYTHONS = (
+    "python3",
+    *(f"python3.{minor}" for minor in range(14, 5, -1)),
+    "/usr/libexec/platform-python",
+    "/usr/bin/python3",
+    "/usr/local/bin/python3",
+    "python",
+)
+_FIND_PYTHON = " ".join(
+    f"""
+for name in {" ".join(_PYTHONS)}; do
+ path=$(command -v "$name") || continue;
+ if "$path" -I -S -c "import {_MODULES}; sys.exit(sys.version_info < (3, 6))"
+  </dev/null >/dev/null 2>&1; then
+  exec "$path" -I -S -c "$1" "$2";
+ fi;
+ found="$found; $path is $("$path" -V </dev/null 2>&1)";
+done;
+printf "\\000wfrun-$3 none%s\\n" "$found"
+""".split()
+)
+"""In one line and without single quotes or exclamation marks: any login shell has to pass it on."""
+_BOOTSTRAP = (
+    r'exec("import os\nb=b\"\"\nwhile len(b)<SIZE:\n c=os.read(0,SIZE-len(b))\n'
+    r' if not c: raise SystemExit(1)\n b+=c\n"); exec(compile(b,"agent.py","exec"))'
+)
+
+
+class NoPythonError(InfeasibleError):
+    """There is no Python for the agent. ``PlainHost`` needs none."""
+
+
+def start_command(nonce: str, size: int, silence_s: float) -> str:
+    """The line of shell that finds a Python and starts the agent, whose source of ``size`` bytes
+    it then reads from its stdin."""
+    bootstrap = _BOOTSTRAP.replace("SIZE", str(size))
+    config = json.dumps({"nonce": nonce, "silence_s": silence_s})
+    return "exec /bin/sh -c " + shlex.join((_FIND_PYTHON, "sh", bootstrap, config, nonce))
+
+
+class AgentHost:
+    """Implements ``Host`` by one agent, over a transport that is connected: ``start``, use,
+    ``close``. An agent that has died, is silent or talks nonsense is not replaced: ``ended`` says
+    why, and what is asked or was being asked raises TransientError.
+    """
+
+    def __init__(
+        self, transport: Transport, *, silence_s: float = SILENCE_S, ping_s: float = PING_S
+    ) -> None:
+        self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        """Done, with the reason, when there is no use in this object any more."""
+        self.pid = 0
+        self._transport = transport
+        self._silence_s = silence_s
+        self._ping_s = ping_s
+        self._process: Process | None = None
+        self._questions: dict[int, asyncio.Future[tuple[dict[str, Any], bytes]]] = {}
+        self._asked = 0
+        self._watches: dict[int, Callable[[list[bytes]], None]] = {}
+        self._sending = asyncio.Lock()
+        self._commands = asyncio.Semaphore(PARALLEL)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._buffer = bytearray()
+        self._facts: Facts | None = None
+
+    # ------------------------------------------------------------------------- its life
+
+    async def start(self) -> None:
+        """Start the agent. Raises NoPythonError, and TransientError when it does not say hello."""
+        source = _SOURCE.read_bytes()
+        nonce = secrets.token_hex(8)
+        self._process = await self._transport.start(
+            start_command(nonce, len(source), self._silence_s)
+        )
+        try:
+            hello = await asyncio.wait_for(self._greet(source, nonce), HELLO_S)
+        except asyncio.TimeoutError:
+            await self._fail(f"the agent did not start within {HELLO_S:g} s")
+        except BaseException:
+            await self.close()
+            raise
+        if hello.get("hello") != PROTOCOL:
+            await self._fail(f"the agent speaks {hello}, not version {PROTOCOL}")
+        self.pid = hello["pid"]
+        self._tasks.append(asyncio.create_task(self._listen()))
+        try:
+            asked_s = time.time()
+            began_s = time.monotonic()
+            answer, _ = await self._ask("ping", patience_s=HELLO_S)
+            round_trip_s = time.monotonic() - began_s
+        except BaseException:
+            await self.close()
+            raise
+        self._facts = Facts(
+            host=hello["host"],
+            user=hello["user"],
+            python=hello["python"],
+            clock_offset_s=answer["clock"] - asked_s - round_trip_s / 2,
+            home=hello["home"],
+            round_trip_s=round_trip_s,
+        )
+        self._tasks.append(asyncio.create_task(self._ping()))
+
+    async def _fail(self, reason: str) -> None:
+        said = self._process.errors().strip() if self._process is not None else ""
+        await self.close()
+        raise TransientError(f"{self._transport.host}: {reason}" + (f": {said}" if said else ""))
+
+    async def _greet(self, source: bytes, nonce: str) -> dict[str, Any]:
+        """Send the agent's source and pass over what the login prints before its hello."""
+        assert self._process is not None
+        with contextlib.suppress(TransientError):  # It says why.
+            await self._process.write(source)
+        mark = f"\0wfrun-{nonce} ".encode()
+        data = b""
+        while True:
+            noise, found, rest = data.partition(mark)
+            if found and b"\n" in rest:
+                break
+            if len(noise) > _NOISE_BYTES:
+                await self._fail("the login prints without end")
+            more = await self._process.read(_READ_BYTES)
+            if not more:
+                await self._process.wait()
+                said = data[-500:].decode(errors="replace").strip()
+                await self._fail(f"the login shell ended before it ran the agent; it said: {said}")
+            data += more
+        line, _, rest = rest.partition(b"\n")
+        if line != b"agent":
+            there = line.removeprefix(b"none").decode(errors="replace").strip("; ")
+            raise NoPythonError(
+                f"{self._transport.host} has no Python >= 3.6 for the agent"
+                + (f" ({there})" if there else ""),
+                hint="put one into the PATH of non-interactive shells there; plain commands are "
+                "used until then",
+            )
+        self._buffer += rest
+        while (frame := self._next_frame()) is None:
+            if not (more := await self._process.read(_READ_BYTES)):
+                await self._fail("the agent ended before its hello")
+            self._buffer += more
+        return frame[0]
+
+    def _next_frame(self) -> tuple[dict[str, Any], bytes] | None:
+        """The first frame of the buffer, if it is there as a whole. Raises ValueError for what is
+        no frame."""
+        if len(self._buffer) < LENGTHS.size:
+            return None
+        header_bytes, payload_bytes = LENGTHS.unpack_from(self._buffer)
+        if header_bytes > MAX_HEADER_BYTES or payload_bytes > MAX_PAYLOAD_BYTES:
+            raise ValueError("a frame of impossible length")
+        start = LENGTHS.size + header_bytes
+        end = start + payload_bytes
+        if len(self._buffer) < end:
+            return None
+        header = json.loads(self._buffer[LENGTHS.size : start].decode())
+        if not isinstance(header, dict):
+            raise ValueError("a frame without a header")
+        payload = bytes(memoryview(self._buffer)[start:end])
+        del self._buffer[:end]
+        return header, payload
+
+    async def _listen(self) -> None:
+        assert self._process is not None
+        reason = "the agent was ended"
+        try:
+            while True:
+                while (frame := self._next_frame()) is not None:
+                    self._take(*frame)
+                data = await self._process.read(_READ_BYTES)
+                if not data:
+                    break
+                self._buffer += data
+            code = await self._process.wait()
+            end = "the connection was lost" if code is None else f"the agent ended (exit {code})"
+            reason = f"{end} {self._process.errors().strip()}".strip()
+        except TransientError as error:
+            reason = error.message
+        except (ValueError, KeyError, TypeError) as error:
+            reason = f"the agent talks nonsense: {error}"
+        finally:
+            self._die(reason)
+
+    def _take(self, header: dict[str, Any], payload: bytes) -> None:
+        if "told" in header:
+            told = self._watches.get(header["told"])
+            if told is not None:
+                told([piece or b"" for piece in _cut(payload, header["sizes"])])
+            return
+        if header["id"] is None:
+            raise ValueError(header["message"])
+        question = self._questions.pop(header["id"], None)
+        if question is not None and not question.done():
+            question.set_result((header, payload))
+
+    async def _ping(self) -> None:
+        while not self.ended.done():
+            await asyncio.sleep(self._ping_s)
+            try:
+                await self._ask("ping", patience_s=3 * self._ping_s)
+            except TransientError as error:
+                self._die(error.message)
+
+    def _die(self, reason: str) -> None:
+        if not self.ended.done():
+            self.ended.set_result(reason)
+        for question in self._questions.values():
+            if not question.done():
+                question.set_exception(TransientError(f"{self._transport.host}: {reason}"))
+                question.exception()  # The asker may have given up.
+        self._questions.clear()
+
+    async def close(self) -> None:
+        """End the agent, which kills the commands that it still runs."""
+        self._die("the agent was ended")
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._process is not None:
+            with contextlib.suppress(TransientError):
+                await self._process.close()
+
+    # -------------------------------------------------------------------- questions
+
+    async def _ask(
+        self, verb: str, content: bytes = b"", patience_s: float = ANSWER_S, **request: Any
+    ) -> tuple[dict[str, Any], bytes]:
+        """Ask for the answer and its payload. Raises TransientError when there is none in time,
+        and what the agent says of a failure."""
+        if self.ended.done():
+            raise TransientError(f"{self._transport.host}: {self.ended.result()}")
+        self._asked += 1
+        number = self._asked
+        answer = asyncio.get_running_loop().create_future()
+        self._questions[number] = answer
+        text = json.dumps({"id": number, "ask": verb, **request}).encode()
+        if len(text) > MAX_HEADER_BYTES or len(content) > MAX_PAYLOAD_BYTES:
+            del self._questions[number]
+            raise InfeasibleError(f"{self._transport.host}: {verb}: too long for one message")
+        frame = LENGTHS.pack(len(text), len(content)) + text + content
+        try:
+            header, payload = await asyncio.wait_for(self._exchange(frame, answer), patience_s)
+        except asyncio.TimeoutError:
+            raise TransientError(
+                f"{self._transport.host}: no answer to {verb!r} within {patience_s:g} s"
+            ) from None
+        finally:
+            self._questions.pop(number, None)
+        if "error" in header:
+            kind = TransientError if header["error"] == "transient" else InfeasibleError
+            raise kind(f"{self._transport.host}: {header['message']}")
+        return header, payload
+
+    async def _exchange(
+        self, frame: bytes, answer: asyncio.Future[tuple[dict[str, Any], bytes]]
+    ) -> tuple[dict[str, Any], bytes]:
+        assert self._process is not None
+        async with self._sending:
+            await self._process.write(frame)
+        return await answer
+
+    async def facts(self) -> Facts:
+        if self._facts is None or self.ended.done():
+            raise TransientError(f"{self._transport.host}: there is no agent")
+        return self._facts
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        timeout_s: float = 30.0,
+    ) -> Result:
+        async with self._commands:  # So that none waits at the agent, where its time would run.
+            header, payload = await self._ask(
+                "run",
+                stdin,
+                timeout_s + MARGIN_S,
+                argv=list(argv),
+                env=dict(env or {}),
+                timeout_s=timeout_s,
+            )
+        output, errors = _cut(payload, header["sizes"])
+        return Result(header["exit_code"], output or b"", errors or b"")
+
+    async def make_directories(self, paths: Sequence[str], mode: int = 0o700) -> None:
+        for some in _portions(paths):
+            await self._ask("mkdir", paths=some, mode=mode)
+
+    async def write(self, files: Sequence[NewFile]) -> None:
+        start = 0
+        while start < len(files):
+            end, size = start, 0
+            while end < len(files) and end - start < NAMES and (end == start or size < WRITE_BYTES):
+                size += len(files[end].content)
+                end += 1
+            some = files[start:end]
+            await self._ask(
+                "write",
+                b"".join(file.content for file in some),
+                paths=[file.path for file in some],
+                sizes=[len(file.content) for file in some],
+                modes=[file.mode for file in some],
+            )
+            start = end
+
+    async def read(self, paths: Sequence[str], limit: int = 1 << 20) -> list[bytes | None]:
+        contents: list[bytes | None] = []
+        while len(contents) < len(paths):
+            some = list(paths[len(contents) : len(contents) + NAMES])
+            header, payload = await self._ask("read", paths=some, limit=limit)
+            contents += _cut(payload, header["sizes"])
+        return contents
+
+    async def stat(self, paths: Sequence[str]) -> list[Stat | None]:
+        values = await self._values("stat", paths)
+        return [None if value is None else Stat(*value) for value in values]
+
+    async def claim(self, paths: Sequence[str]) -> list[bool]:
+        return await self._values("claim", paths)
+
+    async def _values(self, verb: str, paths: Sequence[str]) -> list[Any]:
+        values: list[Any] = []
+        for some in _portions(paths):
+            header, _ = await self._ask(verb, paths=some)
+            values += header["values"]
+        return values
+
+    async def rename(self, pairs: Sequence[tuple[str, str]]) -> None:
+        for some in _portions(pairs):
+            await self._ask("rename", pairs=some)
+
+    async def remove(self, paths: Sequence[str]) -> None:
+        for some in _portions(paths):
+            await self._ask("remove", paths=some)
+
+    async def watch(self, directory: str, told: Callable[[list[bytes]], None]) -> None:
+        # The number of the next question; what it finds may come before its answer.
+        self._watches[self._asked + 1] = told
+        await self._ask("watch", patience_s=WATCH_S, path=directory)
+
+    async def counts(self) -> Counts:
+        header, _ = await self._ask("counts")
+        return Counts(commands=header["commands"], cpu_s=header["cpu_s"], agents=1)
+
+
+def _portions(items: Sequence[Any]) -> list[list[Any]]:
+    return [list(items[start : start + NAMES]) for start in range(0, len(items), NAMES)]
+
+
+def _cut(payload: bytes, sizes: Sequence[int | None]) -> list[bytes | None]:
+    """The pieces of a payload; None where there is no size."""
+    pieces: list[bytes | None] = []
+    start = 0
+    for size in sizes:
+        pieces.append(None if size is None else payload[start : start + size])
+        start += size or 0
+    return pieces

@@ -1,0 +1,121 @@
+"""Commands on this machine: for a wfrun that runs on the head node itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator
+
+from wfrun.engine.errors import TransientError
+from wfrun.sites.remote import cat
+
+_ERRORS_BYTES = 4096
+_GRACE_S = 2.0
+"""Between the hang-up and SIGKILL."""
+
+
+class LocalProcess:
+    """Implements ``Process``: a shell in a session of its own, so that Ctrl-C doesn't reach it."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self.pid = process.pid
+        self._process = process
+        self._stdin, self._stdout, self._stderr = process.stdin, process.stdout, process.stderr
+        self._errors = bytearray()
+        self._listener = asyncio.create_task(self._listen())
+
+    async def _listen(self) -> None:
+        while data := await self._stderr.read(_ERRORS_BYTES):
+            self._errors += data
+            del self._errors[:-_ERRORS_BYTES]
+
+    async def write(self, data: bytes) -> None:
+        try:
+            self._stdin.write(data)
+            await self._stdin.drain()
+        except (OSError, RuntimeError) as error:
+            raise TransientError("the command ended before its input did") from error
+
+    def end_input(self) -> None:
+        self._stdin.close()
+
+    async def read(self, limit: int) -> bytes:
+        return await self._stdout.read(limit)
+
+    def errors(self) -> str:
+        return self._errors.decode(errors="replace")
+
+    async def wait(self) -> int | None:
+        code = await self._process.wait()
+        await asyncio.wait([self._listener], timeout=_GRACE_S)  # A child may keep it open.
+        return code
+
+    async def close(self) -> None:
+        self._stdin.close()
+        for number in (signal.SIGHUP, signal.SIGKILL):
+            self._signal(number)
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._process.wait(), _GRACE_S)
+                break
+        self._signal(signal.SIGKILL)  # What ignores a hang-up and outlived the shell.
+        self._listener.cancel()
+        with contextlib.suppress(OSError, RuntimeError):
+            await self._stdin.wait_closed()
+        # What left the group may keep its outputs open; we do not.
+        self._process._transport.close()  # type: ignore[attr-defined]
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(OSError):  # All of it has ended.
+            os.killpg(self.pid, number)
+
+
+class LocalTransport:
+    """Implements ``Transport`` by ``/bin/sh`` on this machine. It is never lost."""
+
+    def __init__(self) -> None:
+        self.host = "localhost"
+        self._processes: set[LocalProcess] = set()
+        self._closed = asyncio.Event()
+
+    async def connect(self) -> None:
+        """There is nothing to connect to."""
+
+    async def start(self, command: str) -> LocalProcess:
+        if self._closed.is_set():
+            raise TransientError(f"{self.host}: the connection is closed")
+        try:
+            process = LocalProcess(
+                await asyncio.create_subprocess_exec(
+                    "/bin/sh",
+                    "-c",
+                    os.fsencode(command),
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.PIPE,
+                    start_new_session=True,
+                )
+            )
+        except OSError as error:
+            raise TransientError(f"{self.host}: no process could be started: {error}") from error
+        self._processes = {each for each in self._processes if each._process.returncode is None}
+        self._processes.add(process)
+        return process
+
+    def read_file(self, path: str) -> AsyncIterator[bytes]:
+        return cat.read_file(self, path)
+
+    async def write_file(self, path: str, content: AsyncIterator[bytes], mode: int) -> int:
+        return await cat.write_file(self, path, content, mode)
+
+    async def lost(self) -> None:
+        await self._closed.wait()
+
+    async def close(self) -> None:
+        self._closed.set()
+        await asyncio.gather(*(process.close() for process in self._processes))
+        self._processes.clear()
