@@ -57,7 +57,12 @@ def workflows(draw: st.DrawFn, max_tasks: int = 20) -> Workflow:
 def catalogs(draw: st.DrawFn) -> Catalog:
     names = ["alpha", "beta", "gamma", "delta"][: draw(st.integers(1, 4))]
     sites = tuple(
-        SiteSpec(n, slots=draw(st.integers(2, 5)), speed_ratio=draw(st.sampled_from([0.5, 1.0, 2])))
+        SiteSpec(
+            n,
+            slots=draw(st.integers(2, 5)),
+            speed_ratio=draw(st.sampled_from([0.5, 1.0, 2])),
+            backfills=draw(st.booleans()),
+        )
         for n in names
     )
     pairs = [(a, b) for a in [*names, "origin"] for b in [*names, "origin"] if a != b]

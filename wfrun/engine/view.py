@@ -28,10 +28,10 @@ class View:
         self._information = information
         self._candidates: dict[int, tuple[int, ...]] = {}
         refused = {
-            "status": ("idle", "load", "start_s"),
-            "processing_speed": ("speed_ratio",),
+            "status": ("idle", "load", "estimate_start_s", "estimate_completion_s"),
+            "processing_speed": ("speed_ratio", "estimate_completion_s"),
             "link_speed": ("transfer_s", "reference_seconds_per_byte"),
-            "task_runtime": ("runtime_s", "start_s"),
+            "task_runtime": ("runtime_s", "estimate_start_s", "estimate_completion_s"),
             "file_size": ("transfer_s", "size_bytes"),
         }
         for piece, methods in refused.items():
@@ -129,11 +129,29 @@ class View:
         """Of the mean link between two sites."""
         return self._state.network.reference_seconds_per_byte()
 
-    def start_s(self, site: int, task: int) -> float:
-        """Seconds from now until the site's queue would start the task."""
-        model = self._state.sites[site].queue_model
+    def estimate_start_s(self, site: int, task: int, staging_s: float = 0.0) -> float:
+        """Seconds from now until the site's queue would start the task if it joined it now, as
+        the expected run times of all that is there say; infinite where it never fits.
+
+        Where the site's LRM backfills, that is the earliest hole in its plan that is long enough
+        for the task, and for ``staging_s`` before it runs.
+        """
+        return self._start_and_runtime_s(site, task, staging_s)[0]
+
+    def estimate_completion_s(self, site: int, task: int, staging_s: float = 0.0) -> float:
+        """Seconds from now until the task would have run there: the sum of ``estimate_start_s``,
+        ``staging_s`` and its run time at the site's speed (thesis section 6.1.3, policy 7)."""
+        start_s, runtime_s = self._start_and_runtime_s(site, task, staging_s)
+        return start_s + staging_s + runtime_s
+
+    def _start_and_runtime_s(self, site: int, task: int, staging_s: float) -> tuple[float, float]:
+        s, now_s = self._state.sites[site], self._state.now_s
+        model, runtimes_s = s.queue_model, self._workflow.runtimes_s
         assert model is not None, "the state keeps queue models for policies that declare run times"
-        return model.start_s(self.cores(task), self._state.now_s) - self._state.now_s
+        assert runtimes_s is not None, "and run times"
+        runtime_s = runtimes_s[task] / s.spec.speed_ratio
+        start_s = model.start_s(self.cores(task), staging_s + runtime_s, now_s)
+        return start_s - now_s, runtime_s
 
 
 class _Refusal:
@@ -150,6 +168,8 @@ class _Refusal:
 def candidate_mask(state: RunState, workflow: WorkflowState, task: int) -> int:
     """The sites that may get a task now, as a mask; 0: none."""
     mask = workflow.class_masks[workflow.resource_class[task]]
+    if workflow.masks:
+        mask = workflow.masks.get(task, mask)
     if workflow.avoid:
         avoid = workflow.avoid.get(task)
         if avoid and mask & ~avoid:

@@ -17,6 +17,7 @@ from wfrun.engine.state import RunState
 from wfrun.runners.clock import VirtualClock
 from wfrun.runners.loop import EventLog, Loop, Observer
 from wfrun.sites.lrm import BatchJob
+from wfrun.sites.lrm.fcfs import Fcfs
 from wfrun.sites.sim_network import SimNetwork
 from wfrun.sites.simulated import LAST, SimulatedRequest, SimulatedSite, SiteModel
 
@@ -71,7 +72,7 @@ def simulate(
     names = list(digests) if digests is not None else [str(i) for i in range(len(workflows))]
     clock = VirtualClock()
     core = Core(dict(zip(names, workflows, strict=True)))
-    catalog = world.catalog
+    catalog = _with_queues(world.catalog, world.model)
     sites = [
         SimulatedSite(
             spec,
@@ -95,6 +96,13 @@ def simulate(
     loop = Loop(core, log or _NoLog(), clock, dispatcher, observers)
     at_once(_run(loop, sites, clock))
     return core.state
+
+
+def _with_queues(catalog: Catalog, model: SiteModel) -> Catalog:
+    """The catalog, saying of each site whether its simulated queue backfills."""
+    backfills = model.lrm != Fcfs.name
+    sites = (msgspec.structs.replace(spec, backfills=backfills) for spec in catalog.sites)
+    return msgspec.structs.replace(catalog, sites=tuple(sites))
 
 
 async def _run(loop: Loop, sites: Sequence[SimulatedSite], clock: VirtualClock) -> None:
@@ -159,8 +167,8 @@ class SimulatedDispatch:
 
     def _request(self, attempt: tuple[str, int, int], speed_ratio: float) -> SimulatedRequest:
         key, number, index = attempt
-        workflow = self._state.workflows[number].workflow
-        task = workflow.tasks[index]
+        w = self._state.workflows[number]
+        workflow, task = w.workflow, w.workflow.tasks[index]
         return SimulatedRequest(
             key=key,
             argv=(task.executable,),
@@ -170,7 +178,7 @@ class SimulatedDispatch:
             stdin=None,
             stdout=None,
             stderr=None,
-            resources=task.resources,
+            resources=w.asked(index),
             runtime_s=(task.runtime_s or 0.0) / speed_ratio,
             sizes=tuple(workflow.files[f].size_bytes or 0 for f in task.outputs),
         )

@@ -37,14 +37,9 @@ class Heft(BasePlacement):
 
     def place(self, task: int) -> int | None:
         view = self.view
-        runtime_s = view.runtime_s(task)
         return least(
             view.candidates(task),
-            lambda site: (
-                view.start_s(site, task)
-                + view.transfer_s(task, site)
-                + runtime_s / view.speed_ratio(site)
-            ),
+            lambda site: view.estimate_completion_s(site, task, view.transfer_s(task, site)),
         )
 
 

@@ -1,0 +1,150 @@
+"""How many processors are free at what time, as far as it is planned.
+
+The profile is a step function, kept as two lists: breakpoints in ascending order and the level
+from each breakpoint to the next. Places are found by bisection, and a search for a hole walks over
+the steps.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+
+class Profile:
+    """Free processors from ``start_s`` on; after the last breakpoint that level holds for ever."""
+
+    __slots__ = ("_free", "_times_s")
+
+    def __init__(self, processors: int, start_s: float) -> None:
+        self._times_s = [start_s]
+        self._free = [processors]
+
+    def __len__(self) -> int:
+        """How many steps it has."""
+        return len(self._times_s)
+
+    def steps(self) -> list[tuple[float, int]]:
+        """(from when in seconds, free processors), ascending, neighbours differ."""
+        return list(zip(self._times_s, self._free, strict=True))
+
+    def advance(self, now_s: float) -> None:
+        """Forget what was before now."""
+        times_s = self._times_s
+        first = bisect_right(times_s, now_s) - 1
+        if first > 0:
+            del times_s[:first]
+            del self._free[:first]
+        if first >= 0:
+            times_s[0] = now_s
+
+    def earliest_s(self, cores: int, length_s: float, from_s: float) -> float:
+        """The first time, not before ``from_s``, from which on ``cores`` are free for
+        ``length_s``. ``cores`` are free at the end of the profile at the latest."""
+        times_s, free = self._times_s, self._free
+        count = len(times_s)
+        i = max(0, bisect_right(times_s, from_s) - 1)
+        while True:
+            while free[i] < cores:
+                i += 1
+            start_s = times_s[i]
+            if start_s < from_s:
+                start_s = from_s
+            end_s = start_s + length_s
+            i += 1
+            while i < count and times_s[i] < end_s and free[i] >= cores:
+                i += 1
+            if i == count or times_s[i] >= end_s:
+                return start_s
+
+    def earliest_before_s(
+        self, cores: int, length_s: float, from_s: float, before_s: float
+    ) -> float | None:
+        """Like ``earliest_s``, but None if there is no such time before ``before_s``."""
+        times_s, free = self._times_s, self._free
+        count = len(times_s)
+        i = max(0, bisect_right(times_s, from_s) - 1)
+        while True:
+            while free[i] < cores:
+                i += 1
+                if i == count or times_s[i] >= before_s:
+                    return None
+            start_s = times_s[i]
+            if start_s < from_s:
+                start_s = from_s
+            if start_s >= before_s:
+                return None
+            end_s = start_s + length_s
+            i += 1
+            while i < count and times_s[i] < end_s and free[i] >= cores:
+                i += 1
+            if i == count or times_s[i] >= end_s:
+                return start_s
+
+    def free_since_s(self, cores: int, until_s: float) -> float:
+        """From when on ``cores`` are free without a break until then; ``until_s`` if they are
+        not."""
+        free = self._free
+        i = bisect_left(self._times_s, until_s)
+        if i == 0 or free[i - 1] < cores:
+            return until_s
+        while i > 0 and free[i - 1] >= cores:
+            i -= 1
+        return self._times_s[i]
+
+    def add(self, start_s: float, end_s: float, cores: int) -> None:
+        """``cores`` more are free in [start_s, end_s); fewer if it is negative."""
+        if start_s >= end_s:
+            return
+        first = self._cut(start_s)
+        last = self._cut(end_s)
+        free = self._free
+        if last == first + 1:
+            free[first] += cores
+        else:
+            free[first:last] = [level + cores for level in free[first:last]]
+        # Only the two ends may have become equal to their neighbours.
+        if free[last] == free[last - 1]:
+            del free[last], self._times_s[last]
+        if first > 0 and free[first] == free[first - 1]:
+            del free[first], self._times_s[first]
+
+    def give_up_holes(self, first: int) -> None:
+        """Keep the first steps, so many; from there on leave to others only what stays free for
+        ever. The levels rise then, so that no more steps remain than there are levels."""
+        times_s, free = self._times_s, self._free
+        level = free[-1]
+        kept_s: list[float] = []
+        kept: list[int] = []
+        for i in range(len(free) - 1, first - 1, -1):
+            level = min(level, free[i])
+            if kept and kept[-1] == level:
+                kept_s[-1] = times_s[i]
+            else:
+                kept_s.append(times_s[i])
+                kept.append(level)
+        if kept and first and kept[-1] == free[first - 1]:
+            del kept_s[-1], kept[-1]
+        times_s[first:] = reversed(kept_s)
+        free[first:] = reversed(kept)
+
+    def least(self, start_s: float, end_s: float) -> int:
+        """The lowest level in [start_s, end_s), which is not empty."""
+        return min(self._levels(start_s, end_s))
+
+    def most(self, start_s: float, end_s: float) -> int:
+        """The highest level in [start_s, end_s), which is not empty."""
+        return max(self._levels(start_s, end_s))
+
+    def _levels(self, start_s: float, end_s: float) -> list[int]:
+        times_s = self._times_s
+        first = max(0, bisect_right(times_s, start_s) - 1)
+        return self._free[first : bisect_left(times_s, end_s, first + 1)]
+
+    def _cut(self, at_s: float) -> int:
+        """The index of the breakpoint at this time, made if there is none."""
+        times_s = self._times_s
+        i = bisect_left(times_s, at_s)
+        if i == len(times_s) or times_s[i] != at_s:
+            times_s.insert(i, at_s)
+            self._free.insert(i, self._free[i - 1])
+        return i
