@@ -74,7 +74,8 @@ def prepare(
         else:
             places = [p for p in (inputs, folder) if p is not None]
             workflow = _with_inputs(workflow, places, folder)
-            workflow = _with_executables(workflow, folder)
+            clusters = any(site.access is not None for site in catalog.sites)
+            workflow = _with_executables(workflow, folder, clusters=clusters)
         _check_outputs(workflow)
         for task in {task.resources: task for task in reversed(workflow.tasks)}.values():
             site_mask(task, catalog.sites, workflow.source)
@@ -245,20 +246,29 @@ def _check_outputs(workflow: Workflow) -> None:
 # Executables
 
 
-def _with_executables(workflow: Workflow, folder: Path) -> Workflow:
+def _with_executables(workflow: Workflow, folder: Path, *, clusters: bool) -> Workflow:
     """Relative paths become absolute, and every executable is there; InvalidError names those
-    that are not."""
+    that are not.
+
+    With clusters among the sites, programs are looked for there, when a task starts. A
+    relative path, or one in the document's folder, is one of its own files: it comes along as an
+    input.
+    """
     resolved: dict[tuple[str, str | None], str | None] = {}
     missing: dict[str, list[Task]] = {}
+    carried: dict[str, int] = {}
+    files = list(workflow.files)
     tasks = []
     for task in workflow.tasks:
         path = (task.env or {}).get("PATH")
         key = (task.executable, path)
         if key not in resolved:
-            resolved[key] = _resolve(task.executable, path, folder)
+            resolved[key] = _resolve(task.executable, path, folder, clusters=clusters)
         executable = resolved[key]
         if executable is None:
             missing.setdefault(task.executable, []).append(task)
+        elif clusters and os.path.isabs(executable) and _is_own(task.executable, folder):
+            task = _carry(task, executable, carried, files)
         elif executable != task.executable:
             task = msgspec.structs.replace(task, executable=executable)
         tasks.append(task)
@@ -275,17 +285,39 @@ def _with_executables(workflow: Workflow, folder: Path) -> Workflow:
             hint="install it, name its path in the document's transformation catalog, or run "
             "with --emulate to replace each task by one that takes its run time",
         )
-    return msgspec.structs.replace(workflow, tasks=tasks)
+    return msgspec.structs.replace(workflow, tasks=tasks, files=files)
 
 
-def _resolve(executable: str, path: str | None, folder: Path) -> str | None:
+def _carry(task: Task, executable: str, carried: dict[str, int], files: list[File]) -> Task:
+    """The task with its program as one more input, a file of its own folder in the sandbox."""
+    if executable not in carried:
+        carried[executable] = len(files)
+        name = f".wfrun-{len(carried)}/{os.path.basename(executable)}"
+        size_bytes = os.stat(executable).st_size
+        files.append(File(name, size_bytes, url=executable, executable=True))
+    file = carried[executable]
+    return msgspec.structs.replace(
+        task, executable=f"./{files[file].name}", inputs=(*task.inputs, file)
+    )
+
+
+def _resolve(executable: str, path: str | None, folder: Path, *, clusters: bool) -> str | None:
     """What to put into argv[0]; None where there is no such program."""
     if executable.startswith("./"):
         return executable  # comes with the task's inputs
+    if clusters and not _is_own(executable, folder):
+        return executable
     if "/" not in executable:
         return executable if shutil.which(executable, path=path) else None
     absolute = (folder / executable).absolute()
     return str(absolute) if os.access(absolute, os.X_OK) and absolute.is_file() else None
+
+
+def _is_own(executable: str, folder: Path) -> bool:
+    """Whether it is a file of the document's: a relative path, or one in the document's folder."""
+    if os.path.isabs(executable):
+        return Path(os.path.normpath(executable)).is_relative_to(folder.absolute())
+    return "/" in executable
 
 
 def _some(names: Iterable[str]) -> str:
