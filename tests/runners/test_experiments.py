@@ -91,7 +91,7 @@ def test_each_on_its_own_is_as_a_grid_of_one_workflow(tmp_path: Path) -> None:
     run_grid(grid, results, processes=2)
     results.close()
     replace = msgspec.structs.replace
-    for workflow, label in zip(workflows, grid.labels(), strict=True):
+    for workflow, label in zip(workflows, grid.labels, strict=True):
         alone = grid_of(workflow)
         rows = results.of([replace(cell, workflow=label) for cell in alone.cells()])
         assert [replace(row, workflow=None) for row in rows] == finished(alone).rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from itertools import product
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from wfrun.sites.lrm import BatchJob
 from wfrun.sites.simulated import SiteModel
 
 
-class Grid(msgspec.Struct, frozen=True):
+class Grid(msgspec.Struct, frozen=True, dict=True):
     """What is simulated: every combination of the tuples."""
 
     workflows: list[Workflow]
@@ -46,10 +46,11 @@ class Grid(msgspec.Struct, frozen=True):
 
     def cells(self) -> list[Cell]:
         """In the order in which they are shown."""
-        names: Sequence[str | None] = self.labels() if self.each else (None,)
+        names: Sequence[str | None] = self.labels if self.each else (None,)
         combined = product(names, self.policies, self.throttles, self.loads, self.seeds)
         return [Cell(*values) for values in dict.fromkeys(combined)]
 
+    @cached_property
     def labels(self) -> list[str]:
         """What the workflows are called in results: a name, and a digest of tasks and files. Where
         names are the same, those of the documents are taken."""
@@ -68,8 +69,8 @@ class Grid(msgspec.Struct, frozen=True):
         jobs = _log(self.background, self.tolerant) if self.background else ()
         names = [workflow.name for workflow in self.workflows]
         shown = names if len(names) <= SHOWN else [*names[:SHOWN], f"{len(names) - SHOWN} more"]
-        sites = [(s.name, s.slots, s.speed_ratio, s.memory_bytes, s.gpus, s.walltime_s, s.nodes)
-                 for s in self.catalog.sites]  # fmt: skip
+        sites = [(s.name, s.slots, s.speed_ratio, s.memory_bytes, s.gpus, s.walltime_s, s.nodes,
+                  s.backfills) for s in self.catalog.sites]  # fmt: skip
         described = [_described(workflow) for workflow in self.workflows]
         log = Path(self.background).name if self.background else "no"
         world = [self.model, self.sharing, self.head_bytes_per_s]
@@ -107,7 +108,7 @@ def runs_of(grid: Grid, cell: Cell) -> list[Workflow]:
     """Those that run in this cell."""
     if cell.workflow is None:
         return grid.workflows
-    return [grid.workflows[grid.labels().index(cell.workflow)]]
+    return [grid.workflows[grid.labels.index(cell.workflow)]]
 
 
 def settings_of(cell: Cell) -> Settings:
