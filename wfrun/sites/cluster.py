@@ -149,7 +149,7 @@ class ClusterSite:
             await self.connection.open(self._on_connection)
             await self._set_up()
         except TransientError as error:
-            self._pause("connection", error.message)
+            self._pause("connection", str(error))
         self._tasks = [
             asyncio.create_task(self._guarded(self._submit_loop())),
             asyncio.create_task(self._guarded(self._poll_loop())),
@@ -268,6 +268,7 @@ class ClusterSite:
         await self._load_batches(host)
         await self.connection.watch(f"{self._directory}/exits", self._on_records)
         self._ready.set()
+        self._reopen("connection")
 
     async def _load_batches(self, host: Host) -> None:
         listing = await host.run(["ls", "-1", f"{self._directory}/batches"])
@@ -281,10 +282,12 @@ class ClusterSite:
 
     def _on_connection(self, reason: str | None) -> None:
         """Why the cluster can't be used now; None: it can."""
-        if reason is None:
+        if reason is not None:
+            self._pause("connection", reason)
+        elif self._ready.is_set():
             self._reopen("connection")
         else:
-            self._pause("connection", reason)
+            self._poll_now.set()  # it is set up first
 
     async def _insist(self, question: Callable[[Host], Awaitable[_T]]) -> _T:
         """Ask until there is an answer, whatever happens to the connection."""
@@ -459,8 +462,8 @@ class ClusterSite:
         failures = 0
         while True:
             await self._until_next_poll()
-            if not self._ready.is_set():
-                await self._insist(lambda host: host.facts())
+            while not self._ready.is_set():
+                await self._set_up_late()
             asked_s = time.monotonic()
             observes = self._observes and asked_s - self._observed_s >= OBSERVE_S
             try:
@@ -484,8 +487,17 @@ class ClusterSite:
             self._interval_s = self._access.poll_min_s if changed else min(
                 grown_s, self._access.poll_max_s)  # fmt: skip
 
+    async def _set_up_late(self) -> None:
+        try:
+            await self._insist(lambda host: host.facts())
+        except InfeasibleError as error:
+            self._pause("connection", str(error))
+            await asyncio.sleep(RETRY_DELAYS_S[-1])
+
     async def _until_next_poll(self) -> None:
         """Sleep an interval; for as long as nothing is submitted and nothing observed, longer."""
+        if not self._ready.is_set():
+            return
         self._poll_now.clear()
         wait_s: float | None = self._interval_s
         if not any(entry.submitted_s is not None for entry in self._open.values()):

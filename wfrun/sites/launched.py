@@ -95,8 +95,8 @@ class Ground(Protocol):
         on_end: Callable[[], None],
     ) -> Channel:
         """Start a launcher. ``on_lines`` is given what it says, without the line ends, ``on_end``
-        is called once when it is gone, but not after ``close``. Raises OSError or
-        TransientError."""
+        is called once when it is gone, but not after ``close``. Raises OSError where it can't be
+        started, TransientError where the machine can't be reached."""
 
     async def complaints(self) -> str:
         """The end of what launchers said on stderr."""
@@ -122,6 +122,9 @@ class LaunchedSite:
     are then lost, those that it had not are queued again. While no launcher can be started the
     site is paused (SitePaused, SiteReopened), and likewise while exit records can't be written.
     """
+
+    patience_s: float | None = HELLO_S
+    """What is asked waits so long for a launcher; None: as long as it takes."""
 
     def __init__(
         self,
@@ -159,8 +162,12 @@ class LaunchedSite:
         """
         self._post = post
         self._closed = False
-        await self._ground.prepare()
-        await self._start_launcher()
+        try:
+            await self._ground.prepare()
+            await self._start_launcher()
+        except TransientError as error:  # it can't be reached now
+            self._pause(str(error))
+            self._recover()
 
     async def submit(self, batch: Sequence[AttemptRequest]) -> None:
         keys = tuple(request.key for request in batch)
@@ -240,7 +247,7 @@ class LaunchedSite:
         try:
             pipes = await self._ground.launch(config, self._on_lines, self._on_end)
             await asyncio.wait_for(self._hello, HELLO_S)
-        except (OSError, LostError, TransientError, asyncio.TimeoutError) as error:
+        except (OSError, LostError, asyncio.TimeoutError) as error:
             if pipes is not None:
                 await pipes.close(patience_s=0.0)
             tail = await self._ground.complaints()
@@ -331,7 +338,7 @@ class LaunchedSite:
         if self._pipes is None or (self._recovery is not None and not self._recovery.done()):
             self._recover()
             if self._recovery is not None:
-                await asyncio.wait([self._recovery], timeout=HELLO_S)
+                await asyncio.wait([self._recovery], timeout=self.patience_s)
         if self._pipes is None:
             raise InfeasibleError(
                 f"site {self.spec.name}: its launcher can't be started",

@@ -1,0 +1,64 @@
+"""From a catalog's sites to the objects that run tasks there and carry files between them."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from wfrun.engine.model import LinkSpec, SiteSpec
+from wfrun.sites.batch import make_batch_system
+from wfrun.sites.cluster import ClusterSite
+from wfrun.sites.local import LocalSite
+from wfrun.sites.remote.asyncssh_login import Prompter
+from wfrun.sites.remote.connection import connection_of
+from wfrun.sites.routes import Routes
+from wfrun.sites.ssh import SshSite
+from wfrun.sites.transfer import LocalTransfer
+
+AnySite = LocalSite | SshSite | ClusterSite
+
+
+def make_site(
+    spec: SiteSpec,
+    index: int,
+    run_id: str,
+    directory: Path,
+    clock: Callable[[], float],
+    *,
+    observes: bool = False,
+    prompter: Prompter | None = None,
+) -> AnySite:
+    """The site of a catalog entry, not yet open. ``directory`` is where a local site keeps the
+    files of the run; ``observes`` makes a cluster tell of other users' jobs."""
+    if spec.access is None:
+        return LocalSite(spec, index, directory, clock=clock)
+    connection = connection_of(spec.access, prompter)
+    if spec.kind == "ssh":
+        return SshSite(spec, index, run_id, connection, clock=clock)
+    system = make_batch_system(spec.kind, spec.access)
+    return ClusterSite(spec, index, run_id, connection, system, observes=observes, clock=clock)
+
+
+def make_transfer(sites: Sequence[AnySite], links: Sequence[LinkSpec]) -> Routes:
+    """What carries files between these sites and this machine."""
+    stores = [site.store if isinstance(site, LocalSite) else Path() for site in sites]
+    local = LocalTransfer(stores, links, [site.spec.name for site in sites])
+    return Routes(local, [None if isinstance(site, LocalSite) else site for site in sites])
+
+
+async def ask_at_terminal(about: str, questions: Sequence[tuple[str, bool]]) -> list[str] | None:
+    """The user's answers to what a login asks; None where there is no terminal."""
+    if not sys.stdin.isatty():
+        return None
+    print(about, file=sys.stderr)
+
+    def ask() -> list[str]:
+        return [
+            input(question) if visible else getpass.getpass(question)
+            for question, visible in questions
+        ]
+
+    return await asyncio.to_thread(ask)
