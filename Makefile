@@ -8,7 +8,7 @@ STAMP := .venv/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench clean
+.PHONY: help demo test check format bench clean testbed-up testbed-down testbed-status
 
 help:
 	@echo 'make demo     run a real workflow over three sites of this machine'
@@ -16,6 +16,8 @@ help:
 	@echo 'make check    formatting, lint, types, import directions, the oldest Python of launcher and agent'
 	@echo 'make format   format the code'
 	@echo 'make bench    measure, side by side with other tools'
+	@echo 'make testbed-up, testbed-down, testbed-status'
+	@echo '             real clusters on this machine, as root on Debian: docs/testbed.md'
 	@echo 'make clean    remove what these made, except wfrun-runs/'
 
 $(STAMP): pyproject.toml constraints.txt
@@ -43,6 +45,9 @@ format: $(STAMP)
 
 bench: $(STAMP)
 	@for script in bench/*.py; do $(BIN)/python $$script || exit 1; done
+
+testbed-up testbed-down testbed-status: $(STAMP)
+	@$(BIN)/python -m tests.testbed $(ARGS) $(@:testbed-%=%)
 
 clean:
 	rm -rf .venv bench/.venv-peers build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
