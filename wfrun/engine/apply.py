@@ -54,7 +54,8 @@ def _run_started(state: RunState, event: ev.RunStarted) -> None:
     state.started_s = event.at_s
     state.sites = [SiteState(spec) for spec in event.sites]
     state.links = event.links
-    state.network = Network([s.name for s in event.sites], event.links)
+    scale = event.settings.time_scale if event.settings.emulate else 1.0
+    state.network = Network([s.name for s in event.sites], event.links, time_scale=scale)
     state.open_sites = (1 << len(event.sites)) - 1
     state.information = placement_class(event.settings.policy).information
     if state.information.task_runtime is not Knowledge.UNKNOWN:

@@ -13,14 +13,19 @@ DEFAULT_BANDWIDTH_BYTES_PER_S = 100e6
 class Network:
     """Links between sites by index, with ORIGIN as one of them.
 
-    Between two places the catalog's link counts; where there is none, the default bandwidth.
+    Between two places the catalog's link counts; where there is none, the default bandwidth. That
+    is for real time: in a run whose time is scaled, as ``links`` are then, ``time_scale`` makes
+    decisions those of the run in real time. Scaled to nothing, time still counts bytes.
     """
 
-    def __init__(self, site_names: Sequence[str], links: Sequence[LinkSpec]) -> None:
+    def __init__(
+        self, site_names: Sequence[str], links: Sequence[LinkSpec], *, time_scale: float = 1.0
+    ) -> None:
         self.sites = len(site_names)
         index = {name: i for i, name in enumerate(site_names)} | {"origin": ORIGIN}
         size = self.sites + 1  # the last row and column are ORIGIN's: index -1 finds them
-        self._seconds_per_byte = [[1 / DEFAULT_BANDWIDTH_BYTES_PER_S] * size for _ in range(size)]
+        default = (time_scale or 1.0) / DEFAULT_BANDWIDTH_BYTES_PER_S
+        self._seconds_per_byte = [[default] * size for _ in range(size)]
         self._latency_s = [[0.0] * size for _ in range(size)]
         for link in links:
             source, destination = index[link.source], index[link.destination]
