@@ -22,11 +22,13 @@ from wfrun.engine.attempts import (
     withdraw,
 )
 from wfrun.engine.fit import classify
+from wfrun.engine.health import forget, pause_over, trial_over, update
 from wfrun.engine.information import Knowledge
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.network import Network
 from wfrun.engine.policies import placement_class, placement_options
 from wfrun.engine.queue_model import Expected, make_queue_model
+from wfrun.engine.retry import forgive
 from wfrun.engine.state import Phase, RunState, SiteState, TaskStatus, WorkflowState
 from wfrun.engine.transfers import collect_missing, lose_files, transfer_ended, transfer_failed
 from wfrun.engine.view import View, expected_runtimes_s
@@ -90,7 +92,8 @@ def _run_resumed(state: RunState, event: ev.RunResumed) -> None:
     state.uncollected.clear()
     lose_files(state, event.lost)
     for index, site in enumerate(state.sites):
-        site.available, site.pause_reason = True, None
+        site.reported = None
+        forget(state, index)
         state.timers.pop(_patience(index), None)
     state.open_sites = (1 << len(state.sites)) - 1
     for w in state.workflows:
@@ -112,8 +115,7 @@ def _run_resumed(state: RunState, event: ev.RunResumed) -> None:
 
 
 def _revive(state: RunState, w: WorkflowState) -> None:
-    w.failures.clear()
-    w.avoid.clear()
+    forgive(state, w)
     for task, status in enumerate(w.status):
         if status == _FAILED:
             w.failed -= 1
@@ -168,9 +170,8 @@ def _site_observed(state: RunState, event: ev.SiteObserved) -> None:
 
 
 def _site_paused(state: RunState, event: ev.SitePaused) -> None:
-    site = state.sites[event.site]
-    site.available, site.pause_reason = False, event.reason
-    state.open_sites &= ~(1 << event.site)
+    state.sites[event.site].reported = event.reason
+    update(state, event.site)
     timer = _patience(event.site)
     state.timers[timer] = event.at_s + PAUSE_PATIENCE_S
     state.outbox.append(SetTimer(timer, state.timers[timer]))
@@ -181,11 +182,11 @@ def _patience(site: int) -> str:
 
 
 def _site_reopened(state: RunState, event: ev.SiteReopened) -> None:
-    site = state.sites[event.site]
-    site.available, site.pause_reason = True, None
-    state.open_sites |= 1 << event.site
+    """The site says that it works: what was held against it is forgotten."""
+    state.sites[event.site].reported = None
+    forget(state, event.site)
     state.timers.pop(_patience(event.site), None)
-    state.dirty.update(w.index for w in state.workflows if w.eligible_count)
+    update(state, event.site)
 
 
 def _timer_fired(state: RunState, event: ev.TimerFired) -> None:
@@ -194,20 +195,33 @@ def _timer_fired(state: RunState, event: ev.TimerFired) -> None:
         return  # it was called off, or set anew for later
     del state.timers[event.timer]
     kind, *numbers = event.timer.split(":")
-    if kind == "retry":
-        w = state.workflows[int(numbers[0])]
-        task = int(numbers[1])
-        if w.status[task] == _DELAYED:
-            w.delayed -= 1
-            make_eligible(state, w, task)
-        return
-    if kind != "copy":
-        return  # the patience with a paused site is over; the core sees that no timer is left
-    workflow, file, destination = (int(n) for n in numbers)
+    _FIRED[kind](state, *(int(n) for n in numbers))
+
+
+def _retry(state: RunState, workflow: int, task: int) -> None:
+    w = state.workflows[workflow]
+    if w.status[task] == _DELAYED:
+        w.delayed -= 1
+        make_eligible(state, w, task)
+
+
+def _copy_again(state: RunState, workflow: int, file: int, destination: int) -> None:
     copy = state.copies.get((workflow, file, destination))
     if copy is not None:
         state.outbox.append(CopyFile(workflow, file, copy.source, destination))
 
+
+def _patience_over(state: RunState, site: int) -> None:
+    """Nothing: the core sees that one timer less is left."""
+
+
+_FIRED: dict[str, Callable[..., None]] = {
+    "retry": _retry,
+    "copy": _copy_again,
+    "paused": _patience_over,
+    "breaker": pause_over,
+    "trial": trial_over,
+}
 
 _APPLY: dict[type[ev.Event], Callable[[RunState, Any], None]] = {
     ev.RunStarted: _run_started,

@@ -8,9 +8,11 @@ from __future__ import annotations
 import heapq
 
 from wfrun.engine import events as ev
+from wfrun.engine import health
 from wfrun.engine.actions import CancelAttempts, CopyFile, SetTimer, SubmitAttempts
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.records import Outcome
+from wfrun.engine.retry import judge
 from wfrun.engine.state import Attempt, Copy, Failure, Phase, RunState, TaskStatus, WorkflowState
 from wfrun.engine.view import transfer_s
 
@@ -21,6 +23,8 @@ def attempt_placed(state: RunState, event: ev.AttemptPlaced) -> None:
     w = state.workflows[event.workflow]
     task, site_index = event.task, event.site
     attempt = Attempt(event.key, event.workflow, task, site_index, event.at_s)
+    if w.status[task] != _ELIGIBLE:
+        _overrule(state, w, task)
     w.status[task] = _DISPATCHED
     w.eligible_count -= 1
     w.attempts_of[task] += 1
@@ -43,9 +47,31 @@ def attempt_placed(state: RunState, event: ev.AttemptPlaced) -> None:
             event.at_s,
             event.at_s + transfer_s(state, w, task, site_index),
         )
+    if site.breaker is not None:
+        health.placed(state, attempt, site.breaker)
     w.placement.placed(task, site_index)
     if attempt.missing == 0:
         ready(state, attempt)
+
+
+def _overrule(state: RunState, w: WorkflowState, task: int) -> None:
+    """The log of an older version, whose rules of retries were others, has a task placed that by
+    those of today still waits, or has failed for good."""
+    if w.status[task] == _DELAYED:
+        w.delayed -= 1
+        state.timers.pop(f"retry:{w.index}:{task}", None)
+    elif w.status[task] == _FAILED:
+        w.failed -= 1
+        w.ended_s = None
+        w.status[task] = _WAITING
+        for other, status in enumerate(w.status):
+            if status == _BLOCKED:
+                w.blocked -= 1
+                w.status[other] = _WAITING
+        for other, status in enumerate(w.status):
+            if status == _FAILED:
+                _block_descendants(w, other)
+    make_eligible(state, w, task)
 
 
 def _need(state: RunState, w: WorkflowState, file: int, site: int, attempt: Attempt) -> None:
@@ -92,9 +118,11 @@ def attempt_started(state: RunState, event: ev.AttemptStarted) -> None:
     attempt.started_s = event.at_s
     if attempt.ready_s is not None:
         state.workflows[attempt.workflow].waiting_s += event.at_s - attempt.ready_s
-    queue_model = state.sites[attempt.site].queue_model
-    if queue_model is not None:
-        queue_model.start(event.key, event.at_s)
+    site = state.sites[attempt.site]
+    if site.queue_model is not None:
+        site.queue_model.start(event.key, event.at_s)
+    if site.breaker is not None:
+        health.started(state, attempt, site.breaker)
 
 
 def attempts_found(state: RunState, event: ev.AttemptsFound) -> None:
@@ -153,6 +181,7 @@ def attempt_ended(state: RunState, event: ev.AttemptEnded) -> None:
     elif outcome.cause == "cancelled" and (state.draining or state.stopping):
         make_eligible(state, w, attempt.task)
     else:
+        health.failed(state, attempt, outcome)
         fail(state, w, attempt, outcome)
     settle(w, event.at_s)
 
@@ -168,10 +197,15 @@ def close(state: RunState, attempt: Attempt) -> None:
     state.dirty.add(attempt.workflow)
     if site.queue_model is not None:
         site.queue_model.end(attempt.key, state.now_s)
+    if site.breaker is not None:
+        health.left(state, attempt, site.breaker)
 
 
 def _succeed(state: RunState, w: WorkflowState, attempt: Attempt, outcome: Outcome) -> None:
-    state.sites[attempt.site].done += 1
+    site = state.sites[attempt.site]
+    site.done += 1
+    if site.breaker is not None or outcome.host is not None:
+        health.succeeded(state, attempt.site, outcome.host)
     task = attempt.task
     w.status[task] = _DONE
     w.done += 1
@@ -199,24 +233,26 @@ def collect(state: RunState, w: WorkflowState, file: int) -> None:
     state.outbox.append(CopyFile(w.index, file, source, ORIGIN))
 
 
-def fail(state: RunState, w: WorkflowState, attempt: Attempt, outcome: Outcome) -> None:
-    """Retry after a delay, at another site where there is one, or give up."""
-    task, site = attempt.task, attempt.site
-    state.sites[site].failed += 1
-    failures = w.failures[task] = w.failures.get(task, 0) + 1
-    avoid = w.avoid[task] = w.avoid.get(task, 0) | 1 << site
-    settings = state.settings
-    elsewhere = w.class_masks[w.resource_class[task]] & ~avoid
-    retry = failures <= settings.retries and not state.stopping
-    if outcome.cause == "start" and not elsewhere:
-        retry = False  # it is nowhere; waiting does not bring it
+def fail(
+    state: RunState,
+    w: WorkflowState,
+    attempt: Attempt,
+    outcome: Outcome,
+    *,
+    own: bool | None = None,
+) -> None:
+    """Retry after a delay, as the rule of the cause says, or give up."""
+    task = attempt.task
+    site = state.sites[attempt.site]
+    site.failed += 1
+    retry, delay_s, note = judge(state, w, attempt, outcome, own=own)
     state.recent_failures.append(
         Failure(
             w.workflow.tasks[task].id,
-            state.sites[site].spec.name,
+            site.spec.name,
             attempt.key,
             outcome.cause,
-            outcome.message or "",
+            "\n".join(text for text in (outcome.message, note) if text),
             not retry,
         )
     )
@@ -225,14 +261,14 @@ def fail(state: RunState, w: WorkflowState, attempt: Attempt, outcome: Outcome) 
         w.status[task] = _DELAYED
         w.delayed += 1
         timer = f"retry:{w.index}:{task}"
-        at_s = state.now_s + settings.retry_delay_s * 2 ** (failures - 1)
+        at_s = state.now_s + delay_s
         state.timers[timer] = at_s
         state.outbox.append(SetTimer(timer, at_s))
         return
     w.status[task] = _FAILED
     w.failed += 1
     _block_descendants(w, task)
-    if settings.on_failure == "stop" and not state.stopping:
+    if state.settings.on_failure == "stop" and not state.stopping:
         state.stopping = True
         withdraw(state, running_too=False)
 

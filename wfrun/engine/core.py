@@ -13,7 +13,7 @@ from typing import Literal
 from wfrun.engine.actions import Action, EndRun
 from wfrun.engine.apply import apply
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.events import AttemptPlaced, Event, RunEnded, SiteReopened
+from wfrun.engine.events import AttemptPlaced, Event, RunEnded
 from wfrun.engine.model import Workflow
 from wfrun.engine.state import RunState, TaskStatus, WorkflowState
 from wfrun.engine.view import candidate_mask
@@ -46,12 +46,13 @@ class Core:
         Raises InvalidError when a policy decides what it must not, or a task fits no site.
         """
         state = self.state
+        open_before = state.open_sites
         apply(state, event)
         decided: list[Event] = []
         if state.ended is None and not (state.draining or state.stopping):
             state.dirty |= self._held
             self._held.clear()
-            if self._parked and isinstance(event, SiteReopened):
+            if self._parked and state.open_sites & ~open_before:
                 self._unpark()
             while state.dirty:
                 self._place_eligible(state.workflows[min(state.dirty)], decided)
@@ -103,7 +104,7 @@ class Core:
         if state.copies:
             return
         withdrawn = state.draining or state.stopping
-        if state.timers and not withdrawn:
+        if state.timers and not withdrawn and any(w.open for w in state.workflows):
             return
         reason = None
         outcome: Literal["done", "failed", "cancelled"]
@@ -113,7 +114,7 @@ class Core:
             outcome = "failed"
         elif state.done < state.tasks:
             outcome = "failed"
-            paused = [f"{s.spec.name}: {s.pause_reason}" for s in state.sites if not s.available]
+            paused = [f"{s.spec.name}: {s.pause_reason}" for s in state.sites if s.pause_reason]
             if paused:
                 reason = "no site is left that could run the rest: " + "; ".join(paused)
             else:

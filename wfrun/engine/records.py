@@ -42,6 +42,8 @@ class AttemptRequest(msgspec.Struct, frozen=True):
     """None: kept as the attempt's log."""
     stderr: str | None
     resources: Resources
+    avoid_hosts: tuple[str, ...] = ()
+    """Hosts that have failed one attempt after another. A site of one host passes this over."""
 
 
 Cause = Literal[

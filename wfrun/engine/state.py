@@ -15,7 +15,7 @@ from typing import NamedTuple
 from wfrun.engine.actions import Action
 from wfrun.engine.events import BackgroundJob, Settings
 from wfrun.engine.information import Information
-from wfrun.engine.model import LinkSpec, SiteSpec, Workflow
+from wfrun.engine.model import LinkSpec, Resources, SiteSpec, Workflow
 from wfrun.engine.network import Network
 from wfrun.engine.predictors import Last2
 from wfrun.engine.protocols import Placement
@@ -88,17 +88,72 @@ class Failure(NamedTuple):
     """No retry follows."""
 
 
+class BreakerPhase(IntEnum):
+    """Whether a site that has failed gets attempts."""
+
+    WATCHED = 0  # as many as ever
+    PAUSED = 1  # none until its timer fires
+    ON_TRIAL = 2  # one at a time
+    GIVEN_UP = 3  # none until the run is resumed
+
+
+class Breaker:
+    """The failures of a site in a row, since its last success."""
+
+    __slots__ = ("counted_s", "failures", "pause_s", "pauses", "phase", "probe", "reason",
+                 "since_s")  # fmt: skip
+
+    def __init__(self) -> None:
+        self.phase = BreakerPhase.WATCHED
+        self.failures = 0
+        """Since the last pause."""
+        self.counted_s: dict[str | None, float] = {}
+        """When the last of them was, by host."""
+        self.pauses = 0
+        self.pause_s = 0.0
+        """How long the last one was."""
+        self.since_s = float("-inf")
+        """Only attempts placed since then count."""
+        self.probe: str | None = None
+        """The one attempt of a trial."""
+        self.reason = ""
+
+    @property
+    def lets_in(self) -> bool:
+        """Whether the site may get an attempt now."""
+        if self.phase is BreakerPhase.ON_TRIAL:
+            return self.probe is None
+        return self.phase is BreakerPhase.WATCHED
+
+
+class HostStreak:
+    """Failures of one host in a row."""
+
+    __slots__ = ("done_before", "failures", "last_s")
+
+    def __init__(self, done_before: int) -> None:
+        self.failures = 0
+        self.done_before = done_before
+        """What the site had done when they began."""
+        self.last_s = 0.0
+
+
 class SiteState:
     """A site as the core knows it."""
 
-    __slots__ = ("available", "background", "bytes_in", "committed_cores", "done", "failed",
-                 "last2", "pause_reason", "phases", "queue_model", "spec", "transfers_in",
-                 "used_core_s")  # fmt: skip
+    __slots__ = ("background", "breaker", "bytes_in", "committed_cores", "done", "failed",
+                 "failing_hosts", "good_hosts", "last2", "phases", "queue_model", "reported",
+                 "spec", "transfers_in", "used_core_s")  # fmt: skip
 
     def __init__(self, spec: SiteSpec) -> None:
         self.spec = spec
-        self.available = True
-        self.pause_reason: str | None = None
+        self.reported: str | None = None
+        """Why the site says that it takes no work; None: it takes some."""
+        self.breaker: Breaker | None = None
+        """None: nothing is held against it."""
+        self.failing_hosts: dict[str, HostStreak] = {}
+        self.good_hosts: set[str] = set()
+        """Whose last attempt was done."""
         self.committed_cores = 0
         """Cores of all attempts of this run that are dispatched to the site."""
         self.phases = [0, 0, 0, 0]
@@ -115,6 +170,16 @@ class SiteState:
         self.used_core_s = 0.0
 
     @property
+    def pause_reason(self) -> str | None:
+        """Why it gets no attempts now, or only one at a time; None: it is open."""
+        if self.reported is not None:
+            return self.reported
+        breaker = self.breaker
+        if breaker is None or breaker.phase is BreakerPhase.WATCHED:
+            return None
+        return breaker.reason
+
+    @property
     def background_cores(self) -> int:
         return sum(job.cores for job in self.background.values() if job.started_s is not None)
 
@@ -126,11 +191,12 @@ class SiteState:
 class WorkflowState:
     """How far one workflow is. Lists and arrays are indexed by task or by file."""
 
-    __slots__ = ("attempts_of", "avoid", "blocked", "children", "class_masks", "collected",
-                 "delayed", "dispatched", "done", "eligible", "eligible_count", "ended_s",
-                 "failed", "failures", "index", "order", "placement", "present", "resource_class",
-                 "runtimes_s", "serials", "sizes", "staging_s", "status", "to_collect", "waiting",
-                 "waiting_s", "workflow", "added_s")  # fmt: skip
+    __slots__ = ("added_s", "asks", "attempts_of", "avoid", "blocked", "children", "class_masks",
+                 "collected", "delayed", "dispatched", "done", "eligible", "eligible_count",
+                 "ended_s", "failed", "failures", "index", "masks", "order", "placement",
+                 "present", "refused", "resource_class", "runtimes_s", "serials", "setbacks",
+                 "sizes", "staging_s", "status", "to_collect", "waiting", "waiting_s",
+                 "workflow")  # fmt: skip
 
     def __init__(self, index: int, workflow: Workflow, added_s: float) -> None:
         tasks = len(workflow.tasks)
@@ -146,8 +212,16 @@ class WorkflowState:
         """Attempts so far; numbers the next one."""
         self.failures: dict[int, int] = {}
         """Failed attempts of tasks since they were last given all their retries."""
+        self.setbacks: dict[int, int] = {}
+        """Likewise those that failed for no fault of the task."""
         self.avoid: dict[int, int] = {}
-        """Sites that a task is not to be tried at again, as a mask."""
+        """Sites that a task is not to be tried at again as long as there are others, as a mask."""
+        self.refused: dict[int, int] = {}
+        """Sites that will never take a task, as a mask."""
+        self.asks: dict[int, Resources] = {}
+        """What tasks ask for, where it is not what their document says."""
+        self.masks: dict[int, int] = {}
+        """The sites that could ever run a task, where they are not those of its class."""
         self.eligible: list[tuple[float, int, int]] = []
         """A heap of (order, serial number, task); entries whose serial is not the task's are
         stale."""
@@ -178,6 +252,15 @@ class WorkflowState:
         self.runtimes_s: list[float] | None = None
         """Expected on the reference processor, for policies that know them."""
         self.placement: Placement
+
+    def asked(self, task: int) -> Resources:
+        """What the next attempt of a task asks for."""
+        return self.asks.get(task) or self.workflow.tasks[task].resources
+
+    def sites_of(self, task: int) -> int:
+        """The sites that could ever run a task, as a mask."""
+        mask = self.masks.get(task)
+        return self.class_masks[self.resource_class[task]] if mask is None else mask
 
     @property
     def open(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from wfrun.engine import events as ev
 from wfrun.engine.actions import SetTimer
 from wfrun.engine.attempts import close, collect, fail, make_eligible, ready, settle, take_back
+from wfrun.engine.health import in_trouble
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.records import Outcome
 from wfrun.engine.redo import tasks_to_redo
@@ -66,11 +67,14 @@ def transfer_failed(state: RunState, event: ev.TransferFailed) -> None:
         state.uncollected.append(f"{name}: {event.message}")
         return
     outcome = Outcome(cause="staging", message=f"input {name!r} did not arrive: {event.message}")
-    for attempt_key in copy.waiting:
-        attempt = state.attempts.get(attempt_key)
-        if attempt is not None:
-            close(state, attempt)
-            fail(state, w, attempt, outcome)
+    waiting = [state.attempts[k] for k in copy.waiting if k in state.attempts]
+    for attempt in waiting:
+        close(state, attempt)
+    if event.transient and event.source == ORIGIN and waiting:
+        # Nobody else can be to blame; between two sites it may be either.
+        in_trouble(state, event.destination, max(a.placed_s for a in waiting), outcome)
+    for attempt in waiting:
+        fail(state, w, attempt, outcome, own=not event.transient)
     settle(w, event.at_s)
 
 

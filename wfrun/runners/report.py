@@ -74,7 +74,7 @@ class SiteTable:
             table.add_row(*(row[heading] for heading in headings))
         yield table
         for site in self._state.sites:
-            if not site.available:
+            if site.pause_reason is not None:
                 yield Text(f"site {site.spec.name} is paused: {site.pause_reason}", style="yellow")
 
 
@@ -107,7 +107,7 @@ def _site_rows(state: RunState) -> list[dict[str, Text]]:
             f"{site.bytes_in / 1e6:.1f}",
         )
         row = {h: Text(str(v)) for h, v in zip(_SITE_HEADINGS, values, strict=True)}
-        if not site.available:
+        if site.pause_reason is not None:
             row["site"].stylize("yellow")
         if site.failed:
             row["failed"].stylize("red")

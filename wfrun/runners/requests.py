@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from wfrun.engine.health import avoided_hosts
 from wfrun.engine.model import ORIGIN, SiteSpec, Workflow
 from wfrun.engine.records import AttemptRequest, InputLink, OutputFile
 from wfrun.engine.state import RunState
@@ -53,7 +54,8 @@ class Requests:
             stdin=name(task.stdin),
             stdout=name(task.stdout),
             stderr=name(task.stderr),
-            resources=task.resources,
+            resources=w.asked(task_index),
+            avoid_hosts=avoided_hosts(self._state, site),
         )
         if not self._state.settings.emulate:
             return request

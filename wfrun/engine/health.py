@@ -1,0 +1,207 @@
+"""Sites and hosts that fail one attempt after another get no more of them for a while.
+
+A site with several failures in a row that are no task's fault is paused, tried again with a single
+attempt, and paused for twice as long if that fails too: a circuit breaker (M. Nygard, Release It!,
+2nd ed. 2018, section 5.2). Hosts of a site that fail what others of its hosts do are named to it,
+to be avoided. All of it follows from the log.
+"""
+
+from __future__ import annotations
+
+from wfrun.engine.actions import SetTimer
+from wfrun.engine.records import Cause, Outcome
+from wfrun.engine.state import Attempt, Breaker, BreakerPhase, HostStreak, RunState, SiteState
+
+FAILURES_IN_A_ROW = 3
+"""So many, with no success between, pause a site, or make a host one to avoid."""
+
+FIRST_PAUSE_S = 60.0
+LONGEST_PAUSE_S = 3600.0
+"""Each pause is twice as long as the one before, up to this."""
+
+MAX_PAUSES = 7
+"""After so many with no success between, about two hours in all, the site is given up until the
+run is resumed. A run with more retries than that has as much patience with its sites."""
+
+HOST_PATIENCE_S = 3600.0
+"""A host is avoided for so long after its last failure."""
+
+MAX_AVOIDED_HOSTS = 8
+
+_ALWAYS: frozenset[Cause] = frozenset({"staging", "storage", "node", "lost", "refused"})
+_NOT_THE_HOST: frozenset[Cause] = frozenset(
+    {"memory", "walltime", "preempted", "cancelled", "refused"}
+)
+
+
+def failed(state: RunState, attempt: Attempt, outcome: Outcome) -> None:
+    """An attempt of the site ended other than well."""
+    site = state.sites[attempt.site]
+    if outcome.host is not None and outcome.cause not in _NOT_THE_HOST:
+        _host_failed(site, outcome.host, state.now_s)
+    if outcome.cause in _ALWAYS or (outcome.cause == "start" and _others_do_well(state, site)):
+        in_trouble(state, attempt.site, attempt.placed_s, outcome)
+
+
+def in_trouble(state: RunState, index: int, placed_s: float, outcome: Outcome) -> None:
+    """A failure that is the site's: of an attempt that was placed at ``placed_s``."""
+    site = state.sites[index]
+    breaker = site.breaker
+    if site.reported is not None:
+        return  # it has said itself that it is out of order
+    if breaker is None:
+        breaker = site.breaker = Breaker()
+    if breaker.phase in (BreakerPhase.PAUSED, BreakerPhase.GIVEN_UP):
+        return
+    if placed_s < breaker.since_s:
+        return  # from before the pause
+    counted_s = breaker.counted_s.get(outcome.host)
+    if counted_s is not None and placed_s < counted_s:
+        return  # one incident ends many attempts
+    breaker.counted_s[outcome.host] = state.now_s
+    breaker.failures += 1
+    on_trial = breaker.phase is BreakerPhase.ON_TRIAL
+    if on_trial or outcome.cause == "storage" or breaker.failures >= FAILURES_IN_A_ROW:
+        _pause(state, index, breaker, outcome)
+
+
+def succeeded(state: RunState, index: int, host: str | None) -> None:
+    """An attempt of the site is done: the site works, and so does the host."""
+    site = state.sites[index]
+    if host is not None:
+        site.good_hosts.add(host)
+        if site.failing_hosts:
+            site.failing_hosts.pop(host, None)
+    if site.breaker is not None:
+        forget(state, index)
+        update(state, index)
+
+
+def forget(state: RunState, index: int) -> None:
+    """Think well of a site again."""
+    state.sites[index].breaker = None
+    state.timers.pop(_pause_timer(index), None)
+    state.timers.pop(_trial_timer(index), None)
+
+
+def update(state: RunState, index: int) -> None:
+    """Open or close a site for placements, as what is known of it says."""
+    site, bit = state.sites[index], 1 << index
+    breaker = site.breaker
+    if site.reported is not None or (breaker is not None and not breaker.lets_in):
+        state.open_sites &= ~bit
+    elif not state.open_sites & bit:
+        state.open_sites |= bit
+        state.dirty.update(w.index for w in state.workflows if w.eligible_count)
+
+
+# The trial of a site that was paused
+
+
+def placed(state: RunState, attempt: Attempt, breaker: Breaker) -> None:
+    """While a site is on trial it gets one attempt at a time."""
+    if breaker.phase is BreakerPhase.ON_TRIAL:
+        breaker.probe = attempt.key
+        update(state, attempt.site)
+
+
+def started(state: RunState, attempt: Attempt, breaker: Breaker) -> None:
+    """A trial need not last as long as its task: running for as long as the pause lasted is
+    enough."""
+    if breaker.probe == attempt.key:
+        timer = _trial_timer(attempt.site)
+        state.timers[timer] = state.now_s + breaker.pause_s
+        state.outbox.append(SetTimer(timer, state.timers[timer]))
+
+
+def left(state: RunState, attempt: Attempt, breaker: Breaker) -> None:
+    """An attempt is no more at the site, for whatever reason."""
+    if breaker.probe == attempt.key:
+        breaker.probe = None
+        state.timers.pop(_trial_timer(attempt.site), None)
+        update(state, attempt.site)
+
+
+def pause_over(state: RunState, index: int) -> None:
+    """The timer of a pause: try the site again."""
+    breaker = state.sites[index].breaker
+    if breaker is not None and breaker.phase is BreakerPhase.PAUSED:
+        breaker.phase = BreakerPhase.ON_TRIAL
+        breaker.since_s = state.now_s
+        breaker.reason = "it is tried with one attempt at a time after " + breaker.reason
+        update(state, index)
+
+
+def trial_over(state: RunState, index: int) -> None:
+    """The timer of a trial: the attempt has run for long enough. A further failure pauses the
+    site for longer than before, until a task has succeeded."""
+    breaker = state.sites[index].breaker
+    if breaker is not None and breaker.phase is BreakerPhase.ON_TRIAL:
+        breaker.phase = BreakerPhase.WATCHED
+        breaker.probe = None
+        breaker.failures = 0
+        breaker.counted_s.clear()
+        update(state, index)
+
+
+def _pause(state: RunState, index: int, breaker: Breaker, outcome: Outcome) -> None:
+    breaker.pauses += 1
+    breaker.probe = None
+    text = (outcome.message or "").strip()
+    last = f"{outcome.cause}: {text.splitlines()[0]}" if text else outcome.cause
+    count = breaker.failures
+    many = f"{count} failures in a row, the last" if count > 1 else "a failure"
+    what = f"{many} by {last}"
+    breaker.failures = 0
+    breaker.counted_s.clear()
+    if breaker.pauses > max(MAX_PAUSES, state.settings.retries):
+        breaker.phase = BreakerPhase.GIVEN_UP
+        breaker.reason = f"it is given up after {breaker.pauses - 1} pauses and {what}"
+    else:
+        breaker.phase = BreakerPhase.PAUSED
+        breaker.pause_s = min(FIRST_PAUSE_S * 2.0 ** min(breaker.pauses - 1, 10), LONGEST_PAUSE_S)
+        minutes = f"{breaker.pause_s / 60:.0f} min"
+        breaker.reason = f"{what} (it gets no more for {minutes})"
+        timer = _pause_timer(index)
+        state.timers[timer] = state.now_s + breaker.pause_s
+        state.outbox.append(SetTimer(timer, state.timers[timer]))
+    update(state, index)
+
+
+def _pause_timer(index: int) -> str:
+    return f"breaker:{index}"
+
+
+def _trial_timer(index: int) -> str:
+    return f"trial:{index}"
+
+
+def _others_do_well(state: RunState, site: SiteState) -> bool:
+    return any(other.done for other in state.sites if other is not site)
+
+
+# Hosts
+
+
+def _host_failed(site: SiteState, host: str, now_s: float) -> None:
+    site.good_hosts.discard(host)
+    streak = site.failing_hosts.get(host)
+    if streak is None:
+        streak = site.failing_hosts[host] = HostStreak(site.done)
+    streak.failures += 1
+    streak.last_s = now_s
+
+
+def avoided_hosts(state: RunState, index: int) -> tuple[str, ...]:
+    """Hosts that have failed one attempt after another while others of the site's hosts did well,
+    the latest first. Never more than there are hosts that do well."""
+    site = state.sites[index]
+    bad = [
+        (-streak.last_s, host)
+        for host, streak in site.failing_hosts.items()
+        if streak.failures >= FAILURES_IN_A_ROW
+        and site.done > streak.done_before
+        and state.now_s < streak.last_s + HOST_PATIENCE_S
+    ]
+    most = min(MAX_AVOIDED_HOSTS, len(site.good_hosts))
+    return tuple(host for _, host in sorted(bad)[:most])
