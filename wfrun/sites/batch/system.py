@@ -59,15 +59,19 @@ class BatchSystem(Protocol):
     name: ClassVar[str]
     probe: ClassVar[tuple[str, ...]]
     """A cheap command that succeeds where this system is there, and prints its version."""
+    environment: ClassVar[Mapping[str, str]]
+    """To be added to the environment of the commands for the queue and for endings, so that the
+    parsers can read what these print. Not for submissions: jobs would inherit it."""
     max_array: int
     """Most elements of an array that one submission takes."""
 
     def script(self, job: BatchJob) -> str:
-        """The batch script, with its directives, in POSIX shell. It ends by replacing itself with
-        the job's command."""
+        """The batch script, in POSIX shell, without directives: what is asked for is on the command
+        line, where nothing has to be quoted. It ends by replacing itself with the job's command."""
 
     def submit(self, job: BatchJob, script: str) -> list[str]:
-        """The command that submits the script at this path."""
+        """The command that submits the script at this path. The user's options come last, so that
+        they have the last word."""
 
     def submitted(self, exit_code: int | None, output: str, errors: str) -> str:
         """The id of the new job. Raises BackPressureError for a limit, InfeasibleError where the
@@ -75,7 +79,8 @@ class BatchSystem(Protocol):
         otherwise: whether the job was taken is then not known."""
 
     def queue(self, user: str | None) -> list[str]:
-        """The command that shows the jobs of this user, or of everybody."""
+        """The command that shows the jobs of this user, or of everybody. It may show more: PBS
+        can't choose."""
 
     def jobs(self, exit_code: int | None, output: str, errors: str) -> list[Job]:
         """What it printed. Array elements that wait are given one by one. Jobs that have ended
@@ -83,7 +88,8 @@ class BatchSystem(Protocol):
         there has to be at least a header, or what can't be understood."""
 
     def cancel(self, jobs: Sequence[tuple[str, int | None]]) -> list[list[str]]:
-        """The commands that cancel these jobs or elements (None: the whole job)."""
+        """The commands that cancel these jobs or elements. None: the whole job, and what is to be
+        given for a job that is no array."""
 
     def endings(self, ids: Sequence[str]) -> list[list[str]]:
         """The commands that tell how these jobs (of which some elements may still be queued)

@@ -1,0 +1,1 @@
+"""What the commands of batch systems print about their queues, as records."""

@@ -1,0 +1,157 @@
+"""What Grid Engine's qstat -xml and qacct print. Source: qstat(1), accounting(5) and sge_status(5)
+of version 8.1.9, and recordings of that version."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lxml import etree
+
+from wfrun.engine.records import Cause
+from wfrun.parsers.queues.elements import expand
+from wfrun.parsers.queues.records import Ending, Job, QueueUnknownError, State
+
+_NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff]")
+_BEFORE_JOB = frozenset({*range(1, 15), 21, 24, 25, 27, 28, 29, 38})
+"""Codes of ``failed`` with which the job proper was never begun, by no fault of its own."""
+_NO_OUTPUT = 26
+_LIMIT = 37
+_UNITS = {
+    "": 1, "k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2, "g": 1000**3, "G": 1024**3,
+    "t": 1000**4, "T": 1024**4,
+}  # fmt: skip
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT]?)B?", re.ASCII)
+_CLOCK = re.compile(r"(\d+):(\d+):(\d+)", re.ASCII)
+_REQUEST = re.compile(r"\b(h_rt|h_vmem)=([\w.:]+)", re.ASCII)
+
+
+def read_queue(output: str) -> list[Job]:
+    """The jobs in ``qstat -xml``. Its start times are local times, and left out. Raises
+    QueueUnknownError."""
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
+    # A name may hold bytes of any encoding: only its job's owner shall suffer.
+    data = _NO_XML.sub("?", output).encode(errors="replace")
+    try:
+        root = etree.fromstring(data, parser)
+    except (etree.XMLSyntaxError, ValueError) as error:
+        raise QueueUnknownError(f"no whole document of qstat: {output[:200]!r}: {error}") from None
+    if root.tag != "job_info" or root.find("queue_info") is None or root.find("job_info") is None:
+        raise QueueUnknownError(f"no queue in what qstat printed: {output[:200]!r}")
+    return [job for entry in root.iter("job_list") for job in _jobs(entry)]
+
+
+def _jobs(entry: etree._Element) -> list[Job]:
+    def text(tag: str) -> str:
+        return (entry.findtext(tag) or "").strip()
+
+    number, slots, code, tasks = (text(tag) for tag in ("JB_job_number", "slots", "state", "tasks"))
+    if not number.isdecimal() or not slots.isdecimal() or not code:
+        raise QueueUnknownError(f"qstat shows a job without number, slots or state: {number!r}")
+    state = _state(code)
+    host = text("queue_name").partition("@")[2]
+    reason = ""
+    if state == "refused":
+        reason = f"in error state {code}: 'qstat -j {number}' says why"
+    return [
+        Job(
+            id=number,
+            element=element,
+            name=text("JB_name"),
+            user=text("JB_owner"),
+            state=state,
+            cores=int(slots),
+            reason=reason,
+            nodes=(host,) if host else (),
+        )
+        for element in (expand(tasks) if tasks else [1])
+    ]
+
+
+def _state(code: str) -> State:
+    """qstat(1): d(eletion), E(rror), h(old), r(unning), R(estarted), s(uspended), S (queue
+    suspended), t(ransferring), T(hreshold), w(aiting). An unknown letter changes nothing."""
+    if "d" in code:
+        return "ending"
+    if "E" in code:
+        return "refused"
+    if any(letter in code for letter in "sST"):
+        return "suspended"
+    if "r" in code or "t" in code:
+        return "running"
+    return "held" if "h" in code else "queued"
+
+
+def read_accounting(output: str) -> dict[tuple[str, int], Ending]:
+    """The jobs in ``qacct -j``. A record that is not whole is left out; of several of one element,
+    which was restarted or whose number was used before, the last counts."""
+    endings = {}
+    for record in _records(output):
+        number, task = record.get("jobnumber", ""), record.get("taskid", "")
+        if not number.isdecimal() or not (task.isdecimal() or task == "undefined"):
+            continue
+        ending = _ending(record)
+        if ending is not None:
+            endings[number, int(task) if task.isdecimal() else 1] = ending
+    return endings
+
+
+def _records(output: str) -> Iterator[dict[str, str]]:
+    for block in re.split(r"^={10,}\n", output, flags=re.MULTILINE)[1:]:
+        # What follows the last line break was cut off, or is nothing.
+        pairs = (line.partition(" ") for line in block.split("\n")[:-1])
+        yield {key: value.strip() for key, _, value in pairs}
+
+
+def _ending(record: dict[str, str]) -> Ending | None:
+    failed = re.match(r"\d+", record.get("failed", ""), re.ASCII)
+    status = re.match(r"-?\d+", record.get("exit_status", ""), re.ASCII)
+    if failed is None or status is None:
+        return None
+    code, exit_code = int(failed[0]), int(status[0])
+    node = record.get("hostname") or None
+    if code == 0 and exit_code == 0:
+        return Ending(cause="done", exit_code=0, message="exit status 0", node=node)
+    message = f"exit status {record['exit_status']}"
+    if code:
+        message = f"failed {record['failed']}; {message}"
+    cause = _cause(code, exit_code, record)
+    return Ending(
+        cause=cause, exit_code=exit_code if cause == "exit" else None, message=message, node=node
+    )
+
+
+def _cause(code: int, exit_code: int, record: dict[str, str]) -> Cause:
+    if code in _BEFORE_JOB:
+        return "node"
+    if code == _NO_OUTPUT:
+        return "storage"
+    if exit_code <= 128 and code != _LIMIT:
+        return "exit"
+    # Killed. By whom is not told, but which limits there were and what it used is.
+    limits = dict(_REQUEST.findall(record.get("category", "")))
+    walltime = _seconds(limits.get("h_rt", ""))
+    memory = _bytes(limits.get("h_vmem", ""))
+    slots = int(record["slots"]) if record.get("slots", "").isdecimal() else 1
+    elapsed = _seconds(record.get("ru_wallclock", ""))
+    if walltime is not None and elapsed is not None and elapsed >= walltime:
+        return "walltime"
+    peak = _bytes(record.get("maxvmem", ""))
+    # The peak is sampled: what broke the limit may not have been seen.
+    if memory is not None and (code == _LIMIT or (peak is not None and peak >= memory * slots)):
+        return "memory"
+    return "signal"
+
+
+def _seconds(text: str) -> float | None:
+    """Of ``3600``, ``5s``, ``5.12`` or ``1:00:00``."""
+    clock = _CLOCK.fullmatch(text)
+    if clock is not None:
+        return int(clock[1]) * 3600.0 + int(clock[2]) * 60 + int(clock[3])
+    plain = re.fullmatch(r"(\d+(?:\.\d+)?)s?", text, re.ASCII)
+    return None if plain is None else float(plain[1])
+
+
+def _bytes(text: str) -> float | None:
+    match = _SIZE.fullmatch(text)
+    return None if match is None else float(match[1]) * _UNITS[match[2]]

@@ -1,0 +1,67 @@
+"""What OpenPBS and PBS Professional print for ``qstat -f -F json``. Source: qstat(1B) of OpenPBS
+23.06, and recordings of that version."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from wfrun.parsers.queues.pbs_records import Attributes
+from wfrun.parsers.queues.records import QueueUnknownError
+
+_JOB = re.compile(r'^[ \t]+"(\d+(?:\[\d*\])?(?:\.[\w.-]+)?)":\s*\{[ \t]*$', re.MULTILINE | re.ASCII)
+_WANTED = re.compile(
+    r'^[ \t]+"(Job_Name|Job_Owner|job_state|comment|Exit_status|exec_host|walltime|ncpus'
+    r'|array_indices_remaining|resources_used|Resource_List)":\s*'
+    r'(?:"(.*)"|(-?\d+)|\{),?[ \t\r]*$',
+    re.MULTILINE,
+)
+
+
+def read_json(output: str) -> Attributes:
+    """The attributes of all jobs. Older versions do not escape what users have in their jobs'
+    environment; such a document is read line by line. Raises QueueUnknownError where it is not
+    whole."""
+    try:
+        root = json.loads(output, strict=False)
+    except (ValueError, RecursionError):
+        return _read_lines(output)
+    jobs = root.get("Jobs", {}) if isinstance(root, dict) else None
+    if not isinstance(jobs, dict) or "pbs_version" not in root:
+        raise QueueUnknownError(f"no queue in what qstat printed: {output[:200]!r}")
+    if not all(isinstance(job, dict) for job in jobs.values()):
+        raise QueueUnknownError(f"not jobs of qstat: {output[:200]!r}")
+    return {ident: _flat(job) for ident, job in jobs.items()}
+
+
+def _flat(job: dict[str, object]) -> dict[str, str]:
+    flat = {}
+    for key, value in job.items():
+        if isinstance(value, dict):
+            flat.update({f"{key}.{inner}": str(each) for inner, each in value.items()})
+        else:
+            flat[key] = str(value)
+    return flat
+
+
+def _read_lines(output: str) -> Attributes:
+    if '"pbs_version"' not in output or not re.search(r"^\}\s*\Z", output, re.MULTILINE):
+        raise QueueUnknownError(f"no whole document of qstat: {output[:200]!r}")
+    jobs = {}
+    starts = list(_JOB.finditer(output))
+    for start, following in zip(starts, [*starts[1:], None], strict=True):
+        block = output[start.end() : following.start() if following else len(output)]
+        attributes: dict[str, str] = {}
+        group = ""
+        for match in _WANTED.finditer(block):
+            key, text, number = match.groups()
+            if key in ("resources_used", "Resource_List"):
+                group = f"{key}."
+                continue
+            if key in ("walltime", "ncpus"):
+                key = group + key
+            value = number if text is None else text.replace('\\"', '"')
+            # What a user's environment holds comes later, and does not count.
+            attributes.setdefault(key, value or "")
+        jobs[start[1]] = attributes
+    return jobs

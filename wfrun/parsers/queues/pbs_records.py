@@ -1,0 +1,175 @@
+"""The jobs of PBS and Torque from their attributes, in whatever form these were printed. Source:
+the OpenPBS 23.06 reference guide, "Job States" and "Job Exit Status", and recordings of that
+version; for Torque the 6.1 administrator's guide and qstat(1B)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from wfrun.engine.records import Cause
+from wfrun.parsers.queues.elements import expand
+from wfrun.parsers.queues.records import Ending, Job, QueueUnknownError, State
+
+Attributes: TypeAlias = Mapping[str, Mapping[str, str]]
+"""By job id: its attributes; those of a group are ``group.name``."""
+
+_ID = re.compile(r"(\d+)(?:\[(\d*)\])?((?:\.[\w.-]+)?)", re.ASCII)
+_STATES: dict[str, State | None] = {
+    "Q": "queued",
+    "W": "queued",
+    "T": "queued",
+    "B": "queued",
+    "H": "held",
+    "R": "running",
+    "E": "ending",
+    "S": "suspended",
+    "U": "suspended",
+    "F": None,
+    "X": None,
+    "C": None,
+    "M": None,
+}
+_KILLED_BY_PBS: dict[int, Cause] = {
+    -26: "memory",  # virtual memory
+    -27: "memory",
+    -28: "walltime",  # CPU time
+    -29: "walltime",
+}
+_KILLED_BY_TORQUE: dict[int, Cause] = {
+    -9: "storage",  # its output can't be opened
+    -10: "memory",
+    -11: "walltime",
+    -12: "walltime",  # CPU time
+}
+_NEVER = "can never run"
+
+
+def jobs_of(jobs: Attributes) -> list[Job]:
+    """Those that have not ended, arrays element by element. Raises QueueUnknownError."""
+    found = []
+    listed: set[tuple[str, int]] = set()
+    for ident, attributes in jobs.items():
+        job, element = _parts(ident)
+        if element is None:
+            continue
+        listed.add((job, element))
+        state = _state(attributes)
+        if state is not None:
+            found.append(_job(job, element, state, attributes))
+    for ident, attributes in jobs.items():
+        job, element = _parts(ident)
+        state = _state(attributes)
+        if element is not None or state is None:
+            continue
+        # The array as a whole; of its elements those that wait may not have been listed.
+        waiting = attributes.get("array_indices_remaining") or attributes.get("job_array_request")
+        if waiting in (None, "-") or (listed and "job_array_request" in attributes):
+            continue
+        for number in expand(waiting):
+            if (job, number) not in listed:
+                found.append(_job(job, number, state, attributes))
+    return found
+
+
+def endings_of(jobs: Attributes, torque: bool) -> dict[tuple[str, int], Ending]:
+    """Of those that have ended with an exit status."""
+    endings = {}
+    for ident, attributes in jobs.items():
+        job, element = _parts(ident)
+        status = attributes.get("Exit_status", attributes.get("exit_status", ""))
+        if element is None or _state(attributes) is not None:
+            continue
+        if re.fullmatch(r"-?\d{1,9}", status, re.ASCII):
+            endings[job, element] = _ending(int(status), attributes, torque)
+    return endings
+
+
+def _job(job: str, element: int, state: State, attributes: Mapping[str, str]) -> Job:
+    comment = attributes.get("comment", "")
+    name = attributes.get("Job_Name", "")
+    if "job_array_id" in attributes:
+        # Torque gives each element a name of its own.
+        name = name.removesuffix(f"-{element}")
+    waits = state in ("queued", "held", "refused")
+    return Job(
+        id=job,
+        element=element,
+        name=name,
+        user=attributes.get("Job_Owner", "").partition("@")[0],
+        state=state,
+        cores=_cores(attributes),
+        reason=comment if waits else "",
+        nodes=_nodes(attributes),
+    )
+
+
+def _state(attributes: Mapping[str, str]) -> State | None:
+    letter = attributes.get("job_state")
+    if letter is None:
+        raise QueueUnknownError("qstat shows a job without a state")
+    # A state that is newer than this: the job is there, more is not known.
+    state = _STATES.get(letter, "queued")
+    if state == "queued" and _NEVER in attributes.get("comment", "").lower():
+        return "refused"
+    return state
+
+
+def _ending(status: int, attributes: Mapping[str, str], torque: bool) -> Ending:
+    comment = attributes.get("comment", "")
+    nodes = _nodes(attributes)
+    cause = _cause(status, comment, attributes, torque)
+    message = f"exit status {status}"
+    return Ending(
+        cause=cause,
+        exit_code=status if cause in ("done", "exit") else None,
+        message=f"{message}: {comment}" if comment else message,
+        node=nodes[0] if nodes else None,
+    )
+
+
+def _cause(status: int, comment: str, attributes: Mapping[str, str], torque: bool) -> Cause:
+    if status == 0:
+        return "done"
+    if status < 0:
+        return (_KILLED_BY_TORQUE if torque else _KILLED_BY_PBS).get(status, "node")
+    limit = re.search(r"exceeded resource (\w+)", comment)
+    if limit is not None:
+        return "memory" if limit[1] in ("mem", "vmem", "pmem", "pvmem") else "walltime"
+    if status <= 256:
+        return "exit"
+    granted = _seconds(attributes.get("Resource_List.walltime", ""))
+    elapsed = _seconds(attributes.get("resources_used.walltime", ""))
+    if granted is not None and elapsed is not None and elapsed >= granted:
+        return "walltime"
+    return "cancelled" if "terminated by" in comment else "signal"
+
+
+def _parts(ident: str) -> tuple[str, int | None]:
+    """Job and element of ``7.host``, ``7[3].host``; ``7[].host`` is the array as a whole."""
+    match = _ID.fullmatch(ident)
+    if match is None:
+        raise QueueUnknownError(f"{ident[:80]!r} is no id of a job")
+    if match[2] is None:
+        return ident, 1
+    return f"{match[1]}[]{match[3]}", int(match[2]) if match[2] else None
+
+
+def _cores(attributes: Mapping[str, str]) -> int:
+    cores = attributes.get("Resource_List.ncpus", "")
+    if cores.isdecimal():
+        return int(cores)
+    ppn = re.search(r"ppn=(\d{1,9})", attributes.get("Resource_List.nodes", ""), re.ASCII)
+    return 1 if ppn is None else int(ppn[1])
+
+
+def _nodes(attributes: Mapping[str, str]) -> tuple[str, ...]:
+    """Of ``node1/0*2+node2/1``."""
+    chunks = attributes.get("exec_host", "").split("+")
+    return tuple(dict.fromkeys(host for chunk in chunks if (host := chunk.partition("/")[0])))
+
+
+def _seconds(text: str) -> int | None:
+    match = re.fullmatch(r"(\d+):(\d\d):(\d\d)", text, re.ASCII)
+    return None if match is None else int(match[1]) * 3600 + int(match[2]) * 60 + int(match[3])

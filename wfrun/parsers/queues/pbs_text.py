@@ -1,0 +1,42 @@
+"""What Torque prints for ``qstat -f``, and PBS too. Source: qstat(1B) of Torque 6.1, and recordings
+of OpenPBS 23.06, which prints the same form."""
+
+from __future__ import annotations
+
+from wfrun.parsers.queues.pbs_records import Attributes
+from wfrun.parsers.queues.records import QueueUnknownError
+
+_JOB = "Job Id:"
+
+
+def read_text(output: str) -> Attributes:
+    """The attributes of all jobs; long values are wrapped with a line break and a tab. Nothing at
+    all means no jobs. Raises QueueUnknownError where it is not whole."""
+    if output and not output.endswith("\n\n"):
+        raise QueueUnknownError(f"what qstat printed has no end: {output[-200:]!r}")
+    jobs: dict[str, dict[str, str]] = {}
+    attributes: dict[str, str] = {}
+    key = ""
+    # No other line breaks than these: values may hold stranger ones.
+    for line in output.split("\n"):
+        if line.startswith(_JOB):
+            attributes = jobs.setdefault(line.removeprefix(_JOB).strip(), {})
+            key = ""
+        elif line.startswith("\t") and key:
+            attributes[key] += line[1:]
+        elif line.startswith("    ") and " = " in line and jobs:
+            key, _, value = line.strip().partition(" = ")
+            attributes[key] = value
+        elif line.strip() and not key:
+            raise QueueUnknownError(f"not a line of qstat: {line[:200]!r}")
+    return jobs
+
+
+def after_header(output: str) -> str:
+    """What follows the table of ``qstat -B``, which shows that the server answered. Raises
+    QueueUnknownError where that is missing."""
+    head, separator, rest = output.partition(_JOB)
+    lines = head.splitlines()
+    if len(lines) < 3 or not lines[0].startswith("Server") or not lines[1].startswith("---"):
+        raise QueueUnknownError(f"no answer of a server: {output[:200]!r}")
+    return separator + rest

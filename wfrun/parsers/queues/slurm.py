@@ -1,0 +1,184 @@
+"""What Slurm's squeue and sacct print. Source: their manual pages of version 22.05, "JOB REASON
+CODES" and "JOB STATE CODES", and recordings of that version."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from wfrun.engine.records import Cause
+from wfrun.parsers.queues.elements import expand
+from wfrun.parsers.queues.records import Ending, Job, QueueUnknownError, State
+
+_FIELD = "\x1f"
+_END = "\x1e"
+SQUEUE_FORMAT = _FIELD.join(("%i", "%T", "%u", "%C", "%S", "%N", "%r", "%j")) + _END
+"""Id, state, user, cores, start, nodes, reason, and the name, which may hold anything but ends with
+a character that nobody types, so that a name with line breaks breaks nothing."""
+SACCT_FORMAT = "JobID,State,ExitCode,NodeList"
+
+_FIELDS = 8
+_ID = re.compile(r"(\d+)(?:_(?:(\d+)|\[([^\]]*)\]))?(?:\+\d+)?", re.ASCII)
+_STATES: dict[str, State | None] = {
+    "PENDING": "queued",
+    "CONFIGURING": "queued",
+    "REQUEUED": "queued",
+    "REQUEUE_FED": "queued",
+    "REQUEUE_HOLD": "held",
+    "SPECIAL_EXIT": "held",
+    "RESV_DEL_HOLD": "held",
+    "RUNNING": "running",
+    "RESIZING": "running",
+    "SIGNALING": "running",
+    "COMPLETING": "ending",
+    "STAGE_OUT": "ending",
+    "STOPPED": "suspended",
+    "SUSPENDED": "suspended",
+    "COMPLETED": None,
+    "REVOKED": None,
+}
+_CAUSES: dict[str, Cause] = {
+    "COMPLETED": "done",
+    "FAILED": "exit",
+    "CANCELLED": "cancelled",
+    "TIMEOUT": "walltime",
+    "DEADLINE": "walltime",
+    "OUT_OF_MEMORY": "memory",
+    "NODE_FAIL": "node",
+    "BOOT_FAIL": "node",
+    "PREEMPTED": "preempted",
+}
+_NEVER = re.compile(
+    r"PartitionTimeLimit|AssociationTimeLimit|QOSTimeLimit|BadConstraints|DependencyNeverSatisfied"
+    r"|AccountNotAllowed|QOSNotAllowed|InvalidAccount|InvalidQOS"
+    r"|(Assoc|QOS)Max\w*Per(Job|Node)(Limit)?|QOSMin\w*"
+)
+"""Reasons that time does not heal. Those that may mean nodes that are down are not among them."""
+_SIGNALLED = "JobLaunchFailure"
+"""What squeue calls the end by any signal, also one that the task sent itself."""
+_NO_OUTPUT = 53
+"""The "signal" with which slurmstepd ends where it can't open the job's output."""
+
+
+def read_queue(output: str) -> list[Job]:
+    """The jobs in ``squeue --array --format SQUEUE_FORMAT``. Raises QueueUnknownError."""
+    jobs = []
+    for ident, state_name, user, cores, start, nodes, reason, name in _rows(output):
+        state = _STATES.get(state_name)
+        if state is None:
+            if state_name in _STATES or state_name in _CAUSES:
+                continue
+            # A state that is newer than this: the job is there, more is not known.
+            state, reason = "queued", f"in state {state_name}"
+        elif state == "queued":
+            state = _waiting(reason)
+        started = float(start) if start.isdecimal() and state not in ("queued", "held") else None
+        job, elements = _parts(ident)
+        jobs += [
+            Job(
+                id=job,
+                element=element,
+                name=name,
+                user=user,
+                state=state,
+                cores=_number(cores),
+                reason="" if reason == "None" else reason,
+                nodes=(nodes,) if nodes else (),
+                started_s=started,
+            )
+            for element in elements
+        ]
+    return jobs
+
+
+def read_queue_endings(output: str) -> dict[tuple[str, int], Ending]:
+    """The ended jobs among those in ``squeue --states all``, which remembers them for a while
+    (MinJobAge, 300 s where nobody changed it). Of an array whose waiting elements were cancelled it
+    shows one line without their numbers: it is taken for element 1, unless that has a line.
+    Raises QueueUnknownError."""
+    endings: dict[tuple[str, int], Ending] = {}
+    rest: dict[tuple[str, int], Ending] = {}
+    for ident, state, _, _, _, nodes, reason, _ in _rows(output):
+        cause = _CAUSES.get(state)
+        if cause is None:
+            continue
+        if cause == "exit" and reason == _SIGNALLED:
+            cause = "signal"
+        message = state if reason == "None" else f"{state} ({reason})"
+        ending = Ending(cause=cause, message=message, node=nodes or None)
+        job, elements = _parts(ident)
+        (endings if "_" in ident else rest).update({(job, element): ending for element in elements})
+    return {**rest, **endings}
+
+
+def read_accounting(output: str) -> dict[tuple[str, int], Ending]:
+    """The ended jobs in ``sacct --allocations --parsable2 --format SACCT_FORMAT``. Raises
+    QueueUnknownError."""
+    lines = output.splitlines()
+    header = SACCT_FORMAT.split(",")
+    if not lines or lines[0].split("|") != header or not output.endswith("\n"):
+        raise QueueUnknownError(f"no table of sacct: {output[:200]!r}")
+    endings = {}
+    for line in lines[1:]:
+        fields = line.split("|")
+        match = re.fullmatch(r"(\d+):(\d+)", fields[2], re.ASCII) if len(fields) == 4 else None
+        if match is None:
+            raise QueueUnknownError(f"not a line of sacct: {line[:200]!r}")
+        # Cancelled ones are "CANCELLED by 1001".
+        cause = _CAUSES.get(fields[1].partition(" ")[0])
+        if cause is None:
+            continue
+        code, signal = int(match[1]), int(match[2])
+        node = None if fields[3] in ("", "None assigned") else fields[3]
+        ending = _accounted(cause, fields[1], code, signal, node)
+        job, elements = _parts(fields[0])
+        endings.update({(job, element): ending for element in elements})
+    return endings
+
+
+def _accounted(cause: Cause, state: str, code: int, signal: int, node: str | None) -> Ending:
+    if cause == "exit" and signal == _NO_OUTPUT:
+        return Ending(cause="storage", message=f"{state}: its log can't be opened", node=node)
+    if cause == "exit" and signal:
+        return Ending(cause="signal", message=f"{state}: signal {signal}", node=node)
+    message = f"{state}: exit code {code}" if cause == "exit" else state
+    own = cause in ("done", "exit")
+    return Ending(cause=cause, exit_code=code if own else None, message=message, node=node)
+
+
+def _waiting(reason: str) -> State:
+    if _NEVER.fullmatch(reason):
+        return "refused"
+    return "held" if re.search(r"held|hold", reason, re.IGNORECASE) else "queued"
+
+
+def _rows(output: str) -> Iterator[list[str]]:
+    """The fields of each job, without the header, which has to be there."""
+    records = output.split(f"{_END}\n")
+    if records.pop() or not records or records[0].count(_FIELD) != _FIELDS - 1:
+        raise QueueUnknownError(f"no whole table of squeue: {output[:200]!r}")
+    if not records[0].startswith("JOBID"):
+        raise QueueUnknownError(f"no header of squeue: {output[:200]!r}")
+    for record in records[1:]:
+        fields = record.split(_FIELD, _FIELDS - 1)
+        if len(fields) != _FIELDS:
+            raise QueueUnknownError(f"not a line of squeue: {record[:200]!r}")
+        yield fields
+
+
+def _parts(ident: str) -> tuple[str, list[int]]:
+    """Job and elements of ``7``, ``7_3`` or ``7_[3-5%2]``."""
+    match = _ID.fullmatch(ident)
+    if match is None:
+        raise QueueUnknownError(f"{ident[:80]!r} is no id of a job")
+    if match[3] is not None:
+        return match[1], expand(match[3])
+    return match[1], [int(match[2] or 1)]
+
+
+def _number(text: str) -> int:
+    """Of ``4``, or of ``4-8`` where a job leaves it open: the least."""
+    match = re.match(r"\d+", text, re.ASCII)
+    if match is None:
+        raise QueueUnknownError(f"{text[:80]!r} is no number of cores")
+    return int(match[0])

@@ -1,0 +1,116 @@
+"""Grid Engine and its descendants (Son of, Univa, Open). Source: qsub(1), qstat(1), qacct(1) and
+qdel(1) of version 8.1.9; tried with it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from wfrun.parsers.queues import grid_engine as parser
+from wfrun.parsers.queues.elements import compress
+from wfrun.sites.batch import common
+from wfrun.sites.batch.system import BackPressureError, BatchJob, Ending, Job, QueueUnknownError
+
+_TRY_AGAIN = 25
+"""With this qsub says that the same request may be taken later."""
+_LIMITS = re.compile(r"job rejected: only \d+ jobs are allowed|exceeds? .*(max_u_jobs|max_jobs)")
+_NEVER = re.compile(
+    r"unknown (queue|resource)|does not exist|no suitable queues|with more than \d+ tasks"
+    r"|denied:|is not a valid object name|argument to -\w+ option|invalid option argument"
+    r"|option .* must|^qsub: ",
+    re.MULTILINE,
+)
+
+
+class GridEngine:
+    """Jobs have the environment of the login on the head node (``-V``); without it PATH is lost.
+    Of several lines in a variable the first arrives, functions do not.
+
+    ``parallel_environment`` is what a job with several cores asks for; it has to put them on one
+    node (``allocation_rule $pe_slots``). ``memory_resource`` is asked for per slot, as
+    Grid Engine counts it. GPUs are asked for as the resource ``gpu``.
+    """
+
+    name: ClassVar[str] = "grid-engine"
+    probe: ClassVar[tuple[str, ...]] = ("qstat", "-help")
+    environment: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(
+        self,
+        max_array: int | None = None,
+        parallel_environment: str | None = None,
+        memory_resource: str | None = None,
+    ) -> None:
+        # max_aj_tasks is 75,000 where nobody changed it, but only 2,000 run at once.
+        self.max_array = max_array or 2000
+        self.parallel_environment = parallel_environment or "smp"
+        self.memory_resource = memory_resource or "h_vmem"
+
+    def script(self, job: BatchJob) -> str:
+        return common.script(job, "SGE_TASK_ID")
+
+    def submit(self, job: BatchJob, script: str) -> list[str]:
+        command = ["qsub", "-terse", "-N", job.name, "-r", "n", "-V", "-S", "/bin/sh", "-b", "n"]
+        command += ["-wd", "/", "-j", "y", "-o", job.log]
+        if job.count > 1:
+            command += ["-t", f"1-{job.count}"]
+        if job.cores > 1:
+            command += ["-pe", self.parallel_environment, str(job.cores)]
+        if job.memory_bytes:
+            mebibytes = math.ceil(job.memory_bytes / job.cores / common.MIB)
+            command += ["-l", f"{self.memory_resource}={mebibytes}M"]
+        if job.gpus:
+            command += ["-l", f"gpu={job.gpus}"]
+        if job.walltime_s is not None:
+            command += ["-l", f"h_rt={max(1, math.ceil(job.walltime_s))}"]
+        if job.queue is not None:
+            command += ["-q", job.queue]
+        if job.account is not None:
+            command += ["-P", job.account]
+        if job.avoid_nodes:
+            # A node may be known by its short name or by the whole.
+            names = dict.fromkeys(node.partition(".")[0] for node in job.avoid_nodes)
+            avoided = "|".join(f"{name}|{name}.*" for name in names)
+            command += ["-l", f"h=!({avoided})"]
+        return [*command, *job.options, script]
+
+    def submitted(self, exit_code: int | None, output: str, errors: str) -> str:
+        # "7" or "7.1-20:1"; a site's verifier may have its say before.
+        found = re.findall(r"^(\d+)(?:\.\d+-\d+:\d+)?$", output, re.MULTILINE | re.ASCII)
+        if exit_code == 0 and found:
+            return str(found[-1])
+        error = common.refusal("qsub", exit_code, output, errors, limits=_LIMITS, never=_NEVER)
+        if exit_code == _TRY_AGAIN:
+            raise BackPressureError(error.message)
+        raise error
+
+    def queue(self, user: str | None) -> list[str]:
+        return ["qstat", "-xml", "-u", "*" if user is None else user]
+
+    def jobs(self, exit_code: int | None, output: str, errors: str) -> list[Job]:
+        common.check_answer("qstat", exit_code, errors)
+        return parser.read_queue(output)
+
+    def cancel(self, jobs: Sequence[tuple[str, int | None]]) -> list[list[str]]:
+        named = [
+            name
+            for job, elements in common.grouped(jobs)
+            for name in (
+                [f"{job}.{run}" for run in compress(elements).split(",")] if elements else [job]
+            )
+        ]
+        return [["qdel", *chunk] for chunk in common.chunks(named)]
+
+    def endings(self, ids: Sequence[str]) -> list[list[str]]:
+        """One command a job. Each reads the whole accounting file, so ask for few."""
+        return [["qacct", "-j", job] for job in ids]
+
+    def ended(
+        self, exit_code: int | None, output: str, errors: str
+    ) -> Mapping[tuple[str, int], Ending]:
+        try:
+            return parser.read_accounting(output)
+        except QueueUnknownError:
+            return {}

@@ -1,0 +1,166 @@
+"""PBS Professional and OpenPBS, and Torque, which has gone its own way. Source: qsub(1B), qstat(1B)
+and qdel(1B) of OpenPBS 23.06 and recordings of its server; of Torque 6.1 the manual alone."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from wfrun.parsers.queues.elements import compress
+from wfrun.parsers.queues.pbs_json import read_json
+from wfrun.parsers.queues.pbs_records import endings_of, jobs_of
+from wfrun.parsers.queues.pbs_text import after_header, read_text
+from wfrun.sites.batch import common
+from wfrun.sites.batch.system import BatchJob, Ending, Job, QueueUnknownError
+
+_LIMITS = re.compile(
+    r"would exceed |[Mm]aximum number of jobs already in queue|exceeds the (queue|server) limit"
+)
+_NEVER = re.compile(
+    r"Unknown (queue|resource)|Illegal attribute or resource value|illegal -\w+ value"
+    r"|[Jj]ob (exceeds|violates) queue and/or server resource limits|Job name is too long"
+    r"|[Ii]nvalid [Aa]ccount|Bad UID for job execution|Unauthorized Request|No Permission"
+    r"|Access to queue is denied|[Aa]rray.* size exceeds|invalid option|^usage: qsub",
+    re.MULTILINE,
+)
+_NEWLINES = re.MULTILINE | re.ASCII
+
+
+class _Family:
+    """What PBS and Torque have in common. Jobs have the environment of the login on the head node
+    (``-V``); without it PATH is lost. Neither can be told to avoid nodes."""
+
+    name: ClassVar[str]
+    probe: ClassVar[tuple[str, ...]] = ("qstat", "--version")
+    environment: ClassVar[Mapping[str, str]] = {}
+    variable: ClassVar[str]
+
+    def script(self, job: BatchJob) -> str:
+        """It opens the log itself: PBS would bring each element's output there when that has ended,
+        in place of the others'."""
+        return common.script(job, self.variable, before=f"exec >>{shlex.quote(job.log)} 2>&1\n")
+
+    def submit(self, job: BatchJob, script: str) -> list[str]:
+        command = ["qsub", "-N", job.name, "-r", "n", "-V", "-S", "/bin/sh"]
+        command += ["-j", "oe", "-o", "/dev/null", *self._size(job)]
+        if job.walltime_s is not None:
+            command += ["-l", f"walltime={common.clock(job.walltime_s)}"]
+        if job.queue is not None:
+            command += ["-q", job.queue]
+        if job.account is not None:
+            command += ["-A", job.account]
+        return [*command, *job.options, script]
+
+    def _size(self, job: BatchJob) -> list[str]:
+        raise NotImplementedError
+
+    def submitted(self, exit_code: int | None, output: str, errors: str) -> str:
+        found = re.findall(r"^(\d+(?:\[\])?(?:\.[\w.-]+)?)$", output, _NEWLINES)
+        if exit_code == 0 and found:
+            return str(found[-1])
+        raise common.refusal("qsub", exit_code, output, errors, limits=_LIMITS, never=_NEVER)
+
+
+class Pbs(_Family):
+    """PBS Professional and OpenPBS. Finished jobs are told of where the server keeps a history
+    (``job_history_enable``)."""
+
+    name: ClassVar[str] = "pbs"
+    variable: ClassVar[str] = "PBS_ARRAY_INDEX"
+
+    def __init__(self, max_array: int | None = None) -> None:
+        # max_array_size is 10,000 where nobody changed it.
+        self.max_array = max_array or 10_000
+
+    def _size(self, job: BatchJob) -> list[str]:
+        chunk = f"select=1:ncpus={job.cores}"
+        if job.memory_bytes:
+            chunk += f":mem={math.ceil(job.memory_bytes / 1024)}kb"
+        if job.gpus:
+            chunk += f":ngpus={job.gpus}"
+        array = ["-J", f"1-{job.count}"] if job.count > 1 else []
+        return [*array, "-l", chunk]
+
+    def queue(self, user: str | None) -> list[str]:
+        """Everybody's jobs: ``-u`` and ``-f`` exclude each other."""
+        return ["qstat", "-t", "-f", "-F", "json"]
+
+    def jobs(self, exit_code: int | None, output: str, errors: str) -> list[Job]:
+        common.check_answer("qstat", exit_code, errors)
+        return jobs_of(read_json(output))
+
+    def cancel(self, jobs: Sequence[tuple[str, int | None]]) -> list[list[str]]:
+        named = [
+            name
+            for job, elements in common.grouped(jobs)
+            for name in (
+                [job.replace("[]", f"[{element}]") for element in elements] if elements else [job]
+            )
+        ]
+        # An element of a job that is no array is the job.
+        return [["qdel", *chunk] for chunk in common.chunks(list(dict.fromkeys(named)))]
+
+    def endings(self, ids: Sequence[str]) -> list[list[str]]:
+        return [["qstat", "-x", "-t", "-f", "-F", "json", *chunk] for chunk in common.chunks(ids)]
+
+    def ended(
+        self, exit_code: int | None, output: str, errors: str
+    ) -> Mapping[tuple[str, int], Ending]:
+        try:
+            return endings_of(read_json(output), torque=False)
+        except QueueUnknownError:
+            return {}
+
+
+class Torque(_Family):
+    """Torque. Ended jobs are told of while the server keeps them (``keep_completed``)."""
+
+    name: ClassVar[str] = "torque"
+    variable: ClassVar[str] = "PBS_ARRAYID"
+
+    def __init__(self, max_array: int | None = None) -> None:
+        # max_job_array_size is the server's, without a bound where nobody set it.
+        self.max_array = max_array or 1000
+
+    def _size(self, job: BatchJob) -> list[str]:
+        nodes = f"nodes=1:ppn={job.cores}"
+        if job.gpus:
+            nodes += f":gpus={job.gpus}"
+        array = ["-t", f"1-{job.count}"] if job.count > 1 else []
+        memory = f"mem={math.ceil(job.memory_bytes / 1024)}kb"
+        return [*array, "-l", nodes, *(["-l", memory] if job.memory_bytes else [])]
+
+    def queue(self, user: str | None) -> list[str]:
+        """Everybody's jobs. The server's line comes first: qstat alone prints nothing where there
+        are no jobs, and then nobody knows whether the server was asked."""
+        return ["sh", "-c", "qstat -B && qstat -t -f"]
+
+    def jobs(self, exit_code: int | None, output: str, errors: str) -> list[Job]:
+        common.check_answer("qstat", exit_code, errors)
+        return jobs_of(read_text(after_header(output)))
+
+    def cancel(self, jobs: Sequence[tuple[str, int | None]]) -> list[list[str]]:
+        groups = common.grouped(jobs)
+        whole = [job for job, elements in groups if not elements or "[]" not in job]
+        return [
+            *(["qdel", *chunk] for chunk in common.chunks(whole)),
+            *(
+                ["qdel", "-t", compress(elements), job]
+                for job, elements in groups
+                if elements and "[]" in job
+            ),
+        ]
+
+    def endings(self, ids: Sequence[str]) -> list[list[str]]:
+        return [["qstat", "-t", "-f", *chunk] for chunk in common.chunks(ids)]
+
+    def ended(
+        self, exit_code: int | None, output: str, errors: str
+    ) -> Mapping[tuple[str, int], Ending]:
+        try:
+            return endings_of(read_text(output), torque=True)
+        except QueueUnknownError:
+            return {}

@@ -1,0 +1,135 @@
+"""Slurm. Source: sbatch(1), squeue(1), sacct(1) and scancel(1) of version 22.05, and its errors in
+slurm_errno.c; tried with 22.05.8."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from wfrun.parsers.queues import slurm as parser
+from wfrun.parsers.queues.elements import compress
+from wfrun.sites.batch import common
+from wfrun.sites.batch.system import BatchJob, Ending, Job, QueueUnknownError
+
+_LIMITS = re.compile(
+    r"MaxSubmit|GrpSubmit|MaxJobs|GrpJobs|MaxJobCount|temporarily unable to accept job"
+    r"|Resource temporarily unavailable|Job violates accounting/QOS policy"
+    r"|[Tt]oo many (pending )?jobs|[Mm]aximum number of jobs"
+)
+_SIZE_LIMIT = re.compile(r"\b(QOS|Assoc)(?!\w*(Submit|Jobs))\w*(Max|Min|Grp)\w+")
+_NEVER = re.compile(
+    r"[Ii]nvalid (partition|account|qos|wckey|license|feature|generic resource|Trackable|job array"
+    r"|node name|user id|--\w)"
+    r"|Requested (node configuration is not available|time limit is invalid"
+    r"|partition configuration not available now|reservation is invalid|operation not supported)"
+    r"|Memory (specification can not be satisfied|required by task is not available)"
+    r"|CPU count (specification invalid|per node can not be satisfied)"
+    r"|Node count specification invalid|More processors requested than permitted"
+    r"|group not permitted to use this partition|Access/permission denied"
+    r"|unrecognized option|requires an argument|invalid option"
+)
+
+
+class Slurm:
+    """Jobs have the environment of the login on the head node (``--export=ALL``), as they have for
+    those who submit by hand: so PATH and modules are there. ``NONE`` would make each node log the
+    user in, which is slow and fails under load. Nothing of a task's own environment is in it.
+
+    One command line serves one cluster; with several (``-M``, federations) set ``SLURM_CLUSTERS``
+    in the login's environment and write one site for each.
+    """
+
+    name: ClassVar[str] = "slurm"
+    probe: ClassVar[tuple[str, ...]] = ("sbatch", "--version")
+    environment: ClassVar[Mapping[str, str]] = {"SLURM_TIME_FORMAT": "%s"}
+
+    def __init__(self, max_array: int | None = None) -> None:
+        # MaxArraySize is 1001 where nobody changed it, and bounds the greatest number plus one.
+        self.max_array = max_array or 1000
+
+    def script(self, job: BatchJob) -> str:
+        return common.script(job, "SLURM_ARRAY_TASK_ID")
+
+    def submit(self, job: BatchJob, script: str) -> list[str]:
+        command = [
+            "sbatch",
+            "--parsable",
+            f"--job-name={job.name}",
+            "--no-requeue",
+            "--export=ALL",
+            "--chdir=/",
+            # "%" begins a field, "\" would switch all fields off.
+            f"--output={job.log.replace('%', '%%')}",
+            "--open-mode=append",
+            "--nodes=1",
+            "--ntasks=1",
+            f"--cpus-per-task={job.cores}",
+        ]
+        if job.count > 1:
+            command.append(f"--array=1-{job.count}")
+        if job.memory_bytes:
+            command.append(f"--mem={math.ceil(job.memory_bytes / common.MIB)}M")
+        if job.gpus:
+            command.append(f"--gres=gpu:{job.gpus}")
+        if job.walltime_s is not None:
+            command.append(f"--time={common.whole_minutes(job.walltime_s)}")
+        if job.queue is not None:
+            command.append(f"--partition={job.queue}")
+        if job.account is not None:
+            command.append(f"--account={job.account}")
+        if job.avoid_nodes:
+            # Nodes may call themselves by their whole name; Slurm knows them by the short one.
+            names = dict.fromkeys(node.partition(".")[0] for node in job.avoid_nodes)
+            command.append(f"--exclude={','.join(names)}")
+        return [*command, *job.options, script]
+
+    def submitted(self, exit_code: int | None, output: str, errors: str) -> str:
+        # "7" or "7;cluster"; a site's plug-in may have its say before.
+        found = re.findall(r"^(\d+)(?:;\S*)?$", output, re.MULTILINE | re.ASCII)
+        if exit_code == 0 and found:
+            return str(found[-1])
+        never = _SIZE_LIMIT if _SIZE_LIMIT.search(errors) else _NEVER
+        limits = re.compile(r"(?!)") if never is _SIZE_LIMIT else _LIMITS
+        raise common.refusal("sbatch", exit_code, output, errors, limits=limits, never=never)
+
+    def queue(self, user: str | None) -> list[str]:
+        whose = [] if user is None else [f"--user={user}"]
+        return ["squeue", "--array", *whose, f"--format={parser.SQUEUE_FORMAT}"]
+
+    def jobs(self, exit_code: int | None, output: str, errors: str) -> list[Job]:
+        common.check_answer("squeue", exit_code, errors)
+        # An unknown user, for one, is an error with exit code 0 and an empty table.
+        if "error:" in errors:
+            raise QueueUnknownError(f"squeue: {errors.strip()}")
+        return parser.read_queue(output)
+
+    def cancel(self, jobs: Sequence[tuple[str, int | None]]) -> list[list[str]]:
+        named = [
+            f"{job}_[{compress(elements)}]" if elements else job
+            for job, elements in common.grouped(jobs)
+        ]
+        return [["scancel", *chunk] for chunk in common.chunks(named)]
+
+    def endings(self, ids: Sequence[str]) -> list[list[str]]:
+        commands = []
+        for chunk in common.chunks(ids):
+            jobs = f"--jobs={','.join(chunk)}"
+            columns = f"--format={parser.SACCT_FORMAT}"
+            commands.append(["sacct", "--allocations", "--parsable2", columns, jobs])
+        for chunk in common.chunks(ids):
+            jobs = f"--jobs={','.join(chunk)}"
+            columns = f"--format={parser.SQUEUE_FORMAT}"
+            commands.append(["squeue", "--array", "--states=all", columns, jobs])
+        return commands
+
+    def ended(
+        self, exit_code: int | None, output: str, errors: str
+    ) -> Mapping[tuple[str, int], Ending]:
+        try:
+            if output.startswith(parser.SACCT_FORMAT.partition(",")[0]):
+                return parser.read_accounting(output)
+            return parser.read_queue_endings(output)
+        except QueueUnknownError:
+            return {}
