@@ -9,6 +9,7 @@ the meantime; schedulers of real clusters make their estimates of start times in
 from __future__ import annotations
 
 from collections.abc import Mapping
+from heapq import heappop, heappush
 
 from wfrun.engine.profile import Profile
 from wfrun.sites.lrm.records import JobId, QueuedJob
@@ -22,7 +23,8 @@ class Forecast:
     ``in_order``: no job starts before one that came earlier.
     """
 
-    __slots__ = ("_in_order", "_last_s", "_profile", "_queue", "_running", "_starts_s")
+    __slots__ = ("_by_start", "_in_order", "_last_s", "_planned", "_profile", "_queue", "_running",
+                 "_starts_s")  # fmt: skip
 
     def __init__(
         self, running: Running, queue: Mapping[JobId, QueuedJob], *, in_order: bool
@@ -32,9 +34,14 @@ class Forecast:
         self._in_order = in_order
         self._profile: Profile | None = None
         self._starts_s: dict[JobId, float] = {}
+        self._by_start: list[tuple[float, int, JobId]] = []
+        """A heap of (planned start, number, job), in which jobs stay that have left the queue."""
+        self._planned = 0
         self._last_s = 0.0
 
     def submitted(self, job: QueuedJob, now_s: float) -> None:
+        if self._missed(now_s):
+            self._profile = None
         if self._profile is not None:
             self._profile.advance(now_s)
             self._extend(self._profile, job, now_s)
@@ -63,15 +70,24 @@ class Forecast:
     def _plan(self, now_s: float) -> Profile:
         by_end = self._running.by_end
         overdue = bool(by_end) and by_end[0][0] < now_s
-        if self._profile is None or overdue:
+        if self._profile is None or overdue or self._missed(now_s):
             self._profile = self._make(now_s)
         return self._profile
+
+    def _missed(self, now_s: float) -> bool:
+        """Whether a job that was to start before now has not: the queue's rule is not the plan's,
+        in which a job that asks for no time is in nobody's way."""
+        by_start, starts_s = self._by_start, self._starts_s
+        while by_start and starts_s.get(by_start[0][2]) != by_start[0][0]:
+            heappop(by_start)
+        return bool(by_start) and by_start[0][0] < now_s
 
     def _make(self, now_s: float) -> Profile:
         profile = Profile(self._running.processors, now_s)
         for expected_end_s, _, cores, _ in self._running.by_end:
             profile.add(now_s, expected_end_s, -cores)
         self._starts_s.clear()
+        self._by_start.clear()
         self._last_s = now_s
         for job in self._queue.values():
             self._extend(profile, job, now_s)
@@ -81,6 +97,8 @@ class Forecast:
         start_s = self._find_s(profile, job.cores, job.requested_s, now_s)
         profile.add(start_s, start_s + job.requested_s, -job.cores)
         self._starts_s[job.id] = self._last_s = start_s
+        self._planned += 1
+        heappush(self._by_start, (start_s, self._planned, job.id))
 
     def _find_s(self, profile: Profile, cores: int, requested_s: float, now_s: float) -> float:
         from_s = max(now_s, self._last_s) if self._in_order else now_s
