@@ -129,6 +129,19 @@ def test_easy_looks_anew_at_what_its_head_leaves_over_when_processors_go_out_of_
     assert lrm.schedule(100) == ["head"]
 
 
+def test_easy_makes_its_forecast_anew_when_a_job_was_not_started_as_foreseen() -> None:
+    """A head that asks for no time takes none in the plan, but its rule holds up the others."""
+    lrm = make_lrm("easy", 2)
+    for job, cores, requested_s in (("runs", 1, 30), ("head", 2, 0), ("narrow", 1, 60)):
+        lrm.submit(QueuedJob(job, cores, requested_s), 0)
+    assert lrm.schedule(0) == ["runs"]
+    assert lrm.planned_start_s("narrow", 0) == 0
+    lrm.end("runs", 30)
+    assert lrm.schedule(30) == ["head"]
+    assert lrm.planned_start_s("narrow", 30) == 30
+    assert lrm.estimate_start_s(2, 10, 30) == 90
+
+
 def test_conservative_makes_only_those_promises_anew_that_a_failure_breaks() -> None:
     lrm = make_lrm("conservative", 4)
     for job, cores, requested_s in (("runs", 3, 100), ("wide", 4, 50), ("narrow", 1, 100)):
