@@ -84,7 +84,7 @@ class ResultTable:
         order = self.order()
         columns = [("policy", [key.policy for key in order])]
         if any(key.workflow is not None for key in order):
-            columns.insert(0, ("workflow", [_short(self._names[key.workflow]) for key in order]))
+            columns.insert(0, ("workflow", [self._names[key.workflow] for key in order]))
         if any(key.throttle is not None for key in order):
             throttles = ["-" if key.throttle is None else str(key.throttle) for key in order]
             columns.append(("throttle", throttles))
