@@ -41,7 +41,7 @@ _READ_BYTES = 1 << 18
 _NOISE_BYTES = 1 << 20
 
 _MODULES = "fcntl,hashlib,json,queue,select,struct,subprocess,sys,threading"
-_PYTHONS = (
+PYTHONS = (
     "python3",
     *(f"python3.{minor}" for minor in range(14, 5, -1)),
     "/usr/libexec/platform-python",
@@ -49,20 +49,19 @@ _PYTHONS = (
     "/usr/local/bin/python3",
     "python",
 )
-_FIND_PYTHON = " ".join(
-    f"""
-for name in {" ".join(_PYTHONS)}; do
- path=$(command -v "$name") || continue;
- if "$path" -I -S -c "import {_MODULES}; sys.exit(sys.version_info < (3, 6))"
-  </dev/null >/dev/null 2>&1; then
-  exec "$path" -I -S -c "$1" "$2";
- fi;
- found="$found; $path is $("$path" -V </dev/null 2>&1)";
-done;
+"""Where a Python is looked for, in this order."""
+_FIND_PYTHON = f"""
+for name in PYTHONS; do
+  path=$(command -v "$name") || continue
+  if "$path" -I -S -c "import {_MODULES}; sys.exit(sys.version_info < (3, 6))" \
+    < /dev/null > /dev/null 2>&1
+  then exec "$path" -I -S -c "$1" "$2"
+  fi
+  found="$found; $path is $("$path" -V < /dev/null 2>&1)"
+done
 printf "\\000wfrun-$3 none%s\\n" "$found"
-""".split()
-)
-"""In one line and without single quotes or exclamation marks: any login shell has to pass it on."""
+"""
+"""Given the bootstrap, the configuration and the nonce. Says what it found where none will do."""
 _BOOTSTRAP = (
     r'exec("import os\nb=b\"\"\nwhile len(b)<SIZE:\n c=os.read(0,SIZE-len(b))\n'
     r' if not c: raise SystemExit(1)\n b+=c\n"); exec(compile(b,"agent.py","exec"))'
@@ -73,12 +72,13 @@ class NoPythonError(InfeasibleError):
     """There is no Python for the agent. ``PlainHost`` needs none."""
 
 
-def start_command(nonce: str, size: int, silence_s: float) -> str:
-    """The line of shell that finds a Python and starts the agent, whose source of ``size`` bytes
+def start_command(nonce: str, size: int, silence_s: float, pythons: Sequence[str]) -> str:
+    """The shell script that finds a Python and starts the agent, whose source of ``size`` bytes
     it then reads from its stdin."""
     bootstrap = _BOOTSTRAP.replace("SIZE", str(size))
     config = json.dumps({"nonce": nonce, "silence_s": silence_s})
-    return "exec /bin/sh -c " + shlex.join((_FIND_PYTHON, "sh", bootstrap, config, nonce))
+    script = _FIND_PYTHON.replace("PYTHONS", shlex.join(pythons))
+    return f"set -- {shlex.join((bootstrap, config, nonce))}\n{script}"
 
 
 class AgentHost:
@@ -88,7 +88,12 @@ class AgentHost:
     """
 
     def __init__(
-        self, transport: Transport, *, silence_s: float = SILENCE_S, ping_s: float = PING_S
+        self,
+        transport: Transport,
+        *,
+        silence_s: float = SILENCE_S,
+        ping_s: float = PING_S,
+        pythons: Sequence[str] = PYTHONS,
     ) -> None:
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Done, with the reason, when there is no use in this object any more."""
@@ -96,6 +101,7 @@ class AgentHost:
         self._transport = transport
         self._silence_s = silence_s
         self._ping_s = ping_s
+        self._pythons = pythons
         self._process: Process | None = None
         self._questions: dict[int, asyncio.Future[tuple[dict[str, Any], bytes]]] = {}
         self._asked = 0
@@ -113,7 +119,7 @@ class AgentHost:
         source = _SOURCE.read_bytes()
         nonce = secrets.token_hex(8)
         self._process = await self._transport.start(
-            start_command(nonce, len(source), self._silence_s)
+            start_command(nonce, len(source), self._silence_s, self._pythons)
         )
         try:
             hello = await asyncio.wait_for(self._greet(source, nonce), HELLO_S)

@@ -12,6 +12,7 @@ from wfrun.engine.errors import TransientError
 from wfrun.sites.remote import cat
 
 _ERRORS_BYTES = 4096
+_LINGER_S = 0.1
 _GRACE_S = 2.0
 """Between the hang-up and SIGKILL."""
 
@@ -51,16 +52,23 @@ class LocalProcess:
         return self._errors.decode(errors="replace")
 
     async def wait(self) -> int | None:
-        code = await self._process.wait()
-        await asyncio.wait([self._listener], timeout=_GRACE_S)  # A child may keep it open.
-        return code
+        await self._exit()
+        await asyncio.wait([self._listener], timeout=_LINGER_S)
+        return self._process.returncode
+
+    async def _exit(self) -> None:
+        """asyncio's own ``wait`` also waits for the streams, which a child may keep open."""
+        ended = asyncio.create_task(self._process.wait())
+        while self._process.returncode is None:
+            await asyncio.wait([ended], timeout=_LINGER_S)
+        ended.cancel()
 
     async def close(self) -> None:
         self._stdin.close()
         for number in (signal.SIGHUP, signal.SIGKILL):
             self._signal(number)
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._process.wait(), _GRACE_S)
+                await asyncio.wait_for(self._exit(), _GRACE_S)
                 break
         self._signal(signal.SIGKILL)  # What ignores a hang-up and outlived the shell.
         self._listener.cancel()

@@ -1,0 +1,352 @@
+"""What a site asks of its head node, the same for the agent and for plain commands."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from wfrun.engine.errors import InfeasibleError, TransientError
+from wfrun.sites.remote import plain
+from wfrun.sites.remote.agent_client import AgentHost
+from wfrun.sites.remote.host import NewFile, Stat
+from wfrun.sites.remote.local_transport import LocalTransport
+from wfrun.sites.remote.plain import PlainHost
+
+AnyHost = AgentHost | PlainHost
+ODD_NAMES = [
+    "a b  c",
+    "'\"`\\",
+    "line\nend\n",
+    "$(touch broken)$HOME",
+    "-rf",
+    "--",
+    "größe-日本",
+    "undecodable-\udcff\udc80",
+    "*?[a]{b,c};&|<>#!~",
+    "\t\x01\x7f",
+    "%s%b\\000",
+    "...",
+]
+PATIENCE_S = 30.0
+
+
+@pytest.fixture(params=[AgentHost, PlainHost])
+async def host(
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[AnyHost]:
+    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+    monkeypatch.setattr(plain, "QUICK_S", 0.1)
+    monkeypatch.setattr(plain, "SLOW_S", 0.1)
+    transport = LocalTransport()
+    host: AnyHost = request.param(transport)
+    await host.start()
+    yield host
+    await host.close()
+    await transport.close()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end_s
+        await asyncio.sleep(0.02)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2][:3]
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+async def test_odd_names_pass_all_questions(host: AnyHost, tmp_path: Path, name: str) -> None:
+    top = f"{tmp_path}/{name}"
+    await host.make_directories([f"{top}/{name}"])
+    here = f"{top}/{name}/{name}"
+    await host.write([NewFile(here, b"content\0\xff", 0o750), NewFile(f"{here}2", b"")])
+    assert Path(here).read_bytes() == b"content\0\xff"
+    assert await host.read([here, f"{here}2", f"{here}3"]) == [b"content\0\xff", b"", None]
+    assert await host.stat([here, top, f"{here}3"]) == [
+        Stat(9, True, False),
+        Stat(0, True, True),
+        None,
+    ]
+    assert await host.claim([f"{here}.out", here]) == [True, False]
+    await host.rename([(here, f"{top}/new {name}/{name}")])
+    assert Path(f"{top}/new {name}/{name}").read_bytes() == b"content\0\xff"
+    result = await host.run(["printf", "%s", name, here], env={"ODD": name})
+    assert result.output == os.fsencode(name + here)
+    assert (await host.run(["printenv", "ODD"], env={"ODD": name})).output == os.fsencode(
+        name + "\n"
+    )
+    await host.remove([top])
+    assert os.listdir(tmp_path) == []
+
+
+async def test_arguments_and_input_arrive_byte_for_byte(host: AnyHost) -> None:
+    draw = random.Random(7)
+    alphabet = "ab '\"\\$`!*?~#;&|()<>{}[]\n\t\r-=%é日\udcfe"
+    words = ["".join(draw.choices(alphabet, k=draw.randrange(12))) for _ in range(100)]
+    result = await host.run(["printf", "%s\\0", *words])
+    assert result.output == b"".join(os.fsencode(word) + b"\0" for word in words)
+    stdin = draw.randbytes(300_000)
+    assert (await host.run(["cat"], stdin=stdin)).output == stdin
+
+
+async def test_a_command_tells_how_it_ended(host: AnyHost) -> None:
+    result = await host.run(["sh", "-c", "echo out; echo err >&2; exit 7"])
+    assert (result.exit_code, result.output, result.errors) == (7, b"out\n", b"err\n")
+    # It need not read what it is given.
+    assert (await host.run(["true"], stdin=bytes(1 << 20))).exit_code == 0
+    for argv in (["wfrun-no-such-program"], ["/etc/passwd/x"], []):
+        with pytest.raises(InfeasibleError):
+            await host.run(argv)
+
+
+async def test_a_hung_command_is_killed_with_its_children(host: AnyHost, tmp_path: Path) -> None:
+    script = "sleep 100 & echo $!; sleep 100"
+    began_s = time.monotonic()
+    hung = asyncio.create_task(host.run(["sh", "-c", script], timeout_s=1.0))
+    others = [asyncio.create_task(host.run(["echo", str(n)])) for n in range(8)]
+    assert [result.output for result in await asyncio.gather(*others)] == [
+        b"%d\n" % n for n in range(8)
+    ]
+    assert not hung.done() or time.monotonic() - began_s > 1.0
+    result = await hung
+    assert result.exit_code is None
+    await until(lambda: not is_running(int(result.output)))
+
+
+async def test_a_daemon_that_a_command_leaves_is_not_waited_for(host: AnyHost) -> None:
+    result = await host.run(["sh", "-c", "sleep 100 & echo $!"], timeout_s=20.0)
+    os.kill(int(result.output), 9)
+    assert result.exit_code == 0
+
+
+async def test_commands_run_in_the_login_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "wfrun-sbatch"
+    program.write_text('#!/bin/sh\necho "submitted $CLUSTER"\n')
+    program.chmod(0o755)
+    for name in (".profile", ".zprofile"):
+        (tmp_path / name).write_text(
+            f"echo Welcome to the cluster\nPATH=$PATH:{tmp_path}/bin\nexport PATH\n"
+            "CLUSTER='a b\n$c'; export CLUSTER\n"
+        )
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for kind in (AgentHost, PlainHost):
+        transport = LocalTransport()
+        host = kind(transport)
+        await host.start()
+        assert (await host.run(["wfrun-sbatch"])).output == b"submitted a b\n$c\n"
+        assert (await host.facts()).home == str(tmp_path)
+        assert (await host.counts()).commands["wfrun-sbatch"] == 1
+        await host.close()
+        await transport.close()
+
+
+async def test_files_are_written_whole_with_their_modes(host: AnyHost, tmp_path: Path) -> None:
+    contents = [b"", b"x", b"\0\n" * 5000, random.Random(3).randbytes(2_000_000), b"last"]
+    files = [
+        NewFile(f"{tmp_path}/{n}", content, 0o644 if n % 2 else 0o700)
+        for n, content in enumerate(contents)
+    ]
+    (tmp_path / "1").write_bytes(b"older and longer")
+    await host.write(files)
+    assert await host.read([file.path for file in files], limit=1 << 30) == contents
+    assert await host.read([file.path for file in files], limit=3) == [c[-3:] for c in contents]
+    assert [os.stat(file.path).st_mode & 0o777 for file in files] == [file.mode for file in files]
+    assert sorted(os.listdir(tmp_path)) == ["0", "1", "2", "3", "4"]
+
+
+async def test_what_cannot_be_written_is_said_and_the_files_before_it_are_there(
+    host: AnyHost, tmp_path: Path
+) -> None:
+    (tmp_path / "directory").mkdir()
+    for bad in (f"{tmp_path}/absent/x", f"{tmp_path}/directory", "relative", f"{tmp_path}/\0"):
+        with pytest.raises(InfeasibleError):
+            await host.write([NewFile(bad, b"y")])
+    with pytest.raises(InfeasibleError, match="absent"):
+        await host.write(
+            [
+                NewFile(f"{tmp_path}/first", b"1"),
+                NewFile(f"{tmp_path}/absent/x", b"2"),
+                NewFile(f"{tmp_path}/third", b"3"),
+            ]
+        )
+    assert sorted(os.listdir(tmp_path)) == ["directory", "first"]
+    with pytest.raises(InfeasibleError):
+        await host.make_directories([f"{tmp_path}/first/x"])
+    with pytest.raises(InfeasibleError):
+        await host.claim([f"{tmp_path}/absent/x"])
+
+
+async def test_directories_are_made_with_parents_and_mode(host: AnyHost, tmp_path: Path) -> None:
+    await host.make_directories([f"{tmp_path}/a/b/c", f"{tmp_path}/a/b/d", f"{tmp_path}/a"])
+    for name in ("a", "a/b", "a/b/c", "a/b/d"):
+        assert (tmp_path / name).stat().st_mode & 0o777 == 0o700
+    (tmp_path / "a").chmod(0o755)
+    await host.make_directories([f"{tmp_path}/a"])
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o755
+
+
+async def test_each_claim_has_one_winner(host: AnyHost, tmp_path: Path) -> None:
+    transport = LocalTransport()
+    other = PlainHost(transport)
+    await other.start()
+    paths = [f"{tmp_path}/{n}.out" for n in range(60)]
+    ours, theirs = await asyncio.gather(host.claim(paths), other.claim(paths))
+    assert [a + b for a, b in zip(ours, theirs, strict=True)] == [1] * 60
+    assert await host.claim(paths) == [False] * 60
+    await other.close()
+    await transport.close()
+
+
+async def test_a_rename_replaces_and_never_moves_into(host: AnyHost, tmp_path: Path) -> None:
+    for name in ("a", "b", "c", "e"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "x").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "full")
+    await host.rename(
+        [
+            (f"{tmp_path}/a", f"{tmp_path}/b"),
+            (f"{tmp_path}/b", f"{tmp_path}/new/deep/b"),
+            (f"{tmp_path}/e", f"{tmp_path}/link"),
+        ]
+    )
+    assert (tmp_path / "new/deep/b").read_text() == "a"
+    assert (tmp_path / "link").read_text() == "e"
+    assert not (tmp_path / "link").is_symlink()
+    for pair in (("c", "full"), ("new", "full"), ("absent", "d")):
+        with pytest.raises(InfeasibleError):
+            await host.rename([(f"{tmp_path}/{pair[0]}", f"{tmp_path}/{pair[1]}")])
+    assert os.listdir(tmp_path / "full") == ["x"]
+
+
+async def test_a_removal_stays_in_its_tree(
+    host: AnyHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("p")
+    tree = tmp_path / "tree"
+    (tree / "deep" / "deeper").mkdir(parents=True)
+    (tree / "deep" / "link").symlink_to(outside)
+    (tree / "file").write_text("x")
+    (tree / "deep").chmod(0o500)
+    (tmp_path / "link").symlink_to(outside)
+    await host.remove([str(tree), f"{tmp_path}/link/", f"{tmp_path}/absent/x", str(tree)])
+    assert [entry.name for entry in tmp_path.iterdir()] == ["outside"]
+    assert (outside / "precious").read_text() == "p"
+
+
+async def test_the_root_and_the_home_directory_are_never_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "homes" / "user"
+    (home / "x").mkdir(parents=True)
+    (tmp_path / "alias").symlink_to(tmp_path / "homes")
+    (tmp_path / "to-home").symlink_to(home)
+    monkeypatch.setenv("HOME", f"{tmp_path}/alias/user")
+    for kind in (AgentHost, PlainHost):
+        transport = LocalTransport()
+        host = kind(transport)
+        await host.start()
+        for path in (
+            str(home), f"{home}/", f"{home}//", f"{home}/.", f"{tmp_path}/homes",
+            f"{tmp_path}/alias/user", f"{home}/x/..", str(tmp_path), "homes", "",
+        ):  # fmt: skip
+            with pytest.raises(InfeasibleError):
+                await host.remove([path])
+            assert (home / "x").is_dir()
+        await host.remove([f"{tmp_path}/to-home"])
+        assert not (tmp_path / "to-home").is_symlink()
+        (tmp_path / "to-home").symlink_to(home)
+        await host.close()
+        await transport.close()
+
+
+async def test_plain_commands_never_get_as_far_as_removing_the_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("rm", "chmod"):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho called >> {tmp_path}/called\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    transport = LocalTransport()
+    host = PlainHost(transport)
+    await host.start()
+    await host.remove([f"{tmp_path}/absent"])
+    (tmp_path / "called").unlink()  # It would have been called.
+    for path in ("/", "//", "/.", "/usr/.."):
+        with pytest.raises(InfeasibleError, match="not removed"):
+            await host.remove([path])
+    assert not (tmp_path / "called").exists()
+    await host.close()
+    await transport.close()
+
+
+async def test_many_paths_are_answered_in_order(host: AnyHost, tmp_path: Path) -> None:
+    paths = [f"{tmp_path}/{'x' * 60}-{n}" for n in range(400)]
+    await host.write([NewFile(path, b"%d" % n) for n, path in enumerate(paths) if n % 3])
+    assert await host.read(paths) == [b"%d" % n if n % 3 else None for n in range(400)]
+    stats = await host.stat(paths)
+    assert [stat and stat.size_bytes for stat in stats] == [
+        len(str(n)) if n % 3 else None for n in range(400)
+    ]
+    await host.remove(paths)
+    assert os.listdir(tmp_path) == []
+
+
+def put(directory: Path, name: str, content: bytes) -> None:
+    (directory / f"{name}.part").write_bytes(content)
+    (directory / f"{name}.part").rename(directory / f"{name}.json")
+
+
+async def test_a_watch_tells_of_old_and_new_records_once(host: AnyHost, tmp_path: Path) -> None:
+    told: list[bytes] = []
+    (tmp_path / "records.jsonl").write_bytes(b'{"key":"a"}\n{"key":"b"}\n{"key":"tor')
+    put(tmp_path, "c", b'{\n "key": "c"\n}\n')
+    put(tmp_path, "b", b'{"key":"b"}\n')  # told of, but its file was still to be removed
+    await host.watch(str(tmp_path), told.extend)
+    assert sorted(told) == [b'{  "key": "c" }', b'{"key":"a"}', b'{"key":"b"}']
+    for n in range(5):
+        put(tmp_path, f"new {n}'", b'{"n":%d}' % n)
+    await until(lambda: len(told) >= 8)
+    await until(lambda: os.listdir(tmp_path) == ["records.jsonl"])
+    assert sorted(told[3:]) == [b'{"n":%d}' % n for n in range(5)]
+    lines = (tmp_path / "records.jsonl").read_bytes().splitlines()
+    assert set(told) <= set(lines)
+
+
+async def test_what_is_asked_after_the_end_fails_at_once(host: AnyHost, tmp_path: Path) -> None:
+    await host.close()
+    assert host.ended.done()
+    questions: Sequence[Callable[[], object]] = (
+        lambda: host.run(["true"]),
+        lambda: host.stat([str(tmp_path)]),
+        host.facts,
+    )
+    for question in questions:
+        with pytest.raises(TransientError):
+            await question()  # type: ignore[misc]
+
+
+async def test_facts_say_who_and_when(host: AnyHost) -> None:
+    facts = await host.facts()
+    assert facts.host == os.uname().nodename
+    assert abs(facts.clock_offset_s) < 1.0
+    assert 0 < facts.round_trip_s < PATIENCE_S
+    assert bool(facts.python) == isinstance(host, AgentHost)
