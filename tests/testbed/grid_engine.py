@@ -17,6 +17,10 @@ INSTALLED = Path("/var/lib/gridengine")
 ADMIN = "sgeadmin"
 SLOTS = 8
 MEMORY = "8G"
+DEFAULT_MEMORY = "1G"
+"""Of each slot of a job that does not say what it needs."""
+DEFAULT_MEMORY = "512M"
+"""Of a slot, for jobs that ask for none. 0 would leave them too little to start anything."""
 
 BOOTSTRAP = f"""\
 Version: 6.2
@@ -122,7 +126,9 @@ def _fill_spool(layout: Layout, environment: dict[str, str]) -> None:
     resources = cell / "centry"
     shutil.copytree(SHARE / "util/resources/centry", resources)
     memory = resources / "h_vmem"
-    memory.write_text(_changed(memory.read_text(), {"consumable": "YES"}))
+    memory.write_text(
+        _changed(memory.read_text(), {"consumable": "YES", "default": DEFAULT_MEMORY})
+    )
     for path in [cell, *cell.rglob("*")]:
         if not path.is_symlink():
             shutil.chown(path, ADMIN, ADMIN)

@@ -53,7 +53,8 @@ def test_slurm_runs_arrays_as_the_sites_own_user(testbed: Testbed) -> None:
 
 
 def test_grid_engine_runs_arrays_as_the_sites_own_user(testbed: Testbed) -> None:
-    ssh(testbed, "gamma", "qsub -t 1-3 -j y -o 'out.$TASK_ID' -b y id -un")
+    script = "sleep 3; id -un"  # long enough to be looked at by the execution daemon
+    ssh(testbed, "gamma", f"echo '{script}' | qsub -t 1-3 -j y -o 'out.$TASK_ID'")
     ssh(testbed, "gamma", "qsub -pe smp 4 -j y -o out.4 -b y printenv NSLOTS")
     await_lines(testbed, "gamma", "out.?", ["4"] + [testbed.layout.user("gamma")] * 3)
 
@@ -151,13 +152,18 @@ def test_a_clock_is_an_hour_ahead(testbed: Testbed) -> None:
 def test_a_second_one_survives_a_massacre_and_leaves_nothing_behind(testbed: Testbed) -> None:
     other = bring_up_free()
     layout = other.layout
+    doomed = ["munged", "alpha.slurmctld", "alpha.alpha1", "gamma.sge_qmaster", "beta.sshd"]
     try:
         assert {layout.base, testbed.layout.base} <= set(registered())
         ssh(other, "alpha", "sbatch --wrap 'sleep 100'")
         ssh(other, "gamma", "qsub -b y sleep 100")
-        for _, pid in other.status()[::2]:
-            assert pid is not None
-            os.kill(pid, signal.SIGKILL)
+        processes.wait_until(
+            lambda: " r " in ssh(other, "gamma", "qstat"), "the start of a job at gamma"
+        )
+        for server, pid in other.status():
+            if server.name in doomed:
+                assert pid is not None
+                os.kill(pid, signal.SIGKILL)
         other.up()
         other.up()
         assert all(pid is not None for _, pid in other.status())

@@ -97,7 +97,10 @@ class Testbed:
                 f"another --base than {self.layout.base} ({PORTS} ports from there are used)"
             )
         self._prepare()
-        _, execution = grid_engine.servers(self.layout)
+        master, execution = grid_engine.servers(self.layout)
+        if processes.pid_of(self.layout, master) is None:
+            # Left alone, it would notice a new master after half a minute.
+            processes.stop(self.layout, execution)
         for server in self.servers:
             if server != execution:
                 processes.start(self.layout, server)
