@@ -40,9 +40,11 @@ class Forecast:
         self._last_s = 0.0
 
     def submitted(self, job: QueuedJob, now_s: float) -> None:
+        if self._profile is None:
+            return
         if self._missed(now_s):
             self._profile = None
-        if self._profile is not None:
+        else:
             self._profile.advance(now_s)
             self._extend(self._profile, job, now_s)
 
@@ -75,12 +77,12 @@ class Forecast:
         return self._profile
 
     def _missed(self, now_s: float) -> bool:
-        """Whether a job that was to start before now has not: the queue's rule is not the plan's,
-        in which a job that asks for no time is in nobody's way."""
+        """Whether a job waits that was to start by now: for another that is overdue, or since the
+        queue's rule is not the plan's, in which a job that asks for no time is in nobody's way."""
         by_start, starts_s = self._by_start, self._starts_s
         while by_start and starts_s.get(by_start[0][2]) != by_start[0][0]:
             heappop(by_start)
-        return bool(by_start) and by_start[0][0] < now_s
+        return bool(by_start) and by_start[0][0] <= now_s
 
     def _make(self, now_s: float) -> Profile:
         profile = Profile(self._running.processors, now_s)
