@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
+STRIDE = 32
+"""Steps that are looked at together within a long hole."""
+
 
 class Profile:
     """Free processors from ``start_s`` on; after the last breakpoint that level holds for ever."""
@@ -51,6 +54,11 @@ class Profile:
                 start_s = from_s
             end_s = start_s + length_s
             i += 1
+            # Many steps at once, where the hole has so many.
+            while i + STRIDE < count and times_s[i + STRIDE] < end_s:
+                if min(free[i : i + STRIDE]) < cores:
+                    break
+                i += STRIDE
             while i < count and times_s[i] < end_s and free[i] >= cores:
                 i += 1
             if i == count or times_s[i] >= end_s:
