@@ -26,10 +26,19 @@ _DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_
 
 class Target:
     """One host as ``ssh_config(5)`` has it: the user's file, then the one of the machine, or only
-    ``config``. Raises InfeasibleError when a file can't be understood."""
+    ``config``; ``known_hosts`` replaces the files that these name. Raises InfeasibleError when one
+    can't be understood."""
 
-    def __init__(self, name: str, user: str | None, port: int | None, config: Path | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        user: str | None,
+        port: int | None,
+        config: Path | None,
+        known_hosts: Path | None,
+    ) -> None:
         self.name = name
+        self._known_hosts = known_hosts
         files = [Path("~/.ssh/config").expanduser(), Path(_GLOBAL_CONFIG)]
         self.config = [str(path) for path in ([config] if config else files) if _readable(path)]
         self.given: dict[str, str | int] = {}
@@ -63,6 +72,8 @@ class Target:
 
     def known_hosts_files(self) -> list[str]:
         """The user's first: that is where a new key is written to."""
+        if self._known_hosts is not None:
+            return [str(self._known_hosts)]
         users = self._files("UserKnownHostsFile", _USER_KNOWN_HOSTS) or []
         return users + (self._files("GlobalKnownHostsFile", _GLOBAL_KNOWN_HOSTS) or [])
 

@@ -15,8 +15,10 @@ from wfrun.sites.remote import cat
 from wfrun.sites.remote.asyncssh_login import Client, Prompter, Target, log_in
 from wfrun.sites.remote.login_shell import portable
 
-_CHUNK_BYTES = 1 << 20
-_CHUNKS_UNDER_WAY = 4
+_READ_BYTES = 1 << 16
+_CHUNK_BYTES = 1 << 18
+"""Of a file in one request, where the host takes as much."""
+_UNDER_WAY_BYTES = 4 << 20
 _ERROR_BYTES = 4096
 _LIMIT_S = 30.0
 """For what a living connection answers at once."""
@@ -40,7 +42,7 @@ class _Process:
 
     async def _listen(self) -> None:
         with contextlib.suppress(asyncssh.Error, OSError):
-            while data := await self._process.stderr.read(_CHUNK_BYTES):
+            while data := await self._process.stderr.read(_READ_BYTES):
                 self._said = (self._said + data)[-_ERROR_BYTES:]
 
     async def write(self, data: bytes) -> None:
@@ -83,11 +85,11 @@ class AsyncsshTransport:
     """Implements ``Transport`` by one connection of asyncssh.
 
     ``host`` is a name of ``~/.ssh/config`` or of a machine; what the configuration says holds,
-    and ``user`` and ``port`` go before it. ``config`` replaces the user's and the machine's file.
-    Host keys must be known. ``prompter`` answers passwords and other questions, each once; without
-    it a host that asks for them raises NeedsLoginError. The connection counts as lost when the
-    host is silent for three times ``keep_alive_s``. Files go by SFTP, or through ``cat`` where the
-    host has none.
+    and ``user`` and ``port`` go before it. ``config`` replaces the user's and the machine's file,
+    ``known_hosts`` the files of known host keys. Host keys must be known. ``prompter`` answers
+    passwords and other questions, each once; without it a host that asks for them raises
+    NeedsLoginError. The connection counts as lost when the host is silent for three times
+    ``keep_alive_s``. Files go by SFTP, or through ``cat`` where the host has none.
     """
 
     def __init__(
@@ -97,6 +99,7 @@ class AsyncsshTransport:
         port: int | None = None,
         *,
         config: Path | None = None,
+        known_hosts: Path | None = None,
         prompter: Prompter | None = None,
         keep_alive_s: float = 30.0,
         limit_s: float = _LIMIT_S,
@@ -105,6 +108,7 @@ class AsyncsshTransport:
         self._user = user
         self._port = port
         self._config = config
+        self._known_hosts = known_hosts
         self._prompter = prompter
         self._keep_alive_s = keep_alive_s
         self._limit_s = limit_s
@@ -129,7 +133,7 @@ class AsyncsshTransport:
                 f"{self.host} has jump hosts that lead in a circle, by way of {name}",
                 hint="Say ProxyJump none for the jump hosts in ~/.ssh/config.",
             )
-        target = await asyncio.to_thread(Target, name, user, port, self._config)
+        target = await asyncio.to_thread(Target, name, user, port, self._config, self._known_hosts)
         for jump in target.jumps:
             jump_user, jump_host, jump_port = _parse_jump(jump.strip())
             if jump_host in (name, target.host) and jump_port in (None, target.port):
@@ -241,46 +245,51 @@ def _refusal(failure: str, error: asyncssh.SFTPError) -> WfrunError:
 
 
 async def _read(sftp: asyncssh.SFTPClient, path: str) -> AsyncGenerator[bytes, None]:
-    """A few chunks are on the way at any time."""
-    async with await sftp.open(_encode(path), "rb", encoding=None) as file:
+    """A few megabytes are on the way at any time."""
+    chunk = min(sftp.limits.max_read_len, _CHUNK_BYTES)
+    async with await sftp.open(_encode(path), "rb", encoding=None, block_size=0) as file:
         size = (await file.stat()).size or 0
         ahead: deque[asyncio.Task[bytes]] = deque()
         asked = came = 0
         try:
-            while True:
-                while asked < size and len(ahead) < _CHUNKS_UNDER_WAY:
-                    count = min(_CHUNK_BYTES, size - asked)
-                    ahead.append(asyncio.create_task(file.read(count, asked)))
+            while came < size:
+                while asked < size and len(ahead) * chunk < _UNDER_WAY_BYTES:
+                    count = min(chunk, size - asked)
+                    ahead.append(asyncio.create_task(_read_chunk(file, asked, count)))
                     asked += count
-                if not ahead:
-                    break
                 data = await ahead[0]
                 ahead.popleft()
                 came += len(data)
-                if data:
-                    yield data
+                yield data
         finally:
             await _drop(ahead)
-        if came != size:
-            raise TransientError(
-                f"{path} became shorter while it was read: {came} of {size} bytes came"
-            )
+
+
+async def _read_chunk(file: asyncssh.SFTPClientFile, start: int, count: int) -> bytes:
+    """The host may answer with less than it was asked for."""
+    data: bytes = await file.read(count, start)
+    while len(data) < count:
+        more: bytes = await file.read(count - len(data), start + len(data))
+        if not more:
+            raise TransientError(f"it became shorter while it was read: {start + len(data)} bytes")
+        data += more
+    return data
 
 
 async def _write(
     sftp: asyncssh.SFTPClient, path: str, content: AsyncIterator[bytes], mode: int
 ) -> int:
-    name = _encode(path)
-    async with await _create(sftp, name) as file:
+    chunk = min(sftp.limits.max_write_len, _CHUNK_BYTES)
+    async with await _create(sftp, _encode(path)) as file:
         under_way: deque[asyncio.Task[int]] = deque()
         position = 0
         try:
             async for piece in content:
-                for start in range(0, len(piece), _CHUNK_BYTES):
-                    data = piece[start : start + _CHUNK_BYTES]
+                for start in range(0, len(piece), chunk):
+                    data = piece[start : start + chunk]
                     under_way.append(asyncio.create_task(file.write(data, position)))
                     position += len(data)
-                    while len(under_way) >= _CHUNKS_UNDER_WAY:
+                    while len(under_way) * chunk > _UNDER_WAY_BYTES:
                         await under_way[0]
                         under_way.popleft()
             while under_way:
@@ -307,7 +316,8 @@ async def _create(sftp: asyncssh.SFTPClient, name: bytes) -> asyncssh.SFTPClient
 
 
 async def _open_new(sftp: asyncssh.SFTPClient, name: bytes) -> asyncssh.SFTPClientFile:
-    return await sftp.open(name, "xb", asyncssh.SFTPAttrs(permissions=0o600), encoding=None)
+    private = asyncssh.SFTPAttrs(permissions=0o600)
+    return await sftp.open(name, "xb", private, encoding=None, block_size=0)
 
 
 async def _drop(tasks: deque[asyncio.Task[bytes]] | deque[asyncio.Task[int]]) -> None:

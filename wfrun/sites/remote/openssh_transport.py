@@ -68,12 +68,12 @@ class OpensshTransport:
     """Implements ``Transport`` by processes of the system's ``ssh`` that share one connection.
 
     ``host`` is a name of ``~/.ssh/config`` or of a machine; ``user`` and ``port`` go before what
-    the configuration says, and ``config`` replaces it. A master connection of the user's is used
-    as long as it lives, and never ended: the one of the configuration's ControlPath, or the one
-    that the hint of a NeedsLoginError tells how to make. Otherwise one is made that lives until
-    ``close``, or until this process ends. It never asks anything, and the keys of hosts must be
-    known. It counts as lost when the host is silent for three times ``keep_alive_s``. Sockets are
-    made in ``sockets``, a directory of the user's own.
+    the configuration says, and ``config`` and ``known_hosts`` replace its files. A master
+    connection of the user's is used as long as it lives, and never ended: the one of the
+    configuration's ControlPath, or the one that the hint of a NeedsLoginError tells how to make.
+    Otherwise one is made that lives until ``close``, or until this process ends. It never asks
+    anything, and the keys of hosts must be known. It counts as lost when the host is silent for
+    three times ``keep_alive_s``. Sockets are made in ``sockets``, a directory of the user's own.
     """
 
     def __init__(
@@ -83,6 +83,7 @@ class OpensshTransport:
         port: int | None = None,
         *,
         config: Path | None = None,
+        known_hosts: Path | None = None,
         sockets: Path | None = None,
         keep_alive_s: float = 30.0,
         limit_s: float = _LIMIT_S,
@@ -91,6 +92,9 @@ class OpensshTransport:
         self._flags = ["-F", str(config)] if config else []
         self._flags += ["-l", user] if user else []
         self._flags += ["-p", str(port)] if port else []
+        if known_hosts is not None:
+            for option in ("UserKnownHostsFile", "GlobalKnownHostsFile"):
+                self._flags += ["-o", f'{option}="{known_hosts}"']
         self._sockets = sockets
         self._keep_alive_s = keep_alive_s
         self._limit_s = limit_s

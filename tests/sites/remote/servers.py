@@ -1,0 +1,321 @@
+"""SSH servers of the tests, on loopback: the real sshd, one by paramiko that misbehaves when told
+to, and a line between client and server that can be cut."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import getpass
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import paramiko
+import pytest
+from paramiko.common import (
+    AUTH_FAILED,
+    AUTH_SUCCESSFUL,
+    OPEN_FAILED_RESOURCE_SHORTAGE,
+    OPEN_SUCCEEDED,
+)
+from paramiko.server import InteractiveQuery
+
+SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def new_key(path: Path, passphrase: str = "", comment: str = "test") -> Path:
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", "ed25519", "-N", passphrase, "-C", comment, "-f", str(path)],
+        check=True,
+        stdin=subprocess.DEVNULL,
+        timeout=20,
+    )
+    return path
+
+
+def public(key: Path) -> str:
+    """Type and key, without the comment."""
+    return " ".join(key.with_suffix(".pub").read_text().split()[:2])
+
+
+def descendants(pid: int) -> list[int]:
+    """It and all its children, from /proc."""
+    found = [pid]
+    for parent in found:
+        with contextlib.suppress(OSError):
+            for task in os.listdir(f"/proc/{parent}/task"):
+                text = Path(f"/proc/{parent}/task/{task}/children").read_text()
+                found += [int(word) for word in text.split()]
+    return found
+
+
+class Sshd:
+    """A real sshd; ``stop`` ends it with all its connections, ``start`` lets it come again."""
+
+    def __init__(self, directory: Path, key: Path, options: Sequence[str] = ()) -> None:
+        if SSHD is None:
+            pytest.skip("no sshd on this machine")
+        if os.geteuid() == 0:
+            os.makedirs("/run/sshd", exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
+        self.port = free_port()
+        self.directory = directory
+        self.host_key = directory / "host_key"
+        if not self.host_key.exists():
+            new_key(self.host_key)
+        self.authorized = directory / "authorized_keys"
+        self.authorized.write_text(public(key) + "\n")
+        self._config = directory / "sshd_config"
+        self._config.write_text(
+            "\n".join(
+                [
+                    f"Port {self.port}",
+                    "ListenAddress 127.0.0.1",
+                    f"HostKey {self.host_key}",
+                    f"AuthorizedKeysFile {self.authorized}",
+                    f"PidFile {directory / 'pid'}",
+                    "StrictModes no",
+                    "UsePAM no",
+                    "PermitRootLogin yes",
+                    "PasswordAuthentication no",
+                    "KbdInteractiveAuthentication no",
+                    *(options or ["Subsystem sftp internal-sftp"]),
+                ]
+            )
+            + "\n"
+        )
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    def start(self) -> None:
+        assert SSHD is not None
+        with open(self.directory / "log", "ab") as log:
+            self._process = subprocess.Popen(
+                [SSHD, "-D", "-e", "-f", str(self._config)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        for _ in range(200):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
+                return
+            if self._process.poll() is not None:
+                break
+            time.sleep(0.01)
+        raise AssertionError((self.directory / "log").read_text())
+
+    def stop(self) -> None:
+        if self._process is not None:
+            for pid in descendants(self._process.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self._process.wait(10)
+            self._process = None
+
+    def connections(self) -> int:
+        """How many it has at this moment."""
+        assert self._process is not None
+        task = f"/proc/{self._process.pid}/task/{self._process.pid}/children"
+        return len(Path(task).read_text().split())
+
+    def logins(self) -> int:
+        return (self.directory / "log").read_text().count("Accepted publickey")
+
+
+def config_of(
+    path: Path, port: int, key: Path, known_hosts: Path, *, name: str = "cluster", more: str = ""
+) -> str:
+    """Appends a host to a configuration of SSH that depends on nothing of this machine."""
+    text = f"""Host {name}
+  HostName 127.0.0.1
+  Port {port}
+  User {getpass.getuser()}
+  IdentityFile {key}
+  IdentitiesOnly yes
+  IdentityAgent none
+  UserKnownHostsFile {known_hosts}
+  GlobalKnownHostsFile /dev/null
+{more}
+"""
+    with open(path, "a") as file:
+        file.write(text)
+    return name
+
+
+class Line:
+    """Forwards TCP to a port, until it is cut or goes silent."""
+
+    def __init__(self, target: int) -> None:
+        self.target = target
+        self.port = 0
+        self.accepted = 0
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._silent = False
+
+    async def open(self) -> None:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.accepted += 1
+        self._writers.add(writer)
+        try:
+            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.target)
+        except OSError:
+            writer.close()
+            return
+        self._writers.add(far_writer)
+        for source, sink in ((reader, far_writer), (far_reader, writer)):
+            task = asyncio.create_task(self._pump(source, sink))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await source.read(1 << 16):
+                if not self._silent:
+                    sink.write(data)
+                    await sink.drain()
+        sink.close()
+
+    def go_silent(self) -> None:
+        """Swallow all that comes, as a firewall that has forgotten the connection does."""
+        self._silent = True
+
+    def cut(self) -> None:
+        self._silent = False
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+
+    async def close(self) -> None:
+        self.cut()
+        if self._server is not None:
+            self._server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+class Misbehaving(paramiko.ServerInterface):
+    """An SSH server by paramiko, whose faults are chosen by its attributes."""
+
+    def __init__(self, directory: Path) -> None:
+        self.key = paramiko.Ed25519Key.from_private_key_file(str(new_key(directory / "key")))
+        self.password: str | None = None
+        self.code: str | None = None
+        """The answer to a second question."""
+        self.accepts_sessions = True
+        self.answers = True
+        """False: TCP connections are accepted, and then nothing is said."""
+        self.bytes_until_drop: int | None = None
+        self.questions = 0
+        self.connections = 0
+        self._asked: list[str] = []
+        self._transports: list[paramiko.Transport] = []
+        self._sockets: list[socket.socket] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def known_hosts_line(self) -> str:
+        return f"[127.0.0.1]:{self.port} {self.key.get_name()} {self.key.get_base64()}\n"
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            self._sockets.append(client)
+            if self.answers:
+                transport = paramiko.Transport(client)
+                transport.add_server_key(self.key)
+                self._transports.append(transport)
+                with contextlib.suppress(paramiko.SSHException, EOFError, OSError):
+                    transport.start_server(server=self)
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join(10)
+        for transport in self._transports:
+            transport.close()
+        for client in self._sockets:
+            client.close()
+
+    def get_allowed_auths(self, username: str) -> str:
+        return "keyboard-interactive" if self.code else "password"
+
+    def check_auth_password(self, username: str, password: str) -> int:
+        self.questions += 1
+        right = self.password is not None and password == self.password
+        return AUTH_SUCCESSFUL if right else AUTH_FAILED
+
+    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
+        return AUTH_FAILED if self.password else AUTH_SUCCESSFUL
+
+    def check_auth_interactive(self, username: str, submethods: str) -> int | InteractiveQuery:
+        if self.code is None:
+            return AUTH_FAILED
+        self._asked = [self.password or ""]
+        return _query("Password: ")
+
+    def check_auth_interactive_response(self, responses: list[str]) -> int | InteractiveQuery:
+        self.questions += 1
+        if responses != self._asked:
+            return AUTH_FAILED
+        if self._asked == [self.code]:
+            return AUTH_SUCCESSFUL
+        self._asked = [self.code or ""]
+        return _query("One-time code: ")
+
+    def check_channel_request(self, kind: str, chanid: int) -> int:
+        if not self.accepts_sessions:
+            return OPEN_FAILED_RESOURCE_SHORTAGE
+        return OPEN_SUCCEEDED
+
+    def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
+        threading.Thread(target=self._run, args=(channel, command), daemon=True).start()
+        return True
+
+    def _run(self, channel: paramiko.Channel, command: bytes) -> None:
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+        )
+        assert process.stdout is not None
+        with contextlib.suppress(OSError, EOFError, paramiko.SSHException), process.stdout:
+            sent = 0
+            while data := os.read(process.stdout.fileno(), 4096):
+                channel.sendall(data)
+                sent += len(data)
+                if self.bytes_until_drop is not None and sent >= self.bytes_until_drop:
+                    process.kill()
+                    channel.get_transport().close()
+                    break
+            channel.send_exit_status(process.wait())
+            channel.close()
+        process.wait()
+
+
+def _query(question: str) -> InteractiveQuery:
+    query = InteractiveQuery("Two steps", "as every morning")
+    query.add_prompt(question, False)
+    return query
