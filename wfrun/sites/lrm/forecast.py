@@ -9,7 +9,6 @@ the meantime; schedulers of real clusters make their estimates of start times in
 from __future__ import annotations
 
 from collections.abc import Mapping
-from heapq import heappop, heappush
 
 from wfrun.engine.profile import Profile
 from wfrun.sites.lrm.records import JobId, QueuedJob
@@ -20,11 +19,13 @@ class Forecast:
     """The plan of a queue, made when somebody asks, and extended by each job that comes for as
     long as everything goes to plan. A job past its request counts as about to end.
 
+    A job that asks for no time is in nobody's way in a plan, but it is in the queue, so that things
+    do not go to plan: as long as one waits, every answer has a plan of its own.
+
     ``in_order``: no job starts before one that came earlier.
     """
 
-    __slots__ = ("_by_start", "_in_order", "_last_s", "_planned", "_profile", "_queue", "_running",
-                 "_starts_s")  # fmt: skip
+    __slots__ = ("_in_order", "_last_s", "_profile", "_queue", "_running", "_starts_s")
 
     def __init__(
         self, running: Running, queue: Mapping[JobId, QueuedJob], *, in_order: bool
@@ -34,17 +35,12 @@ class Forecast:
         self._in_order = in_order
         self._profile: Profile | None = None
         self._starts_s: dict[JobId, float] = {}
-        self._by_start: list[tuple[float, int, JobId]] = []
-        """A heap of (planned start, number, job), in which jobs stay that have left the queue."""
-        self._planned = 0
         self._last_s = 0.0
 
     def submitted(self, job: QueuedJob, now_s: float) -> None:
-        if self._profile is None:
-            return
-        if self._missed(now_s):
+        if not job.requested_s:
             self._profile = None
-        else:
+        if self._profile is not None:
             self._profile.advance(now_s)
             self._extend(self._profile, job, now_s)
 
@@ -72,24 +68,18 @@ class Forecast:
     def _plan(self, now_s: float) -> Profile:
         by_end = self._running.by_end
         overdue = bool(by_end) and by_end[0][0] < now_s
-        if self._profile is None or overdue or self._missed(now_s):
-            self._profile = self._make(now_s)
+        if self._profile is None or overdue:
+            profile = self._make(now_s)
+            lasts = all(job.requested_s for job in self._queue.values())
+            self._profile = profile if lasts else None
+            return profile
         return self._profile
-
-    def _missed(self, now_s: float) -> bool:
-        """Whether a job waits that was to start by now: for another that is overdue, or since the
-        queue's rule is not the plan's, in which a job that asks for no time is in nobody's way."""
-        by_start, starts_s = self._by_start, self._starts_s
-        while by_start and starts_s.get(by_start[0][2]) != by_start[0][0]:
-            heappop(by_start)
-        return bool(by_start) and by_start[0][0] <= now_s
 
     def _make(self, now_s: float) -> Profile:
         profile = Profile(self._running.processors, now_s)
         for expected_end_s, _, cores, _ in self._running.by_end:
             profile.add(now_s, expected_end_s, -cores)
         self._starts_s.clear()
-        self._by_start.clear()
         self._last_s = now_s
         for job in self._queue.values():
             self._extend(profile, job, now_s)
@@ -99,8 +89,6 @@ class Forecast:
         start_s = self._find_s(profile, job.cores, job.requested_s, now_s)
         profile.add(start_s, start_s + job.requested_s, -job.cores)
         self._starts_s[job.id] = self._last_s = start_s
-        self._planned += 1
-        heappush(self._by_start, (start_s, self._planned, job.id))
 
     def _find_s(self, profile: Profile, cores: int, requested_s: float, now_s: float) -> float:
         from_s = max(now_s, self._last_s) if self._in_order else now_s
