@@ -6,10 +6,13 @@ a run takes some ten seconds.
 
 Where eligible tasks or sites are alike, a few milliseconds decide which is first, and all that
 follows may differ: real runs of one policy differ by up to a quarter. An exact simulation is one
-draw of that. It is therefore repeated with what it costs to start a task drawn at random, and
-medians are compared. A policy may be a gamble of two outcomes that are further apart than the goal.
-Medians of three real runs then are a matter of luck; ``met, gamble`` says that every real run is
-within the goal of an outcome that at least a tenth of the simulated ones come as near to.
+draw of that. It is therefore repeated with random costs of a task, and medians are compared. The
+mean of the costs is measured: in every round there is a chain of tasks that nap and pass an empty
+file to the other site.
+
+A policy may be a gamble of two outcomes that are further apart than the goal. Medians of three real
+runs then are a matter of luck; ``met, gamble`` says that every real run is within the goal of an
+outcome that at least a tenth of the simulated ones come as near to.
 
 The policy that `wfrun simulate --policy all` picks wins for real too, if the best for real is
 within 3% of it. It is a tie, and said to be one, if its median is within the spread of the best
@@ -37,7 +40,7 @@ from rich.table import Table
 
 from wfrun import run
 from wfrun.engine.events import Settings
-from wfrun.engine.model import Catalog, LinkSpec, SiteSpec, Workflow
+from wfrun.engine.model import Catalog, File, LinkSpec, SiteSpec, Task, Workflow
 from wfrun.engine.policies import PLACEMENT
 from wfrun.parsers.generate import generate
 from wfrun.parsers.workflows import read_workflow
@@ -54,8 +57,9 @@ LEAST_NOISE = 0.03
 LEAST_SHARE = 0.1
 """Of the simulated runs: what happens less often than that does not explain a real one."""
 DRAWS = 25
-OVERHEAD_S = 0.02
-"""Most that it costs here to start a task and to hear of its end; the mean is half of it."""
+CHAIN = 30
+NAP_S = 0.01
+"""Of each task of the chain that shows what tasks cost."""
 
 
 def make_catalog() -> Catalog:
@@ -110,19 +114,19 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 def simulated_s(
-    workflow: Workflow, catalog: Catalog, settings: Settings, random: Random | None = None
+    workflow: Workflow, catalog: Catalog, settings: Settings, cost_s: float = 0.0, seed: int = 0
 ) -> float:
-    """The makespan of the very plan that a real run carries out; ``random``: with overheads."""
+    """The makespan of the very plan that a real run carries out, with a mean cost of each task."""
     plan = prepare([workflow], catalog, settings)
     (planned,) = plan.workflows
-    if random is not None:
-        tasks = [
-            msgspec.structs.replace(
-                task, runtime_s=(task.runtime_s or 0.0) + random.uniform(0.0, OVERHEAD_S)
-            )
-            for task in planned.tasks
-        ]
-        planned = msgspec.structs.replace(planned, tasks=tasks)
+    random = Random(seed)
+    tasks = [
+        msgspec.structs.replace(
+            task, runtime_s=(task.runtime_s or 0.0) + random.uniform(0.0, 2 * cost_s)
+        )
+        for task in planned.tasks
+    ]
+    planned = msgspec.structs.replace(planned, tasks=tasks)
     state = simulate([planned], World(plan.catalog), settings)
     return state.now_s - state.started_s
 
@@ -142,6 +146,30 @@ def real_s(workflow: Workflow, catalog: Catalog, settings: Settings) -> float:
     return result.makespan_s
 
 
+def task_cost_s() -> float:
+    """What it costs here, at present, to pass a file, start a task and hear of its end."""
+    chain = Workflow(
+        name="chain",
+        source="chain",
+        files=[File(str(i), producer=i, size_bytes=0) for i in range(CHAIN)],
+        tasks=[
+            Task(
+                id=str(i),
+                name="nap",
+                executable="nap",
+                runtime_s=NAP_S,
+                inputs=(i - 1,) if i else (),
+                outputs=(i,),
+            )
+            for i in range(CHAIN)
+        ],
+        parents=[(i - 1,) if i else () for i in range(CHAIN)],
+    )
+    sites = Catalog((SiteSpec("one", 1), SiteSpec("other", 1)))
+    whole_s = real_s(chain, sites, Settings(policy="round-robin", emulate=True))
+    return whole_s / CHAIN - NAP_S
+
+
 def compare(workflow: Workflow, policies: Sequence[str], seconds: float, rounds: int) -> list[Pair]:
     """All policies with the time scale that lets the first one take ``seconds``. They take turns,
     so that noise hits all alike."""
@@ -150,14 +178,18 @@ def compare(workflow: Workflow, policies: Sequence[str], seconds: float, rounds:
     settings = Settings(policy=policies[0], emulate=True, time_scale=seconds / whole_s)
     each = {policy: msgspec.structs.replace(settings, policy=policy) for policy in policies}
     measured_s: dict[str, list[float]] = {policy: [] for policy in policies}
+    costs_s = []
     for _ in range(rounds):
+        costs_s.append(task_cost_s())
         for policy in policies:
             measured_s[policy].append(real_s(workflow, catalog, each[policy]))
+    cost_s = statistics.fmean(costs_s)
+    print(f"a task costs {1000 * cost_s:.0f} ms here")
     return [
         Pair(
             policy,
             simulated_s(workflow, catalog, each[policy]),
-            [simulated_s(workflow, catalog, each[policy], Random(n)) for n in range(DRAWS)],
+            [simulated_s(workflow, catalog, each[policy], cost_s, n) for n in range(DRAWS)],
             measured_s[policy],
         )
         for policy in policies
