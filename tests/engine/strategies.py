@@ -45,7 +45,11 @@ def workflows(draw: st.DrawFn, max_tasks: int = 20) -> Workflow:
                 executable="x",
                 inputs=tuple(sorted(read)),
                 outputs=tuple(written),
-                resources=Resources(cores=draw(st.integers(1, 2))),
+                resources=Resources(
+                    cores=draw(st.integers(1, 2)),
+                    memory_bytes=draw(st.sampled_from([0, 1, 3])) * 2**30,
+                    walltime_s=draw(st.sampled_from([None, 100.0])),
+                ),
                 runtime_s=draw(st.sampled_from([0.0, 1.0, 2.5, 60.0])),
                 priority=draw(st.integers(0, 2)),
             )
@@ -62,6 +66,8 @@ def catalogs(draw: st.DrawFn) -> Catalog:
             slots=draw(st.integers(2, 5)),
             speed_ratio=draw(st.sampled_from([0.5, 1.0, 2])),
             backfills=draw(st.booleans()),
+            memory_bytes=draw(st.sampled_from([0, 3, 5, 8])) * 2**30,
+            walltime_s=draw(st.sampled_from([None, 300.0])),
         )
         for n in names
     )

@@ -16,6 +16,7 @@ from tests.engine.strategies import catalogs, settings_of_runs, workflows
 from wfrun.engine import events as ev
 from wfrun.engine.actions import Action, SubmitAttempts
 from wfrun.engine.core import Core
+from wfrun.engine.fit import fits
 from wfrun.engine.information import Knowledge
 from wfrun.engine.model import ORIGIN, Catalog, LinkSpec, Workflow
 from wfrun.engine.policies import PLACEMENT
@@ -25,7 +26,10 @@ from wfrun.testing.world import Result, World
 MANY = hypothesis_settings(max_examples=150, deadline=None)
 
 
-CAUSES: list[Cause] = ["exit", "signal", "output", "start", "lost", "storage"]
+CAUSES: list[Cause] = [
+    "exit", "signal", "output", "start", "memory", "walltime", "staging", "storage", "refused",
+    "preempted", "node", "cancelled", "lost",
+]  # fmt: skip
 """In which sites report failures."""
 
 
@@ -35,10 +39,11 @@ def failing(seed: int, share: float, world: list[World], causes: list[Cause]) ->
     def result(key: str, workflow: int, task: int) -> Outcome:
         random = Random(f"{seed}/{key}")
         if random.random() < share:
-            return Outcome(random.choice(causes))
+            host = random.choice([None, "n1", "n2"])
+            return Outcome(random.choice(causes), host=host, peak_memory_bytes=2**29)
         record = world[0].core.state.workflows[workflow].workflow
         sizes = tuple(record.files[f].size_bytes for f in record.tasks[task].outputs)
-        return Outcome("done", exit_code=0, sizes=sizes)
+        return Outcome("done", exit_code=0, host=random.choice(["n1", "n2"]), sizes=sizes)
 
     return result
 
@@ -81,7 +86,10 @@ class Auditor:
     def __init__(self, several: list[Workflow], catalog: Catalog, throttle: int | None) -> None:
         self.workflows = several
         self.throttle = throttle
-        self.fits = [s.slots for s in catalog.sites]
+        self.sites = catalog.sites
+        self.asked = [[t.resources for t in w.tasks] for w in several]
+        """What each task asks for by now, as far as the log tells: at least this."""
+        self.refused: set[tuple[int, int, int]] = set()
         self.present: set[tuple[int, int, int]] = {
             (w, f, ORIGIN)
             for w, workflow in enumerate(several)
@@ -96,8 +104,12 @@ class Auditor:
     def hear(self, event: ev.Event) -> None:
         if isinstance(event, ev.AttemptPlaced):
             self._placed(event)
+        elif isinstance(event, ev.RunResumed):
+            self.refused.clear()
         elif isinstance(event, ev.AttemptEnded):
             placed = self.open.pop(event.key, None)
+            if placed is not None:
+                self._learn(placed, event.outcome)
             if placed is not None and event.outcome.cause == "done":
                 task = (placed.workflow, placed.task)
                 assert task not in self.done, "a task succeeded twice"
@@ -111,6 +123,17 @@ class Auditor:
         elif isinstance(event, ev.AttemptsFound):
             self.submitted -= set(event.absent)
 
+    def _learn(self, placed: ev.AttemptPlaced, outcome: Outcome) -> None:
+        workflow, task = placed.workflow, placed.task
+        asked = self.asked[workflow][task]
+        if outcome.cause == "refused":
+            self.refused.add((workflow, task, placed.site))
+        elif outcome.cause == "memory":  # more than this, if it is tried again at all
+            asked = msgspec.structs.replace(asked, memory_bytes=asked.memory_bytes + 1)
+        elif outcome.cause == "walltime" and asked.walltime_s is not None:
+            asked = msgspec.structs.replace(asked, walltime_s=asked.walltime_s + 1)
+        self.asked[workflow][task] = asked
+
     def _placed(self, event: ev.AttemptPlaced) -> None:
         task = (event.workflow, event.task)
         workflow = self.workflows[event.workflow]
@@ -119,7 +142,8 @@ class Auditor:
         assert task not in self.done
         assert all((p.workflow, p.task) != task for p in self.open.values())
         assert all((event.workflow, p) in self.done for p in workflow.parents[event.task])
-        assert workflow.tasks[event.task].resources.cores <= self.fits[event.site]
+        assert fits(self.asked[event.workflow][event.task], self.sites[event.site])
+        assert (*task, event.site) not in self.refused
         self.open[event.key] = event
         dispatched = sum(p.workflow == event.workflow for p in self.open.values())
         assert self.throttle is None or dispatched <= self.throttle
@@ -131,7 +155,7 @@ class Auditor:
             self.submitted.add(key)
             for file in self.workflows[workflow].tasks[task].inputs:
                 if self.workflows[workflow].files[file].producer is None or any(
-                    (workflow, file, place) in self.present for place in range(len(self.fits))
+                    (workflow, file, place) in self.present for place in range(len(self.sites))
                 ):
                     assert (workflow, file, action.site) in self.present
 
@@ -171,7 +195,7 @@ def test_predecessors_inputs_and_throttle_hold_and_every_run_ends(
     assert state.done == len(auditor.done)
     if share == 0.0:
         assert state.ended == "done"
-    if settings.on_failure == "continue":
+    if settings.on_failure == "continue" and state.end_reason is None:
         for w in state.workflows:
             failed = {t for t, status in enumerate(w.status) if status == 5}
             for task in range(len(w.workflow.tasks)):

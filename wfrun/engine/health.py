@@ -40,11 +40,12 @@ def failed(state: RunState, attempt: Attempt, outcome: Outcome) -> None:
     if outcome.host is not None and outcome.cause not in _NOT_THE_HOST:
         _host_failed(site, outcome.host, state.now_s)
     if outcome.cause in _ALWAYS or (outcome.cause == "start" and _others_do_well(state, site)):
-        in_trouble(state, attempt.site, attempt.placed_s, outcome)
+        in_trouble(state, attempt, outcome)
 
 
-def in_trouble(state: RunState, index: int, placed_s: float, outcome: Outcome) -> None:
-    """A failure that is the site's: of an attempt that was placed at ``placed_s``."""
+def in_trouble(state: RunState, attempt: Attempt, outcome: Outcome) -> None:
+    """This attempt failed, and the site is to blame."""
+    index = attempt.site
     site = state.sites[index]
     breaker = site.breaker
     if site.reported is not None:
@@ -53,10 +54,10 @@ def in_trouble(state: RunState, index: int, placed_s: float, outcome: Outcome) -
         breaker = site.breaker = Breaker()
     if breaker.phase in (BreakerPhase.PAUSED, BreakerPhase.GIVEN_UP):
         return
-    if placed_s < breaker.since_s:
+    if attempt.placed_s < breaker.since_s:
         return  # from before the pause
-    counted_s = breaker.counted_s.get(outcome.host)
-    if counted_s is not None and placed_s < counted_s:
+    began_s = attempt.placed_s if attempt.started_s is None else attempt.started_s
+    if began_s < breaker.counted_s.get(outcome.host, began_s):
         return  # one incident ends many attempts
     breaker.counted_s[outcome.host] = state.now_s
     breaker.failures += 1

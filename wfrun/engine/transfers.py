@@ -72,7 +72,7 @@ def transfer_failed(state: RunState, event: ev.TransferFailed) -> None:
         close(state, attempt)
     if event.transient and event.source == ORIGIN and waiting:
         # Nobody else can be to blame; between two sites it may be either.
-        in_trouble(state, event.destination, max(a.placed_s for a in waiting), outcome)
+        in_trouble(state, waiting[-1], outcome)
     for attempt in waiting:
         fail(state, w, attempt, outcome, own=not event.transient)
     settle(w, event.at_s)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterator
+from typing import Literal
 
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
@@ -20,13 +21,17 @@ Runtime = Callable[[int, int, int], float]
 Result = Callable[[str, int, int], Outcome]
 """(key, workflow, task) → how an attempt ends; its start and end are filled in."""
 
+Fails = Callable[[act.CopyFile], Literal["transient", "infeasible"] | None]
+"""How a copy fails; None: the file arrives."""
+
 
 class World:
     """Carries out a core's actions at virtual times.
 
     ``result`` decides how attempts end, ``runtime_s`` after how long; by default they are done
-    after their documented time at the site's speed and write what is documented. ``log`` holds
-    every event in order, decided ones included. ``keep_log=False`` saves memory.
+    after their documented time at the site's speed and write what is documented. ``fails`` decides
+    which copies fail. ``log`` holds every event in order, decided ones included. ``keep_log=False``
+    saves memory.
     """
 
     def __init__(
@@ -37,6 +42,7 @@ class World:
         *,
         result: Result | None = None,
         runtime_s: Runtime | None = None,
+        fails: Fails | None = None,
         keep_log: bool = True,
     ) -> None:
         self._documents = {str(i): w for i, w in enumerate(workflows)}
@@ -48,6 +54,7 @@ class World:
         self._network = Network([s.name for s in catalog.sites], catalog.links)
         self._result = result or self._documented
         self._runtime_s = runtime_s or self._documented_s
+        self._fails = fails
         self._future: list[tuple[float, int, ev.Event]] = []
         self._serial = 0
         self._now_s = 0.0
@@ -104,6 +111,7 @@ class World:
         self.core.replay(self.log)
         dead = (
             ev.TransferEnded,
+            ev.TransferFailed,
             ev.TimerFired,
             ev.AttemptsSubmitted,
             ev.AttemptsFound,
@@ -168,6 +176,14 @@ class World:
         bit = self._network.bit(action.source)
         _, seconds_per_byte, latency_s = self._network.best_source(bit, action.destination)
         elapsed_s = latency_s + size * seconds_per_byte
+        how = self._fails(action) if self._fails is not None else None
+        if how is not None:
+            self.post(
+                now_s + elapsed_s,
+                ev.TransferFailed(now_s + elapsed_s, action.workflow, action.file, action.source,
+                                  action.destination, "failed by the test", how == "transient"),
+            )  # fmt: skip
+            return
         self.post(
             now_s + elapsed_s,
             ev.TransferEnded(now_s + elapsed_s, action.workflow, action.file, action.source,
