@@ -45,12 +45,14 @@ def _flat(job: dict[str, object]) -> dict[str, str]:
 
 
 def _read_lines(output: str) -> Attributes:
-    if '"pbs_version"' not in output or not re.search(r"^\}\s*\Z", output, re.MULTILINE):
+    starts = list(_JOB.finditer(output))
+    whole = '"pbs_version"' in output and re.search(r"^\}\s*\Z", output, re.MULTILINE)
+    if not starts or not whole:
         raise QueueUnknownError(f"no whole document of qstat: {output[:200]!r}")
     jobs = {}
-    starts = list(_JOB.finditer(output))
-    for start, following in zip(starts, [*starts[1:], None], strict=True):
-        block = output[start.end() : following.start() if following else len(output)]
+    ends = [*(start.start() for start in starts[1:]), len(output)]
+    for start, end in zip(starts, ends, strict=True):
+        block = output[start.end() : end]
         attributes: dict[str, str] = {}
         group = ""
         for match in _WANTED.finditer(block):

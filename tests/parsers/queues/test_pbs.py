@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.parsers.queues.recordings import OPENPBS, recorded
+from wfrun.parsers.queues.pbs_json import read_json
+from wfrun.parsers.queues.pbs_records import endings_of, jobs_of
+from wfrun.parsers.queues.pbs_text import after_header, read_text
+from wfrun.parsers.queues.records import Job, QueueUnknownError
+
+AFTER = recorded(OPENPBS, "qstat-after").output
+
+# After the manual: no Torque was at hand.
+TORQUE = """\
+Server             Max   Tot   Que   Run   Hld   Wat   Trn   Ext   Com Status
+----------------   ---   ---   ---   ---   ---   ---   ---   ---   --- ----------
+head               0     4     1     1     0     0     0     0     1 Active
+Job Id: 3[1].head.cluster
+    Job_Name = wfrun-r1-2-1
+    Job_Owner = ann@head.cluster
+    job_state = R
+    job_array_id = 1
+    exec_host = node1/0+node1/1
+    Resource_List.nodes = 1:ppn=2
+    Variable_List = PBS_O_PATH=/usr/bin:/bin,A=b
+c,PBS_O_HOST=head,
+\tPBS_O_LANG=C
+
+Job Id: 3[2].head.cluster
+    Job_Name = wfrun-r1-2-2
+    Job_Owner = ann@head.cluster
+    job_state = Q
+    job_array_id = 2
+    comment = Not Running: Not enough of the right type of nodes are available a
+\tt the moment
+    Resource_List.nodes = 1:ppn=2
+
+Job Id: 4.head.cluster
+    Job_Name = wfrun-r1-3
+    Job_Owner = bob@head.cluster
+    resources_used.walltime = 00:01:05
+    job_state = C
+    exec_host = node2/0
+    exit_status = -11
+    Resource_List.walltime = 00:01:00
+
+"""
+
+
+def document(**jobs: dict[str, object]) -> str:
+    return json.dumps({"timestamp": 1, "pbs_version": "23", "Jobs": jobs})
+
+
+def test_a_real_queue() -> None:
+    jobs = {job.id: job for job in jobs_of(read_json(AFTER))}
+    assert {ident: job.state for ident, job in jobs.items()} == {
+        "2.pbshost": "refused",
+        "7.pbshost": "held",
+    }
+    assert jobs["2.pbshost"] == Job(
+        id="2.pbshost", element=1, name="wf-r1-t2-a1", user="griduser", state="refused", cores=64,
+        reason="Can Never Run: Insufficient amount of resource: ncpus (R: 64 A: 8 T: 8)",
+    )  # fmt: skip
+
+
+def test_running_jobs_have_nodes_and_cores() -> None:
+    jobs = {job.id: job for job in jobs_of(read_json(recorded(OPENPBS, "qstat-xtf-json").output))}
+    job = jobs["1.pbshost"]
+    assert (job.state, job.cores, job.nodes) == ("running", 2, ("pbshost",))
+
+
+def test_json_and_text_say_the_same() -> None:
+    text = jobs_of(read_text(recorded(OPENPBS, "qstat-f").output))
+    assert text == jobs_of(read_json(recorded(OPENPBS, "qstat-xtf-json").output))
+
+
+def test_real_endings() -> None:
+    endings = endings_of(read_json(AFTER), torque=False)
+    causes = {(job, element): ending.cause for (job, element), ending in endings.items()}
+    assert causes == {
+        ("0.pbshost", 1): "done",
+        ("1.pbshost", 1): "cancelled",
+        **{("3[].pbshost", element): ("done", "exit")[element % 2] for element in range(5)},
+        ("8.pbshost", 1): "exit",
+        ("9.pbshost", 1): "walltime",
+    }
+    assert endings["8.pbshost", 1].exit_code == 7
+    assert "exceeded resource walltime" in endings["9.pbshost", 1].message
+
+
+def test_no_jobs() -> None:
+    assert jobs_of(read_json('{\n\t"timestamp":\t1,\n\t"pbs_version":\t"23"\n}')) == []
+
+
+def test_environments_that_are_not_escaped() -> None:
+    broken = AFTER.replace('"C.UTF-8"', '"a"b\\c\x01\n}() {  echo\n{"')
+    broken = broken.replace('"array_index":\t1', '"array_index":\t01')
+    with pytest.raises(ValueError, match=r"line \d+"):
+        json.loads(broken, strict=False)
+    assert jobs_of(read_json(broken)) == jobs_of(read_json(AFTER))
+    assert endings_of(read_json(broken), torque=False) == endings_of(read_json(AFTER), torque=False)
+
+
+def test_waiting_elements_that_are_not_listed() -> None:
+    array = {
+        "Job_Name": "n", "Job_Owner": "ann@h", "job_state": "B", "array_indices_remaining": "3-5",
+        "Resource_List": {"ncpus": 2},
+    }  # fmt: skip
+    running = {"Job_Name": "n", "Job_Owner": "ann@h", "job_state": "R"}
+    expired = {"Job_Name": "n", "Job_Owner": "ann@h", "job_state": "X"}
+    text = document(**{"7[].h": array, "7[1].h": expired, "7[2].h": running, "7[3].h": running})
+    jobs = jobs_of(read_json(text))
+    assert [(job.id, job.element, job.state) for job in jobs] == [
+        ("7[].h", 2, "running"),
+        ("7[].h", 3, "running"),
+        ("7[].h", 4, "queued"),
+        ("7[].h", 5, "queued"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("letter", "state"),
+    [("Q", "queued"), ("T", "queued"), ("W", "queued"), ("H", "held"), ("R", "running"),
+     ("E", "ending"), ("S", "suspended"), ("U", "suspended"), ("Z", "queued")],
+)  # fmt: skip
+def test_states(letter: str, state: str) -> None:
+    (job,) = jobs_of(read_json(document(**{"7.h": {"job_state": letter}})))
+    assert job.state == state
+
+
+@pytest.mark.parametrize(
+    ("status", "more", "cause"),
+    [
+        (-1, {}, "node"),
+        (-27, {}, "memory"),
+        (265, {"comment": "x and exceeded resource vmem"}, "memory"),
+        (271, {}, "signal"),
+        (
+            271,
+            {"resources_used": {"walltime": "01:00:03"}, "Resource_List": {"walltime": "01:00:00"}},
+            "walltime",
+        ),
+    ],
+)
+def test_exit_statuses(status: int, more: dict[str, object], cause: str) -> None:
+    text = document(**{"7.h": {"job_state": "F", "Exit_status": status, **more}})
+    assert endings_of(read_json(text), torque=False)["7.h", 1].cause == cause
+
+
+def test_torque() -> None:
+    jobs = jobs_of(read_text(after_header(TORQUE)))
+    assert [(job.id, job.element, job.name, job.state, job.cores, job.user) for job in jobs] == [
+        ("3[].head.cluster", 1, "wfrun-r1-2", "running", 2, "ann"),
+        ("3[].head.cluster", 2, "wfrun-r1-2", "queued", 2, "ann"),
+    ]
+    assert jobs[1].reason.endswith("nodes are available at the moment")
+    endings = endings_of(read_text(after_header(TORQUE)), torque=True)
+    assert {key: ending.cause for key, ending in endings.items()} == {
+        ("4.head.cluster", 1): "walltime"
+    }
+
+
+def test_torque_without_jobs() -> None:
+    head = TORQUE.partition("Job Id:")[0]
+    assert jobs_of(read_text(after_header(head))) == []
+
+
+@pytest.mark.parametrize("output", ["", "Job Id: 3.h\n\n", "qstat: cannot connect to server\n"])
+def test_torque_without_the_servers_line(output: str) -> None:
+    with pytest.raises(QueueUnknownError):
+        after_header(output)
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "",
+        "Unknown Host.\nqstat: cannot connect to server pbsnowhere (errno=15008)\n",
+        "[]",
+        "{}",
+        '{"pbs_version": "23", "Jobs": []}',
+        '{"pbs_version": "23", "Jobs": {"7.h": 1}}',
+        "[" * 100_000,
+        AFTER.rstrip()[:-1],
+        AFTER[:5000],
+    ],
+)
+def test_what_is_no_document_says_nothing(output: str) -> None:
+    with pytest.raises(QueueUnknownError):
+        read_json(output)
+
+
+@pytest.mark.parametrize("jobs", [{"seven": {"job_state": "R"}}, {"7.h": {"Job_Name": "n"}}])
+def test_what_are_no_jobs_says_nothing(jobs: dict[str, dict[str, object]]) -> None:
+    with pytest.raises(QueueUnknownError):
+        jobs_of(read_json(document(**jobs)))
+
+
+@given(st.integers(0, 25_000))
+def test_a_document_cut_off_is_never_a_shorter_queue(length: int) -> None:
+    whole = AFTER.rstrip()
+    with pytest.raises(QueueUnknownError):
+        read_json(whole[: min(length, len(whole) - 1)])
+
+
+@given(st.integers(1, 2000))
+def test_text_cut_off_is_never_a_shorter_queue(length: int) -> None:
+    whole = after_header(TORQUE)
+    cut = whole[: min(length, len(whole) - 1)]
+    if cut.endswith("\n\n"):
+        return  # Cut between two jobs: only the exit code can tell.
+    with pytest.raises(QueueUnknownError):
+        read_text(cut)
+
+
+@given(st.text())
+def test_any_text_is_read_or_refused(text: str) -> None:
+    for read, prefix in ((read_json, '{"pbs_version": 1, "Jobs": '), (read_text, "Job Id: 7.h\n")):
+        for each in (text, prefix + text, prefix + text + "\n\n", prefix + text + "\n}"):
+            try:
+                jobs_of(read(each))
+                endings_of(read(each), torque=False)
+            except QueueUnknownError:
+                pass
