@@ -233,8 +233,12 @@ class AgentHost:
     def _take(self, header: dict[str, Any], payload: bytes) -> None:
         if "told" in header:
             told = self._watches.get(header["told"])
-            if told is not None:
-                told([piece or b"" for piece in _cut(payload, header["sizes"])])
+            records = [piece or b"" for piece in _cut(payload, header["sizes"])]
+            try:
+                if told is not None:
+                    told(records)
+            except Exception:  # Is no fault of the agent's.
+                _LOGGER.exception("%d records could not be taken", len(records))
             return
         if header["id"] is None:
             raise ValueError(header["message"])

@@ -129,13 +129,13 @@ if [ $# -eq 0 ]; then echo kept
 elif command -v flock > /dev/null 2>&1; then
   (
     flock -n 9 || { echo kept; exit 0; }
-    if [ -n "$(tail -c 1 records.jsonl)" ]; then echo >&9; fi
+    if [ -s records.jsonl ] && [ -n "$(tail -c 1 records.jsonl)" ]; then echo >&9; fi
     if cat >&9; then rm -f -- "$@"; echo moved; else echo full; fi
   ) 9>> records.jsonl || echo full
 else echo never
 fi
-s=$(wc -c < records.jsonl) 2> /dev/null || s=0
-s=$((s))
+s=0
+if [ -f records.jsonl ]; then s=$(($(wc -c < records.jsonl))); fi
 n=$((s > offset ? s - offset : 0))
 n=$((n < most ? n : most))
 echo "$s $n"
