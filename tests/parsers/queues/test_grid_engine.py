@@ -119,9 +119,8 @@ def test_real_endings(name: str, cause: str, exit_code: int | None) -> None:
 
 def test_elements_have_a_record_each() -> None:
     endings = read_accounting(recorded(GRID_ENGINE, "qacct-array").output)
-    assert {element: ending.exit_code for (_, element), ending in endings.items()} == dict.fromkeys(
-        range(1, 10), 3
-    )
+    codes = {element: ending.exit_code for (_, element), ending in endings.items()}
+    assert codes == dict.fromkeys(range(1, 10), 3)
 
 
 def test_before_the_record_is_written_nothing_is_known() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given
@@ -51,7 +52,7 @@ Job Id: 4.head.cluster
 """
 
 
-def document(**jobs: dict[str, object]) -> str:
+def document(**jobs: Mapping[str, object]) -> str:
     return json.dumps({"timestamp": 1, "pbs_version": "23", "Jobs": jobs})
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
@@ -29,7 +30,7 @@ _NEVER = re.compile(
 _NEWLINES = re.MULTILINE | re.ASCII
 
 
-class _Family:
+class _Family(ABC):
     """What PBS and Torque have in common. Jobs have the environment of the login on the head node
     (``-V``); without it PATH is lost. Neither can be told to avoid nodes."""
 
@@ -54,8 +55,9 @@ class _Family:
             command += ["-A", job.account]
         return [*command, *job.options, script]
 
+    @abstractmethod
     def _size(self, job: BatchJob) -> list[str]:
-        raise NotImplementedError
+        """What asks for elements, cores, memory and GPUs."""
 
     def submitted(self, exit_code: int | None, output: str, errors: str) -> str:
         found = re.findall(r"^(\d+(?:\[\])?(?:\.[\w.-]+)?)$", output, _NEWLINES)
