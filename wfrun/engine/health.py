@@ -151,8 +151,7 @@ def _pause(state: RunState, index: int, breaker: Breaker, outcome: Outcome) -> N
     text = (outcome.message or "").strip()
     last = f"{outcome.cause}: {text.splitlines()[0]}" if text else outcome.cause
     count = breaker.failures
-    many = f"{count} failures in a row, the last" if count > 1 else "a failure"
-    what = f"{many} by {last}"
+    what = f"{count} failures in a row, the last by {last}" if count > 1 else f"a failure by {last}"
     breaker.failures = 0
     breaker.counted_s.clear()
     if breaker.pauses > max(MAX_PAUSES, state.settings.retries):

@@ -104,7 +104,7 @@ class _Scale(click.FloatRange):
 @click.option("--run-dir", type=click.Path(path_type=Path), metavar="DIR",
               help="Where the run is kept; by default wfrun-runs/<name>-<number>.")  # fmt: skip
 @click.option("--retries", type=click.IntRange(min=0), default=2, show_default=True, metavar="N",
-              help="Further attempts of a task that fails.")  # fmt: skip
+              help="Further attempts of a task that fails by itself.")  # fmt: skip
 @click.option("--retry-delay", type=click.FloatRange(min=0), default=1.0, show_default=True,
               metavar="SECONDS", help="Before the first retry; doubled for each more.")  # fmt: skip
 @click.option("--on-failure", type=click.Choice(["continue", "stop"]), default="continue",
