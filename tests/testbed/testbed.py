@@ -6,7 +6,9 @@ import contextlib
 import fcntl
 import os
 import shutil
+import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,6 +56,10 @@ def check_machine() -> None:
         missing.append(f"Debian packages: apt-get install {' '.join(packages)}")
     elif not grid_engine.SHARE.exists():
         missing.append("Grid Engine as Debian packages it (gridengine-common)")
+    try:
+        socket.gethostbyname(socket.gethostname())
+    except OSError:
+        missing.append(f"an address of this machine's name: {socket.gethostname()} in /etc/hosts")
     if missing:
         raise MissingError("the testbed needs " + "; and ".join(missing))
 
@@ -90,12 +96,7 @@ class Testbed:
         where this machine lacks something, TestbedError for what else goes wrong."""
         check_machine()
         _register(self.layout)
-        taken = self.taken()
-        if taken is not None:
-            raise TestbedError(
-                f"port {taken.port}, which {taken.name} needs, is taken by another program; choose "
-                f"another --base than {self.layout.base} ({PORTS} ports from there are used)"
-            )
+        self._check_ports()
         self._prepare()
         master, execution = grid_engine.servers(self.layout)
         if processes.pid_of(self.layout, master) is None:
@@ -158,6 +159,18 @@ class Testbed:
     def _credentials(self) -> bool:
         argv = ["munge", "--no-input", f"--socket={self.layout.munge_socket}"]
         return processes.run(argv, check=False).returncode == 0
+
+    def _check_ports(self) -> None:
+        # A server that was killed may hold its port for a moment.
+        for patience_s in (0.2, 1, 3, 0):
+            taken = self.taken()
+            if taken is None:
+                return
+            time.sleep(patience_s)
+        raise TestbedError(
+            f"port {taken.port}, which {taken.name} needs, is taken by another program; choose "
+            f"another --base than {self.layout.base} ({PORTS} ports from there are used)"
+        )
 
     def taken(self) -> Server | None:
         """A server whose port another program has."""
