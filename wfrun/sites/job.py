@@ -47,6 +47,8 @@ class Job(launcher.Runner):
         resources = request["resources"]
         config = {"slots": resources["cores"], "gpus": resources["gpus"]}
         launcher.Runner.__init__(self, directory, config)
+        # The batch system's name of the node, with which it can be told to avoid it.
+        self.host = os.environ.get("SLURMD_NODENAME") or self.host
         self.request = request
         self.record = directory + "/exits/" + request["key"] + ".json"
         self.part = "%s/exits/%s.%s-%d.part" % (directory, request["key"], self.host, os.getpid())
