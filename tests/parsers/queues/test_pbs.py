@@ -113,8 +113,10 @@ def test_waiting_elements_that_are_not_listed() -> None:
     }  # fmt: skip
     running = {"Job_Name": "n", "Job_Owner": "ann@h", "job_state": "R"}
     expired = {"Job_Name": "n", "Job_Owner": "ann@h", "job_state": "X"}
-    text = document(**{"7[].h": array, "7[1].h": expired, "7[2].h": running, "7[3].h": running})
-    jobs = jobs_of(read_json(text))
+    listed: dict[str, Mapping[str, object]] = {
+        "7[].h": array, "7[1].h": expired, "7[2].h": running, "7[3].h": running,
+    }  # fmt: skip
+    jobs = jobs_of(read_json(document(**listed)))
     assert [(job.id, job.element, job.state) for job in jobs] == [
         ("7[].h", 2, "running"),
         ("7[].h", 3, "running"),
