@@ -7,8 +7,7 @@ a run takes some ten seconds.
 Where eligible tasks or sites are alike, a few milliseconds decide which is first, and all that
 follows may differ: real runs of one policy differ by up to a quarter. An exact simulation is one
 draw of that. It is therefore repeated with random costs of a task, and medians are compared. The
-mean of the costs is measured: in every round there is a chain of tasks that nap and pass an empty
-file to the other site.
+mean of the costs is measured: in every round there is a chain of tasks that nap.
 
 A policy may be a gamble of two outcomes that are further apart than the goal. Medians of three real
 runs then are a matter of luck; ``met, gamble`` says that every real run is within the goal of an
@@ -147,7 +146,7 @@ def real_s(workflow: Workflow, catalog: Catalog, settings: Settings) -> float:
 
 
 def task_cost_s() -> float:
-    """What it costs here, at present, to pass a file, start a task and hear of its end."""
+    """What it costs here, at present, to start a task and to hear of its end."""
     chain = Workflow(
         name="chain",
         source="chain",
@@ -165,8 +164,9 @@ def task_cost_s() -> float:
         ],
         parents=[(i - 1,) if i else () for i in range(CHAIN)],
     )
-    sites = Catalog((SiteSpec("one", 1), SiteSpec("other", 1)))
-    whole_s = real_s(chain, sites, Settings(policy="round-robin", emulate=True))
+    whole_s = real_s(
+        chain, Catalog((SiteSpec("here", 1),)), Settings(policy="round-robin", emulate=True)
+    )
     return whole_s / CHAIN - NAP_S
 
 
