@@ -125,6 +125,15 @@ def test_a_walltime(user: User) -> None:
     assert user.is_alone()
 
 
+def test_a_walltime_that_is_too_short_is_doubled(user: User) -> None:
+    asked = Resources(walltime_s=1.0)
+    tried = f"echo tried >> {user.folder}/tried; [ $(wc -l < {user.folder}/tried) -gt 1 ] || "
+    document = user.write([Job("slow", tried + "sleep 60; sleep 1.2", resources=asked)])
+    done = user.wfrun(document, "--run-dir", "run", "--retries", "1", *FAST)
+    assert done.status == 0, done.text
+    assert "done: 1/1 tasks done, 1 retried" in done.out
+
+
 def test_a_task_that_is_killed_by_a_signal(user: User) -> None:
     document = user.write([Job("suicide", "kill -9 $$")])
     done = user.wfrun(document, "--run-dir", "run", "--retries", "0")
