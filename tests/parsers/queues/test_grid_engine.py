@@ -162,3 +162,8 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     read_accounting("=" * 62 + "\njobnumber 7\ntaskid 1\nfailed 0\nexit_status 0\n" + text)
     with contextlib.suppress(QueueUnknownError):
         read_queue(text)
+
+
+def test_endings_are_told_in_the_systems_words() -> None:
+    (ending,) = read_accounting(recorded(GRID_ENGINE, "qacct-sig").output).values()
+    assert ending.message == "failed 100 : assumedly after job; exit status 137 (Killed)"

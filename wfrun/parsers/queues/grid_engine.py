@@ -112,9 +112,9 @@ def _ending(record: dict[str, str]) -> Ending | None:
     node = record.get("hostname") or None
     if code == 0 and exit_code == 0:
         return Ending(cause="done", exit_code=0, message="exit status 0", node=node)
-    message = f"exit status {record['exit_status']}"
+    message = f"exit status {_joined(record['exit_status'])}"
     if code:
-        message = f"failed {record['failed']}; {message}"
+        message = f"failed {_joined(record['failed'])}; {message}"
     cause = _cause(code, exit_code, record)
     return Ending(
         cause=cause, exit_code=exit_code if cause == "exit" else None, message=message, node=node
@@ -141,6 +141,10 @@ def _cause(code: int, exit_code: int, record: dict[str, str]) -> Cause:
     if memory is not None and (code == _LIMIT or (peak is not None and peak >= memory * slots)):
         return "memory"
     return "signal"
+
+
+def _joined(padded: str) -> str:
+    return " ".join(padded.split())
 
 
 def _seconds(text: str) -> float | None:
