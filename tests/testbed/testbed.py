@@ -161,12 +161,14 @@ class Testbed:
         return processes.run(argv, check=False).returncode == 0
 
     def _check_ports(self) -> None:
-        # A server that was killed may hold its port for a moment.
-        for patience_s in (0.2, 1, 3, 0):
-            taken = self.taken()
+        taken = self.taken()
+        for patience_s in (0.2, 1, 3):
             if taken is None:
                 return
-            time.sleep(patience_s)
+            time.sleep(patience_s)  # a server that was killed may hold its port for a moment
+            taken = self.taken()
+        if taken is None:
+            return
         raise TestbedError(
             f"port {taken.port}, which {taken.name} needs, is taken by another program; choose "
             f"another --base than {self.layout.base} ({PORTS} ports from there are used)"
