@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import logging
 import secrets
 import shutil
 import signal
@@ -15,6 +16,8 @@ from typing import Literal
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
 from wfrun.engine.errors import InfeasibleError, WfrunError
+from wfrun.engine.information import Knowledge
+from wfrun.engine.policies import placement_class
 from wfrun.engine.protocols import Site
 from wfrun.engine.state import RunState
 from wfrun.runners.clock import WallClock
@@ -23,11 +26,15 @@ from wfrun.runners.loop import Loop, Observer
 from wfrun.runners.prepare import Plan
 from wfrun.runners.requests import Requests, make_emulated_inputs, stored_name
 from wfrun.runners.rundir import RUNS, Lock, RunDir, create
+from wfrun.runners.sites import AnySite, ask_at_terminal, make_site, make_transfer
 from wfrun.runners.store import FILE_NAME, Store, never_started
 from wfrun.sites.local import LocalSite
-from wfrun.sites.transfer import LocalTransfer, remove_parts
+from wfrun.sites.transfer import remove_parts
 
+_LOGGER = logging.getLogger(__name__)
 CANCEL_POLL_S = 0.5
+CLEAN_S = 120.0
+"""For a site to remove what a run that is done has left there."""
 
 
 class Session:
@@ -120,21 +127,28 @@ class Session:
             specs, links = self._plan.catalog.sites, self._plan.catalog.links
         else:
             specs, links = tuple(s.spec for s in self.state.sites), self.state.links
+        policy = (self._plan.settings if self._plan else self.state.settings).policy
+        observes = placement_class(policy).information.status is not Knowledge.UNKNOWN
         directories = [self.run.site_directory(spec, self._run_id) for spec in specs]
         sites = [
-            LocalSite(spec, index, directory, clock=self._clock.now)
+            make_site(
+                spec, index, self._run_id, directory, self._clock.now,
+                observes=observes, prompter=ask_at_terminal,
+            )
             for index, (spec, directory) in enumerate(zip(specs, directories, strict=True))
-        ]
-        transfer = LocalTransfer([s.store for s in sites], links, [s.name for s in specs])
-        opened: list[LocalSite] = []
+        ]  # fmt: skip
+        transfer = make_transfer(sites, links)
+        opened: list[AnySite] = []
         abandoned = False
         try:
             for site in sites:
                 await site.open(self._clock.post)
                 opened.append(site)
             if self._plan is None:
-                for folder in (self.run.outputs, *(site.store for site in sites)):
-                    remove_parts(folder)
+                remove_parts(self.run.outputs)
+                for site in sites:
+                    if isinstance(site, LocalSite):
+                        remove_parts(site.store)
                 self._lost = await find_lost(self.state, sites)
             requests = Requests(self.state, self.run, specs)
             dispatcher = Dispatcher(self._clock, sites, transfer, requests)
@@ -213,9 +227,15 @@ class Session:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, lambda: told(self.interrupt()))
 
-    async def _clean(self, sites: Sequence[LocalSite]) -> None:
+    async def _clean(self, sites: Sequence[AnySite]) -> None:
         for site in sites:
-            await site.clean()
+            try:
+                await asyncio.wait_for(site.clean(), CLEAN_S)
+            except (WfrunError, asyncio.TimeoutError) as error:
+                _LOGGER.warning(
+                    "site %s: the run's files there could not be removed: %s",
+                    site.spec.name, error or "it does not answer",
+                )  # fmt: skip
         shutil.rmtree(self.run.inputs, ignore_errors=True)
 
 

@@ -134,6 +134,8 @@ class ClusterSite:
         self._interval_s = self._access.poll_min_s
         self._observed_s = float("-inf")
         self._others: tuple[BackgroundJob, ...] = ()
+        self._refused: dict[str, str] = {}
+        """Attempts whose jobs wait for what will never be, with the reason."""
         self._reasons: dict[str, str] = {}
         """Why the site is paused, by what paused it."""
         self._tasks: list[asyncio.Task[None]] = []
@@ -483,6 +485,9 @@ class ClusterSite:
             changed = self._compare(jobs, asked_s)
             if await self._judge():
                 changed = True
+            if self._refused:
+                changed = True
+                await self._end_refused()
             grown_s = self._interval_s * 1.3
             self._interval_s = self._access.poll_min_s if changed else min(
                 grown_s, self._access.poll_max_s)  # fmt: skip
@@ -514,7 +519,8 @@ class ClusterSite:
         """Raises QueueUnknownError where the answer is none."""
         host = await self.connection.host()
         user = None if everybody else self._facts.user
-        result = await host.run(self._system.queue(user), timeout_s=COMMAND_S)
+        env = self._system.environment
+        result = await host.run(self._system.queue(user), env=env, timeout_s=COMMAND_S)
         return self._system.jobs(result.exit_code, _text(result.output), _text(result.errors))
 
     async def _queue(self) -> list[Job]:
@@ -540,6 +546,9 @@ class ClusterSite:
                 continue
             shown.add(key)
             entry.missed, entry.gone_s = 0, None
+            if job.state == "refused":
+                self._refused[key] = job.reason
+                continue
             if job.state in ("running", "ending") and not entry.started:
                 changed = True
                 self._start(key, entry, job.started_s)
@@ -552,13 +561,21 @@ class ClusterSite:
                 changed = True
         return changed
 
+    async def _end_refused(self) -> None:
+        """Jobs that the batch system took and will never start."""
+        refused, self._refused = self._refused, {}
+        for key in await self._claim(list(refused)):
+            text = f"the batch system will never start it: {refused[key]}"
+            self._end(key, Outcome("refused", message=text))
+        await self._cancel_jobs(list(refused))
+
     def _observe(self, jobs: Sequence[Job]) -> None:
         """Running jobs first, then the queue in order."""
         background = [
             BackgroundJob(f"{job.id}.{job.element}", job.cores, job.started_s
                           if job.started_s is not None or job.state == "queued" else self._clock())
             for job in jobs
-            if self._batches.key_of(job) is None and job.state != "held"
+            if self._batches.key_of(job) is None and job.state not in ("held", "refused")
         ]  # fmt: skip
         others = tuple(sorted(background, key=lambda job: job.started_s is None))
         if others != self._others:
@@ -600,7 +617,8 @@ class ClusterSite:
         for argv in self._system.endings(ids) if ids else ():
             try:
                 host = await self.connection.host()
-                result = await host.run(argv, timeout_s=COMMAND_S)
+                env = self._system.environment
+                result = await host.run(argv, env=env, timeout_s=COMMAND_S)
             except TransientError:
                 break
             answers = self._system.ended(

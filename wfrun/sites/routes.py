@@ -73,18 +73,25 @@ class Routes:
                 f"{near.path(source_path)} can't be copied: it is absent",
                 hint="Was it removed?",
             )
-        part = f"{PART}{os.getpid()}-{next(self._serial)}"
-        if stat.is_directory:
-            size_bytes = await _copy_tree(near, source_path, onto, destination_path, part)
-        elif stat.size_bytes <= SMALL_BYTES and target is not None:
+        if stat.size_bytes <= SMALL_BYTES and target is not None and not stat.is_directory:
             content = b"".join([chunk async for chunk in near.read(source_path)])
             size_bytes = len(content)
             await target.write_small(destination_path, content, _mode(stat))
-        else:
-            mode = _mode(stat) | (0o200 if destination == ORIGIN else 0)
-            size_bytes = await onto.write(
-                destination_path, near.read(source_path), mode, part, stat.size_bytes
-            )
+            return Receipt(size_bytes, asyncio.get_running_loop().time() - begun_s)
+        part = f"{PART}{os.getpid()}-{next(self._serial)}"
+        mode = _mode(stat) | (0o200 if destination == ORIGIN else 0)
+        async with contextlib.AsyncExitStack() as stack:
+            # In one order for all, so that no two wait for what the other has.
+            for site in sorted({source, destination} & self._far.keys()):
+                await stack.enter_async_context(self._far[site].streams)
+            if stat.is_directory:
+                size_bytes = await onto.write_tree(
+                    destination_path, near.read_tree(source_path), part
+                )
+            else:
+                size_bytes = await onto.write(
+                    destination_path, near.read(source_path), mode, part, stat.size_bytes
+                )
         return Receipt(size_bytes, asyncio.get_running_loop().time() - begun_s)
 
     def close(self) -> None:
@@ -191,7 +198,7 @@ class _Far:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._streams = asyncio.Semaphore(STREAMS)
+        self.streams = asyncio.Semaphore(STREAMS)
         self._small: list[tuple[NewFile, asyncio.Future[None]]] = []
         self._small_bytes = 0
         self._flush: asyncio.Task[None] | None = None
@@ -204,26 +211,24 @@ class _Far:
         return (await host.stat([self.path(name)]))[0]
 
     async def read(self, name: str) -> AsyncIterator[bytes]:
-        async with self._streams:
-            transport = await self._cluster.connection.transport()
-            async for chunk in transport.read_file(self.path(name)):
-                yield chunk
+        transport = await self._cluster.connection.transport()
+        async for chunk in transport.read_file(self.path(name)):
+            yield chunk
 
     async def write(
         self, name: str, content: AsyncIterator[bytes], mode: int, part: str, size_bytes: int
     ) -> int:
         final = self.path(name)
         temporary = f"{os.path.dirname(final)}/{part}"
-        async with self._streams:
-            transport = await self._cluster.connection.transport()
-            try:
-                written = await transport.write_file(temporary, content, mode)
-                _check_size(final, written, size_bytes)
-                host = await self._cluster.connection.host()
-                await host.rename([(temporary, final)])
-            except BaseException:
-                await self._remove(temporary)
-                raise
+        transport = await self._cluster.connection.transport()
+        try:
+            written = await transport.write_file(temporary, content, mode)
+            _check_size(final, written, size_bytes)
+            host = await self._cluster.connection.host()
+            await host.rename([(temporary, final)])
+        except BaseException:
+            await self._remove(temporary)
+            raise
         return written
 
     async def _remove(self, path: str) -> None:
@@ -259,46 +264,38 @@ class _Far:
 
     async def read_tree(self, name: str) -> AsyncIterator[bytes]:
         path = self.path(name)
-        async with self._streams:
-            transport = await self._cluster.connection.transport()
-            process = await transport.start(f"exec tar -cf - -C {shlex.quote(path)} .")
-            try:
-                process.end_input()
-                while chunk := await process.read(CHUNK_BYTES):
-                    yield chunk
-                _check_exit(await process.wait(), f"{path} can't be read: {process.errors()}")
-            finally:
-                await process.close()
+        transport = await self._cluster.connection.transport()
+        process = await transport.start(f"exec tar -cf - -C {shlex.quote(path)} .")
+        try:
+            process.end_input()
+            while chunk := await process.read(CHUNK_BYTES):
+                yield chunk
+            _check_exit(await process.wait(), f"{path} can't be read: {process.errors()}")
+        finally:
+            await process.close()
 
     async def write_tree(self, name: str, content: AsyncIterator[bytes], part: str) -> int:
         final = self.path(name)
         temporary = f"{os.path.dirname(final)}/{part}"
         quoted = shlex.quote(temporary)
         written = 0
-        async with self._streams:
-            transport = await self._cluster.connection.transport()
-            process = await transport.start(f"mkdir {quoted} && exec tar -xf - -C {quoted}")
-            try:
-                async for chunk in content:
-                    await process.write(chunk)
-                    written += len(chunk)
-                process.end_input()
-                code = await process.wait()
-                _check_exit(code, f"{final} can't be written: {process.errors()}")
-                host = await self._cluster.connection.host()
-                await host.rename([(temporary, final)])
-            except BaseException:
-                await self._remove(temporary)
-                raise
-            finally:
-                await process.close()
+        transport = await self._cluster.connection.transport()
+        process = await transport.start(f"mkdir {quoted} && exec tar -xf - -C {quoted}")
+        try:
+            async for chunk in content:
+                await process.write(chunk)
+                written += len(chunk)
+            process.end_input()
+            code = await process.wait()
+            _check_exit(code, f"{final} can't be written: {process.errors()}")
+            host = await self._cluster.connection.host()
+            await host.rename([(temporary, final)])
+        except BaseException:
+            await self._remove(temporary)
+            raise
+        finally:
+            await process.close()
         return written
-
-
-async def _copy_tree(
-    near: _Near | _Far, source: str, onto: _Near | _Far, destination: str, part: str
-) -> int:
-    return await onto.write_tree(destination, near.read_tree(source), part)
 
 
 def _mode(stat: Stat) -> int:
