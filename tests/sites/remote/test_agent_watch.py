@@ -171,6 +171,17 @@ def test_a_full_disk_loses_nothing(exits: Path) -> None:
     assert os.listdir(exits) == ["records.jsonl"]
 
 
+def test_records_are_told_of_where_they_cannot_be_moved(exits: Path) -> None:
+    watched = Watched(exits)
+    (exits / "records.jsonl").mkdir()
+    put(exits, "a")
+    assert watched.look(0.0) == [record("a")]
+    put(exits, "b")
+    assert watched.look(RETRY_S) == [record("b")]
+    assert watched.look(2 * RETRY_S) == []
+    assert sorted(os.listdir(exits)) == ["a.json", "b.json", "records.jsonl"]
+
+
 def test_a_lock_of_another_is_respected(exits: Path) -> None:
     watched = Watched(exits)
     fd = os.open(exits / "records.jsonl", os.O_RDWR | os.O_CREAT)

@@ -540,7 +540,9 @@ class Watch:
 
     def scan(self, now_s: float) -> int:
         """Look once; returns how many records were told of. Raises OSError."""
-        count = self._follow()
+        count = 0
+        with contextlib.suppress(OSError):  # Whatever is wrong with it, there are the others.
+            count = self._follow()
         names = os.listdir(self._directory)
         present = {n for n in names if n.endswith(b".json") and not n.startswith(b".")}
         self._seen &= present
@@ -568,9 +570,8 @@ class Watch:
         """Tell of what is new in the file of all records."""
         try:
             fd = os.open(self._together, os.O_RDONLY)
-        except OSError as error:
-            if error.errno == errno.ENOENT:
-                self._offset = 0
+        except FileNotFoundError:
+            self._offset = 0
             return 0
         count = 0
         try:

@@ -106,6 +106,8 @@ class Host(Protocol):
         """From now on give the contents of all ``*.json`` files that are in ``directory`` or come
         to be there, each once per agent, in groups. They are the exit records of attempts; those
         told of are moved together into one file of JSON lines, ``records.jsonl``. Returns when
-        all that was there, in that file too, has been told of."""
+        all that was there, in that file too, has been told of. Line ends within a record become
+        spaces. A file that is no JSON object after some seconds is told of as it is, and stays;
+        one that can't be read is not told of until it can."""
 
     async def counts(self) -> Counts: ...
