@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
+import pytest
+
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
 from wfrun.engine.health import MAX_PAUSES, avoided_hosts
-from wfrun.engine.model import Catalog, SiteSpec, Task, Workflow
+from wfrun.engine.model import Access, Catalog, SiteSpec, Task, Workflow
 from wfrun.engine.records import Cause, Outcome
 from wfrun.testing.world import World
 
@@ -190,6 +192,20 @@ def test_a_site_that_says_so_itself_is_not_judged_too() -> None:
     trouble.world.post(45.0, ev.SiteReopened(45.0, 0))
     assert trouble.world.run() == "done"
     assert trouble.world.core.state.sites[0].breaker is None
+
+
+@pytest.mark.parametrize(("access", "patience_s"), [(None, 60.0), (Access(hosts=("h",)), 3600.0)])
+def test_a_run_waits_longer_for_a_cluster_than_for_this_machine(
+    access: Access | None, patience_s: float
+) -> None:
+    catalog = Catalog((SiteSpec("alpha", 1, access=access),))
+    world = World([bag(2)], catalog, ev.Settings("round-robin", throttle=1))
+    world.post(5.0, ev.SitePaused(5.0, 0, "out of reach"))
+    assert world.run() == "failed"
+    assert world.core.state.end_reason == (
+        "no site is left that could run the rest: alpha: out of reach"
+    )
+    assert world.core.state.now_s == 5.0 + patience_s
 
 
 def test_health_follows_from_the_log() -> None:

@@ -34,7 +34,11 @@ from wfrun.engine.transfers import collect_missing, lose_files, transfer_ended, 
 from wfrun.engine.view import View, expected_runtimes_s
 
 PAUSE_PATIENCE_S = 60.0
-"""A run with nothing else to do waits this long for a paused site before it ends as failed."""
+"""A run with nothing else to do waits this long for a site that says it is out of order, before it
+ends as failed."""
+
+CLUSTER_PATIENCE_S = 3600.0
+"""Likewise for a cluster: its connection may come back, or its user may log in again."""
 
 _WAITING, _ELIGIBLE, _DISPATCHED, _DELAYED, _DONE, _FAILED, _BLOCKED = (int(s) for s in TaskStatus)
 
@@ -170,10 +174,12 @@ def _site_observed(state: RunState, event: ev.SiteObserved) -> None:
 
 
 def _site_paused(state: RunState, event: ev.SitePaused) -> None:
-    state.sites[event.site].reported = event.reason
+    site = state.sites[event.site]
+    site.reported = event.reason
     update(state, event.site)
     timer = _patience(event.site)
-    state.timers[timer] = event.at_s + PAUSE_PATIENCE_S
+    patience_s = PAUSE_PATIENCE_S if site.spec.access is None else CLUSTER_PATIENCE_S
+    state.timers[timer] = event.at_s + patience_s
     state.outbox.append(SetTimer(timer, state.timers[timer]))
 
 
