@@ -213,6 +213,14 @@ def test_a_record_that_is_replaced_while_it_is_moved_is_told_of_again(exits: Pat
     assert consolidated(exits) == [record("a.json.new")]
 
 
+def test_a_file_of_records_that_shrank_is_read_from_its_start(exits: Path) -> None:
+    watched = Watched(exits)
+    put(exits, "a", "b")
+    watched.look()
+    (exits / "records.jsonl").write_bytes(record("c") + b"\n")
+    assert watched.look() == [record("c")]
+
+
 def test_a_directory_may_come_and_go(exits: Path) -> None:
     watched = Watched(exits)
     put(exits, "a")
