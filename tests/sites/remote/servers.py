@@ -77,6 +77,10 @@ class Sshd:
             new_key(self.host_key)
         self.authorized = directory / "authorized_keys"
         self.authorized.write_text(public(key) + "\n")
+        # A home of its own: what the user's profile does is not part of the tests, and a login that
+        # is killed must not leave anything there.
+        self.home = directory / "home"
+        self.home.mkdir(exist_ok=True)
         self._config = directory / "sshd_config"
         self._config.write_text(
             "\n".join(
@@ -89,6 +93,7 @@ class Sshd:
                     "StrictModes no",
                     "UsePAM no",
                     "PermitRootLogin yes",
+                    f"SetEnv HOME={self.home}",
                     "PasswordAuthentication no",
                     "KbdInteractiveAuthentication no",
                     *(options or ["Subsystem sftp internal-sftp"]),
@@ -119,11 +124,15 @@ class Sshd:
 
     def stop(self) -> None:
         if self._process is not None:
-            for pid in descendants(self._process.pid):
+            for pid in self.processes():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             self._process.wait(10)
             self._process = None
+
+    def processes(self) -> list[int]:
+        """Its own and those of its connections."""
+        return descendants(self._process.pid) if self._process is not None else []
 
     def connections(self) -> int:
         """How many it has at this moment."""

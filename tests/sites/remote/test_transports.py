@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from tests.sites.remote.conftest import Cluster
-from tests.sites.remote.servers import Line, Sshd, new_key, public
+from tests.sites.remote.servers import Line, Sshd, public
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.sites.remote.asyncssh_transport import AsyncsshTransport
 from wfrun.sites.remote.local_transport import LocalTransport
@@ -323,18 +323,15 @@ async def test_a_silent_line_is_noticed(kind: str, cluster: Cluster) -> None:
     await line.close()
 
 
-async def test_without_sftp_files_go_through_cat(tmp_path: Path, sockets: Path) -> None:
-    key = new_key(tmp_path / "user")
-    sshd = Sshd(tmp_path / "plain", key, options=["PrintLastLog no"])
+@pytest.mark.parametrize("options", [["PrintLastLog no"], ["Subsystem sftp echo no such thing"]])
+async def test_without_sftp_files_go_through_cat(
+    options: list[str], cluster: Cluster, tmp_path: Path
+) -> None:
+    bare = Sshd(tmp_path / "bare", cluster.key, options)
     try:
-        (tmp_path / "known").write_text(f"[127.0.0.1]:{sshd.port} {public(sshd.host_key)}\n")
-        cluster = Cluster.__new__(Cluster)
-        cluster.config, cluster.known_hosts, cluster.key = (
-            tmp_path / "config",
-            tmp_path / "known",
-            key,
-        )
-        transport = AsyncsshTransport(cluster.add("bare", sshd.port), config=cluster.config)
+        with open(cluster.known_hosts, "a") as file:
+            file.write(f"[127.0.0.1]:{bare.port} {public(bare.host_key)}\n")
+        transport = make_transport("asyncssh", cluster, cluster.add("bare", bare.port))
         await transport.connect()
         assert await transport.write_file(str(tmp_path / "a b"), pieces(b"x" * 99), 0o600) == 99
         assert await contents(transport, tmp_path / "a b") == b"x" * 99
@@ -342,4 +339,19 @@ async def test_without_sftp_files_go_through_cat(tmp_path: Path, sockets: Path) 
             await contents(transport, tmp_path / "absent")
         await transport.close()
     finally:
-        sshd.stop()
+        bare.stop()
+
+
+@pytest.mark.parametrize("kind", ["asyncssh", "openssh"])
+async def test_what_a_profile_prints_is_not_part_of_files(
+    kind: str, cluster: Cluster, tmp_path: Path
+) -> None:
+    (cluster.sshd.home / ".bashrc").write_text("echo Welcome, 12 jobs are queued; echo hm >&2\n")
+    transport = make_transport(kind, cluster)
+    await transport.connect()
+    for data in (b"", b"data"):
+        path = tmp_path / "file"
+        assert await transport.write_file(str(path), pieces(data), 0o600) == len(data)
+        assert path.read_bytes() == data
+        assert await contents(transport, path) == data
+    await transport.close()

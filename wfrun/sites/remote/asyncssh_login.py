@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import os
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
@@ -133,6 +133,8 @@ class Client(asyncssh.SSHClient):
         """The host key that was not trusted."""
         self.authority: asyncssh.SSHKey | None = None
         """The authority of a host certificate that was not trusted."""
+        self.trusts = False
+        """The host has shown who it is."""
         self.reason = ""
         """Why the connection was lost."""
 
@@ -147,6 +149,9 @@ class Client(asyncssh.SSHClient):
         """Called for an authority that known_hosts does not hold."""
         self.authority = key
         return False
+
+    def begin_auth(self, username: str) -> None:
+        self.trusts = True
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.reason = str(exc) if exc else "it was closed"
@@ -216,21 +221,39 @@ async def log_in(
     except asyncssh.PermissionDenied as error:
         raise _refused(target, client) from error
     except (asyncssh.HostKeyNotVerifiable, asyncssh.KeyExchangeFailed) as error:
-        if client.key is None and "revoked" not in str(error):
-            # It has a certificate, or a key of another kind than those that are known.
-            with contextlib.suppress(OSError, asyncssh.Error, TimeoutError):
-                client.key = await asyncssh.get_server_host_key(
-                    target.name,
-                    server_host_key_algs=_plain_algorithms(),
-                    **common,  # type: ignore[arg-type]
-                )
+        if client.key is None and "revoked" not in str(error):  # It has a certificate.
+            client.key = await _show_key(target, common)
         raise _not_verified(target, known, client, str(error)) from error
-    except (OSError, asyncssh.Error, TimeoutError) as error:
+    except (OSError, asyncssh.Error, asyncio.TimeoutError) as error:
+        ended = isinstance(error, asyncssh.ConnectionLost | ConnectionResetError)
+        if ended and not client.trusts and _trusted(target, known):
+            # So hosts end it when they have no key of the kinds that are known.
+            client.key = await _show_key(target, common)
+            if client.key is not None and client.key not in _trusted(target, known):
+                raise _not_verified(target, known, client, str(error)) from error
         reason = str(error) or "it took too long"
         raise TransientError(f"{target.name} can't be reached: {reason}") from error
     except ValueError as error:  # Keys that can't be read.
         raise InfeasibleError(f"{target.name}: {error}", hint="Correct ~/.ssh/config.") from error
     return connection, client
+
+
+async def _show_key(target: Target, options: dict[str, object]) -> asyncssh.SSHKey | None:
+    """The host's key, whatever its kind; nothing is sent to the host."""
+    try:
+        return await asyncssh.get_server_host_key(
+            target.name,
+            server_host_key_algs=_plain_algorithms(),
+            **options,  # type: ignore[arg-type]
+        )
+    except (OSError, asyncssh.Error, asyncio.TimeoutError):
+        return None
+
+
+def _trusted(target: Target, known: asyncssh.SSHKnownHosts) -> Sequence[asyncssh.SSHKey]:
+    alias = target.key_name if not target.key_name.startswith("[") else target.host
+    port = target.port if target.port != DEFAULT_PORT else None
+    return known.match(alias, "", port)[0]
 
 
 def _plain_algorithms() -> list[str]:
@@ -263,9 +286,7 @@ def _not_verified(
     target: Target, known: asyncssh.SSHKnownHosts, client: Client, reason: str
 ) -> WfrunError:
     where = f"{target.name} ({target.host}, port {target.port})"
-    alias = target.key_name if not target.key_name.startswith("[") else target.host
-    port = target.port if target.port != DEFAULT_PORT else None
-    trusted = known.match(alias, "", port)[0]
+    trusted = _trusted(target, known)
     file = target.known_hosts_files()[0] if target.known_hosts_files() else ""
     if client.key is None:
         return InfeasibleError(

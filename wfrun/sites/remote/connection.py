@@ -173,7 +173,8 @@ class Connection:
         await self._drop()
 
     async def _wait(self) -> None:
-        if self.needs_login is None and not self._up.is_set():
+        trying = self._keeper is not None and not self._keeper.done()
+        if trying and self.needs_login is None:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._up.wait(), self._patience_s)
         if self._reason is not None:

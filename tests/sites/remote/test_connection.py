@@ -1,0 +1,354 @@
+"""The one connection of a site stays, whatever happens to the line, the host and the agent."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from tests.sites.remote.conftest import Cluster
+from tests.sites.remote.servers import Line, Misbehaving, descendants, new_key, public
+from wfrun.engine.errors import InfeasibleError, TransientError
+from wfrun.engine.model import Access
+from wfrun.sites.remote.asyncssh_transport import AsyncsshTransport
+from wfrun.sites.remote.connection import Connection, connection_of
+from wfrun.sites.remote.local_transport import LocalTransport
+from wfrun.sites.remote.openssh_transport import OpensshTransport
+from wfrun.sites.remote.transport import Transport
+
+QUICK_S = (0.05, 0.1, 0.2)
+
+
+class Told:
+    """What a site was told of its connection."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str | None] = []
+        self._changed = asyncio.Event()
+
+    def __call__(self, reason: str | None) -> None:
+        self.reasons.append(reason)
+        self._changed.set()
+
+    async def until(self, condition: Callable[[list[str | None]], bool]) -> None:
+        async def wait() -> None:
+            while not condition(self.reasons):
+                self._changed.clear()
+                await self._changed.wait()
+
+        await asyncio.wait_for(wait(), 20)
+
+    async def ups(self, count: int) -> None:
+        await self.until(lambda reasons: reasons.count(None) >= count)
+
+
+class Made:
+    """Makes connections, and closes them after the test."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.transports: list[Transport] = []
+        self.asked: list[bool] = []
+        self._connections: list[Connection] = []
+
+    def __call__(
+        self, kind: str, *hosts: str, patience_s: float = 10.0, login_delay_s: float = 0.1
+    ) -> Connection:
+        def make(host: str, may_ask: bool) -> Transport:
+            self.asked.append(may_ask)
+            transport: Transport
+            if kind == "asyncssh":
+                transport = AsyncsshTransport(
+                    host, config=self.cluster.config, keep_alive_s=0.3, limit_s=10
+                )
+            elif kind == "openssh":
+                transport = OpensshTransport(
+                    host, config=self.cluster.config, sockets=self.cluster.sockets, keep_alive_s=1
+                )
+            else:
+                transport = LocalTransport()
+            self.transports.append(transport)
+            return transport
+
+        connection = Connection(
+            hosts or (self.cluster.host,),
+            make,
+            delays_s=QUICK_S,
+            login_delay_s=login_delay_s,
+            patience_s=patience_s,
+        )
+        self._connections.append(connection)
+        return connection
+
+    async def close(self) -> None:
+        for connection in self._connections:
+            await connection.close()
+
+
+@pytest.fixture
+async def made(cluster: Cluster) -> AsyncIterator[Made]:
+    maker = Made(cluster)
+    yield maker
+    await maker.close()
+
+
+@pytest.fixture
+async def line(cluster: Cluster) -> AsyncIterator[Line]:
+    """Leads to the cluster; known to the configuration as ``line``."""
+    made = Line(cluster.sshd.port)
+    await made.open()
+    with open(cluster.known_hosts, "a") as file:
+        file.write(f"[127.0.0.1]:{made.port} {public(cluster.sshd.host_key)}\n")
+    cluster.add("line", made.port)
+    yield made
+    await made.close()
+
+
+async def answers(connection: Connection) -> None:
+    host = await connection.host()
+    result = await host.run(["echo", "hello"])
+    assert (result.exit_code, result.output) == (0, b"hello\n")
+
+
+both = pytest.mark.parametrize("kind", ["asyncssh", "openssh"])
+
+
+@pytest.mark.parametrize("kind", ["asyncssh", "openssh", "local"])
+async def test_it_opens_answers_and_leaves_nothing_behind(
+    kind: str, made: Made, cluster: Cluster
+) -> None:
+    def ours() -> set[int]:
+        return set(descendants(os.getpid())) - set(cluster.sshd.processes())
+
+    before = ours()
+    told = Told()
+    connection = made(kind)
+    await connection.open(told)
+    await answers(connection)
+    assert told.reasons == [None]
+    assert connection.made == 1
+    assert (await connection.counts()).agents == 1
+    await connection.close()
+    while cluster.sshd.connections():
+        await asyncio.sleep(0.02)
+    assert ours() <= before
+    with pytest.raises(TransientError, match="closed"):
+        await connection.host()
+    assert told.reasons == [None]
+
+
+@both
+async def test_sshd_is_killed_and_comes_back(kind: str, made: Made, cluster: Cluster) -> None:
+    told = Told()
+    connection = made(kind)
+    await connection.open(told)
+    cluster.sshd.stop()
+    await told.until(lambda reasons: reasons[-1] is not None)
+    cluster.sshd.start()
+    await told.ups(2)
+    await answers(connection)
+    assert connection.made == 2
+    assert cluster.sshd.connections() == 1
+    assert made.asked[0] is True
+    assert not any(made.asked[1:])
+
+
+@both
+async def test_the_line_is_cut(kind: str, made: Made, line: Line, cluster: Cluster) -> None:
+    told = Told()
+    connection = made(kind, "line")
+    await connection.open(told)
+    host = await connection.host()
+    question = asyncio.create_task(host.run(["sleep", "100"], timeout_s=200))
+    await host.run(["true"])
+    line.cut()
+    with pytest.raises(TransientError):
+        await question
+    await told.ups(2)
+    await answers(connection)
+    assert connection.made == 2
+    while cluster.sshd.connections() > 1:  # Until it has noticed, too.
+        await asyncio.sleep(0.02)
+
+
+async def test_a_line_that_falls_silent(made: Made, line: Line) -> None:
+    told = Told()
+    connection = made("asyncssh", "line")
+    await connection.open(told)
+    line.go_silent()
+    await told.until(lambda reasons: reasons[-1] is not None)
+    line.cut()
+    await told.ups(2)
+    await answers(connection)
+
+
+@both
+async def test_only_the_agent_dies(kind: str, made: Made, cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "exits").mkdir()
+    records: list[bytes] = []
+    came = asyncio.Event()
+
+    def take(group: list[bytes]) -> None:
+        records.extend(group)
+        came.set()
+
+    told = Told()
+    connection = made(kind)
+    await connection.open(told)
+    await connection.watch(str(tmp_path / "exits"), take)
+    host = await connection.host()
+    parent = await host.run(["sh", "-c", "echo $PPID"])
+    os.kill(int(parent.output), signal.SIGKILL)
+    await told.ups(2)
+    assert told.reasons[1] is not None
+    assert "agent" in told.reasons[1]
+    (tmp_path / "exits" / "new.json").write_text('{"key": "new"}')
+    await asyncio.wait_for(came.wait(), 10)
+    assert records == [b'{"key": "new"}']
+    assert connection.made == 1
+    assert cluster.sshd.logins() == 1
+    assert (await connection.counts()).agents == 1  # The first was never asked.
+
+
+async def test_of_two_login_hosts_one_is_dead(made: Made, cluster: Cluster) -> None:
+    cluster.add("dead", 1)
+    told = Told()
+    connection = made("asyncssh", "dead", cluster.host)
+    await connection.open(told)
+    assert connection.host_name == cluster.host
+    await answers(connection)
+    cluster.sshd.stop()
+    cluster.sshd.start()
+    await told.ups(2)
+    # The dead one is set aside, and not tried again so soon.
+    assert [transport.host for transport in made.transports].count("dead") == 1
+    assert connection.made == 2
+
+
+async def test_all_login_hosts_are_dead_until_one_is_not(made: Made, cluster: Cluster) -> None:
+    cluster.add("dead", 1)
+    cluster.sshd.stop()
+    told = Told()
+    connection = made("asyncssh", "dead", cluster.host, patience_s=0.1)
+    with pytest.raises(TransientError, match=r"dead can't be .*cluster can't be"):
+        await connection.open(told)
+    with pytest.raises(TransientError, match="can't be reached"):
+        await connection.host()
+    cluster.sshd.start()
+    await told.ups(1)
+    await answers(connection)
+    assert connection.made == 1
+
+
+async def test_an_unknown_host_key_ends_it(made: Made, cluster: Cluster) -> None:
+    cluster.known_hosts.unlink()
+    told = Told()
+    connection = made("asyncssh")
+    with pytest.raises(InfeasibleError, match="is not known"):
+        await connection.open(told)
+    assert connection.made == 0
+
+
+async def test_a_host_key_that_changes_later_waits_for_the_user(
+    made: Made, cluster: Cluster
+) -> None:
+    told = Told()
+    connection = made("asyncssh")
+    await connection.open(told)
+    cluster.sshd.stop()
+    cluster.sshd.host_key.rename(cluster.directory / "old")
+    new_key(cluster.sshd.host_key)
+    cluster.sshd.start()
+    await told.until(lambda reasons: "HAS CHANGED" in (reasons[-1] or ""))
+    assert "ssh-keygen -R" in (connection.needs_login or "")
+    cluster.known_hosts.write_text(f"[127.0.0.1]:{cluster.sshd.port} "
+                                   f"{public(cluster.sshd.host_key)}\n")  # fmt: skip
+    await told.ups(2)
+    await answers(connection)
+
+
+@both
+async def test_a_login_that_is_no_longer_taken(kind: str, made: Made, cluster: Cluster) -> None:
+    told = Told()
+    connection = made(kind)
+    await connection.open(told)
+    authorized = cluster.sshd.authorized.read_text()
+    cluster.sshd.authorized.write_text("")
+    cluster.sshd.stop()
+    cluster.sshd.start()
+    await told.until(lambda reasons: connection.needs_login is not None)
+    assert "ssh" in (connection.needs_login or "")
+    with pytest.raises(TransientError, match="no connection"):  # At once.
+        await asyncio.wait_for(connection.host(), 1)
+    cluster.sshd.authorized.write_text(authorized)  # The user has seen to it.
+    await told.ups(2)
+    assert connection.needs_login is None
+    await answers(connection)
+
+
+async def test_a_password_is_asked_for_by_the_first_connection_only(
+    cluster: Cluster, misbehaving: Misbehaving
+) -> None:
+    misbehaving.password = "open sesame"
+    cluster.known_hosts.write_text(misbehaving.known_hosts_line())
+    asked: list[str] = []
+
+    async def prompter(about: str, questions: object) -> list[str]:
+        asked.append(about)
+        return ["shazam"]
+
+    access = Access(hosts=(cluster.add("asks", misbehaving.port),), ssh_config=str(cluster.config))
+    connection = connection_of(access, prompter)
+    connection._login_delay_s = 0.1
+    told = Told()
+    with pytest.raises(TransientError, match="password"):
+        await connection.open(told)
+    assert connection.needs_login is not None
+    while misbehaving.connections < 4:  # It is tried on and on, and nobody is asked.
+        await asyncio.sleep(0.02)
+    assert len(asked) == 1
+    await connection.close()
+
+
+async def test_the_agent_comes_first_where_there_is_a_python(made: Made) -> None:
+    connection = made("local")
+    await connection.open(Told())
+    assert (await (await connection.host()).facts()).python
+
+
+async def test_plain_commands_where_there_is_none(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wfrun.sites.remote.agent_client._FIND_PYTHON",
+                        'printf "\\000wfrun-$3 none\\n"')  # fmt: skip
+    connection = made("local")
+    await connection.open(Told())
+    await answers(connection)
+    assert (await (await connection.host()).facts()).python == ""
+
+
+async def test_a_catalog_entry_makes_the_connection(cluster: Cluster) -> None:
+    known = cluster.known_hosts.rename(cluster.directory / "elsewhere")
+    for transport in ("asyncssh", "openssh"):
+        connection = connection_of(
+            Access(
+                hosts=("127.0.0.1",),
+                port=cluster.sshd.port,
+                transport="asyncssh" if transport == "asyncssh" else "openssh",
+                ssh_config=str(cluster.directory / "by_address"),
+                known_hosts=str(known),
+            )
+        )
+        text = cluster.config.read_text().replace("Host cluster", "Host *").replace("  Port", "#")
+        (cluster.directory / "by_address").write_text(text)
+        await connection.open(Told())
+        await answers(connection)
+        await connection.close()
+    local = connection_of(Access(transport="local"))
+    await local.open(Told())
+    await answers(local)
+    await local.close()
