@@ -271,7 +271,9 @@ class Misbehaving(paramiko.ServerInterface):
             client.close()
 
     def get_allowed_auths(self, username: str) -> str:
-        return "keyboard-interactive" if self.code else "password"
+        if self.code:
+            return "keyboard-interactive"
+        return "password" if self.password else "publickey"
 
     def check_auth_password(self, username: str, password: str) -> int:
         self.questions += 1
@@ -317,8 +319,9 @@ class Misbehaving(paramiko.ServerInterface):
                 sent += len(data)
                 if self.bytes_until_drop is not None and sent >= self.bytes_until_drop:
                     process.kill()
+                    process.wait()
                     channel.get_transport().close()
-                    break
+                    return
             channel.send_exit_status(process.wait())
             channel.close()
         process.wait()

@@ -7,8 +7,8 @@ import logging
 import os
 import re
 import shlex
-import signal
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -272,7 +272,6 @@ def misbehaving_host(cluster: Cluster, server: Misbehaving) -> str:
 
 
 async def test_a_password_is_asked_for_once(
-    shared_cluster: Cluster,
     cluster: Cluster,
     misbehaving: Misbehaving,
     caplog: pytest.LogCaptureFixture,
@@ -292,6 +291,36 @@ async def test_a_password_is_asked_for_once(
     with pytest.raises(NeedsLoginError, match="password"):
         await AsyncsshTransport(host, config=cluster.config).connect()
     assert misbehaving.questions == 2
+
+
+async def test_a_host_that_takes_no_sessions(cluster: Cluster, misbehaving: Misbehaving) -> None:
+    misbehaving.accepts_sessions = False
+    host = misbehaving_host(cluster, misbehaving)
+    transport = AsyncsshTransport(host, config=cluster.config)
+    await transport.connect()
+    with pytest.raises(TransientError, match="can't start a command now"):
+        await transport.start("true")
+    await transport.close()
+
+
+async def test_a_host_that_hangs_up_in_the_middle_of_an_answer(
+    cluster: Cluster, misbehaving: Misbehaving
+) -> None:
+    misbehaving.bytes_until_drop = 100_000
+    host = misbehaving_host(cluster, misbehaving)
+    transport = AsyncsshTransport(host, config=cluster.config)
+    await transport.connect()
+    process = await transport.start("exec cat /dev/zero")
+    size = 0
+    while data := await asyncio.wait_for(process.read(1 << 16), 10):
+        size += len(data)
+    assert size < 1_000_000
+    assert await process.wait() is None
+    await process.close()
+    await asyncio.wait_for(transport.lost(), 10)
+    with pytest.raises(TransientError, match="lost"):
+        await transport.start("true")
+    await transport.close()
 
 
 async def test_two_steps_are_each_asked_for_once(
@@ -335,7 +364,7 @@ async def test_a_login_of_the_user_is_shared_and_outlives_us(
         await transport.connect()
         assert cluster.sshd.logins() == 1
         assert master.poll() is None
-        os.kill(master.pid, signal.SIGTERM)
+        master.kill()
         master.wait(10)
         with pytest.raises(TransientError):  # And it is not replaced by a connection a command.
             async for _ in transport.read_file("/etc/passwd"):
@@ -347,6 +376,34 @@ async def test_a_login_of_the_user_is_shared_and_outlives_us(
         if master.poll() is None:
             master.kill()
             master.wait(10)
+
+
+@both
+async def test_no_connection_outlives_us(kind: str, cluster: Cluster) -> None:
+    kinds = {
+        "asyncssh": "from wfrun.sites.remote.asyncssh_transport import AsyncsshTransport as Made",
+        "openssh": "from wfrun.sites.remote.openssh_transport import OpensshTransport as Made",
+    }
+    program = f"""
+import asyncio, pathlib
+{kinds[kind]}
+async def main():
+    transport = Made("cluster", config=pathlib.Path({str(cluster.config)!r}))
+    await transport.connect()
+    await transport.start("exec cat")
+    print("connected", flush=True)
+    await asyncio.sleep(60)
+asyncio.run(main())
+"""
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    with child.stdout:
+        assert child.stdout.readline() == b"connected\n"
+        assert cluster.sshd.connections() == 1
+        child.kill()
+        child.wait(10)
+    while cluster.sshd.connections():
+        await asyncio.sleep(0.02)
 
 
 async def test_sockets_in_a_directory_of_others_are_refused(
