@@ -58,6 +58,7 @@ EVENTS: list[ev.AnyEvent] = [
     ev.SiteReopened(3.4, 0),
     ev.TimerFired(3.5, "retry:0:1"),
     ev.CancelAsked(3.6, "drain"),
+    ev.SiteCounted(1e10 / 3, 1, 1, {"sbatch": 2, "squeue": 40}, 0.25),
     ev.RunEnded(1e10 / 3, "failed", "no site"),
 ]
 

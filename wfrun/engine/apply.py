@@ -195,6 +195,13 @@ def _site_reopened(state: RunState, event: ev.SiteReopened) -> None:
     update(state, event.site)
 
 
+def _site_counted(state: RunState, event: ev.SiteCounted) -> None:
+    site = state.sites[event.site]
+    site.connections += event.connections
+    site.commands.update(event.commands)
+    site.head_cpu_s += event.cpu_s
+
+
 def _timer_fired(state: RunState, event: ev.TimerFired) -> None:
     due_s = state.timers.get(event.timer)
     if due_s is None or event.at_s < due_s:
@@ -243,6 +250,7 @@ _APPLY: dict[type[ev.Event], Callable[[RunState, Any], None]] = {
     ev.SiteObserved: _site_observed,
     ev.SitePaused: _site_paused,
     ev.SiteReopened: _site_reopened,
+    ev.SiteCounted: _site_counted,
     ev.TimerFired: _timer_fired,
     ev.CancelAsked: _cancel_asked,
     ev.RunEnded: _run_ended,

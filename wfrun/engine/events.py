@@ -146,6 +146,18 @@ class SiteReopened(Event, frozen=True, tag="site-reopened"):
     site: int
 
 
+class SiteCounted(Event, frozen=True, tag="site-counted"):
+    """What was done on a cluster's head node since this was last told, or since the engine
+    began."""
+
+    site: int
+    connections: int
+    commands: dict[str, int]
+    """By program name."""
+    cpu_s: float
+    """CPU seconds of our agent there and the commands that it ran."""
+
+
 class TimerFired(Event, frozen=True, tag="timer-fired"):
     timer: str
 
@@ -176,6 +188,7 @@ AnyEvent = (
     | SiteObserved
     | SitePaused
     | SiteReopened
+    | SiteCounted
     | TimerFired
     | CancelAsked
     | RunEnded

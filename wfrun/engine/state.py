@@ -7,7 +7,7 @@ immutable workflow, objects only for attempts that are open.
 from __future__ import annotations
 
 from array import array
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
@@ -141,9 +141,9 @@ class HostStreak:
 class SiteState:
     """A site as the core knows it."""
 
-    __slots__ = ("background", "breaker", "bytes_in", "committed_cores", "done", "failed",
-                 "failing_hosts", "good_hosts", "last2", "phases", "queue_model", "reported",
-                 "spec", "transfers_in", "used_core_s")  # fmt: skip
+    __slots__ = ("background", "breaker", "bytes_in", "commands", "committed_cores", "connections",
+                 "done", "failed", "failing_hosts", "good_hosts", "head_cpu_s", "last2", "phases",
+                 "queue_model", "reported", "spec", "transfers_in", "used_core_s")  # fmt: skip
 
     def __init__(self, spec: SiteSpec) -> None:
         self.spec = spec
@@ -168,6 +168,12 @@ class SiteState:
         """Files that arrived from elsewhere."""
         self.bytes_in = 0
         self.used_core_s = 0.0
+        self.connections = 0
+        """To its head node, as far as told of; likewise the next two."""
+        self.commands: Counter[str] = Counter()
+        """Run on its head node, by program name."""
+        self.head_cpu_s = 0.0
+        """CPU seconds of ours on its head node."""
 
     @property
     def pause_reason(self) -> str | None:

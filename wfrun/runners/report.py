@@ -164,6 +164,7 @@ def summary(state: RunState, *, driven: bool = False) -> RenderableType:
     if len(state.workflows) > 1:
         parts.append(workflow_table(state))
     parts.append(Text(_totals(state), style="dim"))
+    parts += [Text(line, style="dim") for line in _head_nodes(state)]
     final = [f for f in state.recent_failures if f.final and _has_failed(state, f)]
     if final:
         parts.append(failure_list(final))
@@ -190,6 +191,26 @@ def _totals(state: RunState) -> str:
         f"{state.transfers} files ({state.moved_bytes / 1e6:.1f} MB) moved between sites; per "
         f"task {staging_s:.2f} s file transfer delay, {waiting_s:.2f} s queue wait"
     )
+
+
+def _head_nodes(state: RunState) -> list[str]:
+    """What the run has done on the head nodes of its clusters."""
+    lines = []
+    for site in state.sites:
+        if not site.connections and not site.commands:
+            continue
+        count = sum(site.commands.values())
+        each = ", ".join(f"{n} {program}" for program, n in site.commands.most_common())
+        lines.append(
+            f"head node of {site.spec.name}: {_plural(site.connections, 'connection')}, "
+            f"{_plural(count, 'command')}{f' ({each})' if each else ''}, "
+            f"{site.head_cpu_s:.1f} s CPU"
+        )
+    return lines
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 def policy_table() -> Table:

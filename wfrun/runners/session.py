@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from wfrun.engine import events as ev
+from wfrun.engine.apply import apply
 from wfrun.engine.core import Core
 from wfrun.engine.errors import InfeasibleError, WfrunError
 from wfrun.engine.information import Knowledge
@@ -28,6 +29,7 @@ from wfrun.runners.requests import Requests, make_emulated_inputs, stored_name
 from wfrun.runners.rundir import RUNS, Lock, RunDir, create
 from wfrun.runners.sites import AnySite, ask_at_terminal, make_site, make_transfer
 from wfrun.runners.store import FILE_NAME, Store, never_started
+from wfrun.runners.usage import Usage
 from wfrun.sites.local import LocalSite
 from wfrun.sites.transfer import remove_parts
 
@@ -138,6 +140,8 @@ class Session:
             for index, (spec, directory) in enumerate(zip(specs, directories, strict=True))
         ]  # fmt: skip
         transfer = make_transfer(sites, links)
+        far = {n: s.connection for n, s in enumerate(sites) if not isinstance(s, LocalSite)}
+        usage = Usage(far, self._clock.now)
         opened: list[AnySite] = []
         abandoned = False
         try:
@@ -156,9 +160,10 @@ class Session:
             if self._plan is not None or self.state.ended != "done":
                 for event in self._first():
                     self._clock.post(event)
-                await self._watched(loop)
+                await self._watched(loop, usage)
             if self.state.ended == "done" and not self._keep_files:
                 await self._clean(sites)
+            self._log(await usage.news())
         except InfeasibleError:
             abandoned = self._plan is not None and len(opened) < len(sites)
             raise
@@ -188,15 +193,29 @@ class Session:
             ),
         ]
 
-    async def _watched(self, loop: Loop) -> None:
-        """The loop, while requests to cancel are listened for."""
-        watcher = asyncio.create_task(self._watch_cancel())
+    def _log(self, events: Sequence[ev.Event]) -> None:
+        """What is to be told after the run has ended."""
+        if events:
+            for event in events:
+                apply(self.state, event)
+            self._store.append(events)
+            self._store.commit()
+            for observer in self.observers:
+                observer(events)
+
+    async def _watched(self, loop: Loop, usage: Usage) -> None:
+        """The loop, while requests to cancel are listened for, and head nodes counted."""
+        watchers = [
+            asyncio.create_task(self._watch_cancel()),
+            asyncio.create_task(usage.watch(self._clock.post)),
+        ]
         gc.collect()
         gc.freeze()  # the workflow is immutable: collections need not walk it again and again
         try:
             await loop.run()
         finally:
-            watcher.cancel()
+            for watcher in watchers:
+                watcher.cancel()
             gc.unfreeze()
 
     async def _watch_cancel(self) -> None:
