@@ -249,9 +249,11 @@ class ClusterSite:
 
     async def close(self) -> None:
         """Let go of the cluster: what is queued or runs there goes on."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while running := [task for task in self._tasks if not task.done()]:
+            for task in running:
+                task.cancel()
+            # wait_for of Python 3.11 forgets that it was cancelled when what it waits for is there.
+            await asyncio.wait(running, timeout=0.1)
         await self.connection.close()
 
     def store_path(self, name: str) -> str:
