@@ -20,6 +20,7 @@ from typing import Protocol
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.records import Receipt
+from wfrun.sites.gather import Gather
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.host import NewFile, Stat
 from wfrun.sites.transfer import LocalTransfer, explain, remove, replace
@@ -28,8 +29,6 @@ STREAMS = 4
 """Large files that are on their way to or from one cluster at once."""
 SMALL_BYTES = 64 * 1024
 """Files up to this size go many in one message."""
-GATHER_S = 0.02
-GATHER_BYTES = 4 * 1024 * 1024
 CHUNK_BYTES = 1024 * 1024
 PART = ".wfrun-part-"
 
@@ -73,13 +72,13 @@ class Routes:
                 f"{near.path(source_path)} can't be copied: it is absent",
                 hint="Was it removed?",
             )
-        if stat.size_bytes <= SMALL_BYTES and target is not None and not stat.is_directory:
-            content = b"".join([chunk async for chunk in near.read(source_path)])
-            size_bytes = len(content)
-            await target.write_small(destination_path, content, _mode(stat))
-            return Receipt(size_bytes, asyncio.get_running_loop().time() - begun_s)
         part = f"{PART}{os.getpid()}-{next(self._serial)}"
         mode = _mode(stat) | (0o200 if destination == ORIGIN else 0)
+        if stat.size_bytes <= SMALL_BYTES and not stat.is_directory:
+            content = await near.read_small(source_path)
+            _check_size(near.path(source_path), len(content), stat.size_bytes)
+            await onto.write_small(destination_path, content, mode, part)
+            return Receipt(len(content), asyncio.get_running_loop().time() - begun_s)
         async with contextlib.AsyncExitStack() as stack:
             # In one order for all, so that no two wait for what the other has.
             for site in sorted({source, destination} & self._far.keys()):
@@ -126,6 +125,12 @@ class _Near:
                     yield chunk
         except OSError as error:
             raise InfeasibleError(f"{self.path(name)} can't be read: {error.strerror}") from error
+
+    async def read_small(self, name: str) -> bytes:
+        return b"".join([chunk async for chunk in self.read(name)])
+
+    async def write_small(self, name: str, content: bytes, mode: int, part: str) -> None:
+        await self.write(name, _one(content), mode, part, len(content))
 
     async def write(
         self, name: str, content: AsyncIterator[bytes], mode: int, part: str, size_bytes: int
@@ -199,16 +204,30 @@ class _Far:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self.streams = asyncio.Semaphore(STREAMS)
-        self._small: list[tuple[NewFile, asyncio.Future[None]]] = []
-        self._small_bytes = 0
-        self._flush: asyncio.Task[None] | None = None
+        self._stat = Gather(self._stat_all)
+        self._read_small = Gather(self._read_all)
+        self._write_small = Gather(self._write_all)
 
     def path(self, name: str) -> str:
         return self._cluster.store_path(name)
 
     async def stat(self, name: str) -> Stat | None:
+        return await self._stat(self.path(name))
+
+    async def _stat_all(self, paths: list[str]) -> list[Stat | None]:
+        return await (await self._cluster.connection.host()).stat(paths)
+
+    async def _read_all(self, paths: list[str]) -> list[bytes]:
         host = await self._cluster.connection.host()
-        return (await host.stat([self.path(name)]))[0]
+        contents = await host.read(paths, limit=SMALL_BYTES + 1)
+        for path, content in zip(paths, contents, strict=True):
+            if content is None:
+                raise InfeasibleError(f"{path} can't be read", hint="Was it removed?")
+        return [content or b"" for content in contents]
+
+    async def _write_all(self, files: list[NewFile]) -> list[None]:
+        await (await self._cluster.connection.host()).write(files)
+        return [None] * len(files)
 
     async def read(self, name: str) -> AsyncIterator[bytes]:
         transport = await self._cluster.connection.transport()
@@ -236,31 +255,11 @@ class _Far:
             host = await self._cluster.connection.host()
             await host.remove([path])
 
-    async def write_small(self, name: str, content: bytes, mode: int) -> None:
-        """Together with other small files that come within a moment."""
-        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._small.append((NewFile(self.path(name), content, mode), written))
-        self._small_bytes += len(content)
-        if self._small_bytes > GATHER_BYTES or self._flush is None or self._flush.done():
-            self._flush = asyncio.create_task(self._write_gathered(self._small_bytes))
-        await written
+    async def read_small(self, name: str) -> bytes:
+        return await self._read_small(self.path(name))
 
-    async def _write_gathered(self, size_bytes: int) -> None:
-        if size_bytes <= GATHER_BYTES:
-            await asyncio.sleep(GATHER_S)
-        while self._small:
-            some, self._small, self._small_bytes = self._small, [], 0
-            try:
-                host = await self._cluster.connection.host()
-                await host.write([file for file, _ in some])
-            except WfrunError as error:
-                for _, written in some:
-                    if not written.done():
-                        written.set_exception(error)
-            else:
-                for _, written in some:
-                    if not written.done():
-                        written.set_result(None)
+    async def write_small(self, name: str, content: bytes, mode: int, part: str) -> None:
+        await self._write_small(NewFile(self.path(name), content, mode))
 
     async def read_tree(self, name: str) -> AsyncIterator[bytes]:
         path = self.path(name)
@@ -296,6 +295,10 @@ class _Far:
         finally:
             await process.close()
         return written
+
+
+async def _one(content: bytes) -> AsyncIterator[bytes]:
+    yield content
 
 
 def _mode(stat: Stat) -> int:
