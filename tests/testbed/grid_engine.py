@@ -9,7 +9,7 @@ import socket
 from pathlib import Path
 
 from tests.testbed import processes
-from tests.testbed.layout import Layout, Server, Site
+from tests.testbed.layout import FEW_SLOTS, Layout, Server, Site
 
 SHARE = Path("/usr/share/gridengine")
 LIBRARY = Path("/usr/lib/gridengine")
@@ -17,8 +17,6 @@ INSTALLED = Path("/var/lib/gridengine")
 ADMIN = "sgeadmin"
 SLOTS = 8
 MEMORY = "8G"
-DEFAULT_MEMORY = "1G"
-"""Of each slot of a job that does not say what it needs."""
 DEFAULT_MEMORY = "512M"
 """Of a slot, for jobs that ask for none. 0 would leave them too little to start anything."""
 
@@ -179,9 +177,12 @@ def configure_host(layout: Layout) -> None:
     processes.wait_until(host_known, "the registration of sge_execd")
     limits = f"slots={SLOTS},h_vmem={MEMORY}"
     qconf("-rattr", "exechost", "complex_values", limits, "localhost")
-    if QUEUE["qname"] not in qconf("-sql", check=False).split():
-        queue = _changed(qconf("-sq"), QUEUE)
-        qconf("-Aq", _file(layout, "queue", queue))
+    names = {QUEUE["qname"]: SLOTS, **{f"slots{n}.q": n for n in FEW_SLOTS}}
+    there = qconf("-sql", check=False).split()
+    for name, slots in names.items():
+        if name not in there:
+            queue = _changed(qconf("-sq"), {**QUEUE, "qname": name, "slots": str(slots)})
+            qconf("-Aq", _file(layout, "queue", queue))
 
     def ready() -> bool:
         lines = processes.run(["qstat", "-f"], environment, check=False).stdout.splitlines()

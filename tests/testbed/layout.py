@@ -11,6 +11,9 @@ DEFAULT_BASE = 17000
 PORTS = 40
 """A testbed uses the ports from its base up to base + PORTS - 1."""
 
+FEW_SLOTS = (1, 2, 3)
+"""alpha and gamma have a partition, or a queue, of so few slots each, to see tasks wait."""
+
 LONGEST_DIRECTORY = 48
 """Characters. Slurm and munge make Unix sockets below it, and their paths end at 107."""
 
@@ -102,8 +105,12 @@ class Layout:
             controller=self.base + 10,
             settings=("MaxArraySize=1001", "MinJobAge=300"),
             partitions=(
-                "main Default=YES MaxTime=1-00:00:00 DefaultTime=01:00:00",
-                "short MaxTime=00:10:00",
+                "main Default=YES MaxTime=1-00:00:00 DefaultTime=01:00:00 Nodes=ALL",
+                "short MaxTime=00:10:00 Nodes=ALL",
+                *(
+                    f"slots{n} MaxTime=04:00:00 DefaultTime=30 Nodes=alpha1 MaxCPUsPerNode={n}"
+                    for n in FEW_SLOTS
+                ),
             ),
         )
         # Few jobs at once, ended ones among them until they are forgotten: a limit to run into.
@@ -113,7 +120,7 @@ class Layout:
             memory_mib=8192,
             controller=self.base + 20,
             settings=("MaxArraySize=1001", "MaxJobCount=200", "MinJobAge=20"),
-            partitions=("batch Default=YES MaxTime=04:00:00 DefaultTime=00:30:00",),
+            partitions=("batch Default=YES MaxTime=04:00:00 DefaultTime=00:30:00 Nodes=ALL",),
         )
         return (
             site(1, "alpha", "slurm", alpha),

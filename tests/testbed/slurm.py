@@ -77,7 +77,7 @@ def _prepare_cluster(layout: Layout, site: Site, slurm: Slurm) -> None:
         last=slurm.controller + slurm.nodes,
         cpus=slurm.cpus,
         memory=slurm.memory_mib,
-        partitions="\n".join(f"PartitionName={words} Nodes=ALL" for words in slurm.partitions),
+        partitions="\n".join(f"PartitionName={words}" for words in slurm.partitions),
     )
     conf.write_text(text)
 

@@ -1,0 +1,105 @@
+"""What the conformance suites need to run on the testbed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import pytest
+
+from tests.testbed.layout import Layout
+from tests.testbed.testbed import Testbed
+from wfrun.engine.model import Access, SiteSpec
+from wfrun.runners.sites import AnySite, make_site
+from wfrun.testing.probe import Probe
+from wfrun.testing.sites import SiteConformance
+
+RUN = "suite"
+TESTBED = "WFRUN_SUITE_TESTBED"
+"""The base port and the directory of the testbed that this process, or the one that kills an
+engine of its own, has sites on."""
+
+
+def layout() -> Layout:
+    base, _, directory = os.environ[TESTBED].partition(" ")
+    return Layout.of(int(base), Path(directory))
+
+
+def access_of(name: str, transport: Literal["asyncssh", "openssh"]) -> Access:
+    """How this site of the testbed is reached."""
+    return Access((name,), transport=transport, ssh_config=str(layout().ssh_config))
+
+
+class OnTestbed(SiteConformance):
+    """Override ``name`` and ``access``. Directories of tests are below the testbed's, where all
+    its users may write: what a test writes is seen by the site's user, and the other way round."""
+
+    name: str
+
+    def access(self, slots: int) -> Access:
+        """How to get at so many slots of this site."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def tmp_path(
+        self, testbed: Testbed, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    ) -> Iterator[Path]:
+        directory = testbed.layout.directory
+        monkeypatch.setenv(TESTBED, f"{testbed.layout.base} {directory}")
+        place = directory / "suite" / request.node.name
+        before = os.umask(0)
+        try:
+            place.mkdir(parents=True)
+            yield place
+        finally:
+            os.umask(before)
+            shutil.rmtree(place)
+
+    def make(self, directory: Path, slots: int) -> AnySite:
+        site = layout().site(self.name)
+        access = self.access(slots)
+        spec = SiteSpec(self.name, slots, kind=site.kind, directory=str(directory), access=access)
+        return make_site(spec, 0, RUN, directory, time.time)
+
+    def put(self, directory: Path, stored: str, content: bytes) -> None:
+        path = self._stored(directory, stored)
+        path.write_bytes(content)
+
+    def get(self, directory: Path, stored: str) -> bytes | None:
+        path = self._stored(directory, stored)
+        return path.read_bytes() if path.exists() else None
+
+    def _stored(self, directory: Path, stored: str) -> Path:
+        return directory / f"wfrun-{RUN}" / "files" / stored
+
+
+class ClusterOnTestbed(OnTestbed):
+    """A cluster is asked for its queue now and then, and what is queued there is its own.
+
+    Jobs stay in the queue, whoever submitted them is there or not. A start is seen when the queue
+    is next asked for, or told of by the record of its end, so order is told by when they began.
+    """
+
+    queued_survive = True
+    noticed_s = 4.0
+
+    def access(self, slots: int) -> Access:
+        return msgspec.structs.replace(
+            self.login(), queue=self.queue(slots), poll_min_s=0.3, poll_max_s=2.0
+        )
+
+    def login(self) -> Access:
+        raise NotImplementedError
+
+    def queue(self, slots: int) -> str:
+        """A queue or partition of so few slots."""
+        raise NotImplementedError
+
+    def starts(self, probe: Probe) -> list[str]:
+        keys = super().starts(probe)
+        return sorted(keys, key=lambda key: probe.outcomes(key)[0].started_s or 0.0)

@@ -1,0 +1,24 @@
+"""Grid Engine passes the suite of all sites."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tests.integration.conformance import ClusterOnTestbed, access_of
+from wfrun.engine.model import Access
+
+
+class TestGridEngine(ClusterOnTestbed):
+    """Its scheduler reserves nothing for wide jobs unless it was told to, and a parallel job may
+    wait for long while narrow ones pass it."""
+
+    name = "gamma"
+    keeps_order = False
+
+    def login(self) -> Access:
+        return msgspec.structs.replace(
+            access_of("gamma", "openssh"), parallel_environment="smp", memory_resource="h_vmem"
+        )
+
+    def queue(self, slots: int) -> str:
+        return f"slots{slots}.q"
