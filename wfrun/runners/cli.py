@@ -489,6 +489,87 @@ def study(name: str, output: Path | None, **options: Any) -> None:
     STUDIES[name](output or Path(f"study-{name}"), **options)
 
 
+@cli.group(short_help="Add clusters to a catalog, check them, and see how they are.")
+def sites() -> None:
+    """Add clusters to a catalog, check them, and see how they are.
+
+    `wfrun sites init login.cluster.org` looks at a cluster and writes its catalog entry, `wfrun
+    sites check` tries each site with a job, `wfrun sites show` shows how busy they are.
+    """
+
+
+_CATALOG = click.option(
+    "--sites", "catalog", type=click.Path(path_type=Path), metavar="CATALOG",
+    default="sites.yaml", show_default=True, help="Site catalog (YAML).",
+)  # fmt: skip
+
+
+@sites.command("init")
+@click.argument("host", required=False)
+@click.option("--name", metavar="NAME", help="Of the site; by default made from the host's.")
+@click.option("--file", "path", type=click.Path(path_type=Path, dir_okay=False), metavar="CATALOG",
+              default="sites.yaml", show_default=True,
+              help="The catalog to add it to; it is made where it is absent.")  # fmt: skip
+@click.option("--transport", type=click.Choice(["asyncssh", "openssh", "local"]),
+              default="asyncssh", show_default=True,
+              help="How to get there: built in; with the system's ssh; or not at all, where wfrun "
+              "runs on the login host itself.")  # fmt: skip
+@click.option("--user", metavar="USER", help="For the login; by default as ~/.ssh/config says.")
+@click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="The same.")
+@click.option("--ssh-config", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              metavar="FILE", help="Instead of ~/.ssh/config.")  # fmt: skip
+@click.option("--known-hosts", type=click.Path(path_type=Path), metavar="FILE",
+              help="Instead of ~/.ssh/known_hosts.")  # fmt: skip
+def sites_init(host: str | None, name: str | None, path: Path, **options: Any) -> None:
+    """Look at HOST, and add it to a catalog.
+
+    HOST is a login host, as you would write it after `ssh`. What is found there (batch system,
+    queues, limits, room for files) becomes an entry that works as it is; where something was
+    chosen, a comment names the rest. Other entries stay as they are. A password is asked for at
+    the terminal, and never stored.
+    """
+    from wfrun.runners import sites_command
+
+    sites_command.init(host, name, path, options)
+
+
+@sites.command("check")
+@click.argument("names", nargs=-1, metavar="[SITE]...")
+@_CATALOG
+@click.option("--wait", type=click.FloatRange(min=1), default=120.0, show_default=True,
+              metavar="SECONDS", help="How long the test job may wait in the queue.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document at the end.")
+def sites_check(names: tuple[str, ...], catalog: Path, wait: float, as_json: bool) -> None:
+    """Try each site, or the named ones, from login to a test job.
+
+    Connection, agent, batch system, the catalog's limits against those of the cluster, directory,
+    clock, and a job of one core, in the way that a run submits it. All sites at once; what fails
+    says what to do.
+
+    Exit status: 0 all sites can be used, 1 some can't.
+    """
+    from wfrun.runners import sites_command
+
+    sys.exit(FAILED if sites_command.check(catalog, names, wait, as_json=as_json) else DONE)
+
+
+@sites.command("show")
+@click.argument("names", nargs=-1, metavar="[SITE]...")
+@_CATALOG
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def sites_show(names: tuple[str, ...], catalog: Path, as_json: bool) -> None:
+    """Show how each site, or the named ones, is now.
+
+    Slots of the catalog, idle cores, our jobs and those of others (cores that run and cores that
+    wait), latency and bandwidth from here, and whether it is up.
+
+    Exit status: 0 all sites are up, 1 some are not.
+    """
+    from wfrun.runners import sites_command
+
+    sys.exit(FAILED if sites_command.show(catalog, names, as_json=as_json) else DONE)
+
+
 def _open_standard_streams() -> None:
     """Those that were closed, as by `>&-`: files of ours must not get their numbers."""
     for number in range(3):

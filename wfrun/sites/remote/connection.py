@@ -119,8 +119,12 @@ class Connection:
         """Connect; the user may be asked now. ``told`` is given why the site can't be used, or
         None when it can, whenever that changes. Raises InfeasibleError for what no waiting mends,
         an unknown host key for one, and TransientError when there is no connection yet: it is
-        still tried, until ``close``."""
+        still tried, until ``close``. One that is open stays as it is, and tells another."""
         self._told = told
+        if self._keeper is not None:
+            if self._reason is not None:
+                raise TransientError(self._reason, hint=self.needs_login)
+            return
         try:
             await self._revive(may_ask=True)
         except InfeasibleError:
@@ -190,7 +194,7 @@ class Connection:
         while True:
             if self._host is not None:
                 began_s = loop.time()
-                self._go_down(await self._until_lost())
+                await self._until_lost()
                 if loop.time() - began_s >= STEADY_S:
                     failures = 0
             await asyncio.sleep(self._delay_s(failures))
@@ -210,8 +214,9 @@ class Connection:
         delay_s = self._delays_s[min(failures, len(self._delays_s) - 1)]
         return delay_s * random.uniform(0.75, 1.25)
 
-    async def _until_lost(self) -> str:
-        """Wait for the end of the agent or the connection, and clear away what has ended."""
+    async def _until_lost(self) -> None:
+        """Wait for the end of the agent or the connection, say so, and clear away what has
+        ended."""
         assert self._transport is not None
         assert self._host is not None
         assert self._lost is not None
@@ -219,13 +224,11 @@ class Connection:
         events: list[asyncio.Future[None] | asyncio.Future[str]] = [self._lost, ended]
         await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
         if self._lost.done():
-            reason = f"the connection to {self._transport.host} was lost"
+            self._go_down(f"the connection to {self._transport.host} was lost")
             await self._drop()
         else:
-            reason = f"the agent on {self._transport.host} ended: {ended.result()}"
+            self._go_down(f"the agent on {self._transport.host} ended: {ended.result()}")
             await self._drop_host()
-        _LOGGER.info("%s", reason)
-        return reason
 
     async def _revive(self, may_ask: bool) -> None:
         """Start an agent on the connection that is there, or on a new one."""
@@ -317,6 +320,7 @@ class Connection:
     def _go_down(self, reason: str) -> None:
         self._up.clear()
         if reason != self._reason:
+            _LOGGER.info("%s", reason)
             self._reason = reason
             self._told(reason)
 

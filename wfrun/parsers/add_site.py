@@ -1,0 +1,62 @@
+"""Adding a site to a catalog's document, of which every other byte stays."""
+
+from __future__ import annotations
+
+import yaml
+from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode
+
+from wfrun.engine.errors import InvalidError
+
+BEGINNING = "# The sites that wfrun may use; what may stand here: docs/catalog.md\nsites:\n"
+
+
+def with_site(document: str, entry: str, source: str) -> str:
+    """``document`` with ``entry`` after its last site. The entry's lines are indented by two
+    spaces, its name's line too, and end with a line end; they take on the document's indentation
+    and line ends. A blank document is begun.
+
+    Raises InvalidError where the sites stand in braces, so that there is no line to add to.
+    """
+    if not document.strip():
+        return BEGINNING + entry
+    root = yaml.compose(document, Loader=yaml.SafeLoader)
+    sites = _sites(root)
+    if sites is None or sites.flow_style or not sites.value:
+        raise InvalidError(
+            "the sites stand in braces, where none can be added",
+            source=source,
+            hint=f"Add this by hand:\n{entry.rstrip()}",
+        )
+    width = sites.value[0][0].start_mark.column
+    if width != 2:
+        entry = "".join(" " * width + line[2:] for line in entry.splitlines(keepends=True))
+    lines = document.splitlines(keepends=True)
+    ending = "\r\n" if lines[0].endswith("\r\n") else "\n"
+    at = _last_line(sites) + 1
+    # Comments that are indented belong to what they stand below.
+    while at < len(lines) and lines[at].lstrip(" ").startswith("#") and lines[at][0] == " ":
+        at += 1
+    if not lines[at - 1].endswith(("\n", "\r")):
+        lines[at - 1] += ending
+    return "".join([*lines[:at], entry.replace("\n", ending), *lines[at:]])
+
+
+def _sites(root: Node | None) -> MappingNode | None:
+    if isinstance(root, MappingNode):
+        for key, value in root.value:
+            if isinstance(key, ScalarNode) and key.value == "sites":
+                return value if isinstance(value, MappingNode) else None
+    return None
+
+
+def _last_line(node: Node) -> int:
+    """Number of the last line, from 0, that belongs to this node."""
+    if isinstance(node, CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        pair = last if isinstance(last, tuple) else (last,)
+        return max(_last_line(part) for part in pair)
+    line: int = node.end_mark.line
+    # A block scalar ends at the beginning of the line after it.
+    if node.end_mark.column == 0 and line > node.start_mark.line:
+        return line - 1
+    return line

@@ -1,0 +1,121 @@
+"""What Grid Engine offers. Source: queue_conf(5), sge_pe(5), complex(5), host_conf(5), sge_conf(5)
+and qstat(1) of version 8.1.9."""
+
+from __future__ import annotations
+
+import re
+
+from wfrun.parsers.queues.offers import Offer, Queue, blocks, clock_s, least, size_bytes
+from wfrun.parsers.queues.records import QueueUnknownError
+
+_ON_ONE_NODE = "$pe_slots"
+_USUAL_ENVIRONMENTS = ("smp", "threaded", "threads", "shm", "openmp", "multicore")
+_USUAL_MEMORY = ("h_vmem", "virtual_free", "mem_free", "s_vmem", "h_rss", "mem_total")
+_ALWAYS_RUNNING = 2000
+"""max_aj_instances where nobody changed it: more elements than that are of no use."""
+
+
+def read_offer(
+    queues: str, summary: str, environments: str, complexes: str, hosts: str, config: str
+) -> Offer:
+    """From ``qconf -sq '*'``, ``qstat -g c``, ``qconf -sp`` of all parallel environments, ``qconf
+    -sc``, ``qconf -se`` of hosts and ``qconf -sconf``; all but the first two may be empty. Raises
+    QueueUnknownError."""
+    slots = _read_summary(summary)
+    shared = tuple(
+        pe["pe_name"]
+        for pe in blocks(environments, "pe_name")
+        if pe.get("allocation_rule") == _ON_ONE_NODE
+    )
+    resources = _memory_resources(complexes)
+    memory_bytes, node_cores = _largest_host(hosts, resources)
+    found = [
+        _queue(queue, slots, shared, memory_bytes, node_cores)
+        for queue in blocks(queues, "qname")
+        if queue["qname"] in slots and "BATCH" in queue.get("qtype", "BATCH")
+    ]
+    if not found:
+        raise QueueUnknownError("qconf and qstat show no queue for batch jobs")
+    settings = dict(re.findall(r"^(\w+)\s+(\S+)", config, re.MULTILINE))
+    limits = {name: int(value) for name, value in settings.items() if value.isdecimal()}
+    max_jobs = least([limits.get("max_u_jobs", 0)])
+    return Offer(
+        queues=tuple(found),
+        max_array=least(
+            [limits.get("max_aj_tasks", 0), limits.get("max_aj_instances", 0) or _ALWAYS_RUNNING]
+        ),
+        max_jobs=max_jobs,
+        max_jobs_why="max_u_jobs of the cluster" if max_jobs else "",
+        memory_resources=resources,
+    )
+
+
+def _read_summary(text: str) -> dict[str, tuple[int, int, int]]:
+    """Of each queue in ``qstat -g c``: slots available, all, out of service."""
+    lines = text.splitlines()
+    if len(lines) < 2 or not lines[0].startswith("CLUSTER QUEUE"):
+        raise QueueUnknownError(f"no table of qstat -g c: {text[:200]!r}")
+    found = {}
+    for line in lines[2:]:
+        match = re.fullmatch(r"(\S+)\s+\S+\s+\d+\s+\d+\s+(\d+)\s+(\d+)\s+\d+\s+(\d+)\s*", line)
+        if match is None:
+            raise QueueUnknownError(f"not a line of qstat -g c: {line[:200]!r}")
+        found[match[1]] = (int(match[2]), int(match[3]), int(match[4]))
+    return found
+
+
+def _queue(
+    queue: dict[str, str],
+    slots: dict[str, tuple[int, int, int]],
+    shared: tuple[str, ...],
+    memory_bytes: int,
+    node_cores: int,
+) -> Queue:
+    available, total, down = slots[queue["qname"]]
+    listed = re.findall(r"[^\s,\[\]=]+", queue.get("pe_list", ""))
+    usable = [name for name in shared if name in listed]
+    usable.sort(key=lambda name: _rank(name, _USUAL_ENVIRONMENTS))
+    limit = re.match(r"[^,\[\s]+", queue.get("h_rt", ""))
+    numbers = map(int, re.findall(r"(?:^|=)(\d+)", queue.get("slots", "").replace(" ", "")))
+    return Queue(
+        name=queue["qname"],
+        is_open=total > down,
+        cores=total,
+        down_cores=down,
+        idle_cores=available,
+        node_cores=max([*numbers, 0]) or node_cores,
+        node_memory_bytes=memory_bytes,
+        walltime_s=clock_s(limit[0]) if limit else None,
+        environments=tuple(usable),
+    )
+
+
+def _memory_resources(complexes: str) -> tuple[str, ...]:
+    """Those that a job may ask for: consumables first, then by habit."""
+    found = []
+    for line in complexes.splitlines():
+        fields = line.split()
+        if line.startswith("#") or len(fields) != 8 or fields[2] != "MEMORY":
+            continue
+        consumable = fields[5] in ("YES", "JOB", "HOST")
+        if fields[4] in ("YES", "FORCED") and (consumable or fields[0] in _USUAL_MEMORY):
+            found.append((not consumable, _rank(fields[0], _USUAL_MEMORY), fields[0]))
+    return tuple(name for _, _, name in sorted(found))
+
+
+def _largest_host(hosts: str, resources: tuple[str, ...]) -> tuple[int, int]:
+    """Memory that one task can get, in bytes, and cores; 0: not known."""
+    memory, cores = 0, 0
+    for host in blocks(hosts, "hostname"):
+        loads = dict(re.findall(r"([\w.]+)=([^,\s]+)", host.get("load_values", "")))
+        complexes = dict(re.findall(r"([\w.]+)=([^,\s]+)", host.get("complex_values", "")))
+        of_host = [size_bytes(loads.get("mem_total", ""))]
+        of_host += [size_bytes(complexes.get(name, "")) for name in resources[:1]]
+        memory = max(memory, least(of_host) or 0)
+        slots = complexes.get("slots") or loads.get("num_proc") or "0"
+        cores = max(cores, int(slots) if slots.isdecimal() else 0)
+    return memory, cores
+
+
+def _rank(name: str, usual: tuple[str, ...]) -> int:
+    return usual.index(name) if name in usual else len(usual)

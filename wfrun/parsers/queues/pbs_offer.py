@@ -1,0 +1,151 @@
+"""What PBS and Torque offer. Source: recordings of OpenPBS 23.06 and its manual pages
+pbs_queue_attributes(7B), pbs_node_attributes(7B) and pbs_server_attributes(7B); of Torque 6.1 the
+manual alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+from wfrun.parsers.queues.offers import Offer, Queue, clock_s, least, size_bytes
+from wfrun.parsers.queues.records import QueueUnknownError
+
+Objects = Mapping[str, Mapping[str, str]]
+"""Attributes by the name of the queue, the node or the server."""
+
+_OUT_OF_SERVICE = frozenset({"down", "offline", "unknown", "state-unknown", "stale", "sleep",
+                             "provisioning", "wait-provisioning"})  # fmt: skip
+
+
+def read_json_objects(output: str, kind: str) -> Objects:
+    """``qstat -Q -f -F json`` (kind ``Queue``), ``qstat -B -f -F json`` (``Server``), ``pbsnodes -a
+    -F json`` (``nodes``). Raises QueueUnknownError."""
+    try:
+        found = json.loads(output, strict=False)[kind]
+        return {
+            name: {
+                key if inner is None else f"{key}.{inner}": str(text)
+                for key, value in attributes.items()
+                for inner, text in (value.items() if isinstance(value, dict) else ((None, value),))
+            }
+            for name, attributes in found.items()
+        }
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise QueueUnknownError(f"no {kind} in what was printed: {output[:200]!r}") from error
+
+
+def read_text_objects(output: str) -> Objects:
+    """``qstat -Q -f`` and ``qstat -B -f``, where each begins with ``Queue: batch`` or ``Server:
+    host``, and ``pbsnodes -a``, where each begins with its name alone; long values are wrapped
+    with a line break and a tab."""
+    objects: dict[str, dict[str, str]] = {}
+    name = key = ""
+    for line in output.split("\n"):
+        if line.startswith("\t") and key:
+            objects[name][key] += line[1:]
+        elif line[:1].isspace() and " = " in line and name:
+            key, _, value = line.strip().partition(" = ")
+            objects[name][key] = value
+        elif line.strip() and not line[:1].isspace():
+            name, key = re.sub(r"^(Queue|Server): *", "", line).strip(), ""
+            objects[name] = {}
+    return objects
+
+
+def offer_of(queues: Objects, nodes: Objects, server: Objects) -> Offer:
+    """``server`` may be empty. Raises QueueUnknownError where there is no queue."""
+    settings = next(iter(server.values()), {})
+    default = settings.get("default_queue", "")
+    found = tuple(
+        _queue(name, attributes, nodes, is_default=name == default)
+        for name, attributes in queues.items()
+    )
+    if not found:
+        raise QueueUnknownError("qstat -Q shows no queue")
+    bounds = [_per_user(settings.get("max_queued", ""))]
+    bounds += [_per_user(queues[default].get("max_queued", ""))] if default in queues else []
+    max_jobs = least(bounds)
+    return Offer(
+        queues=found,
+        max_array=least(
+            [
+                _number(settings.get("max_array_size", "")),
+                _number(settings.get("max_job_array_size", "")),
+            ]
+        ),
+        max_jobs=max_jobs,
+        max_jobs_why="max_queued of each user" if max_jobs else "",
+    )
+
+
+def _queue(name: str, queue: Mapping[str, str], nodes: Objects, *, is_default: bool) -> Queue:
+    # A node that names a queue is for that alone; the others are for those without nodes.
+    own = {key: node for key, node in nodes.items() if node.get("queue") == name}
+    shared = {key: node for key, node in nodes.items() if "queue" not in node}
+    of_queue = list((own or shared).values())
+    working = [node for node in of_queue if not _is_down(node)]
+    cores = sum(map(_cores, of_queue))
+    down = cores - sum(map(_cores, working))
+    idle = sum(max(0, _cores(node) - _busy(node)) for node in working if _is_free(node))
+    largest = _number(queue.get("resources_max.ncpus", ""))
+    most_bytes = size_bytes(queue.get("resources_max.mem", ""))
+    node_bytes = max(map(_memory, of_queue), default=0)
+    return Queue(
+        name=name,
+        is_default=is_default,
+        is_open=queue.get("enabled") != "False" and queue.get("started") != "False",
+        cores=cores,
+        down_cores=down,
+        idle_cores=idle,
+        node_cores=least([max(map(_cores, of_queue), default=0), largest]) or 0,
+        node_memory_bytes=least([node_bytes, most_bytes]) or 0,
+        node_gpus=max(map(_gpus, of_queue), default=0),
+        walltime_s=clock_s(queue.get("resources_max.walltime", "")),
+    )
+
+
+def _states(node: Mapping[str, str]) -> set[str]:
+    return {state.strip().lower() for state in node.get("state", "").split(",")}
+
+
+def _is_down(node: Mapping[str, str]) -> bool:
+    return bool(_states(node) & _OUT_OF_SERVICE)
+
+
+def _is_free(node: Mapping[str, str]) -> bool:
+    return "free" in _states(node)
+
+
+def _cores(node: Mapping[str, str]) -> int:
+    return _number(node.get("resources_available.ncpus", node.get("np", "")))
+
+
+def _busy(node: Mapping[str, str]) -> int:
+    if "np" in node:  # Torque: "0/7.host, 1/7.host" or "0-3/7.host"
+        return sum(
+            _number(last or first) - _number(first) + 1
+            for first, last in re.findall(r"(\d+)(?:-(\d+))?(?=[\d,-]*/)", node.get("jobs", ""))
+        )
+    return _number(node.get("resources_assigned.ncpus", ""))
+
+
+def _memory(node: Mapping[str, str]) -> int:
+    if "np" in node:
+        match = re.search(r"\bphysmem=(\w+)", node.get("status", ""))
+        return size_bytes(match[1]) if match else 0
+    return size_bytes(node.get("resources_available.mem", ""))
+
+
+def _gpus(node: Mapping[str, str]) -> int:
+    return _number(node.get("resources_available.ngpus", node.get("gpus", "")))
+
+
+def _per_user(limit: str) -> int:
+    """Of ``[u:PBS_GENERIC=100],[o:PBS_ALL=5000]``."""
+    match = re.search(r"u:PBS_GENERIC=(\d+)", limit, re.ASCII)
+    return int(match[1]) if match else 0
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() else 0

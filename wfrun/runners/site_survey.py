@@ -1,0 +1,184 @@
+"""Looking at a head node: what batch system it has, what that offers, where files can be."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import NamedTuple
+
+import msgspec
+
+from wfrun.engine.errors import TransientError
+from wfrun.engine.model import Access
+from wfrun.parsers.queues.offers import Offer
+from wfrun.parsers.queues.records import QueueUnknownError
+from wfrun.sites.batch import AVAILABLE, make_batch_system
+from wfrun.sites.batch.survey import SURVEYS
+from wfrun.sites.remote.host import Host, Result
+
+PROBE_S = 20.0
+LOOK_S = 15.0
+"""For a look at one directory: a file system that is away would be waited for without end."""
+
+_TITLES = {"slurm": "Slurm", "grid-engine": "Grid Engine", "pbs": "PBS", "torque": "Torque"}
+_SHARED_KINDS = re.compile(
+    r"nfs|lustre|gpfs|beegfs|ceph|panfs|pvfs|orangefs|gluster|weka|afs|smb|cifs|quobyte|vast|9p"
+)
+_LOOK = """\
+place=$1
+[ -n "$place" ] && [ -d "$place" ] || exit 3
+probe=$(mktemp "$place/.wfrun-XXXXXX") && rm -f "$probe" || exit 4
+printf '%s\\n' "$place"
+{ df -PkT "$place" 2>/dev/null || df -Pk "$place"; } | tail -n 1
+"""
+_PLACES = {
+    "$SCRATCH": '"$SCRATCH"',
+    "$WORK": '"$WORK"',
+    "/scratch/$USER": '"/scratch/$(id -un)"',
+    "~": '"$HOME"',
+}
+_MACHINE = """\\
+echo "cores=$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)"
+echo "kib=$(awk '/^MemTotal:/ {print $2}' /proc/meminfo)"
+echo "load=$(cut -d' ' -f1 /proc/loadavg)"
+echo "gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')"
+"""
+
+
+class System(NamedTuple):
+    """A batch system that answered its probe."""
+
+    kind: str
+    version: str
+    """With its name: ``Slurm 22.05.8``."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A directory that could hold the site's files."""
+
+    label: str
+    """As it is known: ``$SCRATCH``, ``~`` …"""
+    path: str
+    file_system: str
+    """Its kind, as ``df`` names it; empty: not told."""
+    device: str
+    free_bytes: int
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether its kind of file system is one that several machines see."""
+        return _SHARED_KINDS.search(self.file_system.lower()) is not None or ":" in self.device
+
+
+class Machine(NamedTuple):
+    """A host without a batch system."""
+
+    cores: int
+    memory_bytes: int
+    """0: not known."""
+    load: float
+    gpus: int
+
+
+async def probe(host: Host, kind: str) -> System | None:
+    """The batch system of this kind, where its probe succeeds."""
+    system = make_batch_system(kind, Access())
+    result = await host.run(system.probe, timeout_s=PROBE_S)
+    said = f"{_text(result)}\n{result.errors.decode('utf-8', 'replace')}".strip()
+    if result.exit_code != 0 or not said:
+        return None
+    is_pbs = "pbs_version" in said
+    if kind in ("pbs", "torque") and is_pbs != (kind == "pbs"):
+        return None
+    return System(kind, f"{_TITLES[kind]} {_version(said)}".strip())
+
+
+def _version(said: str) -> str:
+    match = re.search(r"\d+(?:\.\d+)+\w*", said.splitlines()[0] if said else "")
+    return match[0] if match else ""
+
+
+async def find_systems(host: Host) -> list[System]:
+    """All batch systems that answer there, the most likely first."""
+    found = await asyncio.gather(*(probe(host, kind) for kind in AVAILABLE))
+    return [system for system in found if system is not None]
+
+
+async def ask_offer(host: Host, kind: str) -> Offer:
+    """What the batch system offers. Raises QueueUnknownError where it does not answer."""
+    survey = SURVEYS[kind]
+    commands = {**survey.needed, **survey.wanted}
+    results = await asyncio.gather(
+        *(host.run(argv, timeout_s=PROBE_S) for argv in commands.values())
+    )
+    answers = {}
+    for name, argv, result in zip(commands, commands.values(), results, strict=True):
+        if result.exit_code != 0 and name in survey.needed:
+            ended = "took too long" if result.exit_code is None else f"failed ({result.exit_code})"
+            said = result.errors.decode("utf-8", "replace").strip()[-300:]
+            raise QueueUnknownError(f"{' '.join(argv)} {ended}: {said or 'it said nothing'}")
+        answers[name] = _text(result) if result.exit_code == 0 else ""
+    return survey.read(answers)
+
+
+async def find_places(host: Host) -> list[Place]:
+    """Where the user may write, of the usual places, the one to prefer first."""
+    found = await asyncio.gather(*(_look(host, label) for label in _PLACES))
+    places: dict[str, Place] = {}
+    for place in found:
+        if place is not None:
+            places.setdefault(place.path.rstrip("/") or "/", place)
+    return list(places.values())
+
+
+async def _look(host: Host, label: str) -> Place | None:
+    script = f"set -- {_PLACES[label]}\n{_LOOK}"
+    result = await host.run(["sh", "-c", script], timeout_s=LOOK_S)
+    path, _, line = _text(result).strip().partition("\n")
+    if result.exit_code != 0 or not path.startswith("/"):
+        return None
+    return _place(label, path, line)
+
+
+async def look_at(host: Host, path: str) -> Place | None:
+    """One directory, where it can be written to."""
+    result = await host.run(["sh", "-c", _LOOK, "look", path], timeout_s=LOOK_S)
+    shown, _, line = _text(result).strip().partition("\n")
+    return _place(path, shown, line) if result.exit_code == 0 else None
+
+
+def _place(label: str, path: str, line: str) -> Place:
+    """From the last line of ``df -P -k``, with or without the kind of file system."""
+    match = re.match(r"(.+?)\s+(?:(\S*[^\d\s]\S*)\s+)?(\d+)\s+(\d+)\s+(-?\d+)\s+\S+\s+/", line)
+    if match is None:
+        return Place(label, path, "", "", 0)
+    return Place(label, path, match[2] or "", match[1], max(0, int(match[5])) * 1024)
+
+
+def choose_place(places: list[Place], *, nodes_see_it: bool) -> Place | None:
+    """The first that can be trusted: where compute nodes have to see it, on a file system that
+    several machines see, or the one of the home directory."""
+    home = next((place for place in places if place.label == "~"), None)
+    for place in places:
+        beside_home = home is not None and place.device == home.device
+        if not nodes_see_it or place.is_shared or beside_home:
+            return place
+    return home
+
+
+async def look_at_machine(host: Host) -> Machine:
+    """Raises TransientError where even the number of cores can't be told."""
+    result = await host.run(["sh", "-c", _MACHINE], timeout_s=LOOK_S)
+    said = dict(re.findall(r"^(\w+)=([\d.]+)$", _text(result), re.MULTILINE))
+    if not said.get("cores", "").isdecimal():
+        raise TransientError(f"the number of cores can't be told: {_text(result)!r}")
+    return Machine(
+        cores=int(said["cores"]),
+        memory_bytes=int(said.get("kib", 0)) * 1024,
+        load=float(said.get("load", 0)),
+        gpus=int(said.get("gpus", 0)),
+    )
+
+
+def _text(result: Result) -> str:
+    return result.output.decode("utf-8", "replace")
