@@ -32,7 +32,8 @@ class Network:
             if link.bandwidth_bytes_per_s is not None:
                 self._seconds_per_byte[source][destination] = 1 / link.bandwidth_bytes_per_s
             self._latency_s[source][destination] = link.latency_s
-        self._best: dict[tuple[int, int], tuple[int, float, float]] = {}
+        self.best: list[dict[int, tuple[int, float, float]]] = [{} for _ in range(size)]
+        """By destination and mask of places: what ``best_source`` has answered so far."""
 
     def bit(self, site: int) -> int:
         """The bit that stands for a site, or for ORIGIN, in a mask of places."""
@@ -44,8 +45,8 @@ class Network:
 
         Returns (site, seconds per byte, latency in seconds).
         """
-        key = (present, destination)
-        found = self._best.get(key)
+        answers = self.best[destination]
+        found = answers.get(present)
         if found is None:
             places = [site for site in range(self.sites) if present >> site & 1]
             if present >> self.sites & 1:
@@ -54,7 +55,7 @@ class Network:
                 (self._seconds_per_byte[s][destination], self._latency_s[s][destination], i, s)
                 for i, s in enumerate(places)
             )
-            found = self._best[key] = (site, seconds_per_byte, latency_s)
+            found = answers[present] = (site, seconds_per_byte, latency_s)
         return found
 
     def reference_seconds_per_byte(self) -> float:

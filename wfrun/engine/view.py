@@ -179,14 +179,15 @@ def candidate_mask(state: RunState, workflow: WorkflowState, task: int) -> int:
 
 def transfer_s(state: RunState, workflow: WorkflowState, task: int, site: int) -> float:
     """Expected seconds to bring all inputs that are not at the site there, one by one."""
-    best_source, presents, sizes = state.network.best_source, workflow.present, workflow.sizes
+    network, presents, sizes = state.network, workflow.present, workflow.sizes
+    best = network.best[site]
     bit = 1 << site
     total_s = 0.0
     for file in workflow.workflow.tasks[task].inputs:
         present = presents[file]
         if present & bit or not present:
             continue
-        _, seconds_per_byte, latency_s = best_source(present, site)
+        _, seconds_per_byte, latency_s = best.get(present) or network.best_source(present, site)
         size_bytes = sizes[file]
         total_s += latency_s + size_bytes * seconds_per_byte if size_bytes > 0 else latency_s
     return total_s
