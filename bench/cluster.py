@@ -12,7 +12,7 @@ this says so and ends):
    cancellation.
 
     python bench/cluster.py [--sites CATALOG] [--tasks 1000] [--seconds 0.5] [--open 10000]
-                            [--watch 30]
+                            [--watch 30] [--only bag|agent|queue]
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ PER_SUBMISSION_GOAL = 20
 DELAY_GOAL_S = 2.0
 IDLE_GOAL = 0.01
 OPEN_GOAL = 0.05
-FILL_S = 300.0
-"""The queue is full after so long, or it never will be."""
+FULL_S = 20.0
+"""A queue that takes no more for so long is full."""
 
 
 def bag(name: str, count: int, seconds: float) -> Workflow:
@@ -112,7 +112,7 @@ def met(value: bool) -> str:
 def headed(title: str, *headings: str) -> Table:
     table = Table(title=title, title_justify="left")
     for number, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if number else "left")
+        table.add_column(heading, justify="right" if number else "left", no_wrap=True)
     return table
 
 
@@ -144,8 +144,8 @@ async def measure_bag(catalog: Catalog, count: int, seconds: float, scratch: Pat
     table = headed(
         f"{count} × sleep {seconds:g}: {result.makespan_s:.0f} s, {count / result.makespan_s:.1f} "
         "tasks/s",
-        "site", "tasks", "tasks/s", "connections", "commands", "tasks per submission",
-        "s per queue query", "exit to event: median", "95%", "most", "CPU s", "goals",
+        "site", "tasks", "tasks/s", "connections", "commands", "tasks per\nsubmission",
+        "s per\nquery", "exit to event:\nmedian", "\n95%", "\nmost", "CPU s", "goals",
     )  # fmt: skip
     for number, site in enumerate(catalog.sites):
         delays_s = sorted(d + offsets_s[number] for index, d in seen.ended if index == number)
@@ -248,11 +248,13 @@ async def measure_queue(site: SiteSpec, count: int, watch_s: float, scratch: Pat
             observer=seen,
         )
     )
-    while seen.submitted < count and not work.done() and time.monotonic() < begun_s + FILL_S:
+    filled_s, filled_cpu_s, submitted = 0.0, 0.0, 0
+    while submitted < count and not work.done() and time.monotonic() < begun_s + filled_s + FULL_S:
         await asyncio.sleep(0.2)
-    filled_s, filled_cpu_s = time.monotonic() - begun_s, own_cpu_s() - begun_cpu_s
-    submitted = seen.submitted
-    await asyncio.sleep(max(5.0, 61.0 - filled_s))  # past the first count
+        if seen.submitted > submitted:
+            filled_s, filled_cpu_s = time.monotonic() - begun_s, own_cpu_s() - begun_cpu_s
+            submitted = seen.submitted
+    await asyncio.sleep(max(5.0, 61.0 - (time.monotonic() - begun_s)))  # past the first count
     commands = Counter(seen.commands.get(0, {}))
     agent_before_s, steady_cpu_s, steady_s = seen.cpu_s[0], own_cpu_s(), time.monotonic()
     await asyncio.sleep(max(60.0, watch_s))
@@ -288,18 +290,22 @@ async def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.5, help="that each task takes")
     parser.add_argument("--open", type=int, default=10_000, help="attempts")
     parser.add_argument("--watch", type=float, default=30.0, help="seconds that CPU is watched")
+    parser.add_argument("--only", action="append", choices=("bag", "agent", "queue"))
     options = parser.parse_args()
     if options.sites == TESTBED and not (TESTBED.parent / ".run").exists():
         print("cluster.py needs the testbed, which is not up: make testbed-up (docs/testbed.md)")
         return
+    parts = options.only or ("bag", "agent", "queue")
     sites = [site for site in read_catalog(options.sites).sites if site.kind in BATCH_KINDS]
     console = Console(width=max(160, Console().width))
     slurm = next((site for site in sites if site.kind == "slurm"), None)
     with tempfile.TemporaryDirectory(prefix="wfrun-bench-") as scratch:
         catalog = Catalog(tuple(sites), ())
-        console.print(await measure_bag(catalog, options.tasks, options.seconds, Path(scratch)))
-        console.print(await measure_agent(sites[0], options.open, options.watch))
-        if slurm is not None:
+        if "bag" in parts:
+            console.print(await measure_bag(catalog, options.tasks, options.seconds, Path(scratch)))
+        if "agent" in parts:
+            console.print(await measure_agent(sites[0], options.open, options.watch))
+        if "queue" in parts and slurm is not None:
             console.print(await measure_queue(slurm, options.open, options.watch, Path(scratch)))
 
 

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 
 import click
 
 from wfrun.engine import events as ev
-from wfrun.engine.errors import InvalidError
-from wfrun.engine.model import Workflow
+from wfrun.engine.errors import InvalidError, WfrunError
+from wfrun.engine.model import Access, SiteSpec, Workflow
 from wfrun.engine.records import Outcome
 from wfrun.engine.state import RunState, TaskStatus
+from wfrun.parsers.access import DEFAULT_DIRECTORY
 from wfrun.runners.rundir import RunDir
 from wfrun.runners.session import read_state
+from wfrun.runners.sites import ask_at_terminal
 from wfrun.runners.store import Store
 from wfrun.sites.local import LocalSite
+from wfrun.sites.remote.connection import connection_of
+from wfrun.sites.remote.directory import find_directory
 
 TaskNumber = tuple[int, int]
 """Workflow and task."""
+Texts = tuple[bytes, bytes] | str
+"""An attempt's stdout and stderr, or why they can't be read."""
 
 
 def print_logs(run: RunDir, task: str) -> None:
@@ -37,8 +43,9 @@ def print_logs(run: RunDir, task: str) -> None:
         raise InvalidError(f"run {run.name} has no task {task!r}", hint=_near(state, task))
     attempts = _attempts(run, wanted)
     dispatched = {(placed.workflow, placed.task) for placed, _ in attempts}
+    texts = asyncio.run(_read_all(state, run, [placed for placed, _ in attempts]))
     for placed, outcome in attempts:
-        _print_attempt(state, run, placed, outcome)
+        _print_attempt(state, placed, outcome, texts[placed.key])
     for number in wanted:
         if number not in dispatched:
             click.echo(f"task {task} {_why_not(state, number)}")
@@ -69,14 +76,53 @@ def _why_not(state: RunState, number: TaskNumber) -> str:
     return "has not been dispatched yet"
 
 
+async def _read_all(
+    state: RunState, run: RunDir, attempts: Sequence[ev.AttemptPlaced]
+) -> dict[str, Texts]:
+    """What each of these attempts printed, over one connection to each cluster."""
+    texts: dict[str, Texts] = {}
+    for index in dict.fromkeys(placed.site for placed in attempts):
+        keys = [placed.key for placed in attempts if placed.site == index]
+        spec = state.sites[index].spec
+        if spec.access is None:
+            site = LocalSite(spec, index, run.site_directory(spec, state.run_id))
+            texts.update({key: await site.log(key) for key in keys})
+        else:
+            texts.update(await _read_far(spec, spec.access, state.run_id, keys))
+    return texts
+
+
+async def _read_far(
+    spec: SiteSpec, access: Access, run_id: str, keys: Sequence[str]
+) -> dict[str, Texts]:
+    connection = connection_of(access, ask_at_terminal)
+    written = spec.directory or DEFAULT_DIRECTORY
+    try:
+        await connection.open(lambda reason: None)
+        host = await connection.host()
+        directory = await find_directory(host, spec.name, written, run_id)
+        paths = [f"{directory}/attempts/{key}.{end}" for key in keys for end in ("out", "err")]
+        found = [text or b"" for text in await host.read(paths, limit=1 << 30)]
+    except WfrunError as error:
+        where = f"{access.hosts[0] if access.hosts else 'localhost'}:{written}/wfrun-{run_id}"
+        return {key: f"{error}\nIt is in {where}/attempts/{key}.out and .err" for key in keys}
+    finally:
+        await connection.close()
+    return dict(zip(keys, zip(found[::2], found[1::2], strict=True), strict=True))
+
+
 def _print_attempt(
-    state: RunState, run: RunDir, placed: ev.AttemptPlaced, outcome: Outcome | None
+    state: RunState, placed: ev.AttemptPlaced, outcome: Outcome | None, texts: Texts
 ) -> None:
     spec = state.sites[placed.site].spec
-    site = LocalSite(spec, placed.site, run.site_directory(spec, state.run_id))
-    texts = asyncio.run(site.log(placed.key))
-    files = _stream_files(state.workflows[placed.workflow].workflow, placed.task)
     how = _how(outcome)
+    if isinstance(texts, str):
+        click.echo(f"--- {placed.key} at {spec.name} ({how}): what it printed can't be read:")
+        click.echo(texts)
+        if outcome is not None and outcome.message:
+            click.echo(f"--- {outcome.message}")
+        return
+    files = _stream_files(state.workflows[placed.workflow].workflow, placed.task)
     for stream, text, file in zip(("stdout", "stderr"), texts, files, strict=True):
         where = f", written to its output {file}" if file is not None else ""
         click.echo(f"--- {placed.key} at {spec.name} ({how}): {stream}{where}")

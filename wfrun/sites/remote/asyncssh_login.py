@@ -231,8 +231,11 @@ async def log_in(
             client.key = await _show_key(target, common)
             if client.key is not None and client.key not in _trusted(target, known):
                 raise _not_verified(target, known, client, str(error)) from error
-        reason = str(error) or "it took too long"
-        raise TransientError(f"{target.name} can't be reached: {reason}") from error
+        number = error.errno if isinstance(error, OSError) else None
+        reason = os.strerror(number) if number and number > 0 else str(error)
+        raise TransientError(
+            f"{target.name} can't be reached: {reason or 'it took too long'}"
+        ) from error
     except ValueError as error:  # Keys that can't be read.
         raise InfeasibleError(f"{target.name}: {error}", hint="Correct ~/.ssh/config.") from error
     return connection, client
@@ -273,7 +276,8 @@ def _refused(target: Target, client: Client) -> NeedsLoginError:
     if client.wanted_answers:
         return NeedsLoginError(
             f"{who} wants a password or a code that was not given, or not the right one",
-            hint="Log in again at the terminal; or have a key accepted there (ssh-copy-id).",
+            hint="Answer it at a terminal (end the run, then wfrun resume); or have a key accepted "
+            "there (ssh-copy-id).",
         )
     return NeedsLoginError(
         f"{who} refused the login: it takes none of the keys of your agent and your configuration",

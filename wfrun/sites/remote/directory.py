@@ -11,11 +11,11 @@ from wfrun.sites.remote.host import Host, NewFile
 _HERE = Path(__file__).parent.parent
 
 
-async def make_directory(host: Host, site: str, written: str, run_id: str) -> str:
-    """Make the run's directory below the one that the catalog names for the site, in which ``~``
-    and a variable of the login environment may be the first part; returns its absolute path.
+async def find_directory(host: Host, site: str, written: str, run_id: str) -> str:
+    """The absolute path of the run's directory, below the one that the catalog names for the site,
+    in which ``~`` and a variable of the login environment may be the first part.
 
-    Raises InfeasibleError where it can't be made, or the variable is not set there.
+    Raises InfeasibleError where the variable is not set there.
     """
     head, slash, tail = written.partition("/")
     if head == "~":
@@ -29,7 +29,13 @@ async def make_directory(host: Host, site: str, written: str, run_id: str) -> st
                 f"site {site}: its directory is {written!r}, and ${name} is not set there",
                 hint="Write another 'directory' in the catalog.",
             )
-    directory = f"{head.rstrip('/')}{slash}{tail}".rstrip("/") + f"/wfrun-{run_id}"
+    return f"{head.rstrip('/')}{slash}{tail}".rstrip("/") + f"/wfrun-{run_id}"
+
+
+async def make_directory(host: Host, site: str, written: str, run_id: str) -> str:
+    """Make the run's directory; returns its path. Raises InfeasibleError where it can't be
+    made."""
+    directory = await find_directory(host, site, written, run_id)
     names = ("attempts", "batches", "bin", "exits", "files")
     await host.make_directories([directory, *(f"{directory}/{name}" for name in names)])
     return directory
