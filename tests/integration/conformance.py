@@ -35,7 +35,36 @@ def access_of(name: str, transport: Literal["asyncssh", "openssh"]) -> Access:
     return Access((name,), transport=transport, ssh_config=str(layout().ssh_config))
 
 
-class OnTestbed(SiteConformance):
+class Stored(SiteConformance):
+    """The site's directory can be seen from here."""
+
+    def put(self, directory: Path, stored: str, content: bytes) -> None:
+        self._path(directory, stored).write_bytes(content)
+
+    def get(self, directory: Path, stored: str) -> bytes | None:
+        path = self._path(directory, stored)
+        return path.read_bytes() if path.exists() else None
+
+    def _path(self, directory: Path, stored: str) -> Path:
+        return directory / f"wfrun-{RUN}" / "files" / stored
+
+
+class Clustered(Stored):
+    """A cluster is asked for its queue now and then, and what is queued there is its own.
+
+    Jobs stay in the queue, whoever submitted them is there or not. A start is seen when the queue
+    is next asked for, or told of by the record of its end, so order is told by when they began.
+    """
+
+    queued_survive = True
+    noticed_s = 4.0
+
+    def starts(self, probe: Probe) -> list[str]:
+        keys = super().starts(probe)
+        return sorted(keys, key=lambda key: probe.outcomes(key)[0].started_s or 0.0)
+
+
+class OnTestbed(Stored):
     """Override ``name`` and ``access``. Directories of tests are below the testbed's, where all
     its users may write: what a test writes is seen by the site's user, and the other way round."""
 
@@ -66,27 +95,9 @@ class OnTestbed(SiteConformance):
         spec = SiteSpec(self.name, slots, kind=site.kind, directory=str(directory), access=access)
         return make_site(spec, 0, RUN, directory, time.time)
 
-    def put(self, directory: Path, stored: str, content: bytes) -> None:
-        path = self._stored(directory, stored)
-        path.write_bytes(content)
 
-    def get(self, directory: Path, stored: str) -> bytes | None:
-        path = self._stored(directory, stored)
-        return path.read_bytes() if path.exists() else None
-
-    def _stored(self, directory: Path, stored: str) -> Path:
-        return directory / f"wfrun-{RUN}" / "files" / stored
-
-
-class ClusterOnTestbed(OnTestbed):
-    """A cluster is asked for its queue now and then, and what is queued there is its own.
-
-    Jobs stay in the queue, whoever submitted them is there or not. A start is seen when the queue
-    is next asked for, or told of by the record of its end, so order is told by when they began.
-    """
-
-    queued_survive = True
-    noticed_s = 4.0
+class ClusterOnTestbed(Clustered, OnTestbed):
+    """Override ``login`` and ``queue``."""
 
     def access(self, slots: int) -> Access:
         return msgspec.structs.replace(
@@ -99,7 +110,3 @@ class ClusterOnTestbed(OnTestbed):
     def queue(self, slots: int) -> str:
         """A queue or partition of so few slots."""
         raise NotImplementedError
-
-    def starts(self, probe: Probe) -> list[str]:
-        keys = super().starts(probe)
-        return sorted(keys, key=lambda key: probe.outcomes(key)[0].started_s or 0.0)

@@ -93,6 +93,13 @@ def test_real_endings() -> None:
     assert "exceeded resource walltime" in endings["9.pbshost", 1].message
 
 
+def test_a_job_that_was_deleted_and_made_a_good_end() -> None:
+    polite = AFTER.replace('"Exit_status":\t271', '"Exit_status":\t0')
+    ending = endings_of(read_json(polite), torque=False)["1.pbshost", 1]
+    assert ending.cause == "cancelled"
+    assert "terminated by griduser" in ending.message
+
+
 def test_no_jobs() -> None:
     assert jobs_of(read_json('{\n\t"timestamp":\t1,\n\t"pbs_version":\t"23"\n}')) == []
 

@@ -130,20 +130,20 @@ def _ending(status: int, attributes: Mapping[str, str], torque: bool) -> Ending:
 
 
 def _cause(status: int, comment: str, attributes: Mapping[str, str], torque: bool) -> Cause:
-    if status == 0:
-        return "done"
     if status < 0:
         return (_KILLED_BY_TORQUE if torque else _KILLED_BY_PBS).get(status, "node")
     limit = re.search(r"exceeded resource (\w+)", comment)
     if limit is not None:
         return "memory" if limit[1] in ("mem", "vmem", "pmem", "pvmem") else "walltime"
-    if status <= 256:
-        return "exit"
     granted = _seconds(attributes.get("Resource_List.walltime", ""))
     elapsed = _seconds(attributes.get("resources_used.walltime", ""))
-    if granted is not None and elapsed is not None and elapsed >= granted:
+    if status > 256 and granted is not None and elapsed is not None and elapsed >= granted:
         return "walltime"
-    return "cancelled" if "terminated by" in comment else "signal"
+    if "terminated by" in comment:
+        return "cancelled"  # whatever it made of the signal
+    if status == 0:
+        return "done"
+    return "exit" if status <= 256 else "signal"
 
 
 def _parts(ident: str) -> tuple[str, int | None]:

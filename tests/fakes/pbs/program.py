@@ -1,0 +1,532 @@
+"""``program.py DIRECTORY COMMAND ARGUMENT…``: a PBS of one node whose state is in DIRECTORY.
+
+There is no server: each command takes the lock, reads the state, and starts what can start. A
+process watches over each job that runs (``job``) and does the same when that ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import pwd
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+HOST = "pbshost"
+QUEUE = "workq"
+GRACE_S = 2.0
+"""Between SIGTERM and SIGKILL; 10 s in PBS."""
+LOOK_S = 0.1
+_OPTIONS = "a:A:c:C:e:hI:j:J:k:l:m:M:N:o:p:P:q:r:R:S:u:v:VW:z"
+_ENDED = ("obittime", "Stageout_status", "Exit_status", "history_timestamp")
+_BEGUN = ("resources_used", "exec_host", "exec_vnode", "stime", "session_id", "jobdir", "run_count")
+
+Job = dict[str, Any]
+
+
+class RefusedError(Exception):
+    """The answer is a recording."""
+
+    def __init__(self, recording: str, *changes: tuple[str, str]) -> None:
+        super().__init__(recording)
+        self.recording = recording
+        self.changes = changes
+
+
+class Pbs:
+    """The state, while the lock is held."""
+
+    def __init__(self, directory: Path, state: dict[str, Any]) -> None:
+        self.directory = directory
+        self.config = json.loads((directory / "config.json").read_text())
+        self.state = state
+
+    @property
+    def jobs(self) -> dict[str, Job]:
+        """By number, in the order of their submission."""
+        return self.state["jobs"]  # type: ignore[no-any-return]
+
+    def recording(self, name: str) -> tuple[str, int]:
+        """What a command printed, and its exit code."""
+        text = (Path(self.config["recordings"]) / f"{name}.txt").read_text()
+        match = re.fullmatch(r"\$ [^\n]*\n(.*)\[exit (\d+)\]\n*", text, re.DOTALL)
+        assert match is not None, name
+        return match[1], int(match[2])
+
+    def schedule(self) -> None:
+        """Start what can start, in order."""
+        if (self.directory / "ended").exists():
+            return
+        elements = [(job, e) for job in self.jobs.values() for e in job["elements"].values()]
+        free = self.config["slots"]
+        free -= sum(job["ncpus"] for job, e in elements if e["state"] == "R")
+        for number, job in self.jobs.items():
+            for index, element in job["elements"].items():
+                if element["state"] != "Q" or job["ncpus"] > self.config["slots"]:
+                    continue
+                if job["ncpus"] > free:
+                    return
+                free -= job["ncpus"]
+                element.update(state="R", started_s=time.time())
+                argv = [sys.executable, "-I", "-S", __file__, str(self.directory), "job"]
+                subprocess.Popen(
+                    [*argv, number, index],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+
+
+@contextlib.contextmanager
+def locked(directory: Path) -> Iterator[Pbs]:
+    """What is changed in the state is kept, whatever happens."""
+    with open(directory / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        path = directory / "state.json"
+        state = {"next": 0, "jobs": {}}
+        with contextlib.suppress(FileNotFoundError):
+            state = json.loads(path.read_text())
+        pbs = Pbs(directory, state)
+        try:
+            yield pbs
+        finally:
+            fresh = directory / "state.new"
+            fresh.write_text(json.dumps(pbs.state))
+            fresh.rename(path)
+
+
+# -- qsub
+
+
+def qsub(pbs: Pbs, arguments: list[str]) -> str:
+    options, rest = _options(arguments)
+    job = _request(pbs, options)
+    script = Path(rest[0]).read_text() if rest else sys.stdin.read()
+    user = pwd.getpwuid(os.getuid())
+    number = str(pbs.state["next"])
+    first, last = job.pop("range")
+    job.update(
+        user=user.pw_name,
+        home=os.environ.get("HOME", user.pw_dir),
+        arguments=" ".join(arguments),
+        shell=options.get("S", ["/bin/sh"])[-1],
+        environment=dict(os.environ) if "V" in options else {},
+        created_s=time.time(),
+    )
+    state = "H" if "h" in options else "Q"
+    indices = range(first, last + 1) if job["is_array"] else [""]
+    job["elements"] = {str(index): {"state": state} for index in indices}
+    limit = pbs.config["max_jobs"]
+    if limit is not None and len(job["elements"]) + sum(
+        e["state"] != "F" for other in pbs.jobs.values() for e in other["elements"].values()
+    ) > limit:  # fmt: skip
+        raise RefusedError("qsub-limit")
+    pbs.state["next"] += 1
+    pbs.jobs[number] = job
+    (pbs.directory / f"{number}.SC").write_text(script)
+    pbs.schedule()
+    return name_of(number, job) + "\n"
+
+
+def _options(arguments: list[str]) -> tuple[dict[str, list[str]], list[str]]:
+    found: dict[str, list[str]] = {}
+    rest = list(arguments)
+    while rest and rest[0].startswith("-"):
+        letter, value = rest[0][1:2], rest.pop(0)[2:]
+        if not letter or letter not in _OPTIONS:
+            raise RefusedError(
+                "qsub-unicode", ("illegal -N value", f"invalid option -- '{letter}'")
+            )
+        if f"{letter}:" in _OPTIONS:
+            found.setdefault(letter, []).append(value or rest.pop(0))
+        else:
+            found[letter] = []
+    return found, rest
+
+
+def _request(pbs: Pbs, options: dict[str, list[str]]) -> Job:
+    name = options.get("N", ["STDIN"])[-1]
+    if len(name) > 236:
+        raise RefusedError("qsub-name-too-long")
+    if not re.fullmatch(r"[\w.+-]+", name, re.ASCII):
+        raise RefusedError("qsub-unicode")
+    if options.get("q", [QUEUE])[-1] != QUEUE:
+        raise RefusedError("qsub-bad-queue")
+    resources = {"select": "1:ncpus=1"}
+    for each in options.get("l", []):
+        resource, _, value = each.partition("=")
+        if resource not in ("select", "walltime", "place"):
+            raise RefusedError("qsub-bad-resource2", ("foo", resource))
+        resources[resource] = value
+    chunk = dict(part.split("=", 1) for part in resources["select"].split(":")[1:])
+    for resource in chunk:
+        if resource not in ("ncpus", "mem"):
+            raise RefusedError("qsub-bad-resource", ("ngpus", resource))
+    first, last = map(int, options.get("J", ["0-0"])[-1].split("-"))
+    return {
+        "name": name,
+        "is_array": "J" in options,
+        "range": (first, last),
+        "select": resources["select"],
+        "ncpus": int(chunk.get("ncpus", "1")),
+        "mem": chunk.get("mem"),
+        "walltime": resources.get("walltime"),
+        "output": options.get("o", [None])[-1],
+    }
+
+
+# -- a job
+
+
+def job(directory: Path, number: str, index: str) -> None:
+    """Run one job, or one element of an array, to its end."""
+    with locked(directory) as pbs:
+        described = pbs.jobs[number]
+        element = described["elements"][index]
+        if "ended_by" in element:
+            _end(pbs, element, 256 + signal.SIGTERM)
+            return
+        output = described["output"] or os.devnull
+        with open(output, "ab") as file:
+            child = subprocess.Popen(
+                [described["shell"], str(directory / f"{number}.SC")],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                cwd=described["home"],
+                env=_environment(directory, described, number, index),
+                start_new_session=True,
+            )
+        element["session"] = child.pid
+    allowed_s = _seconds(described["walltime"])
+    began_s, told_s, over = time.monotonic(), None, False
+    while child.poll() is None:
+        time.sleep(0.02 if time.monotonic() < began_s + 1 else LOOK_S)
+        now_s = time.monotonic()
+        if told_s is None and allowed_s is not None and now_s > began_s + allowed_s:
+            over, told_s = True, now_s
+            _signal(child.pid, signal.SIGTERM)
+        state = json.loads((directory / "state.json").read_text())
+        if told_s is None and "ended_by" in state["jobs"][number]["elements"][index]:
+            told_s = now_s  # qdel has sent the SIGTERM
+        if told_s is not None and now_s > told_s + GRACE_S:
+            _signal(child.pid, signal.SIGKILL)
+    _signal(child.pid, signal.SIGKILL)
+    with locked(directory) as pbs:
+        code = child.returncode
+        exit_status = -29 if over else 256 - code if code < 0 else code
+        if over:
+            pbs.jobs[number]["elements"][index]["over"] = True
+        _end(pbs, pbs.jobs[number]["elements"][index], exit_status)
+
+
+def _end(pbs: Pbs, element: Job, exit_status: int) -> None:
+    element.update(state="F", ended_s=time.time(), exit=exit_status)
+    pbs.schedule()
+
+
+def _environment(directory: Path, described: Job, number: str, index: str) -> dict[str, str]:
+    own = {
+        "HOME": described["home"],
+        "LOGNAME": described["user"],
+        "USER": described["user"],
+        "PATH": "/usr/bin:/bin",
+        "PBS_JOBID": name_of(number, described, index),
+        "PBS_JOBNAME": described["name"],
+        "PBS_QUEUE": QUEUE,
+        "PBS_ENVIRONMENT": "PBS_BATCH",
+        "PBS_FAKE": str(directory),
+    }
+    if index:
+        own["PBS_ARRAY_INDEX"] = index
+    return {**own, **described["environment"], **{k: own[k] for k in own if k != "PATH"}}
+
+
+def _signal(session: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(session, number)
+
+
+# -- qdel
+
+
+def qdel(pbs: Pbs, arguments: list[str]) -> str:
+    failure = None
+    for argument in arguments:
+        try:
+            number, elements = find(pbs, argument)
+            if all(e["state"] == "F" for e in elements):
+                label = name_of(number, pbs.jobs[number])
+                raise RefusedError("qdel-finished", ("0.pbshost", label))
+        except RefusedError as refused:
+            failure = refused
+            text, _ = pbs.recording(refused.recording)
+            for old, new in refused.changes:
+                text = text.replace(old, new)
+            sys.stderr.write(text)
+            continue
+        for element in elements:
+            if element["state"] == "R":
+                element["ended_by"] = pwd.getpwuid(os.getuid()).pw_name
+                if "session" in element:
+                    _signal(element["session"], signal.SIGTERM)
+            elif element["state"] != "F":
+                element.update(state="F", ended_s=time.time())
+    pbs.schedule()
+    if failure is not None:
+        sys.exit(pbs.recording(failure.recording)[1])
+    return ""
+
+
+def find(pbs: Pbs, argument: str) -> tuple[str, list[Job]]:
+    """A job's number, and those of its elements that are meant."""
+    match = re.fullmatch(r"(\d+)(\[(\d*)\])?(\.pbshost)?", argument, re.ASCII)
+    job = pbs.jobs.get(match[1]) if match else None
+    if match is None or job is None or (match[3] and match[3] not in job["elements"]):
+        full = argument if argument.endswith(f".{HOST}") else f"{argument}.{HOST}"
+        raise RefusedError("qdel-unknown", ("999999.pbshost", full))
+    elements = [job["elements"][match[3]]] if match[3] else list(job["elements"].values())
+    return match[1], elements
+
+
+# -- qstat
+
+
+def qstat(pbs: Pbs, arguments: list[str]) -> str:
+    if arguments == ["--version"]:
+        return pbs.recording("version")[0]
+    words = " ".join(arguments).replace("-F json", "").split()
+    flags = "".join(word[1:] for word in words if word.startswith("-"))
+    named = [word for word in words if not word.startswith("-")]
+    if "Q" in flags or "B" in flags:
+        return pbs.recording("qstat-Qf-json" if "Q" in flags else "qstat-Bf-json")[0]
+    if "-F json" not in " ".join(arguments):
+        sys.exit("qstat: only JSON is played back here")
+    shown: dict[str, Any] = {}
+    failure = None
+    for argument in named or list(pbs.jobs):
+        try:
+            number, elements = find(pbs, argument)
+            if named and "x" not in flags and all(e["state"] == "F" for e in elements):
+                change = ("0.pbshost", name_of(number, pbs.jobs[number]))
+                raise RefusedError("qstat-finished-without-x", change)
+        except RefusedError as refused:
+            name = refused.recording.replace("qdel-unknown", "qstat-unknown")
+            failure = (name, refused.changes)
+            sys.stderr.write(_changed(pbs.recording(name)[0], refused.changes))
+            continue
+        shown.update(_shown(pbs, number, "x" in flags, "t" in flags))
+    if failure is not None and not shown:
+        sys.exit(pbs.recording(failure[0])[1])
+    head = {"timestamp": int(time.time()), "pbs_version": "23.06.06", "pbs_server": HOST}
+    sys.stdout.write(_json({**head, "Jobs": shown} if shown else head))
+    sys.exit(pbs.recording(failure[0])[1] if failure is not None else 0)
+
+
+def _shown(pbs: Pbs, number: str, history: bool, elements: bool) -> dict[str, Any]:
+    job = pbs.jobs[number]
+    states = [e["state"] for e in job["elements"].values()]
+    if not history and set(states) == {"F"}:
+        return {}
+    if not job["is_array"]:
+        return {name_of(number, job): _entry(pbs, number, "")}
+    shown = {name_of(number, job): _array(pbs, number)}
+    if elements:
+        for index in job["elements"]:
+            shown[name_of(number, job, index)] = _entry(pbs, number, index)
+    return shown
+
+
+def _entry(pbs: Pbs, number: str, index: str) -> Job:
+    """A job, or an element of an array, in the form of one that was recorded."""
+    job = pbs.jobs[number]
+    element = job["elements"][index]
+    ended, begun = element["state"] == "F", "started_s" in element
+    model = "3[0]" if index else "0" if ended else "1" if begun else "7"
+    entry = _like(pbs, model, job)
+    drop = (*(() if ended else _ENDED), *(() if begun else _BEGUN))
+    entry = {key: value for key, value in entry.items() if key not in drop}
+    whole_array_ended = all(e["state"] == "F" for e in job["elements"].values())
+    entry["job_state"] = "X" if ended and not whole_array_ended else element["state"]
+    place = f"({HOST}:ncpus={job['ncpus']}{':mem=' + job['mem'] if job['mem'] else ''})"
+    if index:
+        entry.update(array_id=name_of(number, job), array_index=int(index))
+    if begun:
+        end_s = element.get("ended_s", time.time())
+        entry["resources_used"] = {
+            **entry["resources_used"],
+            "ncpus": job["ncpus"],
+            "walltime": _clock(end_s - element["started_s"]),
+        }
+        entry["exec_host"] = f"{HOST}/0" + (f"*{job['ncpus']}" if job["ncpus"] > 1 else "")
+        entry["exec_vnode"] = place
+        entry["stime"] = _date(element["started_s"])
+    comment = _comment(pbs, job, element, place)
+    if comment:
+        entry["comment"] = comment
+    entry["substate"] = {"Q": 10, "H": 20, "R": 42}.get(element["state"], 92)
+    if ended:
+        entry["obittime"] = entry["mtime"] = _date(element["ended_s"])
+        entry["substate"] = 91 if "ended_by" in element else 92 if not element.get("exit") else 93
+        entry.pop("Exit_status", None)
+        if "exit" in element:
+            entry["Exit_status"] = element["exit"]
+    return entry
+
+
+def _array(pbs: Pbs, number: str) -> Job:
+    job = pbs.jobs[number]
+    states = [e["state"] for e in job["elements"].values()]
+    entry = _like(pbs, "3[]", job)
+    waiting = [index for index, e in job["elements"].items() if e["state"] in "QH"]
+    begun = len(waiting) < len(states)
+    entry["job_state"] = "F" if set(states) == {"F"} else "B" if begun else states[0]
+    if entry["job_state"] != "F":
+        entry = {key: value for key, value in entry.items() if key not in _ENDED}
+    counts = [states.count("Q") + states.count("H"), states.count("R"), 0, states.count("F")]
+    names = ("Queued", "Running", "Exiting", "Expired")
+    entry["array_state_count"] = " ".join(map("{}:{}".format, names, counts))
+    indices = list(job["elements"])
+    entry["array_indices_submitted"] = f"{indices[0]}-{indices[-1]}"
+    entry["array_indices_remaining"] = ",".join(waiting) or "-"
+    entry["comment"] = f"Job Array Began at {_when(job['created_s'])}"
+    return entry
+
+
+def _like(pbs: Pbs, number: str, job: Job) -> Job:
+    """A recorded job with the names of this one."""
+    recorded = json.loads(pbs.recording("qstat-xtf-json")[0])["Jobs"]
+    entry: Job = dict(recorded[f"{number}.{HOST}"])
+    resources = {"mem": job["mem"]} if job["mem"] else {}
+    resources.update(ncpus=job["ncpus"], nodect=1, place="free", select=job["select"])
+    if job["walltime"]:
+        resources["walltime"] = job["walltime"]
+    variables = {
+        key: value
+        for key, value in entry["Variable_List"].items()
+        if key not in ("PBS_O_HOME", "PBS_O_LOGNAME")
+    }
+    home, date = job["home"], _date(job["created_s"])
+    variables.update(PBS_O_HOME=home, PBS_O_LOGNAME=job["user"], **job["environment"])
+    ours = {
+        "Job_Name": job["name"],
+        "Job_Owner": f"{job['user']}@{HOST}",
+        "Resource_List": resources,
+        "Variable_List": variables,
+        "Submit_arguments": job["arguments"],
+        **dict.fromkeys(("ctime", "mtime", "qtime", "etime", "stime"), date),
+        "jobdir": home,
+    }
+    entry.update({key: value for key, value in ours.items() if key in entry})
+    return entry
+
+
+def _comment(pbs: Pbs, job: Job, element: Job, place: str) -> str:
+    if "started_s" not in element:
+        if job["ncpus"] > pbs.config["slots"]:
+            slots = pbs.config["slots"]
+            numbers = f"(R: {job['ncpus']} A: {slots} T: {slots})"
+            return f"Can Never Run: Insufficient amount of resource: ncpus {numbers}"
+        return "Not Running: Insufficient amount of resource: ncpus "
+    comment = f"Job run at {_when(element['started_s'])} on {place}"
+    if element["state"] != "F":
+        return comment
+    if "ended_by" in element:
+        return f"{comment} and terminated by {element['ended_by']}@{HOST}"
+    if "over" in element:
+        return f"{comment} and exceeded resource walltime"
+    return f"{comment} and {'failed' if element.get('exit') else 'finished'}"
+
+
+# -- pbsnodes
+
+
+def pbsnodes(pbs: Pbs, arguments: list[str]) -> str:
+    if "-F" not in arguments:
+        sys.exit("pbsnodes: only JSON is played back here")
+    root = json.loads(pbs.recording("pbsnodes-json")[0])
+    running = [
+        (name_of(number, job, index), job["ncpus"])
+        for number, job in pbs.jobs.items()
+        for index, e in job["elements"].items()
+        if e["state"] == "R"
+    ]
+    node = root["nodes"][HOST]
+    node["jobs"] = [name for name, _ in running]
+    node["resources_available"]["ncpus"] = pbs.config["slots"]
+    node["resources_assigned"]["ncpus"] = sum(cores for _, cores in running)
+    node["state"] = "free" if sum(n for _, n in running) < pbs.config["slots"] else "job-busy"
+    return _json(root)
+
+
+# -- forms
+
+
+def name_of(number: str, job: Job, index: str | None = None) -> str:
+    """``7.pbshost``, ``3[].pbshost`` or ``3[1].pbshost``."""
+    return f"{number}[{index or ''}].{HOST}" if job["is_array"] else f"{number}.{HOST}"
+
+
+def _json(root: object) -> str:
+    """As PBS prints it: tabs, and an array on one line."""
+    text = json.dumps(root, indent="\t", separators=(",", ":\t"), ensure_ascii=False) + "\n"
+    return re.sub(
+        r"\[\n(\s*\"[^\"]*\",?\n)+\s*\]",
+        lambda match: re.sub(r",\n\s*", ", ", re.sub(r"(?<=\[)\n\s*|\n\s*(?=\])", "", match[0])),
+        text,
+    )
+
+
+def _changed(text: str, changes: tuple[tuple[str, str], ...]) -> str:
+    for old, new in changes:
+        text = text.replace(old, new)
+    return text
+
+
+def _date(at_s: float) -> str:
+    return time.strftime("%a %b %e %H:%M:%S %Y", time.localtime(at_s))
+
+
+def _when(at_s: float) -> str:
+    return time.strftime("%a %b %d at %H:%M", time.localtime(at_s))
+
+
+def _clock(seconds: float) -> str:
+    whole = int(seconds)
+    return f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}"
+
+
+def _seconds(clock: str | None) -> int | None:
+    if clock is None:
+        return None
+    hours, minutes, seconds = map(int, clock.split(":"))
+    return hours * 3600 + minutes * 60 + seconds
+
+
+def main() -> int:
+    directory, command, *arguments = sys.argv[1:]
+    if command == "job":
+        job(Path(directory), *arguments)
+        return 0
+    with locked(Path(directory)) as pbs:
+        try:
+            answer = {"qsub": qsub, "qstat": qstat, "qdel": qdel, "pbsnodes": pbsnodes}[command]
+            sys.stdout.write(answer(pbs, arguments))
+        except RefusedError as refused:
+            text, code = pbs.recording(refused.recording)
+            sys.stderr.write(_changed(text, refused.changes))
+            return code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

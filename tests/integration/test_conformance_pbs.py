@@ -1,0 +1,35 @@
+"""PBS, as far as recordings of it play its part, passes the suite of all sites."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fakes import pbs
+from tests.integration.conformance import RUN, Clustered
+from wfrun.engine.model import Access, SiteSpec
+from wfrun.runners.sites import AnySite, make_site
+
+
+class TestPbs(Clustered):
+    """wfrun runs on the head node itself, whose user finds the commands by their profile."""
+
+    @pytest.fixture
+    def tmp_path(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+        home = tmp_path / "home"
+        home.mkdir()
+        (home / ".profile").write_text(f"PATH={tmp_path}/pbs/bin:$PATH; export PATH\n")
+        monkeypatch.setenv("HOME", str(home))
+        yield tmp_path
+        pbs.end(tmp_path / "pbs")
+        shutil.rmtree(tmp_path)
+
+    def make(self, directory: Path, slots: int) -> AnySite:
+        pbs.install(directory.parent / "pbs", slots)
+        access = Access(transport="local", poll_min_s=0.3, poll_max_s=2.0)
+        spec = SiteSpec("here", slots, kind="pbs", directory=str(directory), access=access)
+        return make_site(spec, 0, RUN, directory, time.time)

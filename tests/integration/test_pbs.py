@@ -1,0 +1,166 @@
+"""A site of PBS, as far as recordings of it play its part: what befalls jobs there. And what the
+player prints is what was recorded."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.fakes import pbs
+from tests.parsers.queues.recordings import OPENPBS, recorded
+from wfrun.engine.model import Access, SiteSpec
+from wfrun.runners.sites import AnySite, make_site
+from wfrun.testing.probe import Probe, request, shell
+
+RUN = "r1"
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    (tmp_path / ".profile").write_text(f"PATH={tmp_path}/pbs/bin:$PATH; export PATH\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    yield tmp_path / "pbs"
+    pbs.end(tmp_path / "pbs")
+
+
+Opened = Callable[[SiteSpec], AbstractAsyncContextManager[tuple[AnySite, Probe]]]
+
+
+@pytest.fixture
+def opened(directory: Path) -> Opened:
+    @asynccontextmanager
+    async def open_site(spec: SiteSpec) -> AsyncIterator[tuple[AnySite, Probe]]:
+        site, probe = make_site(spec, 0, RUN, directory, time.time), Probe()
+        await site.open(probe.post)
+        try:
+            yield site, probe
+        finally:
+            await site.close()
+
+    return open_site
+
+
+def site_of(directory: Path, walltime_s: float | None = None) -> SiteSpec:
+    access = Access(transport="local", poll_min_s=0.3, poll_max_s=1.0, patience_s=2.0)
+    scratch = str(directory.parent / "scratch")
+    return SiteSpec("here", 2, kind="pbs", directory=scratch, access=access, walltime_s=walltime_s)
+
+
+def run(directory: Path, command: str, *arguments: str) -> tuple[int, str, str]:
+    result = subprocess.run(
+        [directory / "bin" / command, *arguments],
+        input="sleep 30\n",
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    return result.returncode, result.stdout, result.stderr
+
+
+async def test_more_jobs_than_may_be_queued(directory: Path, opened: Opened) -> None:
+    pbs.install(directory, slots=2, max_jobs=5)
+    keys = [f"k-{n}" for n in range(12)]
+    async with opened(site_of(directory)) as (site, probe):
+        await site.submit([request(key, "true") for key in keys])
+        for key in keys:
+            assert (await probe.ended(key)).cause == "done"
+
+
+async def test_a_job_that_can_never_run(directory: Path, opened: Opened) -> None:
+    pbs.install(directory, slots=2)
+    async with opened(site_of(directory)) as (site, probe):
+        await site.submit([request("k-1", "true", cores=3)])
+        outcome = await probe.ended("k-1")
+        assert outcome.cause == "refused"
+        assert "Insufficient amount of resource: ncpus (R: 3 A: 2 T: 2)" in (outcome.message or "")
+    assert json.loads(run(directory, "qstat", "-f", "-F", "json")[1]).get("Jobs", {}) == {}
+
+
+async def test_a_job_that_its_owner_deletes(directory: Path, opened: Opened) -> None:
+    pbs.install(directory, slots=1)
+    async with opened(site_of(directory)) as (site, probe):
+        await site.submit([shell("k-1", "sleep 600"), shell("k-2", "sleep 600")])
+        await probe.started("k-1")
+        assert run(directory, "qdel", "0[1].pbshost", "0[2].pbshost") == (0, "", "")
+        running, queued = await probe.ended("k-1"), await probe.ended("k-2")
+        assert running.cause == queued.cause == "lost"
+        assert "terminated by" in (running.message or "")
+        assert "without having started" in (queued.message or "")
+
+
+async def test_a_job_past_its_walltime(directory: Path, opened: Opened) -> None:
+    """The site's own bound, of which the task knows nothing."""
+    pbs.install(directory, slots=1)
+    async with opened(site_of(directory, walltime_s=1.0)) as (site, probe):
+        await site.submit([shell("k-1", "sleep 600")])
+        outcome = await probe.ended("k-1")
+    assert outcome.cause == "walltime"
+    assert "exceeded resource walltime" in (outcome.message or "")
+
+
+def test_its_answers_are_the_recorded_ones(directory: Path) -> None:
+    pbs.install(directory, slots=8, max_jobs=10)
+
+    def same(name: str, command: str, *arguments: str, told: dict[str, str] | None = None) -> None:
+        there = recorded(OPENPBS, name)
+        output = there.output
+        for old, new in (told or {}).items():
+            output = output.replace(old, new)
+        assert run(directory, command, *arguments) == (there.exit_code, output, there.errors)
+
+    array = ("-J", "0-4", "-l", "select=1:ncpus=1", "-l", "walltime=00:01:00")
+    same("version", "qstat", "--version")
+    same("qsub-array", "qsub", "-N", "wfarr", *array, told={"3[]": "0[]"})
+    same("qsub-bad-queue", "qsub", "-q", "nosuch")
+    same("qsub-bad-resource", "qsub", "-l", "select=1:ngpus=x")
+    same("qsub-bad-resource2", "qsub", "-l", "foo=1")
+    same("qsub-unicode", "qsub", "-N", "wf é$(x)")
+    same("qsub-limit", "qsub", "-J", "1-6")
+    same("qdel-unknown", "qdel", "999999")
+    same("qdel-ok", "qdel", "0[]")
+    same("qstat-unknown", "qstat", "-f", "-F", "json", "999999.pbshost")
+
+
+def test_its_jobs_look_like_recorded_ones(directory: Path) -> None:
+    pbs.install(directory, slots=2)
+    asked = ("-l", "select=1:ncpus=2:mem=100mb", "-l", "walltime=00:05:00")
+    assert run(directory, "qsub", "-N", "wf-1", *asked)[1] == "0.pbshost\n"
+    assert run(directory, "qsub", "-N", "wf-2", "-J", "0-4", *asked[:2])[1] == "1[].pbshost\n"
+    there = json.loads(recorded(OPENPBS, "qstat-xtf-json").output)["Jobs"]
+
+    def jobs(*options: str) -> dict[str, dict[str, object]]:
+        code, output, errors = run(directory, "qstat", *options, "-t", "-f", "-F", "json")
+        assert (code, errors) == (0, "")
+        text = json.dumps(json.loads(output), indent="\t", separators=(",", ":\t"))
+        assert output == text + "\n"
+        return json.loads(output).get("Jobs", {})  # type: ignore[no-any-return]
+
+    shown = jobs()
+    assert list(shown) == ["0.pbshost", "1[].pbshost", *(f"1[{n}].pbshost" for n in range(5))]
+    assert list(shown["0.pbshost"]) == list(there["1.pbshost"])
+    assert shown["0.pbshost"]["Resource_List"] == there["1.pbshost"]["Resource_List"]
+    assert shown["1[].pbshost"]["array_indices_remaining"] == "0,1,2,3,4"
+    run(directory, "qdel", "0")
+    run(directory, "qdel", "1[]")
+    deadline_s = time.monotonic() + 20
+    while shown := jobs():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.1)
+    assert run(directory, "qstat", "-f", "-F", "json", "0") == (
+        35,
+        "",
+        "qstat: 0.pbshost Job has finished, use -x or -H to obtain historical job information\n",
+    )
+    ended = jobs("-x")
+    deleted = json.loads(recorded(OPENPBS, "qstat-after").output)["Jobs"]["1.pbshost"]
+    assert ended["0.pbshost"]["Exit_status"] == deleted["Exit_status"] == 271
+    assert ended["0.pbshost"]["substate"] == deleted["substate"]
+    assert set(ended["0.pbshost"]) == set(deleted) - {"session_id"}
+    assert {ended[f"1[{n}].pbshost"]["job_state"] for n in range(5)} == {"F"}
