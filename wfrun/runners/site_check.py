@@ -21,6 +21,7 @@ from wfrun.engine.records import AttemptRequest, Outcome, OutputFile
 from wfrun.parsers.access import DEFAULT_DIRECTORY
 from wfrun.parsers.queues.records import QueueUnknownError
 from wfrun.runners.site_entry import describe, rounded
+from wfrun.runners.site_init import not_reached
 from wfrun.runners.site_limits import wrong_limits, wrong_machine
 from wfrun.runners.site_lines import Finding, Printer
 from wfrun.runners.site_survey import ask_offer, look_at, look_at_machine, probe
@@ -152,9 +153,9 @@ class _Trial:
             await connection.open(_ignore)
             host = await connection.host()
         except WfrunError as error:
-            self._fail("connection", error.message, error.hint or
-                       f"Is the host's name right, and is it up? `ssh {connection.host_name}` "
-                       "shows more.")  # fmt: skip
+            assert self._spec.access is not None
+            hint = error.hint or not_reached(self._spec.access)
+            self._fail("connection", error.message, hint)
             raise _FailedError from error
         took_s = time.monotonic() - begun_s
         facts = await host.facts()

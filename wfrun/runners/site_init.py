@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError, WfrunError
+from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError
 from wfrun.engine.model import Access, Catalog
 from wfrun.parsers.add_site import with_site
 from wfrun.parsers.atomic import replacing
@@ -19,7 +19,13 @@ from wfrun.parsers.catalog import read_catalog
 from wfrun.parsers.queues.records import QueueUnknownError
 from wfrun.parsers.yaml_document import read_yaml
 from wfrun.runners import site_entry
-from wfrun.runners.site_survey import ask_offer, find_places, find_systems, look_at_machine
+from wfrun.runners.site_survey import (
+    ask_offer,
+    find_places,
+    find_systems,
+    look_at_machine,
+    ssh_command,
+)
 from wfrun.sites.remote.asyncssh_login import Prompter
 from wfrun.sites.remote.connection import Connection, connection_of
 from wfrun.sites.remote.host import Host
@@ -101,18 +107,18 @@ async def connected(
         except InfeasibleError as error:
             raise InvalidError(error.message, source=error.source, hint=error.hint) from error
         except TransientError as error:
-            raise _explained(error, connection) from error
+            raise TransientError(error.message, hint=error.hint or not_reached(access)) from error
         yield connection, await connection.host()
     finally:
         await connection.close()
 
 
-def _explained(error: WfrunError, connection: Connection) -> TransientError:
-    hint = error.hint or (
-        "Is its name right, and can this machine reach it? "
-        f"`ssh {connection.host_name}` shows more."
+def not_reached(access: Access) -> str:
+    """What to do about a host that can't be reached."""
+    return (
+        "Is its name right, is it up, and can this machine reach it? "
+        f"`{ssh_command(access)}` shows more."
     )
-    return TransientError(error.message, hint=hint)
 
 
 def _ignore(reason: str | None) -> None:
@@ -179,6 +185,11 @@ def _add(path: Path, entry: str, name: str) -> None:
         if path.exists():
             draft.chmod(path.stat().st_mode & 0o777)
         draft.replace(path.resolve())
+    except InvalidError as error:
+        if error.source != str(draft):
+            raise
+        # A name, or a host, that no catalog can have.
+        raise InvalidError(error.message, source=str(path), hint=error.hint) from error
     except OSError as error:
         raise InvalidError(f"can't be written: {error.strerror}", source=str(path)) from error
     finally:

@@ -19,6 +19,7 @@ from wfrun.engine.model import SiteSpec
 from wfrun.parsers.access import DEFAULT_DIRECTORY
 from wfrun.parsers.queues.records import Job, QueueUnknownError
 from wfrun.runners.report import make_console
+from wfrun.runners.site_init import not_reached
 from wfrun.runners.site_survey import ask_offer, look_at_machine
 from wfrun.sites.batch import make_batch_system
 from wfrun.sites.local import available_cores
@@ -105,7 +106,7 @@ async def _look(spec: SiteSpec, prompter: Prompter | None, line: asyncio.Lock) -
         state: Literal["down", "needs login"]
         state = "needs login" if connection.needs_login is not None else "down"
         return msgspec.structs.replace(
-            plain, state=state, reason=error.message, hint=error.hint or ""
+            plain, state=state, reason=error.message, hint=error.hint or not_reached(spec.access)
         )
     finally:
         await connection.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shlex
 from typing import NamedTuple
 
 import msgspec
@@ -116,7 +117,7 @@ async def ask_offer(host: Host, kind: str) -> Offer:
         if result.exit_code != 0 and name in survey.needed:
             ended = "took too long" if result.exit_code is None else f"failed ({result.exit_code})"
             said = result.errors.decode("utf-8", "replace").strip()[-300:]
-            raise QueueUnknownError(f"{' '.join(argv)} {ended}: {said or 'it said nothing'}")
+            raise QueueUnknownError(f"{argv[0]} {ended}: {said or 'it said nothing'}")
         answers[name] = _text(result) if result.exit_code == 0 else ""
     return survey.read(answers)
 
@@ -178,6 +179,17 @@ async def look_at_machine(host: Host) -> Machine:
         load=float(said.get("load", 0)),
         gpus=int(said.get("gpus", 0)),
     )
+
+
+def ssh_command(access: Access) -> str:
+    """What leads there by hand, and says more about why it does not."""
+    words = ["ssh"]
+    if access.ssh_config is not None:
+        words += ["-F", access.ssh_config]
+    if access.port is not None:
+        words += ["-p", str(access.port)]
+    host = access.hosts[0] if access.hosts else "localhost"
+    return shlex.join([*words, host if access.user is None else f"{access.user}@{host}"])
 
 
 def _text(result: Result) -> str:

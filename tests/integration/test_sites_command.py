@@ -1,0 +1,149 @@
+"""`wfrun sites init`, `check` and `show` on real clusters."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.runners.harness import WFRUN
+from tests.testbed import faults
+from tests.testbed.testbed import Testbed
+
+ROOT = Path(__file__).parents[2]
+WORDCOUNT = ROOT / "examples" / "wordcount"
+KINDS = {"alpha": "slurm", "beta": "slurm", "gamma": "grid-engine", "delta": "ssh"}
+
+
+def wfrun(folder: Path, *arguments: str, status: int = 0) -> str:
+    """What the command printed; its exit status has to be this."""
+    ended = subprocess.run(
+        [WFRUN, *arguments], cwd=folder, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, check=False, timeout=110,
+    )  # fmt: skip
+    assert ended.returncode == status, f"{ended.stdout}\n{ended.stderr}"
+    return ended.stdout + ended.stderr
+
+
+def init(testbed: Testbed, folder: Path, site: str, *more: str) -> str:
+    config = str(testbed.layout.ssh_config)
+    return wfrun(folder, "sites", "init", site, "--ssh-config", config, *more)
+
+
+def checked(folder: Path, *arguments: str, status: int = 0) -> dict[str, dict[str, Any]]:
+    """The checks of each site, by their names."""
+    found = json.loads(wfrun(folder, "sites", "check", "--json", *arguments, status=status))
+    return {site["site"]: {check["check"]: check for check in site["checks"]} for site in found}
+
+
+@pytest.fixture
+def all_sites(testbed: Testbed, tmp_path: Path) -> Path:
+    """A folder with the catalog that ``init`` made of all four."""
+    for site in KINDS:
+        init(testbed, tmp_path, site)
+    return tmp_path
+
+
+@pytest.mark.parametrize("site", KINDS)
+def test_what_init_writes_runs_a_workflow(testbed: Testbed, site: str, tmp_path: Path) -> None:
+    said = init(testbed, tmp_path, site)
+    assert f"wfrun sites check {site}" in said
+    assert f"kind: {KINDS[site]}" in (tmp_path / "sites.yaml").read_text()
+    make = [sys.executable, str(WORDCOUNT / "make_workflow.py"), "words", "--parts", "3"]
+    subprocess.run(make, cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    wfrun(tmp_path, "words/wordcount.dax", "--sites", "sites.yaml", "--run-dir", "run", "-q")
+    compare = [sys.executable, str(WORDCOUNT / "check.py"), "words", "run/outputs"]
+    subprocess.run(compare, cwd=tmp_path, check=True, capture_output=True, timeout=60)
+
+
+def test_all_sites_are_checked_and_shown(testbed: Testbed, all_sites: Path) -> None:
+    found = checked(all_sites)
+    assert list(found) == list(KINDS)
+    for site, checks in found.items():
+        names = ["connection", "agent", "clock", "limits", "directory", "test job"]
+        expected = set(names if KINDS[site] == "ssh" else [*names, "batch system"])
+        assert set(checks) == expected
+        assert "its end known" in checks["test job"]["text"]
+    shown = json.loads(wfrun(all_sites, "sites", "show", "--json"))
+    for now in shown:
+        assert (now["state"], now["site"] in KINDS) == ("up", True)
+        assert now["latency_s"] > 0
+        assert now["upload_bytes_per_s"] > 0
+        assert now["download_bytes_per_s"] > 0
+    assert [now["ours"] for now in shown if now["kind"] == "ssh"] == [None]
+    for site in KINDS:  # and nothing of it stays
+        scratch = testbed.layout.site(site).home / "wfrun-scratch"
+        left = [path.name for path in scratch.iterdir()]
+        assert not [name for name in left if name.startswith(("wfrun-check", "wfrun-show"))]
+
+
+def test_one_bad_site_does_not_stop_the_others(testbed: Testbed, all_sites: Path) -> None:
+    faults.stop(testbed, "alpha.sshd")
+    faults.stop(testbed, "beta.slurmctld")
+    faults.misbehave(testbed, "gamma", "qsub", "refuse")
+    found = checked(all_sites, "--wait", "10", status=1)
+    failed = {
+        site: [name for name, check in checks.items() if check["state"] == "failed"]
+        for site, checks in found.items()
+    }
+    assert failed == {
+        "alpha": ["connection"], "beta": ["batch system"], "gamma": ["test job"], "delta": [],
+    }  # fmt: skip
+    for checks in found.values():
+        assert all(check["hint"] for check in checks.values() if check["state"] == "failed")
+    lines = wfrun(all_sites, "sites", "show", "alpha", "delta", status=1).splitlines()
+    assert any(line.startswith("alpha is down: ") for line in lines)
+
+
+def test_limits_beyond_those_of_the_cluster_fail(testbed: Testbed, tmp_path: Path) -> None:
+    init(testbed, tmp_path, "alpha")
+    catalog = tmp_path / "sites.yaml"
+    right = catalog.read_text()
+    catalog.write_text(right.replace("slots: 16", "slots: 400").replace("1-00:00:00", "9-00:00:00"))
+    limits = checked(tmp_path, status=1)["alpha"]["limits"]
+    assert limits["state"] == "failed"
+    catalog.write_text(right.replace("queue: main", "queue: mian"))
+    found = checked(tmp_path, status=1)["alpha"]
+    assert "main" in found["limits"]["hint"]
+    assert found["test job"]["state"] == "failed"
+    assert "refused" in found["test job"]["text"]
+
+
+def test_a_job_that_waits_is_withdrawn(testbed: Testbed, tmp_path: Path) -> None:
+    init(testbed, tmp_path, "alpha")
+    config = testbed.layout.ssh_config
+    there = ["ssh", "-F", str(config), "alpha"]
+    fill = "sbatch -o /dev/null -p main -N 4 --ntasks-per-node 4 --wrap 'sleep 600'"
+    subprocess.run([*there, fill], check=True, capture_output=True, timeout=60)
+    found = checked(tmp_path, "--wait", "4")["alpha"]["test job"]
+    assert (found["state"], "withdrawn" in found["text"]) == ("note", True)
+    (shown,) = json.loads(wfrun(tmp_path, "sites", "show", "--json"))
+    assert (shown["idle_cores"], shown["ours"]["queued"]) == (0, 0)
+    assert shown["others"]["running"] == 16
+
+
+def test_an_unknown_host_key_is_to_be_accepted_first(testbed: Testbed, tmp_path: Path) -> None:
+    config = str(testbed.layout.ssh_config)
+    more = ("--ssh-config", config, "--known-hosts", "known")
+    said = wfrun(tmp_path, "sites", "init", "alpha", *more, status=2)
+    command = said.splitlines()[-1]
+    assert command.split()[0] == "echo"
+    assert not (tmp_path / "sites.yaml").exists()
+    subprocess.run(["sh", "-c", command], check=True, cwd=tmp_path, timeout=10)
+    wfrun(tmp_path, "sites", "init", "alpha", *more)
+
+
+@pytest.mark.parametrize("transport", ["openssh", "local"])
+def test_other_ways_to_a_host(testbed: Testbed, transport: str, tmp_path: Path) -> None:
+    if transport == "local":
+        wfrun(tmp_path, "sites", "init", "--transport", "local", "--name", "here")
+        text = (tmp_path / "sites.yaml").read_text()
+        (tmp_path / "sites.yaml").write_text(text.replace("~/", f"{tmp_path}/"))
+    else:
+        init(testbed, tmp_path, "gamma", "--transport", transport, "--name", "here")
+    assert f"transport: {transport}" in (tmp_path / "sites.yaml").read_text()
+    assert set(checked(tmp_path)) == {"here"}
