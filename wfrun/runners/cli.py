@@ -201,9 +201,13 @@ def _drive(session: Session, *, as_json: bool, quiet: bool) -> int:
         else:
             click.echo(message, err=True)
 
+    async def show() -> None:
+        await session.opened.wait()  # until then a login may ask
+        await display.show()
+
     async def drive() -> RunState:
         session.listen_to_signals(told)
-        shown = None if quiet else asyncio.create_task(display.show())
+        shown = None if quiet else asyncio.create_task(show())
         try:
             return await session.drive()
         finally:
@@ -213,6 +217,8 @@ def _drive(session: Session, *, as_json: bool, quiet: bool) -> int:
 
     if not quiet and not as_json:
         console.print(f"run {session.run.path}")
+        if session.clusters:
+            console.print(f"connecting to {', '.join(session.clusters)}")
     try:
         state = asyncio.run(drive())
     except BrokenPipeError:  # the reader of --json is gone, as after `| head`

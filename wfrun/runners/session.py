@@ -18,6 +18,7 @@ from wfrun.engine.apply import apply
 from wfrun.engine.core import Core
 from wfrun.engine.errors import InfeasibleError, WfrunError
 from wfrun.engine.information import Knowledge
+from wfrun.engine.model import SiteSpec
 from wfrun.engine.policies import placement_class
 from wfrun.engine.protocols import Site
 from wfrun.engine.state import RunState
@@ -59,11 +60,27 @@ class Session:
         self._digests: list[str] = []
         self._lost: tuple[tuple[int, int, int], ...] = ()
         self._run_id = f"r{secrets.token_hex(4)}"
+        self._begun = False
+        self._early: list[ev.Event] = []
+        """What sites have told before this session has begun in the log."""
         self._interrupts = 0
+        self.opened = asyncio.Event()
+        """The sites are open: the terminal is not needed for logins any more."""
 
     @property
     def state(self) -> RunState:
         return self._core.state
+
+    @property
+    def clusters(self) -> list[str]:
+        """Names of the sites that are reached over a connection."""
+        return [spec.name for spec in self._specs if spec.access is not None]
+
+    @property
+    def _specs(self) -> Sequence[SiteSpec]:
+        if self._plan is not None:
+            return self._plan.catalog.sites
+        return [site.spec for site in self.state.sites]
 
     @property
     def logged(self) -> int:
@@ -125,10 +142,8 @@ class Session:
     async def drive(self) -> RunState:
         """Run to the end. Raises InfeasibleError when a site can't be opened: nothing was then
         started."""
-        if self._plan is not None:
-            specs, links = self._plan.catalog.sites, self._plan.catalog.links
-        else:
-            specs, links = tuple(s.spec for s in self.state.sites), self.state.links
+        specs = self._specs
+        links = self._plan.catalog.links if self._plan else self.state.links
         policy = (self._plan.settings if self._plan else self.state.settings).policy
         observes = placement_class(policy).information.status is not Knowledge.UNKNOWN
         directories = [self.run.site_directory(spec, self._run_id) for spec in specs]
@@ -145,9 +160,8 @@ class Session:
         opened: list[AnySite] = []
         abandoned = False
         try:
-            for site in sites:
-                await site.open(self._clock.post)
-                opened.append(site)
+            await self._open(sites, opened)
+            self.opened.set()
             if self._plan is None:
                 remove_parts(self.run.outputs)
                 for site in sites:
@@ -158,8 +172,10 @@ class Session:
             dispatcher = Dispatcher(self._clock, sites, transfer, requests)
             loop = Loop(self._core, self._store, self._clock, dispatcher, self.observers)
             if self._plan is not None or self.state.ended != "done":
-                for event in self._first():
+                first, *rest = self._first()
+                for event in (first, *self._early, *rest):
                     self._clock.post(event)
+                self._begun = True
                 await self._watched(loop, usage)
             if self.state.ended == "done" and not self._keep_files:
                 await self._clean(sites)
@@ -176,6 +192,25 @@ class Session:
             if abandoned:
                 self._abandon(directories)
         return self.state
+
+    async def _open(self, sites: Sequence[AnySite], opened: list[AnySite]) -> None:
+        """All at once, so that one that does not answer holds up the run no longer than itself.
+        Raises what the first in order that can't be opened raises; then the others are open or
+        have failed."""
+        results = await asyncio.gather(
+            *(site.open(self._post) for site in sites), return_exceptions=True
+        )
+        opened += [site for site, error in zip(sites, results, strict=True) if error is None]
+        for error in results:
+            if error is not None:
+                raise error
+
+    def _post(self, event: ev.Event) -> None:
+        """What sites tell: the session begins first."""
+        if self._begun:
+            self._clock.post(event)
+        else:
+            self._early.append(event)
 
     def _first(self) -> list[ev.Event]:
         """How this session begins, at the moment when its sites are open."""
@@ -228,7 +263,7 @@ class Session:
 
     def cancel(self, mode: Literal["drain", "kill"]) -> None:
         """Dispatch nothing more; ``kill`` ends running tasks too."""
-        self._clock.post(ev.CancelAsked(self._clock.now(), mode))
+        self._post(ev.CancelAsked(self._clock.now(), mode))
 
     def interrupt(self) -> int:
         """What a Ctrl-C means: the first drains, the second kills, the third leaves at once.
@@ -247,15 +282,20 @@ class Session:
             loop.add_signal_handler(number, lambda: told(self.interrupt()))
 
     async def _clean(self, sites: Sequence[AnySite]) -> None:
-        for site in sites:
+        await asyncio.gather(*(self._clean_site(n, site) for n, site in enumerate(sites)))
+        shutil.rmtree(self.run.inputs, ignore_errors=True)
+
+    async def _clean_site(self, number: int, site: AnySite) -> None:
+        reason = self.state.sites[number].reported
+        if reason is None:
             try:
                 await asyncio.wait_for(site.clean(), CLEAN_S)
             except (WfrunError, asyncio.TimeoutError) as error:
-                _LOGGER.warning(
-                    "site %s: the run's files there could not be removed: %s",
-                    site.spec.name, error or "it does not answer",
-                )  # fmt: skip
-        shutil.rmtree(self.run.inputs, ignore_errors=True)
+                reason = str(error) or "it does not answer"
+        if reason is not None:
+            _LOGGER.warning(
+                "site %s: the run's files there are not removed: %s", site.spec.name, reason
+            )
 
 
 async def find_lost(state: RunState, sites: Sequence[Site]) -> tuple[tuple[int, int, int], ...]:
