@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
+import click
 import pytest
 
 import wfrun
@@ -106,6 +107,8 @@ def check_command(line: str) -> None:
     if words[0] in cli.commands:
         command = cli.commands[words[0]]
         words = words[1:]
+        if isinstance(command, click.Group) and words and words[0] in command.commands:
+            command, words = command.commands[words[0]], words[1:]
     else:
         assert re.search(r"\.\w+$", words[0]), f"{line}: neither a command nor a document"
         command = cli.commands["run"]
@@ -121,7 +124,12 @@ def test_commands_exist_with_these_options(page: Path) -> None:
 
 
 def test_this_test_would_notice() -> None:
-    for line in ("wfrun mont.dax --polcy x", "wfrun lst", "wfrun resume --emulate"):
+    for line in (
+        "wfrun mont.dax --polcy x",
+        "wfrun lst",
+        "wfrun resume --emulate",
+        "wfrun sites init --wait 3 a",
+    ):
         with pytest.raises(AssertionError):
             check_command(line)
 
@@ -168,7 +176,13 @@ def test_small_workflows_run(language: str, name: str, tmp_path: Path) -> None:
     assert (result.outputs / "smallest.txt").read_text() == "1\n4\n30\n"
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/catalog.md"])
+WITH_CATALOGS = [
+    "README.md",
+    *(f"docs/{name}.md" for name in ("catalog", "slurm", "grid-engine", "pbs", "ssh-hosts")),
+]
+
+
+@pytest.mark.parametrize("page", WITH_CATALOGS)
 def test_catalogs_are_valid(page: str, tmp_path: Path) -> None:
     for snippet in snippets(ROOT / page, "yaml"):
         (tmp_path / "sites.yaml").write_text(snippet)
@@ -188,12 +202,14 @@ def texts_of_the_code() -> str:
                 texts.append("".join(map(str, parts)))
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 texts.append(node.value)
+    texts += [file.read_text() for file in (ROOT / "wfrun/sites").glob("*.sh")]
     return "\n".join(texts)
 
 
-def test_messages_are_those_of_the_code() -> None:
+@pytest.mark.parametrize("page", ["docs/errors.md", "docs/troubleshooting.md"])
+def test_messages_are_those_of_the_code(page: str) -> None:
     known = re.sub(r"['\"]?…['\"]?( is)?", "…", texts_of_the_code())
-    for message, _ in table("docs/errors.md", "message"):
+    for message, *_ in table(page, "message"):
         # What is filled in may be several things, or the words around them.
         fragments = [part.strip(" :,") for part in message.split("…")]
         for fragment in filter(None, fragments):
