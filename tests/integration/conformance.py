@@ -35,6 +35,23 @@ def access_of(name: str, transport: Literal["asyncssh", "openssh"]) -> Access:
     return Access((name,), transport=transport, ssh_config=str(layout().ssh_config))
 
 
+def shared_directory(
+    testbed: Testbed, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """A directory for a test on this testbed: below the testbed's, where all its users may write,
+    so that what the test writes is seen by a site's user, and the other way round."""
+    directory = testbed.layout.directory
+    monkeypatch.setenv(TESTBED, f"{testbed.layout.base} {directory}")
+    place = directory / "suite" / request.node.name
+    before = os.umask(0)
+    try:
+        place.mkdir(parents=True)
+        yield place
+    finally:
+        os.umask(before)
+        shutil.rmtree(place)
+
+
 class Stored(SiteConformance):
     """The site's directory can be seen from here."""
 
@@ -65,8 +82,7 @@ class Clustered(Stored):
 
 
 class OnTestbed(Stored):
-    """Override ``name`` and ``access``. Directories of tests are below the testbed's, where all
-    its users may write: what a test writes is seen by the site's user, and the other way round."""
+    """Override ``name`` and ``access``."""
 
     name: str
 
@@ -78,16 +94,7 @@ class OnTestbed(Stored):
     def tmp_path(
         self, testbed: Testbed, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     ) -> Iterator[Path]:
-        directory = testbed.layout.directory
-        monkeypatch.setenv(TESTBED, f"{testbed.layout.base} {directory}")
-        place = directory / "suite" / request.node.name
-        before = os.umask(0)
-        try:
-            place.mkdir(parents=True)
-            yield place
-        finally:
-            os.umask(before)
-            shutil.rmtree(place)
+        yield from shared_directory(testbed, request, monkeypatch)
 
     def make(self, directory: Path, slots: int) -> AnySite:
         site = layout().site(self.name)

@@ -24,6 +24,7 @@ from wfrun.sites.gather import Gather
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.host import NewFile, Stat
 from wfrun.sites.transfer import LocalTransfer, explain, remove, replace
+from wfrun.sites.tree_size import TreeSize
 
 STREAMS = 4
 """Large files that are on their way to or from one cluster at once."""
@@ -178,12 +179,12 @@ class _Near:
                 *("tar", "-xf", "-", "-C", str(temporary)), stdin=asyncio.subprocess.PIPE
             )
             assert process.stdin is not None
-            written = 0
+            size = TreeSize()
             try:
                 async for chunk in content:
                     process.stdin.write(chunk)
                     await process.stdin.drain()
-                    written += len(chunk)
+                    size.feed(chunk)
                 process.stdin.close()
                 if await process.wait():
                     raise InfeasibleError(f"{final} can't be written; is the disk full?")
@@ -195,7 +196,7 @@ class _Near:
             raise explain(error, Path(), final) from error
         finally:
             remove(temporary)
-        return written
+        return size.size_bytes
 
 
 class _Far:
@@ -277,24 +278,32 @@ class _Far:
         final = self.path(name)
         temporary = f"{os.path.dirname(final)}/{part}"
         quoted = shlex.quote(temporary)
-        written = 0
+        size = TreeSize()
         transport = await self._cluster.connection.transport()
         process = await transport.start(f"mkdir {quoted} && exec tar -xf - -C {quoted}")
         try:
             async for chunk in content:
                 await process.write(chunk)
-                written += len(chunk)
+                size.feed(chunk)
             process.end_input()
             code = await process.wait()
             _check_exit(code, f"{final} can't be written: {process.errors()}")
-            host = await self._cluster.connection.host()
-            await host.rename([(temporary, final)])
+            await self._replace_tree(temporary, final)
         except BaseException:
             await self._remove(temporary)
             raise
         finally:
             await process.close()
-        return written
+        return size.size_bytes
+
+    async def _replace_tree(self, temporary: str, final: str) -> None:
+        host = await self._cluster.connection.host()
+        try:
+            await host.rename([(temporary, final)])
+        except InfeasibleError:  # no rename replaces a directory that has something in it
+            old = f"{temporary}-old"
+            await host.rename([(final, old), (temporary, final)])
+            await host.remove([old])
 
 
 async def _one(content: bytes) -> AsyncIterator[bytes]:

@@ -1,0 +1,172 @@
+"""Files to, from and between sites behind SSH: the suite of all transfers, and what goes wrong on
+real connections."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from tests.integration.conformance import access_of, shared_directory
+from tests.testbed import faults
+from tests.testbed.testbed import Testbed
+from wfrun.engine.errors import InfeasibleError, TransientError
+from wfrun.engine.model import ORIGIN, LinkSpec
+from wfrun.sites.remote.connection import Connection, connection_of
+from wfrun.sites.routes import Cluster, Routes
+from wfrun.sites.transfer import LocalTransfer
+from wfrun.testing.transfers import TransferConformance
+
+
+class Store:
+    """A directory of a site, as ``Routes`` sees it."""
+
+    def __init__(self, connection: Connection, directory: Path) -> None:
+        self.connection = connection
+        self._directory = directory
+
+    def store_path(self, name: str) -> str:
+        return f"{self._directory}/{name}"
+
+
+class Far(TransferConformance):
+    """Between two sites; files go over their connections, which are as fast as they are."""
+
+    emulates_links = False
+    transport: Literal["asyncssh", "openssh"]
+    names: tuple[str | None, ...] = ("delta", "gamma")
+    """None: a store of this machine."""
+    connections: list[Connection | None]
+
+    @pytest.fixture
+    def tmp_path(
+        self, testbed: Testbed, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    ) -> Iterator[Path]:
+        yield from shared_directory(testbed, request, monkeypatch)
+
+    @pytest.fixture(autouse=True)
+    async def _connected(self, tmp_path: Path) -> AsyncIterator[None]:
+        self.connections = []
+        for name in self.names:
+            connection = None
+            if name is not None:
+                connection = connection_of(access_of(name, self.transport))
+                await connection.open(_ignore)
+            self.connections.append(connection)
+        yield
+        for connection in self.connections:
+            if connection is not None:
+                await connection.close()
+
+    def make(self, stores: list[Path], links: list[LinkSpec]) -> Routes:
+        names = [f"site{number}" for number in range(len(stores))]
+        far: list[Cluster | None] = [
+            None if connection is None else Store(connection, store)
+            for connection, store in zip(self.connections, stores, strict=True)
+        ]
+        return Routes(LocalTransfer(stores, links, names), far)
+
+
+class TestAsyncssh(Far):
+    transport = "asyncssh"
+
+    async def test_a_full_disk(self, tmp_path: Path, testbed: Testbed) -> None:
+        scratch = faults.shrink(testbed, "delta", 1 << 20)
+        other = tmp_path / "other"
+        other.mkdir()
+        transfer = self.make([scratch, other], [])
+        (other / "d").mkdir()
+        for path in (other / "large", other / "d" / "large"):
+            path.write_bytes(bytes(2 << 20))
+        for number in range(40):
+            (other / f"small{number}").write_bytes(bytes(50_000))
+        for name in ("large", "d"):
+            with pytest.raises(InfeasibleError, match=r"(?i)no space|full|wrote only"):
+                await transfer.copy(1, name, 0, name)
+        assert not list(scratch.iterdir())
+        results = await asyncio.gather(
+            *(transfer.copy(1, f"small{number}", 0, f"small{number}") for number in range(40)),
+            return_exceptions=True,
+        )
+        failures = [result for result in results if isinstance(result, BaseException)]
+        assert failures
+        assert all(isinstance(failure, InfeasibleError) for failure in failures)
+        there = {path.name for path in scratch.iterdir()}
+        for number, result in enumerate(results):
+            if not isinstance(result, BaseException):
+                assert (scratch / f"small{number}").stat().st_size == 50_000
+                there.remove(f"small{number}")
+        assert not [name for name in there if "part" in name]
+
+
+class TestOpenssh(Far):
+    transport = "openssh"
+
+
+class TestOneEndIsHere(Far):
+    transport = "asyncssh"
+    names = (None, "delta")
+
+
+@pytest.mark.parametrize("transport", ["asyncssh", "openssh"])
+class TestLostConnections:
+    @pytest.fixture
+    def tmp_path(
+        self, testbed: Testbed, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    ) -> Iterator[Path]:
+        yield from shared_directory(testbed, request, monkeypatch)
+
+    async def test_amid_a_copy(
+        self, tmp_path: Path, testbed: Testbed, transport: Literal["asyncssh", "openssh"]
+    ) -> None:
+        """The reader's, then the writer's; what was written of it is gone when there is a
+        connection again, and the same copy succeeds."""
+        stores = [tmp_path / "a", tmp_path / "b"]
+        for store in stores:
+            store.mkdir()
+        with (stores[0] / "f").open("wb") as file:
+            file.truncate(20 << 30)
+        (stores[0] / "g").write_bytes(os.urandom(100_000))
+        connections = [connection_of(access_of(name, transport)) for name in ("delta", "gamma")]
+        routes = Routes(
+            LocalTransfer(stores, [], ["a", "b"]),
+            [Store(each, store) for each, store in zip(connections, stores, strict=True)],
+        )
+        try:
+            for connection in connections:
+                await connection.open(_ignore)
+            for site in ("delta", "gamma"):
+                copies = [
+                    asyncio.create_task(routes.copy(*between))
+                    for between in ((0, "f", 1, "f"), (0, "f", ORIGIN, str(tmp_path / "here")))
+                ]
+                await _until_large(stores[1])
+                faults.cut(testbed, site)
+                lost = copies if site == "delta" else copies[:1]
+                for copy in lost:
+                    with pytest.raises(TransientError):
+                        await asyncio.wait_for(copy, 60)
+                for copy in copies:
+                    copy.cancel()
+                    with suppress(asyncio.CancelledError, TransientError):
+                        await copy
+                assert not list(stores[1].iterdir())
+                assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+            assert (await routes.copy(0, "g", 1, "g")).size_bytes == 100_000
+        finally:
+            for connection in connections:
+                await connection.close()
+
+
+async def _until_large(store: Path) -> None:
+    while not any(path.stat().st_size > 1 << 20 for path in store.iterdir()):
+        await asyncio.sleep(0.01)
+
+
+def _ignore(reason: str | None) -> None:
+    """Whether there is a connection is seen by what fails."""
