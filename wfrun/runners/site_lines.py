@@ -47,13 +47,15 @@ class Printer:
             click.echo(" " * indent + line)
 
     def _wrapped(self, text: str, indent: int) -> list[str]:
-        """At the terminal's width; lines that came as such stay, so that commands can be
-        copied."""
-        first, *more = text.splitlines() or [""]
-        if not self._columns:
-            return [first, *more]
+        """At the terminal's width; lines that are indented stay whole: commands to be copied."""
         width = max(_LEAST_WIDTH, self._columns - indent - 1)
-        return [*(textwrap.wrap(first, width, break_long_words=False) or [""]), *more]
+        lines = []
+        for line in text.splitlines() or [""]:
+            if not self._columns or line.startswith(" "):
+                lines.append(line)
+            else:
+                lines += textwrap.wrap(line, width, break_long_words=False) or [""]
+        return lines
 
     def end(self, count: int, failed: Sequence[str]) -> None:
         """The last line: how many can be used."""

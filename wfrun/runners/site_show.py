@@ -81,7 +81,8 @@ async def show(sites: Sequence[SiteSpec], prompter: Prompter | None, *, as_json:
         console.print(_table(found))
         for now in found:
             if now.state != "up":
-                console.print(f"{now.site} is {now.state}: {now.reason}")
+                verb = "" if now.state == "needs login" else "is "
+                console.print(f"{now.site} {verb}{now.state}: {now.reason}")
             if now.hint:
                 console.print(f"  {now.hint}", soft_wrap=True)
     return any(now.state != "up" for now in found)
