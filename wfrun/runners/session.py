@@ -278,8 +278,14 @@ class Session:
     def listen_to_signals(self, told: Callable[[int], None]) -> None:
         """SIGINT and SIGTERM interrupt the run; ``told`` is given how often they came."""
         loop = asyncio.get_running_loop()
+
+        def note(number: int, frame: object) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the run has ended
+                loop.call_soon_threadsafe(lambda: told(self.interrupt()))
+
+        # Not by the loop, which at its end would make them deadly before all is said and done.
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, lambda: told(self.interrupt()))
+            signal.signal(number, note)
 
     async def _clean(self, sites: Sequence[AnySite]) -> None:
         await asyncio.gather(*(self._clean_site(n, site) for n, site in enumerate(sites)))
