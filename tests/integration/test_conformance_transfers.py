@@ -82,7 +82,7 @@ class TestAsyncssh(Far):
         transfer = self.make([scratch, other], [])
         (other / "d").mkdir()
         for path in (other / "large", other / "d" / "large"):
-            path.write_bytes(bytes(2 << 20))
+            path.write_bytes(bytes(20 << 20))
         for number in range(40):
             (other / f"small{number}").write_bytes(bytes(50_000))
         for name in ("large", "d"):

@@ -8,8 +8,8 @@ import json
 import os
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from typing import Literal, cast
+from collections.abc import AsyncIterator, Sequence
+from typing import Literal
 
 import msgspec
 from rich.table import Table
@@ -199,8 +199,7 @@ async def _bandwidths(spec: SiteSpec, connection: Connection) -> tuple[float | N
         size = await asyncio.wait_for(transport.write_file(path, _noise(), 0o600), STALLED_S)
         up = size / (time.monotonic() - begun_s)
         begun_s, got = time.monotonic(), 0
-        content = cast("AsyncGenerator[bytes, None]", transport.read_file(path))
-        async with contextlib.aclosing(content) as chunks:
+        async with contextlib.aclosing(transport.read_file(path)) as chunks:
             async for chunk in chunks:
                 got += len(chunk)
                 if time.monotonic() - begun_s > SENT_S:

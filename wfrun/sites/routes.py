@@ -12,7 +12,8 @@ import contextlib
 import itertools
 import os
 import shlex
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from stat import S_ISDIR
 from typing import Protocol
@@ -85,13 +86,11 @@ class Routes:
             for site in sorted({source, destination} & self._far.keys()):
                 await stack.enter_async_context(self._far[site].streams)
             if stat.is_directory:
-                size_bytes = await onto.write_tree(
-                    destination_path, near.read_tree(source_path), part
-                )
+                tree = await stack.enter_async_context(aclosing(near.read_tree(source_path)))
+                size_bytes = await onto.write_tree(destination_path, tree, part)
             else:
-                size_bytes = await onto.write(
-                    destination_path, near.read(source_path), mode, part, stat.size_bytes
-                )
+                file = await stack.enter_async_context(aclosing(near.read(source_path)))
+                size_bytes = await onto.write(destination_path, file, mode, part, stat.size_bytes)
         return Receipt(size_bytes, asyncio.get_running_loop().time() - begun_s)
 
     def close(self) -> None:
@@ -119,7 +118,7 @@ class _Near:
 
         return await asyncio.to_thread(look)
 
-    async def read(self, name: str) -> AsyncIterator[bytes]:
+    async def read(self, name: str) -> AsyncGenerator[bytes, None]:
         try:
             with open(self.path(name), "rb") as file:
                 while chunk := await asyncio.to_thread(file.read, CHUNK_BYTES):
@@ -154,7 +153,7 @@ class _Near:
             remove(temporary)
         return written
 
-    async def read_tree(self, name: str) -> AsyncIterator[bytes]:
+    async def read_tree(self, name: str) -> AsyncGenerator[bytes, None]:
         process = await asyncio.create_subprocess_exec(
             *("tar", "-cf", "-", "-C", self.path(name), "."),
             stdin=asyncio.subprocess.DEVNULL,
@@ -169,6 +168,7 @@ class _Near:
         finally:
             if process.returncode is None:
                 process.kill()
+            await process.communicate()
 
     async def write_tree(self, name: str, content: AsyncIterator[bytes], part: str) -> int:
         final = Path(self.path(name))
@@ -191,6 +191,7 @@ class _Near:
             finally:
                 if process.returncode is None:
                     process.kill()
+                await process.wait()
             replace(temporary, final)
         except OSError as error:
             raise explain(error, Path(), final) from error
@@ -230,10 +231,11 @@ class _Far:
         await (await self._cluster.connection.host()).write(files)
         return [None] * len(files)
 
-    async def read(self, name: str) -> AsyncIterator[bytes]:
+    async def read(self, name: str) -> AsyncGenerator[bytes, None]:
         transport = await self._cluster.connection.transport()
-        async for chunk in transport.read_file(self.path(name)):
-            yield chunk
+        async with aclosing(transport.read_file(self.path(name))) as content:
+            async for chunk in content:
+                yield chunk
 
     async def write(
         self, name: str, content: AsyncIterator[bytes], mode: int, part: str, size_bytes: int
@@ -262,7 +264,7 @@ class _Far:
     async def write_small(self, name: str, content: bytes, mode: int, part: str) -> None:
         await self._write_small(NewFile(self.path(name), content, mode))
 
-    async def read_tree(self, name: str) -> AsyncIterator[bytes]:
+    async def read_tree(self, name: str) -> AsyncGenerator[bytes, None]:
         path = self.path(name)
         transport = await self._cluster.connection.transport()
         process = await transport.start(f"exec tar -cf - -C {shlex.quote(path)} .")
@@ -283,7 +285,13 @@ class _Far:
         process = await transport.start(f"mkdir {quoted} && exec tar -xf - -C {quoted}")
         try:
             async for chunk in content:
-                await process.write(chunk)
+                try:
+                    await process.write(chunk)
+                except TransientError:  # it has ended, and its exit code says more
+                    process.end_input()
+                    code = await process.wait()
+                    _check_exit(code, f"{final} can't be written: {process.errors()}")
+                    raise
                 size.feed(chunk)
             process.end_input()
             code = await process.wait()

@@ -183,8 +183,11 @@ class TransferConformance:
         stores[1].rmdir()
         stores[1].write_bytes(b"a file where the directory was")
         transfer = self.make(stores, [])
-        with pytest.raises(InfeasibleError):
-            await transfer.copy(0, "f", 1, "f")
+        (stores[0] / "d").mkdir()
+        (stores[0] / "d" / "large").write_bytes(bytes(20_000_000))
+        for name in ("f", "d"):
+            with pytest.raises(InfeasibleError):
+                await transfer.copy(0, name, 1, name)
 
     async def test_a_link_takes_its_time_and_carries_no_more_than_it_can(
         self, tmp_path: Path

@@ -248,7 +248,7 @@ async def test_a_reader_may_stop_early(transport: Transport, tmp_path: Path) -> 
     path.write_bytes(bytes(8 << 20))
     reader = transport.read_file(str(path))
     assert await anext(reader)
-    await reader.aclose()  # type: ignore[attr-defined]
+    await reader.aclose()
     assert len(await contents(transport, path)) == 8 << 20
 
 

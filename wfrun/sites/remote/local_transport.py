@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 from wfrun.engine.errors import TransientError
 from wfrun.sites.remote import cat
@@ -114,7 +114,7 @@ class LocalTransport:
         self._processes.add(process)
         return process
 
-    def read_file(self, path: str) -> AsyncIterator[bytes]:
+    def read_file(self, path: str) -> AsyncGenerator[bytes, None]:
         return cat.read_file(self, path)
 
     async def write_file(self, path: str, content: AsyncIterator[bytes], mode: int) -> int:

@@ -6,7 +6,7 @@ master connection) and ``LocalTransport`` (wfrun runs on the head node itself).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Protocol
 
 from wfrun.engine.errors import WfrunError
@@ -53,9 +53,9 @@ class Transport(Protocol):
     async def start(self, command: str) -> Process:
         """Run a line of POSIX shell there. Raises TransientError when the connection is lost."""
 
-    def read_file(self, path: str) -> AsyncIterator[bytes]:
-        """Stream a file's bytes. Raises InfeasibleError where it is absent or can't be read,
-        TransientError when the connection is lost."""
+    def read_file(self, path: str) -> AsyncGenerator[bytes, None]:
+        """Stream a file's bytes; to be closed where it is not used up. Raises InfeasibleError where
+        it is absent or can't be read, TransientError when the connection is lost."""
 
     async def write_file(self, path: str, content: AsyncIterator[bytes], mode: int) -> int:
         """Write a new file under exactly this name (the caller chooses a temporary one), its
