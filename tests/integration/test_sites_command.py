@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fakes import pbs
 from tests.runners.harness import WFRUN
 from tests.testbed import faults
 from tests.testbed.testbed import Testbed
+from wfrun.runners.site_survey import ask_offer, find_places, find_systems, look_at_machine
+from wfrun.sites.remote.agent_client import AgentHost
+from wfrun.sites.remote.asyncssh_transport import AsyncsshTransport
+from wfrun.sites.remote.plain import PlainHost
 
 ROOT = Path(__file__).parents[2]
 WORDCOUNT = ROOT / "examples" / "wordcount"
+FILL = "sbatch -o /dev/null -p main -N 4 --ntasks-per-node 4 --wrap 'sleep 600'"
+"""All of alpha."""
 KINDS = {"alpha": "slurm", "beta": "slurm", "gamma": "grid-engine", "delta": "ssh"}
 
 
@@ -32,6 +41,13 @@ def wfrun(folder: Path, *arguments: str, status: int = 0) -> str:
 def init(testbed: Testbed, folder: Path, site: str, *more: str) -> str:
     config = str(testbed.layout.ssh_config)
     return wfrun(folder, "sites", "init", site, "--ssh-config", config, *more)
+
+
+def at(testbed: Testbed, site: str, command: str) -> str:
+    """What a command printed there."""
+    words = ["ssh", "-F", str(testbed.layout.ssh_config), site, command]
+    ended = subprocess.run(words, check=True, capture_output=True, text=True, timeout=60)
+    return ended.stdout
 
 
 def checked(folder: Path, *arguments: str, status: int = 0) -> dict[str, dict[str, Any]]:
@@ -115,10 +131,7 @@ def test_limits_beyond_those_of_the_cluster_fail(testbed: Testbed, tmp_path: Pat
 
 def test_a_job_that_waits_is_withdrawn(testbed: Testbed, tmp_path: Path) -> None:
     init(testbed, tmp_path, "alpha")
-    config = testbed.layout.ssh_config
-    there = ["ssh", "-F", str(config), "alpha"]
-    fill = "sbatch -o /dev/null -p main -N 4 --ntasks-per-node 4 --wrap 'sleep 600'"
-    subprocess.run([*there, fill], check=True, capture_output=True, timeout=60)
+    at(testbed, "alpha", FILL)
     found = checked(tmp_path, "--wait", "4")["alpha"]["test job"]
     assert (found["state"], "withdrawn" in found["text"]) == ("note", True)
     (shown,) = json.loads(wfrun(tmp_path, "sites", "show", "--json"))
@@ -135,6 +148,61 @@ def test_an_unknown_host_key_is_to_be_accepted_first(testbed: Testbed, tmp_path:
     assert not (tmp_path / "sites.yaml").exists()
     subprocess.run(["sh", "-c", command], check=True, cwd=tmp_path, timeout=10)
     wfrun(tmp_path, "sites", "init", "alpha", *more)
+
+
+def test_an_interrupted_check_leaves_no_job(testbed: Testbed, tmp_path: Path) -> None:
+    init(testbed, tmp_path, "alpha")
+    at(testbed, "alpha", FILL)
+    check = subprocess.Popen([WFRUN, "sites", "check"], cwd=tmp_path, stdin=subprocess.DEVNULL)
+    try:
+        for _ in range(300):
+            if "wfrun-check" in at(testbed, "alpha", "squeue --format %j"):
+                break
+            time.sleep(0.1)
+        check.send_signal(signal.SIGINT)
+        assert check.wait(60) == 130
+    finally:
+        check.kill()
+    assert "wfrun-check" not in at(testbed, "alpha", "squeue --format %j")
+
+
+def test_pbs_as_far_as_recordings_play_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """wfrun runs on the head node itself, whose user finds the commands by their profile."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    commands = pbs.install(tmp_path / "pbs", 3)
+    (tmp_path / ".profile").write_text(f"PATH={commands}:$PATH; export PATH\n")
+    try:
+        wfrun(tmp_path, "sites", "init", "--transport", "local", "--name", "here")
+        text = (tmp_path / "sites.yaml").read_text()
+        for line in ("kind: pbs", "queue: workq", "slots: 3", "max_array: 10000"):
+            assert f"    {line}" in text
+        assert "done" in checked(tmp_path)["here"]["test job"]["text"]
+        (shown,) = json.loads(wfrun(tmp_path, "sites", "show", "--json"))
+        assert (shown["idle_cores"], shown["others"]) == (3, {"running": 0, "queued": 0})
+    finally:
+        pbs.end(tmp_path / "pbs")
+
+
+@pytest.mark.parametrize("site", ["beta", "gamma"])
+async def test_plain_commands_see_what_the_agent_sees(testbed: Testbed, site: str) -> None:
+    """Of a head node without Python."""
+    seen = []
+    for make in (AgentHost, PlainHost):
+        transport = AsyncsshTransport(site, config=testbed.layout.ssh_config)
+        await transport.connect()
+        host = make(transport)
+        try:
+            await host.start()
+            systems = await find_systems(host)
+            places = [(p.label, p.path, p.device) for p in await find_places(host)]
+            offer = await ask_offer(host, systems[0].kind)
+            machine = await look_at_machine(host)
+            seen.append((systems, offer, places, machine.cores, machine.memory_bytes))
+        finally:
+            await host.close()
+            await transport.close()
+    assert seen[0] == seen[1]
+    assert seen[0][2][0][0] == "~"
 
 
 @pytest.mark.parametrize("transport", ["openssh", "local"])

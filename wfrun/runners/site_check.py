@@ -100,6 +100,8 @@ class _Trial:
         self._tell = tell
         self._run_id = f"check{secrets.token_hex(4)}"
         self._offset_s = 0.0
+        self._is_kept = False
+        """What was put there may tell why the test job did not end."""
 
     async def run(self) -> None:
         """All that makes sense; errors are told of, not raised."""
@@ -141,8 +143,9 @@ class _Trial:
             try:
                 await self._run_job(site)
             finally:
-                with contextlib.suppress(WfrunError, asyncio.TimeoutError):
-                    await asyncio.wait_for(_remove(connection, base), ANSWERS_S)
+                if not self._is_kept:
+                    with contextlib.suppress(WfrunError, asyncio.TimeoutError):
+                        await asyncio.wait_for(_remove(connection, base), ANSWERS_S)
         finally:
             await site.close()
             await connection.close()
@@ -280,24 +283,25 @@ class _Trial:
         begun_s = time.time()
         await site.submit([request])
         times = _Times()
-        limit_s = self._wait_s
-        while times.outcome is None:
-            try:
-                at_s, event = await asyncio.wait_for(news.get(), limit_s)
-            except asyncio.TimeoutError:
-                await self._not_ended(site, times)
-                return
-            times.take(at_s, event)
-            begun = times.started_s or times.submitted_s
-            limit_s = END_S if times.started_s is not None else (
-                max(0.0, (begun or begun_s) + self._wait_s - time.time()))  # fmt: skip
-        self._judge(times, times.outcome, begun_s)
+        try:
+            while times.outcome is None:
+                since_s = times.started_s or times.submitted_s or begun_s
+                limit_s = self._wait_s if times.started_s is None else END_S
+                left_s = max(0.0, since_s + limit_s - time.time())
+                times.take(*await asyncio.wait_for(news.get(), left_s))
+        except asyncio.TimeoutError:
+            self._not_ended(times)
+        else:
+            self._judge(times, times.outcome, begun_s)
+        finally:
+            if times.outcome is None:  # too late, or Ctrl-C
+                with contextlib.suppress(WfrunError, asyncio.TimeoutError):
+                    await asyncio.wait_for(site.cancel([_KEY]), ANSWERS_S)
 
-    async def _not_ended(self, site: AnySite, times: _Times) -> None:
-        """The job has not come to its end in time: it is withdrawn."""
-        with contextlib.suppress(WfrunError, asyncio.TimeoutError):
-            await asyncio.wait_for(site.cancel([_KEY]), ANSWERS_S)
+    def _not_ended(self, times: _Times) -> None:
+        """The job has not come to its end in time; it is withdrawn."""
         if times.started_s is not None:
+            self._is_kept = True
             self._fail("test job", f"it has started, and has not ended in {END_S:.0f} s",
                        "Does the node see the site's 'directory'? Look there at the logs in "
                        f"wfrun-{self._run_id}.")  # fmt: skip

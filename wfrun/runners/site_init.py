@@ -16,10 +16,12 @@ from wfrun.engine.model import Access, Catalog
 from wfrun.parsers.add_site import with_site
 from wfrun.parsers.atomic import replacing
 from wfrun.parsers.catalog import read_catalog
+from wfrun.parsers.queues.offers import Offer
 from wfrun.parsers.queues.records import QueueUnknownError
 from wfrun.parsers.yaml_document import read_yaml
 from wfrun.runners import site_entry
 from wfrun.runners.site_survey import (
+    System,
     ask_offer,
     find_places,
     find_systems,
@@ -150,20 +152,25 @@ async def _look(
         machine = await look_at_machine(host)
         say(f"no batch system; {machine.cores} cores")
         return site_entry.host_entry(name, access, machine, places, base=base, taken=taken)
-    system = systems[0]
-    try:
-        offer = await ask_offer(host, system.kind)
-    except QueueUnknownError as error:
-        raise TransientError(
-            f"{system.version} is on {connection.host_name}, but does not answer: {error.message}",
-            hint="Try again when it is up.",
-        ) from error
+    system, offer = await _first_offer(host, systems, connection.host_name)
     say(f"{system.version}:")
     for queue in offer.queues:
         say(f"  {queue.name}: {site_entry.describe(queue)}")
-    for other in systems[1:]:
-        say(f"there is {other.version} too; for that, correct 'kind' and what belongs to it")
+    for other in systems:
+        if other is not system:
+            say(f"there is {other.version} too; for that, correct 'kind' and what belongs to it")
     return site_entry.cluster_entry(name, access, system, offer, places, base=base, taken=taken)
+
+
+async def _first_offer(host: Host, systems: list[System], where: str) -> tuple[System, Offer]:
+    """Of the first that answers: the commands of another may be there without its servers."""
+    said = []
+    for system in systems:
+        try:
+            return system, await ask_offer(host, system.kind)
+        except QueueUnknownError as error:
+            said.append(f"{system.version} is on {where}, but does not answer: {error.message}")
+    raise TransientError("; ".join(said), hint="Try again when it is up.")
 
 
 def _add(path: Path, entry: str, name: str) -> None:

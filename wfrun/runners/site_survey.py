@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shlex
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -117,9 +118,14 @@ async def ask_offer(host: Host, kind: str) -> Offer:
         if result.exit_code != 0 and name in survey.needed:
             ended = "took too long" if result.exit_code is None else f"failed ({result.exit_code})"
             said = result.errors.decode("utf-8", "replace").strip()[-300:]
-            raise QueueUnknownError(f"{argv[0]} {ended}: {said or 'it said nothing'}")
+            raise QueueUnknownError(f"{_program(argv)} {ended}: {said or 'it said nothing'}")
         answers[name] = _text(result) if result.exit_code == 0 else ""
     return survey.read(answers)
+
+
+def _program(argv: Sequence[str]) -> str:
+    """``sh`` only hands over to it."""
+    return argv[0] if argv[0] != "sh" else argv[-1].removeprefix("exec ").partition(" ")[0]
 
 
 async def find_places(host: Host) -> list[Place]:

@@ -46,6 +46,9 @@ _ASSOCIATIONS = (
     'exec sacctmgr --noheader --parsable2 show associations user="$(id -un)" format=MaxSubmitJobs'
 )
 
+_QUEUES_OF_USER = 'exec qstat -g c -U "$(id -un)"'
+"""Queues that are for others are not among them."""
+
 SURVEYS: dict[str, Survey] = {
     "slurm": Survey(
         needed={
@@ -58,7 +61,7 @@ SURVEYS: dict[str, Survey] = {
         read=lambda a: slurm_offer.read_offer(a["sinfo"], a["config"], a["associations"]),
     ),
     "grid-engine": Survey(
-        needed={"queues": ("qconf", "-sq", "*"), "summary": ("qstat", "-g", "c")},
+        needed={"queues": ("qconf", "-sq", "*"), "summary": _sh(_QUEUES_OF_USER)},
         wanted={
             "environments": _sh('for pe in $(qconf -spl); do qconf -sp "$pe"; done'),
             "complexes": ("qconf", "-sc"),
