@@ -9,9 +9,9 @@ import logging
 import secrets
 import shutil
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from wfrun.engine import events as ev
 from wfrun.engine.apply import apply
@@ -64,6 +64,7 @@ class Session:
         self._early: list[ev.Event] = []
         """What sites have told before this session has begun in the log."""
         self._interrupts = 0
+        self._interrupted = asyncio.Event()
         self.opened = asyncio.Event()
         """The sites are open: the terminal is not needed for logins any more."""
 
@@ -160,7 +161,7 @@ class Session:
         opened: list[AnySite] = []
         abandoned = False
         try:
-            await self._open(sites, opened)
+            await self._unless_interrupted(self._open(sites, opened))
             self.opened.set()
             if self._plan is None:
                 remove_parts(self.run.outputs)
@@ -178,10 +179,14 @@ class Session:
                 self._begun = True
                 await self._watched(loop, usage)
             if self.state.ended == "done" and not self._keep_files:
-                await self._clean(sites)
+                try:
+                    await self._unless_interrupted(self._clean(sites))
+                except KeyboardInterrupt:
+                    _LOGGER.warning("interrupted: some of the run's files stay at its sites")
             self._log(await usage.news())
-        except InfeasibleError:
+        except (InfeasibleError, KeyboardInterrupt):
             abandoned = self._plan is not None and len(opened) < len(sites)
+            opened = sites if abandoned else opened
             raise
         finally:
             transfer.close()
@@ -192,6 +197,19 @@ class Session:
             if abandoned:
                 self._abandon(directories)
         return self.state
+
+    async def _unless_interrupted(self, work: Coroutine[Any, Any, None]) -> None:
+        """What waits for sites, and takes no part in the run. Raises KeyboardInterrupt."""
+        self._interrupted.clear()
+        task = asyncio.create_task(work)
+        interruption = asyncio.create_task(self._interrupted.wait())
+        await asyncio.wait([task, interruption], return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task])
+            raise KeyboardInterrupt
+        interruption.cancel()
+        await task
 
     async def _open(self, sites: Sequence[AnySite], opened: list[AnySite]) -> None:
         """All at once, so that one that does not answer holds up the run no longer than itself.
@@ -269,6 +287,7 @@ class Session:
         """What a Ctrl-C means: the first drains, the second kills, the third leaves at once.
         Returns how many there were."""
         self._interrupts += 1
+        self._interrupted.set()
         if self._interrupts > 2:
             self._clock.fail(KeyboardInterrupt())
         else:
