@@ -34,6 +34,8 @@ class AnySiteConformance:
     that is somebody else's to decide, they only start once each, within the slots."""
     noticed_s = 0.3
     """A task that runs so long is known to have started before it ends."""
+    crowd = 12
+    """So many tasks, an even number, take turns; fewer where each turn takes a second."""
 
     def make(self, directory: Path, slots: int) -> Site:
         """A site that may keep what it has in ``directory``."""
@@ -128,9 +130,9 @@ class AnySiteConformance:
     # -- order and slots
 
     async def test_starts_are_in_order_of_submission(self, tmp_path: Path) -> None:
-        keys = [f"k-{n}" for n in range(12)]
+        keys = [f"k-{n}" for n in range(self.crowd)]
         async with self.opened(tmp_path / "site", slots=1) as (site, probe):
-            for half in (keys[:6], keys[6:]):
+            for half in (keys[: self.crowd // 2], keys[self.crowd // 2 :]):
                 await site.submit([self.task(key, 0.01) for key in half])
             await probe.until(lambda: all(probe.outcomes(key) for key in keys))
             self.check_order(probe, dict.fromkeys(keys, 1))
@@ -150,7 +152,7 @@ class AnySiteConformance:
             self.check_order(probe, cores)
 
     async def test_no_more_cores_in_use_than_slots(self, tmp_path: Path) -> None:
-        cores = {f"k-{n}": (1, 1, 2, 3)[n % 4] for n in range(12)}
+        cores = {f"k-{n}": (1, 1, 2, 3)[n % 4] for n in range(self.crowd)}
         async with self.opened(tmp_path / "site", slots=3) as (site, probe):
             await site.submit([self.task(key, 0.05, cores=n) for key, n in cores.items()])
             await probe.until(lambda: all(probe.outcomes(key) for key in cores))

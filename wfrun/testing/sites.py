@@ -195,9 +195,9 @@ class SiteConformance(AnySiteConformance):
 
     async def test_first_come_first_served(self, tmp_path: Path) -> None:
         order = tmp_path / "order"
-        keys = [f"k-{n}" for n in range(12)]
+        keys = [f"k-{n}" for n in range(self.crowd)]
         async with self.opened(tmp_path / "site", slots=1) as (site, probe):
-            for half in (keys[:6], keys[6:]):
+            for half in (keys[: self.crowd // 2], keys[self.crowd // 2 :]):
                 await site.submit([shell(key, 'echo $1 >> "$2"', key, str(order)) for key in half])
             await probe.until(lambda: all(probe.outcomes(key) for key in keys))
         self.check_written(order, keys)
@@ -228,7 +228,7 @@ class SiteConformance(AnySiteConformance):
         tally = tmp_path / "tally"
         script = 'echo + >> "$1"; sleep "$2"; echo - >> "$1"'
         words = (str(tally), str(self.noticed_s / 3))
-        keys = [f"k-{n}" for n in range(12)]
+        keys = [f"k-{n}" for n in range(self.crowd)]
         async with self.opened(tmp_path / "site", slots=3) as (site, probe):
             await site.submit([shell(key, script, *words) for key in keys])
             await probe.until(lambda: all(probe.outcomes(key) for key in keys))

@@ -107,7 +107,7 @@ def locked(directory: Path) -> Iterator[Pbs]:
 # -- qsub
 
 
-def qsub(pbs: Pbs, arguments: list[str]) -> str:
+def qsub(pbs: Pbs, arguments: list[str]) -> int:
     options, rest = _options(arguments)
     job = _request(pbs, options)
     script = Path(rest[0]).read_text() if rest else sys.stdin.read()
@@ -134,7 +134,8 @@ def qsub(pbs: Pbs, arguments: list[str]) -> str:
     pbs.jobs[number] = job
     (pbs.directory / f"{number}.SC").write_text(script)
     pbs.schedule()
-    return name_of(number, job) + "\n"
+    print(name_of(number, job))
+    return 0
 
 
 def _options(arguments: list[str]) -> tuple[dict[str, list[str]], list[str]]:
@@ -259,20 +260,16 @@ def _signal(session: int, number: int) -> None:
 # -- qdel
 
 
-def qdel(pbs: Pbs, arguments: list[str]) -> str:
-    failure = None
+def qdel(pbs: Pbs, arguments: list[str]) -> int:
+    failure = 0
     for argument in arguments:
         try:
-            number, elements = find(pbs, argument)
+            number, elements = find(pbs, argument, "qdel")
             if all(e["state"] == "F" for e in elements):
                 label = name_of(number, pbs.jobs[number])
                 raise RefusedError("qdel-finished", ("0.pbshost", label))
         except RefusedError as refused:
-            failure = refused
-            text, _ = pbs.recording(refused.recording)
-            for old, new in refused.changes:
-                text = text.replace(old, new)
-            sys.stderr.write(text)
+            failure = complain(pbs, refused)
             continue
         for element in elements:
             if element["state"] == "R":
@@ -282,18 +279,16 @@ def qdel(pbs: Pbs, arguments: list[str]) -> str:
             elif element["state"] != "F":
                 element.update(state="F", ended_s=time.time())
     pbs.schedule()
-    if failure is not None:
-        sys.exit(pbs.recording(failure.recording)[1])
-    return ""
+    return failure
 
 
-def find(pbs: Pbs, argument: str) -> tuple[str, list[Job]]:
+def find(pbs: Pbs, argument: str, verb: str) -> tuple[str, list[Job]]:
     """A job's number, and those of its elements that are meant."""
     match = re.fullmatch(r"(\d+)(\[(\d*)\])?(\.pbshost)?", argument, re.ASCII)
     job = pbs.jobs.get(match[1]) if match else None
     if match is None or job is None or (match[3] and match[3] not in job["elements"]):
         full = argument if argument.endswith(f".{HOST}") else f"{argument}.{HOST}"
-        raise RefusedError("qdel-unknown", ("999999.pbshost", full))
+        raise RefusedError(f"{verb}-unknown", ("999999.pbshost", full))
     elements = [job["elements"][match[3]]] if match[3] else list(job["elements"].values())
     return match[1], elements
 
@@ -301,35 +296,33 @@ def find(pbs: Pbs, argument: str) -> tuple[str, list[Job]]:
 # -- qstat
 
 
-def qstat(pbs: Pbs, arguments: list[str]) -> str:
+def qstat(pbs: Pbs, arguments: list[str]) -> int:
     if arguments == ["--version"]:
-        return pbs.recording("version")[0]
+        print(pbs.recording("version")[0], end="")
+        return 0
     words = " ".join(arguments).replace("-F json", "").split()
     flags = "".join(word[1:] for word in words if word.startswith("-"))
     named = [word for word in words if not word.startswith("-")]
     if "Q" in flags or "B" in flags:
-        return pbs.recording("qstat-Qf-json" if "Q" in flags else "qstat-Bf-json")[0]
+        print(pbs.recording("qstat-Qf-json" if "Q" in flags else "qstat-Bf-json")[0], end="")
+        return 0
     if "-F json" not in " ".join(arguments):
         sys.exit("qstat: only JSON is played back here")
     shown: dict[str, Any] = {}
-    failure = None
+    failure = 0
     for argument in named or list(pbs.jobs):
         try:
-            number, elements = find(pbs, argument)
+            number, elements = find(pbs, argument, "qstat")
             if named and "x" not in flags and all(e["state"] == "F" for e in elements):
                 change = ("0.pbshost", name_of(number, pbs.jobs[number]))
                 raise RefusedError("qstat-finished-without-x", change)
+            shown.update(_shown(pbs, number, "x" in flags, "t" in flags))
         except RefusedError as refused:
-            name = refused.recording.replace("qdel-unknown", "qstat-unknown")
-            failure = (name, refused.changes)
-            sys.stderr.write(_changed(pbs.recording(name)[0], refused.changes))
-            continue
-        shown.update(_shown(pbs, number, "x" in flags, "t" in flags))
-    if failure is not None and not shown:
-        sys.exit(pbs.recording(failure[0])[1])
-    head = {"timestamp": int(time.time()), "pbs_version": "23.06.06", "pbs_server": HOST}
-    sys.stdout.write(_json({**head, "Jobs": shown} if shown else head))
-    sys.exit(pbs.recording(failure[0])[1] if failure is not None else 0)
+            failure = complain(pbs, refused)
+    if shown or not failure:
+        head = {"timestamp": int(time.time()), "pbs_version": "23.06.06", "pbs_server": HOST}
+        sys.stdout.write(to_json({**head, "Jobs": shown} if shown else head))
+    return failure
 
 
 def _shown(pbs: Pbs, number: str, history: bool, elements: bool) -> dict[str, Any]:
@@ -450,7 +443,7 @@ def _comment(pbs: Pbs, job: Job, element: Job, place: str) -> str:
 # -- pbsnodes
 
 
-def pbsnodes(pbs: Pbs, arguments: list[str]) -> str:
+def pbsnodes(pbs: Pbs, arguments: list[str]) -> int:
     if "-F" not in arguments:
         sys.exit("pbsnodes: only JSON is played back here")
     root = json.loads(pbs.recording("pbsnodes-json")[0])
@@ -465,7 +458,8 @@ def pbsnodes(pbs: Pbs, arguments: list[str]) -> str:
     node["resources_available"]["ncpus"] = pbs.config["slots"]
     node["resources_assigned"]["ncpus"] = sum(cores for _, cores in running)
     node["state"] = "free" if sum(n for _, n in running) < pbs.config["slots"] else "job-busy"
-    return _json(root)
+    sys.stdout.write(to_json(root))
+    return 0
 
 
 # -- forms
@@ -476,7 +470,7 @@ def name_of(number: str, job: Job, index: str | None = None) -> str:
     return f"{number}[{index or ''}].{HOST}" if job["is_array"] else f"{number}.{HOST}"
 
 
-def _json(root: object) -> str:
+def to_json(root: object) -> str:
     """As PBS prints it: tabs, and an array on one line."""
     text = json.dumps(root, indent="\t", separators=(",", ":\t"), ensure_ascii=False) + "\n"
     return re.sub(
@@ -486,10 +480,13 @@ def _json(root: object) -> str:
     )
 
 
-def _changed(text: str, changes: tuple[tuple[str, str], ...]) -> str:
-    for old, new in changes:
+def complain(pbs: Pbs, refused: RefusedError) -> int:
+    """Print what was recorded; returns the exit code."""
+    text, code = pbs.recording(refused.recording)
+    for old, new in refused.changes:
         text = text.replace(old, new)
-    return text
+    sys.stderr.write(text)
+    return code
 
 
 def _date(at_s: float) -> str:
@@ -512,6 +509,9 @@ def _seconds(clock: str | None) -> int | None:
     return hours * 3600 + minutes * 60 + seconds
 
 
+COMMANDS = {"qsub": qsub, "qstat": qstat, "qdel": qdel, "pbsnodes": pbsnodes}
+
+
 def main() -> int:
     directory, command, *arguments = sys.argv[1:]
     if command == "job":
@@ -519,13 +519,9 @@ def main() -> int:
         return 0
     with locked(Path(directory)) as pbs:
         try:
-            answer = {"qsub": qsub, "qstat": qstat, "qdel": qdel, "pbsnodes": pbsnodes}[command]
-            sys.stdout.write(answer(pbs, arguments))
+            return COMMANDS[command](pbs, arguments)
         except RefusedError as refused:
-            text, code = pbs.recording(refused.recording)
-            sys.stderr.write(_changed(text, refused.changes))
-            return code
-    return 0
+            return complain(pbs, refused)
 
 
 if __name__ == "__main__":
