@@ -61,6 +61,9 @@ def parser() -> argparse.ArgumentParser:
     clock = verbs.add_parser("clock", help="shift the clock of a site's new sessions")
     clock.add_argument("site")
     clock.add_argument("offset_s", type=float)
+    late = verbs.add_parser("late-records", help="let exit records be seen late")
+    late.add_argument("site")
+    late.add_argument("delay_s", type=float)
     return top
 
 
@@ -107,6 +110,8 @@ def act(testbed: Testbed, options: argparse.Namespace) -> int:
         print(faults.shrink(testbed, options.site, options.size_bytes))
     elif verb == "grow":
         faults.grow(testbed, options.site)
+    elif verb == "late-records":
+        faults.delay_records(testbed, options.site, options.delay_s)
     else:
         faults.shift_clock(testbed, options.site, options.offset_s)
     return 0

@@ -128,21 +128,31 @@ def grow(testbed: Testbed, site: str, directory: str = "scratch") -> None:
 
 def shift_clock(testbed: Testbed, site: str, offset_s: float) -> None:
     """Let sessions that begin from now on see a clock that is ahead by so much (0: right), with
-    the jobs that they submit, as long as these inherit their environment. Times of files are
-    shifted too for them. The servers see the right time. Raises MissingError without
-    libfaketime."""
+    the jobs that they submit, as long as these inherit their environment. The servers see the
+    right time. Raises MissingError without a compiler."""
+    _preload(testbed, site, {"CLOCK_OFFSET": f"{offset_s:.0f}"} if offset_s else {})
+
+
+def delay_records(testbed: Testbed, site: str, delay_s: float) -> None:
+    """Let the exit records of jobs that are submitted in sessions that begin from now on be seen
+    so late (0: at once), also when the job has ended long before. Raises MissingError without a
+    compiler."""
+    _preload(testbed, site, {"RECORD_DELAY": f"{delay_s:.0f}"} if delay_s else {})
+
+
+def _preload(testbed: Testbed, site: str, settings: dict[str, str]) -> None:
     where = testbed.layout.site(site)
-    extra = {}
-    if offset_s:
-        libraries = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
-        if not libraries:
-            raise MissingError("the testbed needs a Debian package: apt-get install libfaketime")
-        extra = {
-            "LD_PRELOAD": str(libraries[0]),
-            "FAKETIME": f"{offset_s:+.0f}",
-            "DONT_FAKE_MONOTONIC": "1",
-        }
-    if ssh.configure(testbed.layout, where, extra):
+    if settings:
+        # libfaketime 0.9.10 breaks clock_nanosleep, which Python sleeps by.
+        library = testbed.layout.directory / "preloaded.so"
+        compiler = shutil.which("cc", path=processes.PATH)
+        if compiler is None:
+            raise MissingError("the testbed needs Debian packages: apt-get install gcc libc6-dev")
+        if not library.exists():
+            source = Path(__file__).with_name("preloaded.c")
+            processes.run([compiler, "-shared", "-fPIC", "-O", "-o", str(library), str(source)])
+        settings = {**settings, "LD_PRELOAD": str(library)}
+    if ssh.configure(testbed.layout, where, settings):
         server = ssh.server(testbed.layout, where)
         processes.stop(testbed.layout, server)
         start(testbed, server.name)

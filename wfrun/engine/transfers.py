@@ -15,7 +15,8 @@ from wfrun.engine.redo import tasks_to_redo
 from wfrun.engine.state import Phase, RunState, TaskStatus, WorkflowState
 
 MAX_COPY_FAILURES = 3
-"""A transient failure of a transfer is tried again this often."""
+"""A transient failure of a transfer is tried again this often; those from a site that says that it
+is out of order do not count, as long as the run has patience with it."""
 
 _WAITING, _ELIGIBLE = int(TaskStatus.WAITING), int(TaskStatus.ELIGIBLE)
 _DELAYED = int(TaskStatus.DELAYED)
@@ -53,10 +54,12 @@ def transfer_failed(state: RunState, event: ev.TransferFailed) -> None:
     copy = state.copies.get(key)
     if copy is None:
         return
-    copy.failures += 1
-    if event.transient and copy.failures <= MAX_COPY_FAILURES:
+    waits = event.transient and _is_awaited(state, event.source)
+    if not waits:
+        copy.failures += 1
+    if waits or (event.transient and copy.failures <= MAX_COPY_FAILURES):
         timer = f"copy:{event.workflow}:{event.file}:{event.destination}"
-        at_s = state.now_s + state.settings.retry_delay_s * 2 ** (copy.failures - 1)
+        at_s = state.now_s + state.settings.retry_delay_s * 2 ** max(0, copy.failures - 1)
         state.timers[timer] = at_s
         state.outbox.append(SetTimer(timer, at_s))
         return
@@ -76,6 +79,12 @@ def transfer_failed(state: RunState, event: ev.TransferFailed) -> None:
     for attempt in waiting:
         fail(state, w, attempt, outcome, own=not event.transient)
     settle(w, event.at_s)
+
+
+def _is_awaited(state: RunState, site: int) -> bool:
+    """Whether this site is out of reach for now, and the run has patience with it: what it alone
+    holds is worth waiting for."""
+    return site != ORIGIN and f"paused:{site}" in state.timers
 
 
 def lose_files(state: RunState, lost: tuple[tuple[int, int, int], ...]) -> None:

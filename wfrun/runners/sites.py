@@ -19,6 +19,8 @@ from wfrun.sites.ssh import SshSite
 from wfrun.sites.transfer import LocalTransfer
 
 AnySite = LocalSite | SshSite | ClusterSite
+_TERMINAL = asyncio.Lock()
+"""Sites that are opened at the same time ask one after another."""
 
 
 def make_site(
@@ -53,12 +55,13 @@ async def ask_at_terminal(about: str, questions: Sequence[tuple[str, bool]]) -> 
     """The user's answers to what a login asks; None where there is no terminal."""
     if not sys.stdin.isatty():
         return None
-    print(about, file=sys.stderr)
 
     def ask() -> list[str]:
+        print(about, file=sys.stderr)
         return [
             input(question) if visible else getpass.getpass(question)
             for question, visible in questions
         ]
 
-    return await asyncio.to_thread(ask)
+    async with _TERMINAL:
+        return await asyncio.to_thread(ask)

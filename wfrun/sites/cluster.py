@@ -58,13 +58,18 @@ RETRY_DELAYS_S = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)
 GIVE_UP_S = 600.0
 """A submission that keeps failing is tried for so long, then its attempts are given up here."""
 FAILURES_TO_PAUSE = 3
+CANCEL_AGAIN_S = 30.0
+"""Schedulers give a job some seconds between SIGTERM and SIGKILL."""
 MARGIN_S = 60.0
 """A job asks for so much more walltime than its task: to start, to commit, to be killed by us
 first."""
 OBSERVE_S = 60.0
 """Other users' jobs are looked at so often, where the policy wants to know of them."""
+UNSTARTED_S = 10.0
+"""An attempt whose job has left the queue is given so long to have started."""
 CLAIMED_BY_US = Outcome("cancelled", message="was cancelled before it started")
 _FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGXCPU, signal.SIGXFSZ})
+_NEVER_STARTED = "its job left the queue without having started"
 _PROGRAMS = ("python.sh", "job.sh", "job.py", "launcher.py")
 
 
@@ -76,14 +81,24 @@ class _Record(msgspec.Struct):
 class _Open:
     """An attempt whose end is to be posted."""
 
-    __slots__ = ("cancelled", "gone_s", "missed", "record", "started", "submitted_s")
+    __slots__ = (
+        "cancelled_s",
+        "gone_s",
+        "missed",
+        "record",
+        "started",
+        "submitted_at_s",
+        "submitted_s",
+    )
 
     def __init__(self) -> None:
         self.submitted_s: float | None = None
         """When the batch system took it; None: not yet."""
+        self.submitted_at_s: float | None = None
+        """Likewise, by the clock of events; None: an engine before this one submitted it."""
         self.started = False
-        self.cancelled = False
-        """Its job was told to end."""
+        self.cancelled_s: float | None = None
+        """When its job was last told to end."""
         self.missed = 0
         """Answers in a row that showed the queue without it."""
         self.gone_s: float | None = None
@@ -131,6 +146,11 @@ class ClusterSite:
         self._submit_now = asyncio.Event()
         self._poll_now = asyncio.Event()
         self._last_submission_s = -GATHER_S
+        self._last_submission_at_s = 0.0
+        self._refusals = 0
+        """Submissions in a row that were not taken for now."""
+        self._bound: int | None = None
+        """How many jobs of ours the queue is thought to hold at most; None: no limit was met."""
         self._interval_s = self._access.poll_min_s
         self._observed_s = float("-inf")
         self._others: tuple[BackgroundJob, ...] = ()
@@ -182,7 +202,7 @@ class ClusterSite:
         if queued_only:
             running = []
         for key in running:
-            self._open[key].cancelled = True
+            self._open[key].cancelled_s = time.monotonic()
         await self._cancel_jobs([*taken, *running])
         self._interval_s = self._access.poll_min_s
         self._poll_now.set()
@@ -305,6 +325,20 @@ class ClusterSite:
                 _LOGGER.info("site %s: %s", self.spec.name, error.message)
                 await asyncio.sleep(RETRY_DELAYS_S[0])
 
+    async def _insist_on_room(self, question: Callable[[Host], Awaitable[_T]]) -> _T:
+        """Also when the disk is full, or has become read-only."""
+        failures = 0
+        while True:
+            try:
+                answer = await self._insist(question)
+            except InfeasibleError as error:
+                self._pause("storage", error.message)
+                await asyncio.sleep(_delay_s(failures))
+                failures += 1
+            else:
+                self._reopen("storage")
+                return answer
+
     def _pause(self, what: str, reason: str) -> None:
         if not self._reasons:
             self._post(SitePaused(self._clock(), self._index, reason))
@@ -324,87 +358,96 @@ class ClusterSite:
     # -- submission
 
     async def _submit_loop(self) -> None:
+        await self._ready.wait()
         while True:
             await self._submit_now.wait()
             wait_s = self._last_submission_s + GATHER_S - time.monotonic()
             await asyncio.sleep(max(0.05, wait_s))
             self._submit_now.clear()
-            room = self._room()
-            waiting = list(self._pending.values())[:room]
+            waiting = list(self._pending.values())[: self._room()]
             for group in groups(waiting, self._largest()):
                 requests = [r for r in group if r.key in self._pending]
-                if requests:
-                    await self._submit(requests)
-            if self._pending and room > 0:
+                if not requests:
+                    continue
+                if await self._submit(requests):
+                    self._refusals = 0
+                else:
+                    await asyncio.sleep(_delay_s(self._refusals))
+                    self._refusals += 1
+                    break
+            if self._pending and self._room():
                 self._submit_now.set()
 
     def _room(self) -> int:
-        """How many more jobs of ours the queue may hold."""
-        if self._access.max_jobs is None:
+        """How many more jobs of ours the queue may hold, as far as we know."""
+        bounds = [b for b in (self._access.max_jobs, self._bound) if b is not None]
+        if not bounds:
             return len(self._pending)
-        taken = sum(1 for entry in self._open.values() if entry.submitted_s is not None)
-        return max(0, self._access.max_jobs - taken)
+        return max(0, min(bounds) - self._in_queue())
+
+    def _in_queue(self) -> int:
+        return sum(1 for entry in self._open.values() if entry.submitted_s is not None)
 
     def _largest(self) -> int:
         largest = self._system.max_array
         return min(largest, self._access.max_array or largest)
 
-    async def _submit(self, requests: list[AttemptRequest]) -> None:
-        """Hand one batch to the batch system; those of its attempts that it may not take stay
-        pending."""
+    async def _submit(self, requests: list[AttemptRequest]) -> bool:
+        """Hand one batch to the batch system. False: it takes no more now, or the disk is full,
+        and they are pending again."""
         for request in requests:
             del self._pending[request.key]
         batch = self._batches.new(requests)
         job = self._job(batch, requests[0])
         path = f"{self._directory}/batches/{batch.name}"
         script = NewFile(f"{path}.sh", self._system.script(job).encode("utf-8", "surrogateescape"))
-        await self._write([NewFile(f"{path}.jsonl", content(requests)), script])
+        files = [NewFile(f"{path}.jsonl", content(requests)), script]
+        try:
+            await self._insist(lambda host: host.write(files))
+        except InfeasibleError as error:
+            self._pause("storage", error.message)
+            self._put_back(requests)
+            return False
+        self._reopen("storage")
         begun_s, failures = time.monotonic(), 0
         while any(key in self._open for key in batch.keys):
             self._last_submission_s = time.monotonic()
-            delay_s = RETRY_DELAYS_S[min(failures, len(RETRY_DELAYS_S) - 1)]
+            self._last_submission_at_s = self._clock()
             try:
                 batch.ids.add(await self._run_submission(job, script.path))
             except BackPressureError as error:
                 _LOGGER.info("site %s: %s", self.spec.name, error.message)
-                if len(requests) > 1:
-                    self._put_back(requests)
-                    await self._submit(requests[: len(requests) // 2])
-                    return
+                if await self._was_taken(batch):
+                    break
+                self._bound = self._in_queue() + max(1, len(requests) // 2)
+                self._put_back(requests)
+                return False
             except InfeasibleError as error:
                 for key in batch.keys:
                     self._end(key, Outcome("refused", message=error.message))
-                return
+                return True
             except TransientError as error:
                 if await self._was_taken(batch):
                     break
                 if time.monotonic() - begun_s > GIVE_UP_S:
                     await self._give_up_batch(batch, error.message)
-                    return
+                    return True
                 if failures + 1 >= FAILURES_TO_PAUSE:
                     self._pause("submission", f"submissions fail: {error.message}")
             else:
                 break
+            await asyncio.sleep(_delay_s(failures))
             failures += 1
-            await asyncio.sleep(delay_s)
         self._reopen("submission")
         self._taken(batch)
+        if self._bound is not None:  # a little more may do
+            self._bound = self._in_queue() + max(1, len(requests) // 4)
+        return True
 
     def _put_back(self, requests: Sequence[AttemptRequest]) -> None:
         """They are first in the line again."""
         back = {r.key: r for r in requests if r.key in self._open}
         self._pending = {**back, **self._pending}
-
-    async def _write(self, files: list[NewFile]) -> None:
-        for delay_s in (*RETRY_DELAYS_S, *[RETRY_DELAYS_S[-1]] * 1_000_000):
-            try:
-                await self._insist(lambda host: host.write(files))
-            except InfeasibleError as error:
-                self._pause("storage", error.message)
-                await asyncio.sleep(delay_s)
-            else:
-                self._reopen("storage")
-                return
 
     def _job(self, batch: Batch, like: AttemptRequest) -> BatchJob:
         resources, access = like.resources, self._access
@@ -450,6 +493,7 @@ class ClusterSite:
         keys = tuple(key for key in batch.keys if key in self._open)
         for key in keys:
             self._open[key].submitted_s = now_s
+            self._open[key].submitted_at_s = self._last_submission_at_s
         if keys:
             self._post(AttemptsSubmitted(self._clock(), self._index, keys))
         self._interval_s = self._access.poll_min_s
@@ -490,6 +534,7 @@ class ClusterSite:
             if self._refused:
                 changed = True
                 await self._end_refused()
+            await self._cancel_again(asked_s)
             grown_s = self._interval_s * 1.3
             self._interval_s = self._access.poll_min_s if changed else min(
                 grown_s, self._access.poll_max_s)  # fmt: skip
@@ -534,7 +579,7 @@ class ClusterSite:
                 return await self._ask_queue()
             except (QueueUnknownError, TransientError) as error:
                 _LOGGER.info("site %s: %s", self.spec.name, error.message)
-                await asyncio.sleep(RETRY_DELAYS_S[min(failures, len(RETRY_DELAYS_S) - 1)])
+                await asyncio.sleep(_delay_s(failures))
                 failures += 1
 
     def _compare(self, jobs: Sequence[Job], asked_s: float) -> bool:
@@ -584,6 +629,17 @@ class ClusterSite:
             self._others = others
             self._post(SiteObserved(self._clock(), self._index, others))
 
+    async def _cancel_again(self, asked_s: float) -> None:
+        """Jobs that were told to end long ago, and are still there: they were not told after
+        all."""
+        deaf = []
+        for key, entry in self._open.items():
+            told_s = entry.cancelled_s
+            if told_s is not None and not entry.missed and asked_s > told_s + CANCEL_AGAIN_S:
+                entry.cancelled_s = asked_s
+                deaf.append(key)
+        await self._cancel_jobs(deaf)
+
     # -- what became of those that left the queue
 
     async def _judge(self) -> bool:
@@ -605,6 +661,12 @@ class ClusterSite:
             explained = ending is not None and ending.cause not in ("done", "exit", "lost")
             if waited_s > self._access.patience_s or (explained and waited_s > GATHER_S):
                 await self._give_up(key, entry, ending)
+            elif waited_s > UNSTARTED_S and not entry.started:
+                # What can be claimed has not started, and leaves no record to be waited for.
+                if await self._claim([key]):
+                    self._end(key, Outcome("lost", message=_NEVER_STARTED))
+                else:
+                    self._start(key, entry, None)
         return any(key not in self._open for key in gone)
 
     async def _endings(self, keys: Sequence[str]) -> dict[str, Ending]:
@@ -638,27 +700,28 @@ class ClusterSite:
         or that what it writes is not taken."""
         said = f"{ending.message}; " if ending is not None and ending.message else ""
         if await self._claim([key]):
-            text = f"{said}its job left the queue without having started"
+            text = f"{said}{_NEVER_STARTED}"
         else:
             path = f"{self._directory}/attempts/{key}.revoked"
-            await self._insist(lambda host: host.write([NewFile(path, b"")]))
+            await self._insist_on_room(lambda host: host.write([NewFile(path, b"")]))
             text = f"{said}its job ended and left no exit record"
         cause = ending.cause if ending is not None else "lost"
-        if entry.cancelled:
+        if entry.cancelled_s is not None:
             cause = "cancelled"
-        elif cause in ("done", "exit", "cancelled"):
-            cause = "lost"  # not by us; or its record is lost
+        elif cause in ("done", "exit", "signal", "cancelled"):
+            cause = "lost"  # not by us, nor by the task; or its record is lost
         host_name = ending.node if ending is not None else None
         self._end(key, Outcome(cause, message=text, host=host_name))
 
     async def _claim(self, keys: Sequence[str]) -> list[str]:
         """Those of these attempts that can never start, since we have their claims."""
         paths = [f"{self._directory}/attempts/{key}.out" for key in keys]
-        taken = await self._insist(lambda host: host.claim(paths))
+        taken = await self._insist_on_room(lambda host: host.claim(paths))
         return [key for key, ours in zip(keys, taken, strict=True) if ours]
 
     async def _cancel_jobs(self, keys: Sequence[str]) -> None:
-        """Tidy the queue. What fails here is seen by the next poll."""
+        """Tell jobs to end. Where this fails, those that wait end at once when they start, since
+        their claims are taken, and those that run are told again."""
         jobs = self._batches.jobs_of(keys)
         if not jobs:
             return
@@ -690,12 +753,11 @@ class ClusterSite:
             return
         if not entry.started:
             self._start(key, entry, outcome.started_s)
-        outside = outcome.cause == "lost" or outcome.signal in _FROM_OUTSIDE
-        if outcome.cause not in ("lost", "signal"):
+        if outcome.cause not in ("lost", "signal", "exit"):
             self._end(key, outcome)
-        elif outside and entry.cancelled:
+        elif entry.cancelled_s is not None:
             self._end(key, msgspec.structs.replace(outcome, cause="cancelled"))
-        elif outside:
+        elif _is_from_outside(outcome):
             entry.record = outcome  # until the batch system has been asked
             self._interval_s = self._access.poll_min_s
             self._poll_now.set()
@@ -707,7 +769,9 @@ class ClusterSite:
         now_s = self._clock()
         at_s = now_s
         if started_s is not None:
-            at_s = min(now_s, started_s - self._facts.clock_offset_s)
+            # The clocks of the scheduler and of the nodes may differ from the head node's.
+            earliest_s = entry.submitted_at_s or 0.0
+            at_s = min(now_s, max(earliest_s, started_s - self._facts.clock_offset_s))
         self._post(AttemptStarted(at_s, key))
 
     def _end(self, key: str, outcome: Outcome) -> None:
@@ -718,6 +782,13 @@ class ClusterSite:
                 self._submit_now.set()
 
 
+def _is_from_outside(outcome: Outcome) -> bool:
+    """Whether it may have been ended by the batch system. A shell whose command is killed by a
+    signal exits with 128 more than its number."""
+    killed = outcome.signal or (outcome.exit_code or 0) - 128
+    return outcome.cause == "lost" or killed in _FROM_OUTSIDE
+
+
 def _explained(record: Outcome, ending: Ending | None) -> Outcome:
     """A record of a task that something else ended, with what the batch system says of it."""
     if ending is None or ending.cause in ("done", "exit", "lost"):
@@ -725,6 +796,10 @@ def _explained(record: Outcome, ending: Ending | None) -> Outcome:
     message = "; ".join(text for text in (ending.message, record.message) if text)
     cause = "lost" if ending.cause == "cancelled" else ending.cause
     return msgspec.structs.replace(record, cause=cause, message=message)
+
+
+def _delay_s(failures: int) -> float:
+    return RETRY_DELAYS_S[min(failures, len(RETRY_DELAYS_S) - 1)]
 
 
 def _text(output: bytes) -> str:

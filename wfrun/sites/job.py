@@ -19,6 +19,7 @@ was given up and comes late, does no harm. An attempt with a ``attempts/<key>.re
 up after it had started, and commits nothing.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -127,7 +128,9 @@ class Job(launcher.Runner):
                 os.close(fd)
             os.rename(self.part, self.record)
         except OSError as error:
-            sys.stderr.write("wfrun: %s\n" % error)
+            # Where this goes to may be on the same disk.
+            with contextlib.suppress(OSError):
+                os.write(2, b"wfrun: %s\n" % str(error).encode())
             return False
         return True
 

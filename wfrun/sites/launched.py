@@ -298,6 +298,10 @@ class LaunchedSite:
             except WfrunError as error:
                 self._failures += 1
                 self._pause(error.message)
+            except Exception as error:  # A bug, which must not end the trying.
+                _LOGGER.exception("site %s", self.spec.name)
+                self._failures += 1
+                self._pause(f"internal error: {error!r}")
             else:
                 self._reopen()
                 return

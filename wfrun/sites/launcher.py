@@ -1169,6 +1169,8 @@ class Runner:
         failure = None
         if attempt.reason is not None or status != 0:
             cause = attempt.reason or ("exit" if number is None else "signal")
+            if cause == "exit" and self._is_full(but_for=sandbox):
+                cause = "storage"
             failure = AttemptError(cause, describe(attempt, code, number))
         elif attempt.request["outputs"]:
             try:
@@ -1180,7 +1182,7 @@ class Runner:
         if failure is not None:
             outcome["cause"] = failure.cause
             outcome["message"] = failure.message + self._quote(attempt)
-        empty = failure is None or failure.cause == "cancelled"
+        empty = failure is None or failure.cause == "cancelled" or self._is_full()
         self.starter.retire(attempt, empty)
         self._conclude(attempt.key, outcome)
 
@@ -1190,11 +1192,26 @@ class Runner:
         text = tail(base + "/" + stderr if stderr else base + ".err").strip()
         if text:
             return "; the end of its stderr:\n" + text
-        try:
-            full = os.statvfs(self.starter.attempts).f_bavail == 0
-        except OSError:
+        if not os.path.exists(self.starter.attempts):
             return "; the site's directory is gone"
-        return "; its stderr is empty" + (", and the site's disk is full" if full else "")
+        return "; its stderr is empty" + (
+            ", and the site's disk is full" if self._is_full() else ""
+        )
+
+    def _is_full(self, but_for: "Optional[str]" = None) -> bool:
+        """Whether the disk is full; not so where a tree has a good part in it that it is."""
+        try:
+            disk = os.statvfs(self.starter.attempts)
+            if disk.f_bavail or but_for is None:
+                return disk.f_bavail == 0
+            taken = sum(
+                os.lstat(os.path.join(place, name)).st_blocks * 512
+                for place, _, names in os.walk(but_for)
+                for name in names
+            )
+            return taken < disk.f_blocks * disk.f_frsize / 100
+        except OSError:
+            return False
 
 
 class Launcher(Runner):
