@@ -59,7 +59,8 @@ class Site(Protocol):
         """
 
     async def submit(self, batch: Sequence[AttemptRequest]) -> None:
-        """Queue these attempts; they start in this order as resources become free (FCFS).
+        """Queue these attempts. They start in this order as resources become free (FCFS), unless
+        the order is a batch system's to decide.
 
         Returns when they are on their way. AttemptStarted and AttemptEnded follow for each. An
         attempt whose key was started before, by whomever, is not started again: its end is
