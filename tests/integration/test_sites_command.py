@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -181,6 +182,26 @@ def test_pbs_as_far_as_recordings_play_it(tmp_path: Path, monkeypatch: pytest.Mo
         assert (shown["idle_cores"], shown["others"]) == (3, {"running": 0, "queued": 0})
     finally:
         pbs.end(tmp_path / "pbs")
+
+
+def test_a_host_without_any_of_their_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    for name in ("sh", "id", "df", "tail", "rm", "mktemp", "nproc", "awk", "cut", "python3"):
+        (commands / name).symlink_to(str(shutil.which(name)))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".profile").write_text(f"PATH={commands}; export PATH\n")
+    said = wfrun(tmp_path, "sites", "init", "--transport", "local", "--name", "here")
+    assert "no batch system" in said
+    assert "done" in checked(tmp_path)["here"]["test job"]["text"]
+    catalog = tmp_path / "sites.yaml"
+    catalog.write_text(catalog.read_text().replace("kind: ssh", "kind: pbs"))
+    system = checked(tmp_path, status=1)["here"]["batch system"]
+    assert "no pbs is seen: qstat" in system["text"]
+    (shown,) = json.loads(wfrun(tmp_path, "sites", "show", "--json", status=1))
+    assert shown["reason"].startswith("its batch system does not answer")
 
 
 @pytest.mark.parametrize("site", ["beta", "gamma"])

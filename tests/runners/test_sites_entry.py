@@ -18,7 +18,7 @@ from wfrun.parsers.queues.offers import Offer, Queue
 from wfrun.runners.site_entry import cluster_entry, quoted, size, walltime
 from wfrun.runners.site_init import name_of
 from wfrun.runners.site_limits import wrong_limits
-from wfrun.runners.site_survey import Place, System, choose_place
+from wfrun.runners.site_survey import Place, System, choose_place, place_of
 
 GIB = 1 << 30
 HOME = Place("~", "/home/ann", "ext4", "/dev/sda1", 9 * GIB)
@@ -81,6 +81,24 @@ def test_a_place_that_the_nodes_may_not_see_is_not_chosen() -> None:
     beside = msgspec.structs.replace(LOCAL, device=HOME.device)
     assert choose_place([beside, HOME], nodes_see_it=True) is beside
     assert choose_place([LOCAL], nodes_see_it=True) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "file_system", "free", "shared"),
+    [
+        ("/dev/vda ext4 103081248 17431420 80367564 18% /", "ext4", 80367564, False),
+        ("fs:/home nfs4 100 60 40 60% /home", "nfs4", 40, True),
+        ("10.0.0.1@tcp:/work lustre 9 4 5 45% /work", "lustre", 5, True),
+        ("nas.uni.nl:/vol 100 60 40 60% /home", "", 40, True),
+        ("/dev/vda 100 120 -20 120% /", "", 0, False),
+        ("map auto.home autofs 0 0 0 - /home", "autofs", 0, False),
+        ("df: unknown", "", 0, False),
+    ],
+)
+def test_what_df_prints(line: str, file_system: str, free: int, shared: bool) -> None:
+    place = place_of("~", "/home/ann", line)
+    assert (place.file_system, place.free_bytes) == (file_system, free * 1024)
+    assert place.is_shared == shared
 
 
 def test_a_directory_that_another_site_has_is_not_taken_twice() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import secrets
 import shutil
@@ -42,6 +43,7 @@ OFF_S = 30.0
 """A clock that is off by more is worth a word."""
 TEST_WALLTIME_S = 60.0
 _KEY = "check-1"
+_LOGGER = logging.getLogger(__name__)
 
 
 class _FailedError(Exception):
@@ -118,6 +120,9 @@ class _Trial:
             self._fail("site", f"it did not answer in {ANSWERS_S:.0f} s", None)
         except OSError as error:
             self._fail("site", str(error), None)
+        except Exception as error:  # a bug, which must not hide what the other sites say
+            _LOGGER.exception("site %s", self._spec.name)
+            self._fail("site", f"internal error: {error!r}", "Please report it.")
 
     def _say(self, check: str, text: str) -> None:
         self._tell(Finding(self._spec.name, check, "ok", text))
@@ -187,15 +192,16 @@ class _Trial:
                 f"{machine.cores} cores, {rounded(machine.memory_bytes)}",
             )
             return
-        system = await probe(host, kind)
-        if system is None:
+        try:
+            system = await probe(host, kind)
+        except QueueUnknownError as error:
             self._fail(
                 "batch system",
-                f"there is no {kind} on {(await host.facts()).host}",
-                "Correct 'kind' or 'host' in the catalog; `wfrun sites init` finds what is there. "
-                "Is it only there after `module load`? Then put that into ~/.profile there.",
+                f"no {kind} is seen: {error.message}",
+                "Is 'kind' right in the catalog? `wfrun sites init` finds what is there. Is it "
+                "only there after `module load`? Then put that into ~/.profile there.",
             )
-            raise _FailedError
+            raise _FailedError from error
         try:
             offer = await ask_offer(host, kind)
         except QueueUnknownError as error:

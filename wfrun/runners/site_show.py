@@ -20,7 +20,7 @@ from wfrun.parsers.access import DEFAULT_DIRECTORY
 from wfrun.parsers.queues.records import Job, QueueUnknownError
 from wfrun.runners.report import make_console
 from wfrun.runners.site_init import not_reached
-from wfrun.runners.site_survey import ask_offer, look_at_machine
+from wfrun.runners.site_survey import ask_offer, look_at_machine, run
 from wfrun.sites.batch import make_batch_system
 from wfrun.sites.local import available_cores
 from wfrun.sites.remote.asyncssh_login import Prompter
@@ -30,7 +30,6 @@ from wfrun.sites.remote.host import Host
 
 ANSWERS_S = 60.0
 """For the questions to a site that is connected, and again for its bandwidth."""
-QUEUE_S = 30.0
 SENT_BYTES = 16 << 20
 """The file that bandwidth is measured with, or as much of it as goes in ``SENT_S``."""
 SENT_S = 2.0
@@ -136,7 +135,8 @@ async def _measure(now: SiteNow, spec: SiteSpec, connection: Connection) -> Site
         up, down = await _bandwidths(spec, connection)
     except WfrunError as error:
         reason = f"no file can be written there: {error.message}"
-        return msgspec.structs.replace(now, state="down", reason=reason, hint=error.hint or "")
+        hint = error.hint or "Write another 'directory' in the catalog."
+        return msgspec.structs.replace(now, state="down", reason=reason, hint=hint)
     return msgspec.structs.replace(now, upload_bytes_per_s=up, download_bytes_per_s=down)
 
 
@@ -155,7 +155,7 @@ async def _ask_batch_system(now: SiteNow, spec: SiteSpec, host: Host) -> SiteNow
     offer, facts, result = await asyncio.gather(
         ask_offer(host, spec.kind),
         host.facts(),
-        host.run(system.queue(None), env=system.environment, timeout_s=QUEUE_S),
+        run(host, system.queue(None), system.environment),
     )
     output, errors = (text.decode("utf-8", "replace") for text in (result.output, result.errors))
     jobs = system.jobs(result.exit_code, output, errors)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from wfrun.engine.errors import TransientError
+from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.model import Access
 from wfrun.parsers.queues.offers import Offer
 from wfrun.parsers.queues.records import QueueUnknownError
@@ -82,16 +82,31 @@ class Machine(NamedTuple):
     gpus: int
 
 
-async def probe(host: Host, kind: str) -> System | None:
-    """The batch system of this kind, where its probe succeeds."""
-    system = make_batch_system(kind, Access())
-    result = await host.run(system.probe, timeout_s=PROBE_S)
+async def run(host: Host, argv: Sequence[str], env: Mapping[str, str] | None = None) -> Result:
+    """A program that is not there is one that fails."""
+    try:
+        return await host.run(argv, env=env, timeout_s=PROBE_S)
+    except InfeasibleError as error:
+        return Result(None, b"", error.message.encode())
+
+
+def _failure(argv: Sequence[str], result: Result) -> QueueUnknownError:
+    # What `sh` is given hands over to the program.
+    program = argv[0] if argv[0] != "sh" else argv[-1].removeprefix("exec ").partition(" ")[0]
+    ended = "gave no answer" if result.exit_code is None else f"failed ({result.exit_code})"
+    said = result.errors.decode("utf-8", "replace").strip()[-300:]
+    return QueueUnknownError(f"{program} {ended}: {said or 'it said nothing'}")
+
+
+async def probe(host: Host, kind: str) -> System:
+    """The batch system of this kind. Raises QueueUnknownError where its probe fails."""
+    argv = make_batch_system(kind, Access()).probe
+    result = await run(host, argv)
     said = f"{_text(result)}\n{result.errors.decode('utf-8', 'replace')}".strip()
-    if result.exit_code != 0 or not said:
-        return None
-    is_pbs = "pbs_version" in said
-    if kind in ("pbs", "torque") and is_pbs != (kind == "pbs"):
-        return None
+    if result.exit_code != 0:
+        raise _failure(argv, result)
+    if kind in ("pbs", "torque") and ("pbs_version" in said) != (kind == "pbs"):
+        raise QueueUnknownError(f"{argv[0]} is of another system: {said[:100]}")
     return System(kind, f"{_TITLES[kind]} {_version(said)}".strip())
 
 
@@ -102,30 +117,25 @@ def _version(said: str) -> str:
 
 async def find_systems(host: Host) -> list[System]:
     """All batch systems that answer there, the most likely first."""
-    found = await asyncio.gather(*(probe(host, kind) for kind in AVAILABLE))
-    return [system for system in found if system is not None]
+    probes = (probe(host, kind) for kind in AVAILABLE)
+    found = await asyncio.gather(*probes, return_exceptions=True)
+    for each in found:
+        if isinstance(each, BaseException) and not isinstance(each, QueueUnknownError):
+            raise each
+    return [each for each in found if isinstance(each, System)]
 
 
 async def ask_offer(host: Host, kind: str) -> Offer:
     """What the batch system offers. Raises QueueUnknownError where it does not answer."""
     survey = SURVEYS[kind]
     commands = {**survey.needed, **survey.wanted}
-    results = await asyncio.gather(
-        *(host.run(argv, timeout_s=PROBE_S) for argv in commands.values())
-    )
+    results = await asyncio.gather(*(run(host, argv) for argv in commands.values()))
     answers = {}
     for name, argv, result in zip(commands, commands.values(), results, strict=True):
         if result.exit_code != 0 and name in survey.needed:
-            ended = "took too long" if result.exit_code is None else f"failed ({result.exit_code})"
-            said = result.errors.decode("utf-8", "replace").strip()[-300:]
-            raise QueueUnknownError(f"{_program(argv)} {ended}: {said or 'it said nothing'}")
+            raise _failure(argv, result)
         answers[name] = _text(result) if result.exit_code == 0 else ""
     return survey.read(answers)
-
-
-def _program(argv: Sequence[str]) -> str:
-    """``sh`` only hands over to it."""
-    return argv[0] if argv[0] != "sh" else argv[-1].removeprefix("exec ").partition(" ")[0]
 
 
 async def find_places(host: Host) -> list[Place]:
@@ -144,17 +154,17 @@ async def _look(host: Host, label: str) -> Place | None:
     path, _, line = _text(result).strip().partition("\n")
     if result.exit_code != 0 or not path.startswith("/"):
         return None
-    return _place(label, path, line)
+    return place_of(label, path, line)
 
 
 async def look_at(host: Host, path: str) -> Place | None:
     """One directory, where it can be written to."""
     result = await host.run(["sh", "-c", _LOOK, "look", path], timeout_s=LOOK_S)
     shown, _, line = _text(result).strip().partition("\n")
-    return _place(path, shown, line) if result.exit_code == 0 else None
+    return place_of(path, shown, line) if result.exit_code == 0 else None
 
 
-def _place(label: str, path: str, line: str) -> Place:
+def place_of(label: str, path: str, line: str) -> Place:
     """From the last line of ``df -P -k``, with or without the kind of file system."""
     match = re.match(r"(.+?)\s+(?:(\S*[^\d\s]\S*)\s+)?(\d+)\s+(\d+)\s+(-?\d+)\s+\S+\s+/", line)
     if match is None:
