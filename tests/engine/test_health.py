@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Literal
 
 import pytest
 
 from wfrun.engine import events as ev
+from wfrun.engine.actions import CopyFile
 from wfrun.engine.core import Core
 from wfrun.engine.health import MAX_PAUSES, avoided_hosts
-from wfrun.engine.model import Access, Catalog, SiteSpec, Task, Workflow
+from wfrun.engine.model import Access, Catalog, File, SiteSpec, Task, Workflow
 from wfrun.engine.records import Cause, Outcome
 from wfrun.testing.world import World
 
@@ -206,6 +208,25 @@ def test_a_run_waits_longer_for_a_cluster_than_for_this_machine(
         "no site is left that could run the rest: alpha: out of reach"
     )
     assert world.core.state.now_s == 5.0 + patience_s
+
+
+@pytest.mark.parametrize(("outage_s", "end"), [(1800.0, "done"), (7200.0, "failed")])
+def test_a_file_that_only_a_paused_site_has_is_waited_for(outage_s: float, end: str) -> None:
+    """For as long as a run has patience with the site; failures meanwhile do not count."""
+    catalog = Catalog((SiteSpec("alpha", 1, access=Access(hosts=("h",))),))
+    task = Task("t", "x", "x", outputs=(0,), runtime_s=10.0)
+    file = File("f", size_bytes=9, producer=0, collect=True)
+    workflow = Workflow("w", "w.dax", [task], [file], [()])
+
+    def fails(action: CopyFile) -> Literal["transient"] | None:
+        return "transient" if 5.0 <= world.core.state.now_s < outage_s else None
+
+    world = World([workflow], catalog, ev.Settings("round-robin"), fails=fails)
+    world.post(5.0, ev.SitePaused(5.0, 0, "out of reach"))
+    world.post(outage_s, ev.SiteReopened(outage_s, 0))
+    assert world.run() == end
+    assert world.core.state.done == 1
+    assert len(world.core.state.uncollected) == (end == "failed")
 
 
 def test_health_follows_from_the_log() -> None:

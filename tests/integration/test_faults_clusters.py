@@ -1,0 +1,265 @@
+"""Faults of networks, head nodes, batch systems, nodes and disks cost nothing: every task succeeds
+once, its output is right, and nothing is left behind.
+
+With WFRUN_LONG=1 also what takes minutes.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.integration.clusters import Grid
+from tests.runners.harness import User, kill, wait_until
+from tests.testbed import faults, processes
+from tests.testbed.layout import MissingError
+from tests.testbed.testbed import Testbed
+from wfrun.engine import events as ev
+
+LONG = pytest.mark.skipif(not os.environ.get("WFRUN_LONG"), reason="takes minutes: WFRUN_LONG=1")
+OUTAGE_S = 30.0
+
+
+@pytest.fixture
+def grid(testbed: Testbed, tmp_path: Path) -> Iterator[Grid]:
+    user = User(tmp_path)
+    grid = Grid(testbed, user)
+    try:
+        yield grid
+    finally:
+        user.close()
+        grid.close()
+
+
+def fill(place: Path) -> Path:
+    """A file that takes all the room there is."""
+    file = place / "fill"
+    with file.open("wb", buffering=0) as output:
+        while True:
+            try:
+                output.write(bytes(4096))
+            except OSError:
+                return file
+
+
+def test_agents_connections_and_servers_end(testbed: Testbed, grid: Grid) -> None:
+    """While tasks run and files move. A site that is cut off starts nothing twice."""
+    grid.layers(2, 20, 1.0)
+    engine = grid.start(grid.catalog("alpha", "beta", "gamma", "delta"))
+    grid.wait_begun(engine, 5)
+    for site in ("alpha", "beta", "gamma"):
+        agents = grid.agents(site)
+        assert agents
+        kill(agents)
+    time.sleep(1.5)
+    for site in ("alpha", "gamma", "delta"):
+        assert faults.cut(testbed, site)
+    faults.kill(testbed, "beta.sshd")
+    faults.cut(testbed, "beta")
+    time.sleep(3)
+    faults.start(testbed, "beta.sshd")
+    grid.check(engine.done(100))
+    assert not grid.failures()
+    assert any("the connection to beta was lost" in reason for reason in grid.pauses())
+
+
+def test_commands_misbehave_and_the_engine_is_killed(testbed: Testbed, grid: Grid) -> None:
+    """Submissions that say they failed and did not, queues that are empty or garbage, and
+    engines that die between any two of these."""
+    faults.misbehave(testbed, "alpha", "sbatch", "fail-after", 3)
+    faults.misbehave(testbed, "gamma", "qsub", "fail-after", 3)
+    faults.misbehave(testbed, "alpha", "squeue", "garbage", 2)
+    faults.misbehave(testbed, "gamma", "qstat", "garbage", 2)
+    grid.layers(2, 20, 0.5)
+    engine = grid.start(grid.catalog("alpha", "gamma"))
+    grid.wait(engine, grid.logged)
+    random = Random(5)
+    for how in ("empty", "garbage", "refuse"):
+        time.sleep(random.uniform(0.5, 2))
+        engine.kill()
+        faults.misbehave(testbed, "alpha", "squeue", how, 2)
+        faults.misbehave(testbed, "gamma", "qstat", how, 2)
+        engine = grid.resume()
+    grid.check(engine.done(100))
+    assert not grid.failures()
+
+
+def test_batch_systems_away_records_late_clocks_wrong(testbed: Testbed, grid: Grid) -> None:
+    try:
+        faults.delay_records(testbed, "alpha", OUTAGE_S)
+        faults.shift_clock(testbed, "gamma", -3600)
+        faults.shift_clock(testbed, "delta", 3600)
+    except MissingError as error:
+        pytest.skip(str(error))
+    grid.layers(1, 48, 2.0)
+    engine = grid.start(grid.catalog("alpha", "beta", "gamma", "delta"))
+    grid.wait_begun(engine, 16)
+    faults.pause(testbed, "beta.slurmctld")
+    faults.stop(testbed, "gamma.sge_qmaster")
+    time.sleep(OUTAGE_S)
+    assert not engine.ended, engine.told
+    faults.resume(testbed, "beta.slurmctld")
+    faults.start(testbed, "gamma.sge_qmaster")
+    grid.check(engine.done(80))
+    assert not grid.failures()
+    events = grid.events()
+    begun_s = next(e.at_s for e in events if isinstance(e, ev.RunStarted))
+    starts = [e.at_s for e in events if isinstance(e, ev.AttemptStarted)]
+    assert min(starts) >= begun_s
+    assert max(starts) <= events[-1].at_s
+
+
+def test_nodes_die_and_jobs_are_cancelled_behind_our_back(testbed: Testbed, grid: Grid) -> None:
+    """What was cancelled is done again; what only lost its daemon is not."""
+    grid.bag(48, 2.0)
+    engine = grid.start(grid.catalog("alpha", "gamma", "delta"))
+    grid.wait_begun(engine, 22)
+    faults.kill(testbed, "alpha.alpha1")
+    shown = [line.split() for line in grid.queue("alpha")]
+    running = [words[0] for words in shown if words[2] == "R"]
+    assert running
+    layout = testbed.layout
+    processes.run(["scancel", *running[-2:]], layout.environment(layout.site("alpha")))
+    rows = [line.split() for line in grid.queue("gamma")]
+    job = next(words[0] for words in rows if words[0].isdigit())
+    processes.run(["qdel", f"{job}.2", f"{job}.15"], layout.environment(layout.site("gamma")))
+    kill(pid for pid, line in grid.processes_at("delta") if "launcher.py" in line)
+    time.sleep(4)
+    faults.start(testbed, "alpha.alpha1")
+    grid.check(engine.done(80), once=False)
+    assert set(grid.failures()) == {"lost"}
+    assert 2 <= sum(grid.failures().values()) <= 8
+
+
+def test_full_disks(testbed: Testbed, grid: Grid) -> None:
+    """Tasks fail that find no room, records wait for it, the site gets no more until there is."""
+    try:
+        rooms = [faults.shrink(testbed, site, 1_200_000) for site in ("alpha", "gamma", "delta")]
+    except MissingError as error:
+        pytest.skip(str(error))
+    grid.layers(2, 16, 1.0)
+    engine = grid.start(grid.catalog("alpha", "beta", "gamma", "delta"))
+    grid.wait_begun(engine, 8)
+    files = [fill(room) for room in rooms]
+    time.sleep(6)
+    assert not engine.ended, engine.told
+    for file in files:
+        file.unlink()
+    grid.check(engine.done(100), once=False)
+    assert set(grid.failures()) <= {"storage", "staging"}
+
+
+def test_interrupts_while_jobs_wait_and_run(grid: Grid) -> None:
+    """Once: what waits is withdrawn, what runs ends. Twice: what runs is cancelled. The queues are
+    empty when the command has ended."""
+    grid.bag(40, 2.5)
+    engine = grid.start(grid.catalog("alpha", "gamma"))
+    grid.wait_begun(engine, 20)
+    engine.signal(signal.SIGINT)
+    assert engine.done(30).status == 130
+    assert set(grid.done()) == set(grid.begun())
+    assert len(grid.done()) < 40
+    grid.check_quiet(10)
+    done = len(grid.done())
+    engine = grid.resume()
+    grid.wait_begun(engine, done + 3)
+    engine.signal(signal.SIGINT)
+    assert wait_until(lambda: "Ctrl-C again" in engine.told)
+    engine.signal(signal.SIGINT)
+    assert engine.done(30).status == 130
+    grid.check_quiet(10)
+    assert len(grid.done()) < 40
+    grid.check(grid.resume().done(60), once=False)
+    assert set(grid.failures()) == {"cancelled"}
+
+
+def test_sites_that_can_not_be_reached_at_first(testbed: Testbed, grid: Grid) -> None:
+    """Work goes on elsewhere; a site joins when it is there; one that wants a login is named."""
+    locked = grid.user.folder / "ssh_config"
+    text = testbed.layout.ssh_config.read_text()
+    lines = [line for line in text.splitlines() if "Identity" not in line]
+    locked.write_text("\n".join([*lines, "Host *", "IdentityFile none", "IdentityAgent none"]))
+    faults.stop(testbed, "alpha.sshd")
+    faults.stop(testbed, "delta.sshd")
+    grid.bag(12, 1.0)
+    changes = {"beta": {"ssh_config": str(locked)}}
+    engine = grid.start(grid.catalog("alpha", "beta", "delta", changes=changes))
+    grid.wait(engine, grid.logged)
+    time.sleep(2)
+    assert not engine.ended, engine.told
+    assert not grid.begun()
+    faults.start(testbed, "alpha.sshd")
+    grid.wait_done(engine, 6)
+    faults.start(testbed, "delta.sshd")
+    grid.check(engine.done(60))
+    pauses = grid.pauses()
+    assert any("alpha can't be reached" in reason for reason in pauses)
+    assert any("beta" in reason and "ssh" in reason for reason in pauses), pauses
+
+
+@LONG
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", range(20))
+def test_killed_at_random_moments(grid: Grid, seed: int) -> None:
+    random = Random(seed)
+    grid.layers(3, 16, 0.7)
+    engine = grid.start(grid.catalog("alpha", "beta", "gamma", "delta"))
+    grid.wait(engine, grid.logged)
+    for _ in range(5):
+        time.sleep(random.uniform(0.1, 4))
+        if engine.ended:
+            break
+        engine.kill()
+        engine = grid.resume()
+    grid.check(engine.done(100))
+    assert not grid.failures()
+
+
+@LONG
+@pytest.mark.timeout(300)
+def test_commands_hang_and_an_execution_daemon_dies(testbed: Testbed, grid: Grid) -> None:
+    grid.bag(80, 2.0)
+    engine = grid.start(grid.catalog("alpha", "beta", "gamma"))
+    grid.wait_begun(engine, 20)
+    faults.misbehave(testbed, "alpha", "squeue", "hang", 2)
+    faults.misbehave(testbed, "beta", "squeue", "hang", 1)
+    faults.kill(testbed, "gamma.sge_execd")
+    time.sleep(5)
+    faults.start(testbed, "gamma.sge_execd")
+    grid.check(engine.done(250))
+    assert not grid.failures()
+
+
+@LONG
+@pytest.mark.timeout(300)
+def test_servers_that_are_silent(testbed: Testbed, grid: Grid) -> None:
+    """The connection is there, and nothing comes of it."""
+    grid.layers(2, 12, 2.0)
+    engine = grid.start(grid.catalog("alpha", "delta"))
+    grid.wait_begun(engine, 6)
+    stopped = []
+    for site in ("alpha", "delta"):
+        stopped += processes.sessions(testbed.layout.site(site).user)
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        grid.check_results(engine.done(200))
+        assert not grid.failures()
+    finally:
+        kill(stopped)
+
+
+@LONG
+@pytest.mark.timeout(600)
+def test_a_queue_that_takes_fewer_jobs_than_there_are_tasks(grid: Grid) -> None:
+    """beta takes 200 at once; sbatch waits for two minutes before it says so."""
+    grid.bag(600, 0.05)
+    done = grid.start(grid.catalog("beta")).done(500)
+    grid.check(done)
+    assert not grid.failures()
