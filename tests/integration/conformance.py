@@ -74,7 +74,6 @@ class Clustered(Stored):
     """
 
     queued_survive = True
-    noticed_s = 4.0
     crowd = 6
 
     def starts(self, probe: Probe) -> list[str]:

@@ -32,8 +32,6 @@ class AnySiteConformance:
     keeps_order = True
     """Tasks start in the order in which they come, and no narrow one overtakes a wide one. Where
     that is somebody else's to decide, they only start once each, within the slots."""
-    noticed_s = 0.3
-    """A task that runs so long is known to have started before it ends."""
     crowd = 12
     """So many tasks, an even number, take turns; fewer where each turn takes a second."""
 
@@ -119,7 +117,7 @@ class AnySiteConformance:
 
     async def test_cancelled_only_if_queued(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path / "site", slots=1) as (site, probe):
-            await site.submit([self.task("k-1", self.noticed_s), self.task("k-2", LONG_S)])
+            await site.submit([self.task("k-1", 0.4), self.task("k-2", LONG_S)])
             await probe.started("k-1")
             await site.cancel(["k-1", "k-2", "never-heard-of"], queued_only=True)
             assert (await probe.ended("k-2")).cause == "cancelled"
@@ -156,13 +154,13 @@ class AnySiteConformance:
         async with self.opened(tmp_path / "site", slots=3) as (site, probe):
             await site.submit([self.task(key, 0.05, cores=n) for key, n in cores.items()])
             await probe.until(lambda: all(probe.outcomes(key) for key in cores))
-            assert _most_in_use(probe, cores) == 3
+            assert most_in_use(probe, cores) == 3
 
     def check_order(self, probe: Probe, cores: Mapping[str, int]) -> None:
         """These attempts, of so many cores each, have started once each, in this order as far as
         the site keeps one, and no more at once than the widest of them has."""
         assert sorted(_starts(probe)) == sorted(cores)
-        assert _most_in_use(probe, cores) == max(cores.values())
+        assert most_in_use(probe, cores) == max(cores.values())
         if self.keeps_order:
             assert self.starts(probe) == list(cores)
 
@@ -189,7 +187,7 @@ class AnySiteConformance:
         async with self.opened(tmp_path / "site", slots=1) as (site, probe):
             await site.submit([self.task("k-1", 0.0, exit_code=1)])
             await probe.ended("k-1")
-            await site.submit([self.task("k-2", self.noticed_s), self.task("k-3", 0.0)])
+            await site.submit([self.task("k-2", 0.3), self.task("k-3", 0.0)])
             await probe.started("k-2")
             for _ in range(2):  # asking changes nothing
                 found = await site.find(keys)
@@ -218,7 +216,7 @@ def _interval(outcome: Outcome) -> tuple[float, float]:
     return outcome.started_s, outcome.ended_s
 
 
-def _most_in_use(probe: Probe, attempts: Mapping[str, int]) -> int:
+def most_in_use(probe: Probe, attempts: Mapping[str, int]) -> int:
     """Cores at the busiest moment; at one time ends come first."""
     changes = []
     for key, cores in attempts.items():
