@@ -22,6 +22,7 @@ from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.records import Receipt
 from wfrun.sites.gather import Gather
+from wfrun.sites.remote import cat
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.host import NewFile, Stat
 from wfrun.sites.transfer import LocalTransfer, explain, remove, replace
@@ -267,11 +268,14 @@ class _Far:
     async def read_tree(self, name: str) -> AsyncGenerator[bytes, None]:
         path = self.path(name)
         transport = await self._cluster.connection.transport()
-        process = await transport.start(f"exec tar -cf - -C {shlex.quote(path)} .")
+        command = f"{cat.SAY_BEGIN}; exec tar -cf - -C {shlex.quote(path)} ."
+        process = await transport.start(command)
         try:
             process.end_input()
-            while chunk := await process.read(CHUNK_BYTES):
+            chunk = await cat.begun(process, f"{path} can't be read")
+            while chunk:
                 yield chunk
+                chunk = await process.read(CHUNK_BYTES)
             _check_exit(await process.wait(), f"{path} can't be read: {process.errors()}")
         finally:
             await process.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 import shlex
 import time
 from collections.abc import Callable, Mapping
@@ -91,8 +92,11 @@ class _FarMachine:
         words = json.dumps({"directory": self.directory, **config})
         argv = ("sh", f"{self.directory}/bin/launch.sh", self.directory, words)
         log = shlex.quote(f"{self.directory}/launcher.log")
-        process = await transport.start(f"exec {shlex.join(argv)} 2>>{log}")
-        return _Lines(process, on_lines, on_end)
+        # What the login prints, as some do from ~/.bashrc, comes before this line.
+        mark = secrets.token_hex(8)
+        command = f"printf '\\n%s\\n' {mark}; exec {shlex.join(argv)} 2>>{log}"
+        process = await transport.start(command)
+        return _Lines(process, on_lines, on_end, mark.encode())
 
     async def complaints(self) -> str:
         try:
@@ -137,8 +141,11 @@ class _Lines:
         process: Process,
         on_lines: Callable[[list[bytes]], None],
         on_end: Callable[[], None],
+        mark: bytes,
     ) -> None:
         self._process = process
+        self._mark: bytes | None = mark
+        """The line that the launcher's own ones follow; None: it has come."""
         self._on_lines = on_lines
         self._on_end: Callable[[], None] | None = on_end
         self._unsent = bytearray()
@@ -176,7 +183,10 @@ class _Lines:
         while data := await self._process.read(_READ_BYTES):
             lines = (partial + data).split(b"\n")
             partial = lines.pop()
-            if lines:
+            if self._mark is not None and self._mark in lines:
+                lines = lines[lines.index(self._mark) + 1 :]
+                self._mark = None
+            if lines and self._mark is None:
                 self._on_lines(lines)
         self._writer.cancel()
         await self._process.close()

@@ -11,6 +11,8 @@ from wfrun.sites.remote.transport import Process, Transport
 _CHUNK_BYTES = 1 << 20
 _BEGIN = b"\x02wfrun: the file begins\x03"
 """Comes before a file: what a profile prints is not part of it."""
+SAY_BEGIN = f"printf '\\002{_BEGIN[1:-1].decode()}\\003'"
+"""The command that says so."""
 _NOISE_BYTES = 1 << 20
 _PASSING = ("Stale file handle", "Input/output error", "Resource temporarily unavailable")
 """Of a network file system, mostly: trying again may help."""
@@ -24,13 +26,12 @@ def _operand(path: str) -> str:
 async def read_file(transport: Transport, path: str) -> AsyncGenerator[bytes, None]:
     """``Transport.read_file`` by its ``start``. Close the iterator if it isn't used up."""
     process = await transport.start(
-        f"LC_ALL=C; export LC_ALL; printf '\\002{_BEGIN[1:-1].decode()}\\003'; "
-        f"exec cat < {_operand(path)}"
+        f"LC_ALL=C; export LC_ALL; {SAY_BEGIN}; exec cat < {_operand(path)}"
     )
     failure = f"{transport.host}:{path} can't be read"
     try:
         process.end_input()
-        data = await _begun(process, failure)
+        data = await begun(process, failure)
         while data:
             yield data
             data = await process.read(_CHUNK_BYTES)
@@ -39,8 +40,8 @@ async def read_file(transport: Transport, path: str) -> AsyncGenerator[bytes, No
         await process.close()
 
 
-async def _begun(process: Process, failure: str) -> bytes:
-    """The first bytes of the file; empty when there are none."""
+async def begun(process: Process, failure: str) -> bytes:
+    """The first bytes after what ``SAY_BEGIN`` printed; empty when there are none."""
     head = b""
     while _BEGIN not in head:
         data = await process.read(_CHUNK_BYTES)
