@@ -180,13 +180,16 @@ def test_interrupts_while_jobs_wait_and_run(grid: Grid) -> None:
 
 
 def test_sites_that_can_not_be_reached_at_first(testbed: Testbed, grid: Grid) -> None:
-    """Work goes on elsewhere; a site joins when it is there; one that wants a login is named."""
+    """Work goes on elsewhere; a site joins when it is there, also one whose login prints
+    something; one that wants a login is named."""
     locked = grid.user.folder / "ssh_config"
     text = testbed.layout.ssh_config.read_text()
     lines = [line for line in text.splitlines() if "Identity" not in line]
     locked.write_text("\n".join([*lines, "Host *", "IdentityFile none", "IdentityAgent none"]))
     faults.stop(testbed, "alpha.sshd")
     faults.stop(testbed, "delta.sshd")
+    greets = testbed.layout.site("delta").home / ".bashrc"
+    greets.write_text("echo Welcome; echo '{}'\n")
     grid.bag(12, 1.0)
     changes = {"beta": {"ssh_config": str(locked)}}
     engine = grid.start(grid.catalog("alpha", "beta", "delta", changes=changes))
@@ -197,7 +200,9 @@ def test_sites_that_can_not_be_reached_at_first(testbed: Testbed, grid: Grid) ->
     faults.start(testbed, "alpha.sshd")
     grid.wait_done(engine, 6)
     faults.start(testbed, "delta.sshd")
-    grid.check(engine.done(60))
+    done = engine.done(60)
+    greets.unlink()
+    grid.check(done)
     pauses = grid.pauses()
     assert any("alpha can't be reached" in reason for reason in pauses)
     assert any("beta" in reason and "ssh" in reason for reason in pauses), pauses
