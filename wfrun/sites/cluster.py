@@ -45,6 +45,7 @@ from wfrun.sites.batches import Batch, Batches, content, groups
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.directory import make_directory, put_programs
 from wfrun.sites.remote.host import Facts, Host, NewFile
+from wfrun.sites.tasks import end_tasks
 
 _T = TypeVar("_T")
 _LOGGER = logging.getLogger(__name__)
@@ -58,6 +59,8 @@ RETRY_DELAYS_S = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)
 GIVE_UP_S = 600.0
 """A submission that keeps failing is tried for so long, then its attempts are given up here."""
 FAILURES_TO_PAUSE = 3
+BEGIN_S = 600.0
+"""A job that the queue shows as running may take so long to begin: a node boots, a prolog runs."""
 CANCEL_AGAIN_S = 30.0
 """Schedulers give a job some seconds between SIGTERM and SIGKILL."""
 MARGIN_S = 60.0
@@ -83,6 +86,7 @@ class _Open:
 
     __slots__ = (
         "cancelled_s",
+        "doubtful_s",
         "gone_s",
         "missed",
         "record",
@@ -97,6 +101,8 @@ class _Open:
         self.submitted_at_s: float | None = None
         """Likewise, by the clock of events; None: an engine before this one submitted it."""
         self.started = False
+        self.doubtful_s = 0.0
+        """When a job that is shown as running ought to have begun; 0: it is not, or has."""
         self.cancelled_s: float | None = None
         """When its job was last told to end."""
         self.missed = 0
@@ -269,11 +275,7 @@ class ClusterSite:
 
     async def close(self) -> None:
         """Let go of the cluster: what is queued or runs there goes on."""
-        while running := [task for task in self._tasks if not task.done()]:
-            for task in running:
-                task.cancel()
-            # wait_for of Python 3.11 forgets that it was cancelled when what it waits for is there.
-            await asyncio.wait(running, timeout=0.1)
+        await end_tasks(self._tasks)
         await self.connection.close()
 
     def store_path(self, name: str) -> str:
@@ -534,6 +536,7 @@ class ClusterSite:
             if self._refused:
                 changed = True
                 await self._end_refused()
+            await self._end_stuck(asked_s)
             await self._cancel_again(asked_s)
             grown_s = self._interval_s * 1.3
             self._interval_s = self._access.poll_min_s if changed else min(
@@ -598,6 +601,7 @@ class ClusterSite:
                 continue
             if job.state in ("running", "ending") and not entry.started:
                 changed = True
+                entry.doubtful_s = asked_s + BEGIN_S
                 self._start(key, entry, job.started_s)
         for key, entry in self._open.items():
             if key in shown or entry.submitted_s is None or entry.submitted_s > asked_s:
@@ -628,6 +632,21 @@ class ClusterSite:
         if others != self._others:
             self._others = others
             self._post(SiteObserved(self._clock(), self._index, others))
+
+    async def _end_stuck(self, asked_s: float) -> None:
+        """Jobs that are shown as running, and that nobody runs: as of a node whose daemon died
+        when it was given them. What has not even been claimed has not begun."""
+        doubtful = [k for k, e in self._open.items() if 0 < e.doubtful_s < asked_s]
+        if not doubtful:
+            return
+        for key in doubtful:
+            self._open[key].doubtful_s = 0.0
+        stuck = await self._claim(doubtful)
+        minutes = f"{BEGIN_S / 60:.0f} min"
+        for key in stuck:
+            text = f"its job was shown as running for {minutes} and has not begun"
+            self._end(key, Outcome("lost", message=text))
+        await self._cancel_jobs(stuck)
 
     async def _cancel_again(self, asked_s: float) -> None:
         """Jobs that were told to end long ago, and are still there: they were not told after

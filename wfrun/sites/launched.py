@@ -27,6 +27,7 @@ from wfrun.engine.events import (
 )
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.records import AttemptRequest, Found, Outcome
+from wfrun.sites.tasks import end_tasks
 
 _T = TypeVar("_T")
 _LOGGER = logging.getLogger(__name__)
@@ -223,8 +224,7 @@ class LaunchedSite:
         """Let go of the launcher: it drops what is queued, and ends when its last task has."""
         self._closed = True
         if self._recovery is not None:
-            self._recovery.cancel()
-            await asyncio.gather(self._recovery, return_exceptions=True)
+            await end_tasks([self._recovery])
         if self._pipes is not None:
             pipes, self._pipes = self._pipes, None
             await pipes.close(patience_s=0.0 if self._open else GOODBYE_S)

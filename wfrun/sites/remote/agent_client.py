@@ -17,6 +17,7 @@ from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.sites.remote.agent import LENGTHS, MAX_HEADER_BYTES, MAX_PAYLOAD_BYTES, PARALLEL
 from wfrun.sites.remote.host import Counts, Facts, NewFile, Result, Stat
 from wfrun.sites.remote.transport import Process, Transport
+from wfrun.sites.tasks import end_tasks
 
 _LOGGER = logging.getLogger(__name__)
 _SOURCE = Path(__file__).with_name("agent.py")
@@ -266,9 +267,7 @@ class AgentHost:
     async def close(self) -> None:
         """End the agent, which kills the commands that it still runs."""
         self._die("the agent was ended")
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
         if self._process is not None:
             with contextlib.suppress(TransientError):
                 await self._process.close()

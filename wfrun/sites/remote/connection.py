@@ -20,6 +20,7 @@ from wfrun.sites.remote.local_transport import LocalTransport
 from wfrun.sites.remote.openssh_transport import OpensshTransport
 from wfrun.sites.remote.plain import PlainHost
 from wfrun.sites.remote.transport import NeedsLoginError, Transport
+from wfrun.sites.tasks import end_tasks
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -171,8 +172,7 @@ class Connection:
         """End the agent and the connection. What the user's own ssh shares stays."""
         self._told = _ignore
         if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.wait([self._keeper])
+            await end_tasks([self._keeper])
         self._go_down("it is closed")
         await self._drop()
 

@@ -27,6 +27,7 @@ from wfrun.sites.remote.agent import LINGER_S, PARALLEL
 from wfrun.sites.remote.host import Counts, Facts, NewFile, Result, Stat
 from wfrun.sites.remote.plain_watch import PlainWatch
 from wfrun.sites.remote.transport import Process, Transport
+from wfrun.sites.tasks import end_tasks
 
 _LOGGER = logging.getLogger(__name__)
 ANSWER_S = 60.0
@@ -201,9 +202,7 @@ class PlainHost:
     async def close(self) -> None:
         """Stop watching."""
         self._die("the host was closed")
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
 
     # ------------------------------------------------------------------------ questions
 
