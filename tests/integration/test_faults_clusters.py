@@ -229,11 +229,14 @@ def test_killed_at_random_moments(grid: Grid, seed: int) -> None:
 @LONG
 @pytest.mark.timeout(300)
 def test_commands_hang_and_an_execution_daemon_dies(testbed: Testbed, grid: Grid) -> None:
-    grid.bag(80, 2.0)
+    grid.bag(60, 4.0)
     engine = grid.start(grid.catalog("alpha", "beta", "gamma"))
     grid.wait_begun(engine, 20)
     faults.misbehave(testbed, "alpha", "squeue", "hang", 2)
     faults.misbehave(testbed, "beta", "squeue", "hang", 1)
+    # What it had been given and not begun would be shown in state t for good, and be given up after
+    # ten minutes.
+    grid.wait(engine, lambda: sum(" r " in line for line in grid.queue("gamma")) == 8)
     faults.kill(testbed, "gamma.sge_execd")
     time.sleep(5)
     faults.start(testbed, "gamma.sge_execd")
