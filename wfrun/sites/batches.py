@@ -13,7 +13,7 @@ import msgspec
 
 from wfrun.engine.model import Resources
 from wfrun.engine.records import AttemptRequest
-from wfrun.sites.batch.system import BatchJob, Job
+from wfrun.sites.batch.system import Job
 
 FEW = 3
 """So many submissions are made to keep the order of attempts that are not alike."""
@@ -127,6 +127,3 @@ def _runs(requests: Sequence[AttemptRequest], largest: int) -> list[list[Attempt
         else:
             runs.append([request])
     return runs
-
-
-__all__ = ["Batch", "BatchJob", "Batches", "content", "groups"]
