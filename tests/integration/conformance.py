@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -19,10 +20,15 @@ from wfrun.runners.sites import AnySite, make_site
 from wfrun.testing.probe import Probe
 from wfrun.testing.sites import SiteConformance
 
-RUN = "suite"
 TESTBED = "WFRUN_SUITE_TESTBED"
 """The base port and the directory of the testbed that this process, or the one that kills an
 engine of its own, has sites on."""
+
+
+def run_id(directory: Path) -> str:
+    """Of the run that has this directory. Jobs are known by it, and those of the test before may
+    still be shown."""
+    return f"suite{zlib.crc32(os.fsencode(directory)):08x}"
 
 
 def layout() -> Layout:
@@ -63,7 +69,7 @@ class Stored(SiteConformance):
         return path.read_bytes() if path.exists() else None
 
     def _path(self, directory: Path, stored: str) -> Path:
-        return directory / f"wfrun-{RUN}" / "files" / stored
+        return directory / f"wfrun-{run_id(directory)}" / "files" / stored
 
 
 class Clustered(Stored):
@@ -100,7 +106,7 @@ class OnTestbed(Stored):
         site = layout().site(self.name)
         access = self.access(slots)
         spec = SiteSpec(self.name, slots, kind=site.kind, directory=str(directory), access=access)
-        return make_site(spec, 0, RUN, directory, time.time)
+        return make_site(spec, 0, run_id(directory), directory, time.time)
 
 
 class ClusterOnTestbed(Clustered, OnTestbed):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import pbs
-from tests.integration.conformance import RUN, Clustered
+from tests.integration.conformance import Clustered, run_id
 from wfrun.engine.model import Access, SiteSpec
 from wfrun.runners.sites import AnySite, make_site
 
@@ -32,4 +32,4 @@ class TestPbs(Clustered):
         pbs.install(directory.parent / "pbs", slots)
         access = Access(transport="local", poll_min_s=0.3, poll_max_s=2.0)
         spec = SiteSpec("here", slots, kind="pbs", directory=str(directory), access=access)
-        return make_site(spec, 0, RUN, directory, time.time)
+        return make_site(spec, 0, run_id(directory), directory, time.time)
