@@ -22,8 +22,8 @@ from typing import ClassVar
 
 import msgspec
 
-from wfrun.engine.errors import InvalidError
 from wfrun.engine.profile import Profile
+from wfrun.sites.lrm.queue import Counts
 from wfrun.sites.lrm.records import JobId, QueuedJob, check_request
 from wfrun.sites.lrm.running import Running
 
@@ -47,7 +47,7 @@ class _Waiting(msgspec.Struct, gc=False):
     start_s: float
 
 
-class Conservative:
+class Conservative(Counts):
     """Implements ``Lrm``. ``planned_start_s`` is the job's promise.
 
     The plan is a profile of free processors. To plan a job costs a walk over the steps of the
@@ -73,22 +73,8 @@ class Conservative:
         """Processors that were reserved went out of service since the last look at the plan."""
         self.next_wakeup_s = float("inf")
 
-    @property
-    def processors(self) -> int:
-        return self._running.processors
-
-    @property
-    def free(self) -> int:
-        return self._running.free
-
-    @property
-    def queued(self) -> int:
-        return len(self._queue)
-
     def submit(self, job: QueuedJob, now_s: float) -> None:
-        check_request(job.cores, job.requested_s, self._running.processors)
-        if job.id in self._queue or job.id in self._running:
-            raise InvalidError(f"job {job.id!r} was submitted twice", hint="give it another id")
+        self._check(job)
         self._keep_up(now_s)
         self._submissions += 1
         length_s = max(SHORTEST_S, job.requested_s)

@@ -1,8 +1,9 @@
-"""What FCFS and EASY have in common: a queue in the order of submission, and no lasting plan."""
+"""What queues have in common: all of them their counts, FCFS and EASY that they make no plan."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import ClassVar
 
 from wfrun.engine.errors import InvalidError
@@ -11,18 +12,11 @@ from wfrun.sites.lrm.records import JobId, QueuedJob, check_request
 from wfrun.sites.lrm.running import Running
 
 
-class Queue:
-    """All of an ``Lrm`` but ``name`` and ``schedule``."""
+class Counts:
+    """What runs and what waits, of any kind of queue."""
 
-    next_wakeup_s: ClassVar[float] = float("inf")
-    """They start a job only when another one leaves or comes."""
-    in_order: ClassVar[bool]
-
-    def __init__(self, processors: int) -> None:
-        self._running = Running(processors)
-        # A plain dict would look through all that has left the head of the queue.
-        self._queue: OrderedDict[JobId, QueuedJob] = OrderedDict()
-        self._forecast = Forecast(self._running, self._queue, in_order=self.in_order)
+    _running: Running
+    _queue: Mapping[JobId, object]
 
     @property
     def processors(self) -> int:
@@ -36,10 +30,28 @@ class Queue:
     def queued(self) -> int:
         return len(self._queue)
 
-    def submit(self, job: QueuedJob, now_s: float) -> None:
+    def _check(self, job: QueuedJob) -> None:
+        """Raises InvalidError for a job that can never run here, or is here already."""
         check_request(job.cores, job.requested_s, self._running.processors)
         if job.id in self._queue or job.id in self._running:
             raise InvalidError(f"job {job.id!r} was submitted twice", hint="give it another id")
+
+
+class Queue(Counts):
+    """All of an ``Lrm`` but ``name`` and ``schedule``."""
+
+    next_wakeup_s: ClassVar[float] = float("inf")
+    """They start a job only when another one leaves or comes."""
+    in_order: ClassVar[bool]
+
+    def __init__(self, processors: int) -> None:
+        self._running = Running(processors)
+        # A plain dict would look through all that has left the head of the queue.
+        self._queue: OrderedDict[JobId, QueuedJob] = OrderedDict()
+        self._forecast = Forecast(self._running, self._queue, in_order=self.in_order)
+
+    def submit(self, job: QueuedJob, now_s: float) -> None:
+        self._check(job)
         self._queue[job.id] = job
         self._forecast.submitted(job, now_s)
 
