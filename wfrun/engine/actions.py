@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from wfrun.engine.records import LauncherRequest
+
 
 class Action(msgspec.Struct, frozen=True):
     """Base of all actions."""
@@ -28,6 +30,27 @@ class CancelAttempts(Action, frozen=True):
 
 class FindAttempts(Action, frozen=True):
     """Ask the site what became of these; answered by AttemptEnded and AttemptsFound."""
+
+    site: int
+    keys: tuple[str, ...]
+
+
+class StartLaunchers(Action, frozen=True):
+    """Submit these launchers to the site's queue."""
+
+    site: int
+    launchers: tuple[LauncherRequest, ...]
+
+
+class StopLaunchers(Action, frozen=True):
+    """End these: queued ones are cancelled, those that run end when their running tasks have."""
+
+    site: int
+    keys: tuple[str, ...]
+
+
+class FindLaunchers(Action, frozen=True):
+    """Ask the site what became of these; answered by a LauncherEnded for each that is no more."""
 
     site: int
     keys: tuple[str, ...]

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from wfrun.engine.model import LinkSpec, SiteSpec
-from wfrun.engine.records import Outcome
+from wfrun.engine.records import Cause, LauncherRequest, Outcome
 
 SCHEMA_VERSION = 1
 
@@ -81,8 +81,10 @@ class AttemptsSubmitted(Event, frozen=True, tag="attempts-submitted"):
     keys: tuple[str, ...]
 
 
-class AttemptStarted(Event, frozen=True, gc=False, tag="attempt-started"):
+class AttemptStarted(Event, frozen=True, gc=False, omit_defaults=True, tag="attempt-started"):
     key: str
+    launcher: str = ""
+    """The launcher that runs it; empty: none does."""
 
 
 class AttemptEnded(Event, frozen=True, gc=False, tag="attempt-ended"):
@@ -97,6 +99,71 @@ class AttemptsFound(Event, frozen=True, tag="attempts-found"):
     absent: tuple[str, ...]
     """Never started there: they can be submitted safely."""
     active: tuple[str, ...]
+
+
+class AttemptsWithdrawn(Event, frozen=True, tag="attempts-withdrawn"):
+    """The core decided to take these back from the site, as far as they have not started: there is
+    room for them elsewhere."""
+
+    site: int
+    keys: tuple[str, ...]
+
+
+class LaunchersAsked(Event, frozen=True, tag="launchers-asked"):
+    """The core decided to start these at the site."""
+
+    site: int
+    launchers: tuple[LauncherRequest, ...]
+
+
+class LaunchersSubmitted(Event, frozen=True, tag="launchers-submitted"):
+    """The site's queue has them."""
+
+    site: int
+    keys: tuple[str, ...]
+
+
+class LauncherStarted(Event, frozen=True, tag="launcher-started"):
+    """A launcher takes tasks. Told again when it is back after it was away, or what is told here
+    has changed."""
+
+    site: int
+    key: str
+    host: str
+    """Of several nodes, the first."""
+    slots: int
+    """Cores, of all its nodes that take tasks."""
+    ends_s: float | None
+    """When its walltime is over; None: it does not know."""
+    channel: str
+    """How it is connected: tcp, ssh or spool."""
+    latency_s: float
+    """From the end of a task there until the engine's answer to it is there."""
+
+
+class LauncherDraining(Event, frozen=True, tag="launcher-draining"):
+    """It takes no more tasks: its time is nearly over, or it can't be reached."""
+
+    site: int
+    key: str
+    reason: str
+
+
+class LaunchersStopped(Event, frozen=True, tag="launchers-stopped"):
+    """The core decided to end these, which no work waits for."""
+
+    site: int
+    keys: tuple[str, ...]
+
+
+class LauncherEnded(Event, frozen=True, tag="launcher-ended"):
+    """Its job is over, or was never submitted. What became of its attempts is told of each."""
+
+    site: int
+    key: str
+    cause: Cause
+    """``done``: it ended by itself, or was stopped."""
+    message: str | None = None
 
 
 class TransferEnded(Event, frozen=True, gc=False, tag="transfer-ended"):
@@ -183,6 +250,13 @@ AnyEvent = (
     | AttemptStarted
     | AttemptEnded
     | AttemptsFound
+    | AttemptsWithdrawn
+    | LaunchersAsked
+    | LaunchersSubmitted
+    | LauncherStarted
+    | LauncherDraining
+    | LaunchersStopped
+    | LauncherEnded
     | TransferEnded
     | TransferFailed
     | SiteObserved

@@ -30,7 +30,7 @@ MAX_AVOIDED_HOSTS = 8
 
 _ALWAYS: frozenset[Cause] = frozenset({"staging", "storage", "node", "lost", "refused"})
 _NOT_THE_HOST: frozenset[Cause] = frozenset(
-    {"memory", "walltime", "preempted", "cancelled", "refused"}
+    {"memory", "walltime", "preempted", "expired", "cancelled", "refused"}
 )
 
 

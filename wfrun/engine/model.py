@@ -114,6 +114,36 @@ class NodeGroup(msgspec.Struct, frozen=True):
     """Mean time to repair a node, exponential; above 0 for nodes that fail."""
 
 
+class LauncherSpec(msgspec.Struct, frozen=True):
+    """The launchers of a cluster: batch jobs inside which tasks run."""
+
+    cores: int
+    """Slots of a launcher on each of its nodes."""
+    nodes: int = 1
+    """Of each launcher."""
+    memory_bytes: int = 0
+    """On each node; 0: not stated."""
+    gpus: int = 0
+    """On each node."""
+    min: int = 0
+    """So many are kept also while no work waits for them, until the run ends."""
+    max: int = 1
+    """At most so many at once, queued and running."""
+    backlog: int = 2
+    """At most so many wait in the queue."""
+    idle_timeout_s: float = 60.0
+    """One without work for so long is ended."""
+    walltime_s: float = 3600.0
+    """The longest that one is asked for."""
+    channels: tuple[Literal["tcp", "ssh", "spool"], ...] = ("tcp", "ssh", "spool")
+    """How a launcher reaches its engine, the first that works: a connection to the agent on the
+    head node, one forwarded over the SSH connection, files of the shared directory."""
+    address: str | None = None
+    """Where nodes reach the head node: an address that it listens on. None: found out."""
+    patience_s: float = 600.0
+    """A launcher without an engine waits so long for the next one, then ends."""
+
+
 class Access(msgspec.Struct, frozen=True):
     """How a cluster is reached and its batch system is used. Nothing in it is secret."""
 
@@ -132,8 +162,11 @@ class Access(msgspec.Struct, frozen=True):
     account: str | None = None
     options: tuple[str, ...] = ()
     """Further arguments of the submission command, as the user wrote them."""
-    dispatch: Literal["jobs"] = "jobs"
-    """How tasks get to the nodes: each as a batch job, or an element of an array."""
+    dispatch: Literal["jobs", "launchers"] = "jobs"
+    """How tasks get to the nodes: each as a batch job, or an element of an array; or by launchers
+    inside batch jobs."""
+    launchers: LauncherSpec | None = None
+    """Given where tasks are dispatched by launchers."""
     poll_min_s: float = 2.0
     poll_max_s: float = 60.0
     """The batch system's queue is asked for at intervals within these bounds."""

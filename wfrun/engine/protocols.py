@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 from wfrun.engine.events import Event
 from wfrun.engine.information import Information
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.records import AttemptRequest, Found, Receipt
+from wfrun.engine.records import AttemptRequest, Found, LauncherRequest, Receipt
 
 if TYPE_CHECKING:
     from wfrun.engine.view import View
@@ -86,6 +86,32 @@ class Site(Protocol):
 
     async def close(self) -> None:
         """Let go of the site. What runs goes on running, and is found by the next connection."""
+
+
+class LauncherSite(Site, Protocol):
+    """A site whose attempts are run by launchers. It takes attempts at any time, and keeps those
+    that no launcher has room for.
+
+    LauncherStarted and LauncherEnded tell of the launchers' lives, AttemptStarted of the launcher
+    that runs an attempt. An attempt whose launcher's time was over ends with the cause
+    ``expired``; one whose launcher died ends with ``lost``, once it is certain that it has ended
+    and left no exit record.
+    """
+
+    async def start_launchers(self, launchers: Sequence[LauncherRequest]) -> None:
+        """Submit them to the queue. LaunchersSubmitted follows, or LauncherEnded. One whose key
+        was submitted before, by whomever, is not submitted again."""
+
+    async def stop_launchers(self, keys: Sequence[str]) -> None:
+        """Cancel those that are queued, and let those that run end their running attempts, and
+        then themselves; their other attempts are given to others. LauncherEnded follows."""
+
+    async def find_launchers(self, keys: Sequence[str]) -> Mapping[str, Found]:
+        """What became of launchers of an earlier connection; of those that are active it is told
+        from now on."""
+
+    async def dismiss(self) -> None:
+        """The run is over: all launchers end, and nobody waits for that."""
 
 
 class Transfer(Protocol):

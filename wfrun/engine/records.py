@@ -44,6 +44,24 @@ class AttemptRequest(msgspec.Struct, frozen=True):
     resources: Resources
     avoid_hosts: tuple[str, ...] = ()
     """Hosts that have failed one attempt after another. A site of one host passes this over."""
+    expected_s: float | None = None
+    """How long it is expected to run at this site; None: unknown. A launcher does not start what
+    would outlast it."""
+
+
+class LauncherRequest(msgspec.Struct, frozen=True):
+    """A launcher to be started: one batch job, in which a process on each node runs tasks."""
+
+    key: str
+    """Its id, and its name at the site: letters, digits, dots and hyphens."""
+    nodes: int
+    cores: int
+    """Slots on each node."""
+    memory_bytes: int
+    """On each node; 0: not stated."""
+    gpus: int
+    """On each node."""
+    walltime_s: float
 
 
 Cause = Literal[
@@ -58,6 +76,7 @@ Cause = Literal[
     "storage",  # the site's disk is full or its directory can't be written
     "refused",  # the scheduler will never take such a request
     "preempted",  # the site took its cores back
+    "expired",  # the time of the launcher that ran it was over
     "node",  # the node that it ran on failed
     "cancelled",
     "lost",  # the site can't say what became of it

@@ -47,6 +47,7 @@ RULES: dict[Cause, Rule] = {
     "staging": Rule(False, "elsewhere first"),
     "storage": Rule(False, "elsewhere first"),
     "preempted": Rule(False, "elsewhere first"),
+    "expired": Rule(False, "anywhere"),
     "node": Rule(False, "elsewhere first"),
     "lost": Rule(False, "elsewhere first"),
 }

@@ -1,0 +1,1 @@
+"""A cluster whose tasks are run by launchers inside batch jobs."""
