@@ -1,0 +1,33 @@
+"""The stock of a launcher covers its latency, and no more than is worth it."""
+
+from __future__ import annotations
+
+import pytest
+
+from wfrun.engine.stock import MOST, stock_per_slot
+
+
+@pytest.mark.parametrize(
+    ("latency_s", "task_s", "expected"),
+    [
+        (0.1, None, 0),  # nothing is known: wait and see
+        (0.1, 3600.0, 0),
+        (0.1, 5.1, 0),
+        (0.1, 4.9, 1),
+        (0.1, 0.1, 2),
+        (0.1, 0.001, 200),
+        (1.0, 1e-6, MOST),
+        (1.0, 0.0, MOST),
+    ],
+)
+def test_stock(latency_s: float, task_s: float | None, expected: int) -> None:
+    assert stock_per_slot(latency_s, task_s) == expected
+
+
+@pytest.mark.parametrize("latency_s", [0.001, 0.05, 0.5])
+def test_a_slot_is_busy_until_the_answer_comes(latency_s: float) -> None:
+    task_s = 1e-3
+    while (stock := stock_per_slot(latency_s, task_s)) > 0:
+        assert stock * task_s >= min(latency_s, MOST * task_s)
+        task_s *= 1.7
+    assert latency_s / task_s < 0.02
