@@ -381,9 +381,11 @@ def lock(fd: int, kind: int) -> bool:
 class Journal:
     """The records of this launcher. What can't be written now is kept and tried again."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, name: str = "") -> None:
+        """Raises OSError, FileExistsError where there is one of this name."""
         owner = identity()
-        self.name = "%s-%d-%x.jsonl" % (owner["host"], owner["pid"], int(time.time() * 1e6))
+        own_name = "%s-%d-%x.jsonl" % (owner["host"], owner["pid"], int(time.time() * 1e6))
+        self.name = name or own_name
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
         self._fd = os.open(directory + "/" + self.name, flags, 0o644)
         # Held while we live, and seen from any container of this machine, where our host name and
@@ -1214,29 +1216,161 @@ class Runner:
             return False
 
 
-class Launcher(Runner):
+class Worker(Runner):
+    """A Runner with a queue (strict FCFS) and a journal, which tells an engine what it does.
+
+    An end is in the journal before it is told, and news is gathered while there is queued work.
+    How it is sent (``_say``, ``_send``) and what comes (``_handle``) is for whoever extends it."""
+
+    def __init__(self, directory: str, config: "Dict[str, Any]", journal: Journal) -> None:
+        self.journal = journal
+        Runner.__init__(self, directory, config)
+        self.queue = collections.OrderedDict()  # type: collections.OrderedDict[str, Request]
+        self.started = []  # type: List[Attempt]
+        self.ended = []  # type: List[str]
+        self.announced = []  # type: List[str]
+        self.flush_due = 0.0
+        self.retry_due = 0.0
+        self.failing = False
+
+    def _say(self, text: str) -> None:
+        """Put a line on its way to the engine."""
+        raise NotImplementedError
+
+    def _send(self) -> None:
+        """Write as much as the engine takes."""
+        raise NotImplementedError
+
+    def _handle(self, message: "Dict[str, Any]") -> None:
+        """Raises ValueError, KeyError, TypeError or AttributeError for what is no message."""
+        raise NotImplementedError
+
+    def _due(self) -> "List[float]":
+        """When there is something to do next."""
+        due = []
+        if self.timers:
+            due.append(self.timers[0][0])
+        if self.started or self.ended or self.announced:
+            due.append(self.flush_due)
+        if self.failing:
+            due.append(self.retry_due)
+        return due
+
+    def _hear(self, lines: "List[bytes]") -> None:
+        for line in lines:
+            try:
+                self._handle(json.loads(line.decode()))
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                text = "launcher: message not understood: %r: %s" % (
+                    error,
+                    line[:200].decode("utf-8", "replace"),
+                )
+                self._say(json.dumps({"error": text}))
+
+    def _enqueue(self, fresh: "List[Request]") -> None:
+        if not fresh:
+            return
+        self.journal.add(json.dumps({"queued": [request["key"] for request in fresh]}))
+        written = self.journal.write()
+        for request in fresh:
+            refusal = self.slots.refusal(request["resources"])
+            if not written:
+                text = "exit records can't be written: %s" % self.journal.error
+                self._conclude(request["key"], {"cause": "storage", "message": text})
+            elif refusal is not None:
+                text = "can't be started at this site: %s" % refusal
+                self._conclude(request["key"], {"cause": "start", "message": text})
+            else:
+                self.queue[request["key"]] = request
+
+    def _start_queued(self) -> None:
+        while self.queue:
+            key = next(iter(self.queue))
+            request = self.queue[key]
+            grant = self.slots.take(request["resources"])
+            if grant is None:
+                break
+            del self.queue[key]
+            self._start(request, grant)
+
+    def _begun(self, attempt: Attempt) -> None:
+        self._news()
+        self.started.append(attempt)
+
+    # -- what goes out
+
+    def _news(self) -> None:
+        if not (self.started or self.ended or self.announced):
+            self.flush_due = time.monotonic() + FLUSH_S
+
+    def _conclude(self, key: str, outcome: "Outcome") -> None:
+        """The end of an attempt of ours: recorded, then reported."""
+        self._news()
+        self.ended.append(json.dumps([key, outcome]))
+
+    def _announce(self, key: str, outcome: "Outcome") -> None:
+        """The end of an attempt that is recorded elsewhere."""
+        self._say(json.dumps({"ended": [[key, outcome]]}))
+        self._send()
+
+    def _flush(self) -> None:
+        """Nobody waits for news of tasks while others can be started, so it is gathered."""
+        now = time.monotonic()
+        waiting = self.started or self.ended or self.announced
+        if waiting and (now >= self.flush_due or (self.ended and not self.queue)):
+            self._write_all()
+        elif self.failing and now >= self.retry_due:
+            self._write_journal()
+        self._send()
+
+    def _write_all(self) -> None:
+        if not (self.started or self.ended or self.announced):
+            self._write_journal()
+            return
+        ends = ", ".join(self.ended)
+        if ends:
+            self.journal.add('{"ended": [%s]}' % ends)
+        starts = [
+            [attempt.key, attempt.pid, attempt.boot_s, *attempt.grant]
+            for attempt in self.started
+            if attempt.pid in self.running
+        ]
+        if starts:
+            self.journal.add(json.dumps({"started": starts}))
+        self._write_journal()
+        keys = json.dumps([attempt.key for attempt in self.started] + self.announced)
+        self._say('{"started": %s, "ended": [%s]}' % (keys, ends))
+        self.started, self.ended, self.announced = [], [], []
+
+    def _write_journal(self) -> None:
+        """A record that can't be written is reported all the same, or the engine would wait for
+        a disk that may never have room; it is tried again until it is written."""
+        failed = not self.journal.write()
+        self.retry_due = time.monotonic() + RETRY_S
+        if failed and not self.failing:
+            text = "exit records can't be written to %s/exits: %s; make room there"
+            text = text % (self.directory, self.journal.error)
+            self._say(json.dumps({"failing": text}))
+        elif self.failing and not failed:
+            self._say(json.dumps({"recovered": True}))
+        self.failing = failed
+
+
+class Launcher(Worker):
     """The loop. One thread; nothing in it blocks but the wait for news."""
 
     def __init__(self, config: "Dict[str, Any]") -> None:
         directory = os.path.realpath(config["directory"])
         for name in ("attempts", "files", "exits"):
             os.makedirs(directory + "/" + name, exist_ok=True)
-        self.journal = Journal(directory + "/exits")
+        Worker.__init__(self, directory, config, Journal(directory + "/exits"))
         self.history = History(directory + "/exits", self.journal)
-        Runner.__init__(self, directory, config)
         self.offsets = {}  # type: Dict[str, int]
         self.channel = Channel(self.poller)
-        self.queue = collections.OrderedDict()  # type: collections.OrderedDict[str, Request]
         self.contested = []  # type: List[str]
         self.watched = {}  # type: Dict[str, Watch]
-        self.started = []  # type: List[Attempt]
-        self.ended = []  # type: List[str]
-        self.announced = []  # type: List[str]
-        self.flush_due = 0.0
-        self.retry_due = 0.0
         self.watch_due = 0.0
         self.watch_interval_s = 0.01
-        self.failing = False
         self.stopping = False
 
     def run(self) -> None:
@@ -1270,13 +1404,7 @@ class Launcher(Runner):
         return self.stopping and not self.queue and not self.ended
 
     def _timeout_ms(self) -> "Optional[int]":
-        due = []
-        if self.timers:
-            due.append(self.timers[0][0])
-        if self.started or self.ended or self.announced:
-            due.append(self.flush_due)
-        if self.failing:
-            due.append(self.retry_due)
+        due = self._due()
         if self.watched:
             due.append(self.watch_due)
         if not due:
@@ -1286,16 +1414,7 @@ class Launcher(Runner):
     # -- what comes in
 
     def _receive(self) -> None:
-        for line in self.channel.receive():
-            try:
-                message = json.loads(line.decode())
-                self._handle(message)
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                text = "launcher: message not understood: %r: %s" % (
-                    error,
-                    line[:200].decode("utf-8", "replace"),
-                )
-                self.channel.say(json.dumps({"error": text}))
+        self._hear(self.channel.receive())
         if not self.channel.is_open:
             self._stop()
 
@@ -1326,20 +1445,7 @@ class Launcher(Runner):
                 self.watched[key].asked = True
             elif key not in self.queue and key not in self.keys and not self.stopping:
                 fresh.append(request)
-        if not fresh:
-            return
-        self.journal.add(json.dumps({"queued": [request["key"] for request in fresh]}))
-        written = self.journal.write()
-        for request in fresh:
-            refusal = self.slots.refusal(request["resources"])
-            if not written:
-                text = "exit records can't be written: %s" % self.journal.error
-                self._conclude(request["key"], {"cause": "storage", "message": text})
-            elif refusal is not None:
-                text = "can't be started at this site: %s" % refusal
-                self._conclude(request["key"], {"cause": "start", "message": text})
-            else:
-                self.queue[request["key"]] = request
+        self._enqueue(fresh)
 
     def _cancel(self, key: str, queued_only: bool) -> None:
         if key in self.queue:
@@ -1391,21 +1497,13 @@ class Launcher(Runner):
             if spare or (not busy and entry.is_dir(follow_symlinks=False)):
                 remove(entry.path)
 
-    # -- starting
+    def _say(self, text: str) -> None:
+        self.channel.say(text)
 
-    def _start_queued(self) -> None:
-        while self.queue:
-            key = next(iter(self.queue))
-            request = self.queue[key]
-            grant = self.slots.take(request["resources"])
-            if grant is None:
-                break
-            del self.queue[key]
-            self._start(request, grant)
+    def _send(self) -> None:
+        self.channel.send()
 
-    def _begun(self, attempt: Attempt) -> None:
-        self._news()
-        self.started.append(attempt)
+    # -- attempts of other launchers
 
     def _claimed_elsewhere(self, key: str) -> None:
         self.contested.append(key)
@@ -1414,8 +1512,6 @@ class Launcher(Runner):
         for watch in self.watched.values():
             if watch.cancelled:
                 self._signal_watched(watch, signal.SIGKILL)
-
-    # -- attempts of other launchers
 
     def _adopt(self) -> None:
         """What launchers before this one have started and not ended: it occupies slots while it
@@ -1541,64 +1637,6 @@ class Launcher(Runner):
         self.watch_due = time.monotonic() + self.watch_interval_s
         if ends:
             self._start_queued()
-
-    # -- what goes out
-
-    def _news(self) -> None:
-        if not (self.started or self.ended or self.announced):
-            self.flush_due = time.monotonic() + FLUSH_S
-
-    def _conclude(self, key: str, outcome: "Outcome") -> None:
-        """The end of an attempt of ours: recorded, then reported."""
-        self._news()
-        self.ended.append(json.dumps([key, outcome]))
-
-    def _announce(self, key: str, outcome: "Outcome") -> None:
-        """The end of an attempt that is recorded elsewhere."""
-        self.channel.say(json.dumps({"ended": [[key, outcome]]}))
-        self.channel.send()
-
-    def _flush(self) -> None:
-        """Nobody waits for news of tasks while others can be started, so it is gathered."""
-        now = time.monotonic()
-        waiting = self.started or self.ended or self.announced
-        if waiting and (now >= self.flush_due or (self.ended and not self.queue)):
-            self._write_all()
-        elif self.failing and now >= self.retry_due:
-            self._write_journal()
-        self.channel.send()
-
-    def _write_all(self) -> None:
-        if not (self.started or self.ended or self.announced):
-            self._write_journal()
-            return
-        ends = ", ".join(self.ended)
-        if ends:
-            self.journal.add('{"ended": [%s]}' % ends)
-        starts = [
-            [attempt.key, attempt.pid, attempt.boot_s, *attempt.grant]
-            for attempt in self.started
-            if attempt.pid in self.running
-        ]
-        if starts:
-            self.journal.add(json.dumps({"started": starts}))
-        self._write_journal()
-        keys = json.dumps([attempt.key for attempt in self.started] + self.announced)
-        self.channel.say('{"started": %s, "ended": [%s]}' % (keys, ends))
-        self.started, self.ended, self.announced = [], [], []
-
-    def _write_journal(self) -> None:
-        """A record that can't be written is reported all the same, or the engine would wait for
-        a disk that may never have room; it is tried again until it is written."""
-        failed = not self.journal.write()
-        self.retry_due = time.monotonic() + RETRY_S
-        if failed and not self.failing:
-            text = "exit records can't be written to %s/exits: %s; make room there"
-            text = text % (self.directory, self.journal.error)
-            self.channel.say(json.dumps({"failing": text}))
-        elif self.failing and not failed:
-            self.channel.say(json.dumps({"recovered": True}))
-        self.failing = failed
 
 
 def close_inherited() -> None:
