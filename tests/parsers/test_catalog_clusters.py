@@ -101,7 +101,7 @@ MISTAKES = {
     "an option as user": (cluster("user: -x"), 5, ["can't be a user"]),
     "a large port": (cluster("port: 70000"), 5, ["port", "65535"]),
     "an unknown transport": (cluster("transport: telnet"), 5, ["'telnet'", "asyncssh, openssh"]),
-    "no dispatch yet": (cluster("dispatch: launchers"), 5, ["'launchers'", "jobs"]),
+    "an unknown dispatch": (cluster("dispatch: pilots"), 5, ["'pilots'", "jobs or launchers"]),
     "a user here": (
         cluster("user: me", host="transport: local"),
         5,
@@ -120,7 +120,11 @@ MISTAKES = {
         5,
         ["no 'parallel_environment'", "kind grid-engine"],
     ),
-    "bound cores of a cluster": (cluster("pin_cores: true"), 5, ["no 'pin_cores'", "local or ssh"]),
+    "bound cores of a cluster": (
+        cluster("pin_cores: true"),
+        5,
+        ["only inside launchers", "'dispatch: launchers'"],
+    ),
     "a wrong key of a cluster": (cluster("acount: x"), 5, ["Did you mean 'account'?"]),
     "a relative directory there": (
         cluster("directory: scratch/x"),

@@ -21,18 +21,17 @@ DEFAULT_DIRECTORY = "~/wfrun-scratch"
 """Of a cluster: a home directory is there on every one, and its compute nodes see it."""
 
 TRANSPORTS: tuple[Literal["asyncssh", "openssh", "local"], ...] = ("asyncssh", "openssh", "local")
-DISPATCHES: tuple[Literal["jobs"], ...] = ("jobs",)
+DISPATCHES: tuple[Literal["jobs", "launchers"], ...] = ("jobs", "launchers")
 
 _SSH_KEYS = ("host", "hosts", "user", "port", "ssh_config", "known_hosts")
 _KINDS_OF_KEY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys((*_SSH_KEYS, "transport", "patience"), REMOTE_KINDS),
-    **dict.fromkeys(("queue", "account", "options", "dispatch"), BATCH_KINDS),
+    **dict.fromkeys(("queue", "account", "options", "dispatch", "launchers"), BATCH_KINDS),
     **dict.fromkeys(("poll_min", "poll_max", "max_array", "max_jobs"), BATCH_KINDS),
     **dict.fromkeys(("parallel_environment", "memory_resource"), ("grid-engine",)),
-    "pin_cores": ("local", "ssh"),
 }
-ACCESS_KEYS = tuple(key for key in _KINDS_OF_KEY if key != "pin_cores")
-"""Keys of a site that are read here."""
+ACCESS_KEYS = tuple(_KINDS_OF_KEY)
+"""Keys of a site that say how it is reached and used."""
 
 T = TypeVar("T", bound=str)
 
@@ -57,7 +56,7 @@ def check_keys(site: Section, kind: str) -> None:
 
 def read_access(site: Section, base: Path) -> Access:
     """How this cluster is reached; relative paths of this machine start at ``base``."""
-    transport = site.take("transport", _choice("transport", TRANSPORTS), TRANSPORTS[0])
+    transport = site.take("transport", choice("transport", TRANSPORTS), TRANSPORTS[0])
     poll_min_s = site.take("poll_min", to_duration, 2.0)
     poll_max_s = site.take("poll_max", to_duration, max(60.0, poll_min_s))
     if poll_max_s < poll_min_s:
@@ -73,7 +72,7 @@ def read_access(site: Section, base: Path) -> Access:
         queue=site.take("queue", _word, None),
         account=site.take("account", _word, None),
         options=site.take("options", _options, ()),
-        dispatch=site.take("dispatch", _choice("dispatch", DISPATCHES), DISPATCHES[0]),
+        dispatch=site.take("dispatch", choice("dispatch", DISPATCHES), DISPATCHES[0]),
         poll_min_s=poll_min_s,
         poll_max_s=poll_max_s,
         parallel_environment=site.take("parallel_environment", _resource, None),
@@ -95,7 +94,7 @@ def _read_hosts(site: Section, transport: str) -> tuple[str, ...]:
         raise site.error(f"{site.title} has either 'host' or 'hosts'", "hosts")
     hosts: tuple[str, ...] = ()
     hosts = site.take("hosts", _hosts, hosts)
-    hosts = site.take("host", lambda value: (_host(value),), hosts)
+    hosts = site.take("host", lambda value: (host_name(value),), hosts)
     if not hosts:
         raise site.error(
             f"{site.title} does not say which host to log in to",
@@ -108,14 +107,15 @@ def _read_hosts(site: Section, transport: str) -> tuple[str, ...]:
 def _hosts(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not value:
         raise ValueError(f"a list of hosts is needed, not {in_words(value)}; write [one, other]")
-    hosts = tuple(_host(host) for host in value)
+    hosts = tuple(host_name(host) for host in value)
     for host in hosts:
         if hosts.count(host) > 1:
             raise ValueError(f"{host!r} is there twice")
     return hosts
 
 
-def _host(value: Any) -> str:
+def host_name(value: Any) -> str:
+    """A host as ``ssh`` understands it, without user and port; for ``Section.take``."""
     host = _text(value)
     if "@" in host:
         raise ValueError(f"{host!r} can't be a host; write 'user: {host.split('@')[0]}' beside it")
@@ -172,7 +172,9 @@ def _text(value: Any) -> str:
     return value
 
 
-def _choice(what: str, known: tuple[T, ...]) -> Callable[[Any], T]:
+def choice(what: str, known: tuple[T, ...]) -> Callable[[Any], T]:
+    """A converter for ``Section.take`` that knows these words."""
+
     def convert(value: Any) -> T:
         for word in known:
             if value == word:

@@ -22,6 +22,7 @@ from wfrun.parsers.access import (
     read_access,
     remote_path,
 )
+from wfrun.parsers.launcher_section import with_launchers
 from wfrun.parsers.sections import (
     Section,
     in_words,
@@ -131,7 +132,7 @@ def _read_site(document: YamlDocument, name: Any, base: Path) -> SiteSpec:
     else:
         access = read_access(site, base)
         directory = site.take("directory", remote_path, DEFAULT_DIRECTORY)
-    return SiteSpec(
+    spec = SiteSpec(
         name=name,
         slots=slots,
         nodes=nodes,
@@ -144,6 +145,7 @@ def _read_site(document: YamlDocument, name: Any, base: Path) -> SiteSpec:
         pin_cores=site.take("pin_cores", to_truth, False),
         access=access,
     )
+    return with_launchers(site, spec)
 
 
 def _read_nodes(site: Section) -> tuple[NodeGroup, ...]:

@@ -5,6 +5,7 @@ The converters raise ValueError with the end of a sentence; ``Section.take`` add
 
 from __future__ import annotations
 
+import copy
 import difflib
 import math
 from collections.abc import Callable, Iterable
@@ -40,6 +41,14 @@ class Section:
 
     def has(self, key: str) -> bool:
         return key in self.values
+
+    def inner(self, key: str, title: str, known: Iterable[str]) -> Section:
+        """The mapping at ``key``; one that is empty where there is none."""
+        if self.has(key):
+            return Section(self.document, (*self.path, key), title, known)
+        empty = copy.copy(self)
+        empty.title, empty.values = title, {}
+        return empty
 
     def error(self, message: str, *path: str | int, hint: str | None = None) -> InvalidError:
         return self.document.error(message, *self.path, *path, hint=hint)
