@@ -32,7 +32,8 @@ def site_mask(task: Task, sites: Sequence[SiteSpec], source: str) -> int:
         raise InvalidError(
             f"task {task.id!r} fits no site: it asks for {_request(task.resources)}",
             source=source,
-            hint="the sites offer " + "; ".join(f"{s.name}: {_offer(s)}" for s in sites),
+            hint="the sites offer "
+            + "; ".join(f"{s.name}: {_offer(s, task.resources)}" for s in sites),
         )
     return mask
 
@@ -41,6 +42,7 @@ def fits(asked: Resources, site: SiteSpec) -> bool:
     """Whether a site could ever run a task that asks for this."""
     return (
         asked.cores <= site.slots
+        and asked.nodes <= (most_nodes(site) or asked.nodes)
         and asked.gpus <= site.gpus
         and (site.memory_bytes == 0 or asked.memory_bytes <= site.memory_bytes)
         and (
@@ -51,8 +53,19 @@ def fits(asked: Resources, site: SiteSpec) -> bool:
     )
 
 
+def most_nodes(site: SiteSpec) -> int | None:
+    """Over how many nodes one task may be spread there; None: the batch system knows."""
+    if site.access is not None and site.access.launchers is not None:
+        return site.access.launchers.nodes
+    if site.nodes:
+        return sum(group.count for group in site.nodes)
+    return 1 if site.kind in ("local", "ssh") else None
+
+
 def _request(asked: Resources) -> str:
     parts = [f"{asked.cores} cores"]
+    if asked.nodes > 1:
+        parts.append(f"{asked.nodes} nodes")
     if asked.memory_bytes:
         parts.append(f"{asked.memory_bytes / 2**20:.0f} MiB")
     if asked.gpus:
@@ -62,5 +75,9 @@ def _request(asked: Resources) -> str:
     return ", ".join(parts)
 
 
-def _offer(site: SiteSpec) -> str:
-    return _request(Resources(site.slots, site.memory_bytes, site.gpus, site.walltime_s))
+def _offer(site: SiteSpec, asked: Resources) -> str:
+    offer = _request(Resources(site.slots, site.memory_bytes, site.gpus, site.walltime_s))
+    nodes = most_nodes(site)
+    if asked.nodes == 1 or nodes is None:
+        return offer
+    return f"{offer}, on {nodes} {'node' if nodes == 1 else 'nodes'} at most"

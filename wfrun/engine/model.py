@@ -15,11 +15,15 @@ class Resources(msgspec.Struct, frozen=True):
     """What one task asks of a site. Like tasks share one ``Resources`` object."""
 
     cores: int = 1
+    """In all, on all its nodes."""
     memory_bytes: int = 0
-    """0: not stated."""
+    """On each node; 0: not stated."""
     gpus: int = 0
+    """On each node."""
     walltime_s: float | None = None
     """The task is killed after this long. None: no limit of its own."""
+    nodes: int = 1
+    """The cores are spread evenly over so many nodes, of which they are a multiple."""
 
 
 class File(msgspec.Struct, frozen=True, gc=False):

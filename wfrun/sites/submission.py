@@ -156,7 +156,8 @@ class Submission:
         return BatchJob(
             name=batch.name,
             count=len(batch.keys),
-            cores=resources.cores,
+            nodes=resources.nodes,
+            cores=resources.cores // resources.nodes,
             memory_bytes=resources.memory_bytes,
             gpus=resources.gpus,
             walltime_s=walltime_s,

@@ -19,6 +19,7 @@ from wfrun.sites.batch.system import BackPressureError, BatchJob, BatchSystem, Q
 JOB = BatchJob(
     name="wfrun-r1-1",
     count=1,
+    nodes=1,
     cores=1,
     memory_bytes=0,
     gpus=0,
@@ -92,6 +93,29 @@ def test_a_large_array_in_pbs(kind: str, size: list[str]) -> None:
         *size, "-l", "walltime=00:01:31", "-q", "long", "-A", "physics", "--comment", "two words",
         "/s/batch.sh",
     ]  # fmt: skip
+
+
+ON_SEVERAL_NODES = {
+    "slurm": "--nodes=3 --ntasks-per-node=4 --cpus-per-task=1 --mem=1024M --gres=gpu:2",
+    "grid-engine": "-pe mpi-4 12 -l h_vmem=256M -l gpu=2",
+    "pbs": "-l select=3:ncpus=4:mpiprocs=4:mem=1048576kb:ngpus=2 -l place=scatter",
+    "torque": "-l nodes=3:ppn=4:gpus=2 -l mem=3145728kb",
+}
+
+
+def test_a_job_on_several_nodes(each: BatchSystem) -> None:
+    job = msgspec.structs.replace(JOB, nodes=3, cores=4, memory_bytes=1 << 30, gpus=2)
+    access = Access(parallel_environment="mpi-{cores}")
+    command = make_batch_system(each.name, access).submit(job, "/s/batch.sh")
+    assert f" {ON_SEVERAL_NODES[each.name]} " in " ".join(command)
+
+
+def test_a_parallel_environment_of_one_node_is_not_enough_for_several() -> None:
+    grid_engine = system("grid-engine")
+    assert "smp" in grid_engine.submit(msgspec.structs.replace(JOB, cores=4), "/s/batch.sh")
+    with pytest.raises(InfeasibleError, match="parallel environment smp") as raised:
+        grid_engine.submit(msgspec.structs.replace(JOB, nodes=2), "/s/batch.sh")
+    assert "'parallel_environment: mpi-{cores}'" in str(raised.value.hint)
 
 
 def test_one_job_is_no_array(each: BatchSystem) -> None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from wfrun.engine.errors import InfeasibleError
 from wfrun.parsers.queues import grid_engine as parser
 from wfrun.parsers.queues.elements import compress
 from wfrun.sites.batch import common
@@ -29,8 +30,10 @@ class GridEngine:
     Of several lines in a variable the first arrives, functions do not.
 
     ``parallel_environment`` is what a job with several cores asks for; it has to put them on one
-    node (``allocation_rule $pe_slots``). ``memory_resource`` is asked for per slot, as
-    Grid Engine counts it. GPUs are asked for as the resource ``gpu``.
+    node (``allocation_rule $pe_slots``). Jobs on several nodes need one whose allocation rule is
+    the number of cores on each: ``{cores}`` in its name stands for that number.
+    ``memory_resource`` is asked for per slot, as Grid Engine counts it. GPUs are asked for as the
+    resource ``gpu``.
     """
 
     name: ClassVar[str] = "grid-engine"
@@ -56,8 +59,8 @@ class GridEngine:
         command += ["-wd", "/", "-j", "y", "-o", job.log]
         if job.count > 1:
             command += ["-t", f"1-{job.count}"]
-        if job.cores > 1:
-            command += ["-pe", self.parallel_environment, str(job.cores)]
+        if job.cores > 1 or job.nodes > 1:
+            command += ["-pe", self._environment_for(job), str(job.nodes * job.cores)]
         if job.memory_bytes:
             mebibytes = math.ceil(job.memory_bytes / job.cores / common.MIB)
             command += ["-l", f"{self.memory_resource}={mebibytes}M"]
@@ -75,6 +78,17 @@ class GridEngine:
             avoided = "|".join(f"{name}|{name}.*" for name in names)
             command += ["-l", f"h=!({avoided})"]
         return [*command, *job.options, script]
+
+    def _environment_for(self, job: BatchJob) -> str:
+        name = self.parallel_environment
+        if job.nodes > 1 and "{cores}" not in name:
+            raise InfeasibleError(
+                f"a task on {job.nodes} nodes: the parallel environment {name} puts all cores of a "
+                "job on one",
+                hint="Write 'parallel_environment: mpi-{cores}' or the like in the catalog, where "
+                "mpi-8 is one whose allocation rule is 8 ('qconf -spl' lists them).",
+            )
+        return name.replace("{cores}", str(job.cores))
 
     def submitted(self, exit_code: int | None, output: str, errors: str) -> str:
         # "7" or "7.1-20:1"; a site's verifier may have its say before.

@@ -78,13 +78,15 @@ class Pbs(_Family):
         self.max_array = max_array or 10_000
 
     def _size(self, job: BatchJob) -> list[str]:
-        chunk = f"select=1:ncpus={job.cores}"
+        chunk = f"select={job.nodes}:ncpus={job.cores}"
+        if job.nodes > 1:
+            chunk += f":mpiprocs={job.cores}"
         if job.memory_bytes:
             chunk += f":mem={math.ceil(job.memory_bytes / 1024)}kb"
         if job.gpus:
             chunk += f":ngpus={job.gpus}"
         array = ["-J", f"1-{job.count}"] if job.count > 1 else []
-        return [*array, "-l", chunk]
+        return [*array, "-l", chunk, *(["-l", "place=scatter"] if job.nodes > 1 else [])]
 
     def queue(self, user: str | None) -> list[str]:
         """Everybody's jobs: ``-u`` and ``-f`` exclude each other."""
@@ -128,11 +130,11 @@ class Torque(_Family):
         self.max_array = max_array or 1000
 
     def _size(self, job: BatchJob) -> list[str]:
-        nodes = f"nodes=1:ppn={job.cores}"
+        nodes = f"nodes={job.nodes}:ppn={job.cores}"
         if job.gpus:
             nodes += f":gpus={job.gpus}"
         array = ["-t", f"1-{job.count}"] if job.count > 1 else []
-        memory = f"mem={math.ceil(job.memory_bytes / 1024)}kb"
+        memory = f"mem={math.ceil(job.memory_bytes * job.nodes / 1024)}kb"  # the whole job's
         return [*array, "-l", nodes, *(["-l", memory] if job.memory_bytes else [])]
 
     def queue(self, user: str | None) -> list[str]:

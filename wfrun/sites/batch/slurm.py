@@ -63,9 +63,8 @@ class Slurm:
             # "%" begins a field, "\" would switch all fields off.
             f"--output={job.log.replace('%', '%%')}",
             "--open-mode=append",
-            "--nodes=1",
-            "--ntasks=1",
-            f"--cpus-per-task={job.cores}",
+            f"--nodes={job.nodes}",
+            *_cores(job),
         ]
         if job.count > 1:
             command.append(f"--array=1-{job.count}")
@@ -133,3 +132,11 @@ class Slurm:
             return parser.read_queue_endings(output)
         except QueueUnknownError:
             return {}
+
+
+def _cores(job: BatchJob) -> list[str]:
+    """One process with all the cores, or, on several nodes, as an MPI program wants it: as many as
+    there are cores."""
+    if job.nodes == 1:
+        return ["--ntasks=1", f"--cpus-per-task={job.cores}"]
+    return [f"--ntasks-per-node={job.cores}", "--cpus-per-task=1"]

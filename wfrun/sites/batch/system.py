@@ -29,10 +29,14 @@ class BatchJob(msgspec.Struct, frozen=True):
     """``wfrun-<run id>-<number>``: how it is found again. Letters, digits and hyphens."""
     count: int
     """Elements; 1: a job that is no array."""
+    nodes: int
+    """Of each element."""
     cores: int
+    """On each node."""
     memory_bytes: int
-    """For the whole job; 0: not stated."""
+    """On each node; 0: not stated."""
     gpus: int
+    """On each node."""
     walltime_s: float | None
     queue: str | None
     """Partition or queue; None: the system's own choice."""
