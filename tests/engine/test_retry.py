@@ -247,6 +247,6 @@ def test_logs_whose_rules_were_others_are_read() -> None:
     core = Core({"0": workflow})
     core.replay(msgspec.json.decode(msgspec.json.encode(log), type=list[ev.AnyEvent]))
     w = core.state.workflows[0]
-    assert (w.done, w.failed, w.blocked, w.delayed, w.eligible_count) == (2, 0, 0, 0, 0)
+    assert (w.done, w.failed, w.blocked, w.delayed, w.eligible.count) == (2, 0, 0, 0, 0)
     assert not w.open
     assert not core.state.timers

@@ -17,6 +17,7 @@ from wfrun.engine.attempts import (
     attempt_started,
     attempts_found,
     attempts_submitted,
+    enter,
     make_eligible,
     settle,
     withdraw,
@@ -131,7 +132,11 @@ def _revive(state: RunState, w: WorkflowState) -> None:
         elif status == _BLOCKED:
             w.blocked -= 1
             w.status[task] = _WAITING
-        elif status == _ELIGIBLE:
+    # Sites that a task was not to be tried at again are open to it again.
+    w.eligible.clear()
+    for task, status in enumerate(w.status):
+        if status == _ELIGIBLE:
+            enter(w, task)
             state.dirty.add(w.index)
 
 

@@ -5,8 +5,6 @@ A part of ``wfrun.engine.apply``.
 
 from __future__ import annotations
 
-import heapq
-
 from wfrun.engine import events as ev
 from wfrun.engine import health
 from wfrun.engine.actions import CancelAttempts, CopyFile, SetTimer, SubmitAttempts
@@ -26,7 +24,7 @@ def attempt_placed(state: RunState, event: ev.AttemptPlaced) -> None:
     if w.status[task] != _ELIGIBLE:
         _overrule(state, w, task)
     w.status[task] = _DISPATCHED
-    w.eligible_count -= 1
+    w.eligible.remove(task, w.asked(task).cores)
     w.attempts_of[task] += 1
     w.dispatched += 1
     state.attempts[event.key] = attempt
@@ -285,12 +283,16 @@ def _block_descendants(w: WorkflowState, task: int) -> None:
 
 def make_eligible(state: RunState, w: WorkflowState, task: int) -> None:
     w.status[task] = _ELIGIBLE
-    w.eligible_count += 1
     state.eligible_serial += 1
     w.serials[task] = state.eligible_serial
-    order = -w.workflow.tasks[task].priority if w.order is None else w.order[task]
-    heapq.heappush(w.eligible, (order, state.eligible_serial, task))
+    enter(w, task)
     state.dirty.add(w.index)
+
+
+def enter(w: WorkflowState, task: int) -> None:
+    """Into the eligible set, where its last serial number says."""
+    order = -w.workflow.tasks[task].priority if w.order is None else w.order[task]
+    w.eligible.add((order, w.serials[task], task), w.choice(task), w.asked(task).cores)
 
 
 def settle(w: WorkflowState, at_s: float) -> None:

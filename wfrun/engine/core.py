@@ -6,7 +6,6 @@ them, so that replaying the log needs no policy to decide the same again.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
@@ -15,10 +14,7 @@ from wfrun.engine.apply import apply
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import AttemptPlaced, Event, RunEnded
 from wfrun.engine.model import Workflow
-from wfrun.engine.state import RunState, TaskStatus, WorkflowState
-from wfrun.engine.view import candidate_mask
-
-_ELIGIBLE = int(TaskStatus.ELIGIBLE)
+from wfrun.engine.state import RunState, WorkflowState
 
 
 class Core:
@@ -28,8 +24,6 @@ class Core:
         self.state = RunState(documents)
         self._held: set[int] = set()
         """Workflows whose policy left an eligible task unplaced."""
-        self._parked: list[tuple[int, tuple[float, int, int]]] = []
-        """Entries of eligible heaps for which no site is open."""
 
     def replay(self, events: Iterable[Event]) -> None:
         """Bring the state to the end of a log, deciding nothing. A RunResumed event, stepped
@@ -46,14 +40,11 @@ class Core:
         Raises InvalidError when a policy decides what it must not, or a task fits no site.
         """
         state = self.state
-        open_before = state.open_sites
         apply(state, event)
         decided: list[Event] = []
         if state.ended is None and not (state.draining or state.stopping):
             state.dirty |= self._held
             self._held.clear()
-            if self._parked and state.open_sites & ~open_before:
-                self._unpark()
             while state.dirty:
                 self._place_eligible(state.workflows[min(state.dirty)], decided)
         self._end_if_settled(decided)
@@ -64,37 +55,28 @@ class Core:
         """Place eligible tasks in order, as far as the throttle allows."""
         state = self.state
         throttle = state.settings.throttle
-        while w.eligible and (throttle is None or w.dispatched < throttle):
-            _, serial, task = w.eligible[0]
-            if w.status[task] != _ELIGIBLE or w.serials[task] != serial:  # a stale entry
-                heapq.heappop(w.eligible)
-                continue
-            mask = candidate_mask(state, w, task)
-            if mask == 0:
-                self._parked.append((w.index, heapq.heappop(w.eligible)))
-                continue
+        eligible = w.eligible
+        while eligible.count and (throttle is None or w.dispatched < throttle):
+            first = eligible.first(state.open_sites)
+            if first is None:
+                break
+            task, mask = first
             site = w.placement.place(task)
             if site is None:
                 self._held.add(w.index)  # asked again after the next event
                 break
-            if type(site) is not int or site < 0 or not mask >> site & 1:
+            if type(site) is not int or site < 0 or not mask & state.open_sites & 1 << site:
                 raise InvalidError(
                     f"policy {state.settings.policy!r} placed task "
                     f"{w.workflow.tasks[task].id!r} at site {site!r}, which is not one of its "
                     "candidates",
                     hint="a policy returns one of view.candidates(task), or None",
                 )
-            heapq.heappop(w.eligible)
             key = f"{state.run_id}.{w.index}.{task}.{w.attempts_of[task] + 1}"
             placed = AttemptPlaced(state.now_s, key, w.index, task, site)
             apply(state, placed)
             decided.append(placed)
         state.dirty.discard(w.index)
-
-    def _unpark(self) -> None:
-        for workflow, entry in self._parked:
-            heapq.heappush(self.state.workflows[workflow].eligible, entry)
-        self._parked.clear()
 
     def _end_if_settled(self, decided: list[Event]) -> None:
         """Decide that the run is over, when nothing is under way and nothing can start."""

@@ -93,7 +93,7 @@ def update(state: RunState, index: int) -> None:
         state.open_sites &= ~bit
     elif not state.open_sites & bit:
         state.open_sites |= bit
-        state.dirty.update(w.index for w in state.workflows if w.eligible_count)
+        state.dirty.update(w.index for w in state.workflows if w.eligible.count)
 
 
 # The trial of a site that was paused

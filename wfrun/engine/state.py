@@ -13,6 +13,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from wfrun.engine.actions import Action
+from wfrun.engine.eligible import EligibleSet
 from wfrun.engine.events import BackgroundJob, Settings
 from wfrun.engine.information import Information
 from wfrun.engine.model import LinkSpec, Resources, SiteSpec, Workflow
@@ -197,8 +198,8 @@ class SiteState:
 class WorkflowState:
     """How far one workflow is. Lists and arrays are indexed by task or by file."""
 
-    __slots__ = ("added_s", "asks", "attempts_of", "avoid", "blocked", "children", "class_masks",
-                 "collected", "delayed", "dispatched", "done", "eligible", "eligible_count",
+    __slots__ = ("added_s", "asks", "attempts_of", "avoid", "blocked", "children",
+                 "class_masks", "collected", "delayed", "dispatched", "done", "eligible",
                  "ended_s", "failed", "failures", "index", "masks", "order", "placement",
                  "present", "refused", "resource_class", "runtimes_s", "serials", "setbacks",
                  "sizes", "staging_s", "status", "to_collect", "waiting", "waiting_s",
@@ -228,14 +229,11 @@ class WorkflowState:
         """What tasks ask for, where it is not what their document says."""
         self.masks: dict[int, int] = {}
         """The sites that could ever run a task, where they are not those of its class."""
-        self.eligible: list[tuple[float, int, int]] = []
-        """A heap of (order, serial number, task); entries whose serial is not the task's are
-        stale."""
+        self.eligible = EligibleSet(tasks)
         self.serials = array("q", bytes(8 * tasks))
         """When each task became eligible for the last time, as a serial number in the run."""
         self.order: list[float] | None = None
         """The placement policy's own order, smaller first."""
-        self.eligible_count = 0
         self.delayed = 0
         self.dispatched = 0
         self.done = 0
@@ -267,6 +265,13 @@ class WorkflowState:
         """The sites that could ever run a task, as a mask."""
         mask = self.masks.get(task)
         return self.class_masks[self.resource_class[task]] if mask is None else mask
+
+    def choice(self, task: int) -> int:
+        """Likewise those that may get it now: none where it has failed as long as there is
+        another."""
+        mask = self.sites_of(task)
+        avoid = self.avoid.get(task) if self.avoid else None
+        return mask & ~avoid or mask if avoid else mask
 
     @property
     def open(self) -> bool:

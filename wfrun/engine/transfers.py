@@ -128,7 +128,7 @@ def _redo(state: RunState, w: WorkflowState, tasks: set[int]) -> None:
             w.waiting[child] += 1
             if w.status[child] == _ELIGIBLE:
                 w.status[child] = _WAITING
-                w.eligible_count -= 1
+                w.eligible.remove(child, w.asked(child).cores)
             elif w.status[child] == _DELAYED:
                 w.status[child] = _WAITING
                 w.delayed -= 1

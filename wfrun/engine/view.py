@@ -69,7 +69,7 @@ class View:
     def candidates(self, task: int) -> tuple[int, ...]:
         """The sites that may get this task now, in catalog order: open, large enough, and not
         one where it has failed as long as there is another."""
-        mask = candidate_mask(self._state, self._workflow, task)
+        mask = self._workflow.choice(task) & self._state.open_sites
         found = self._candidates.get(mask)
         if found is None:
             found = tuple(s for s in range(len(self._state.sites)) if mask >> s & 1)
@@ -163,18 +163,6 @@ class _Refusal:
 
     def __call__(self, *args: object) -> NoReturn:
         raise InvalidError(self._message, hint="declare it: information = Information(...)")
-
-
-def candidate_mask(state: RunState, workflow: WorkflowState, task: int) -> int:
-    """The sites that may get a task now, as a mask; 0: none."""
-    mask = workflow.class_masks[workflow.resource_class[task]]
-    if workflow.masks:
-        mask = workflow.masks.get(task, mask)
-    if workflow.avoid:
-        avoid = workflow.avoid.get(task)
-        if avoid and mask & ~avoid:
-            mask &= ~avoid
-    return mask & state.open_sites
 
 
 def transfer_s(state: RunState, workflow: WorkflowState, task: int, site: int) -> float:
