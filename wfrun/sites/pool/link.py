@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 
 class Link(Protocol):
     """A launcher that is connected now. A launcher that connects anew gets another link."""
 
-    channel: ClassVar[str]
+    channel: str
     """tcp, ssh or spool."""
+    node: int
+    """Which of the launcher's nodes it leads to. Each has a link of its own; node 0 leads."""
     latency_s: float
     """How long a line takes there and its answer back, as far as it was measured."""
 
@@ -29,10 +31,12 @@ class Taker(Protocol):
     """Who works with the launchers that connect."""
 
     def connected(self, launcher: str, link: Link) -> None:
-        """This launcher has proved who it is. An earlier link of it is of no more use."""
+        """This launcher has proved who it is. An earlier link of it to the same node is of no more
+        use; nothing else is said of that one."""
 
     def lines(self, link: Link, lines: Sequence[bytes]) -> None:
-        """What it says, in order, without the line ends."""
+        """What it says, in order, without the line ends. Answers to pings, which the link itself
+        sends, are not among them."""
 
     def disconnected(self, link: Link, reason: str) -> None:
         """The link is of no more use. Not told after ``Link.close``."""
