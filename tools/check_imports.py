@@ -36,6 +36,7 @@ ENGINE_MAY_IMPORT = frozenset(
 ELSEWHERE: dict[str, frozenset[str]] = {
     "wfrun/sites/launcher.py": frozenset(),
     "wfrun/sites/job.py": frozenset({"launcher", "wfrun.sites.launcher"}),
+    "wfrun/sites/channels.py": frozenset(),
     "wfrun/sites/remote/agent.py": frozenset(),
 }
 """Files that run on clusters, where there is the standard library alone, with what stands beside
