@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.model import Workflow
+from wfrun.engine.model import Resources, Workflow
 from wfrun.parsers.dax import split_words
 from wfrun.parsers.workflows import read_workflow
 
@@ -231,6 +232,43 @@ def test_units_of_condor_memory(tmp_path: Path, text: str, mebibytes: int) -> No
     profile = f'<profile namespace="condor" key="request_memory">{text}</profile>'
     workflow = read(tmp_path, f'<job id="a" name="p">{profile}</job>')
     assert workflow.tasks[0].resources.memory_bytes == mebibytes * 2**20
+
+
+@pytest.mark.parametrize(
+    ("profiles", "cores", "nodes"),
+    [
+        ("pegasus:cores=8 pegasus:nodes=2", 8, 2),
+        ("pegasus:nodes=2 pegasus:ppn=4", 8, 2),
+        ("pegasus:cores=8 pegasus:ppn=4", 8, 2),
+        ("pegasus:cores=8 pegasus:ppn=4 pegasus:nodes=2", 8, 2),
+        ("globus:count=8 globus:hostcount=2", 8, 2),
+        ("globus:hostcount=2 globus:xcount=4", 8, 2),
+        ("pegasus:nodes=3", 3, 3),
+        ("pegasus:ppn=4", 4, 1),
+    ],
+)
+def test_several_nodes(tmp_path: Path, profiles: str, cores: int, nodes: int) -> None:
+    workflow = read(tmp_path, f'<job id="a" name="p">{_profiles(profiles)}</job>')
+    assert workflow.tasks[0].resources == Resources(cores, nodes=nodes)
+
+
+@pytest.mark.parametrize(
+    ("profiles", "message"),
+    [
+        ("pegasus:cores=8 pegasus:nodes=3", "8 cores can't be spread evenly over 3 nodes"),
+        ("pegasus:cores=6 pegasus:ppn=4", "1 nodes with 4 cores each have not 6 cores"),
+        ("pegasus:cores=6 pegasus:ppn=2 pegasus:nodes=2", "2 nodes with 2 cores each"),
+    ],
+)
+def test_cores_that_are_not_those_of_the_nodes(tmp_path: Path, profiles: str, message: str) -> None:
+    error = refused(tmp_path, f'{DAX3}<job id="a" name="p">{_profiles(profiles)}</job></adag>')
+    assert message in str(error)
+    assert error.line == 2
+
+
+def _profiles(text: str) -> str:
+    words = (re.split("[:=]", word) for word in text.split())
+    return "".join(f'<profile namespace="{n}" key="{k}">{v}</profile>' for n, k, v in words)
 
 
 def test_split_words() -> None:

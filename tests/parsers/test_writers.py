@@ -51,7 +51,7 @@ def rich_workflow() -> Workflow:
         stdout=2,
         stderr=4,
         env={"OMP_NUM_THREADS": "4", "TEXT": "a <b> & 'c'"},
-        resources=Resources(cores=4, memory_bytes=3 * 2**30, gpus=1, walltime_s=5400.0),
+        resources=Resources(4, memory_bytes=3 * 2**30, gpus=1, walltime_s=5400.0, nodes=2),
         runtime_s=0.1,
         priority=-3,
     )
@@ -164,6 +164,7 @@ def test_what_dax_cannot_say_is_refused(workflow: Workflow, words: str, tmp_path
         (with_task(id="a/b"), "task id 'a/b'"),
         (with_task(runtime_s=None, arguments=("x",)), "run time is unknown"),
         (with_task(resources=Resources(gpus=1)), "GPUs"),
+        (with_task(resources=Resources(2, nodes=2)), "nodes"),
         (rich_workflow(), "file name 'raw data/in.txt'"),
     ],
 )

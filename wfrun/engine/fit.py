@@ -25,8 +25,15 @@ def classify(state: RunState, w: WorkflowState) -> None:
 
 
 def site_mask(task: Task, sites: Sequence[SiteSpec], source: str) -> int:
-    """The sites that could ever run a task, as a mask. Raises InvalidError where there is none,
-    with the document ``source``."""
+    """The sites that could ever run a task, as a mask. Raises InvalidError where there is none, or
+    its cores can't be spread evenly over its nodes, with the document ``source``."""
+    cores, nodes = task.resources.cores, task.resources.nodes
+    if nodes < 1 or cores % nodes:
+        raise InvalidError(
+            f"task {task.id!r} asks for {cores} cores on {nodes} nodes",
+            source=source,
+            hint="The cores are those of all nodes together, on each the same number.",
+        )
     mask = sum(1 << i for i, spec in enumerate(sites) if fits(task.resources, spec))
     if mask == 0:
         raise InvalidError(

@@ -74,11 +74,20 @@ def _minutes(text: str) -> float:
 
 _Converter = Callable[[str], float]
 
+_PPN = "cores on each node"
 _FIELDS: dict[str, tuple[tuple[str, str, _Converter, str], ...]] = {
     "cores": (
         ("pegasus", "cores", _positive, "a whole number of cores"),
         ("condor", "request_cpus", _positive, "a whole number of cores"),
         ("globus", "count", _positive, "a whole number of processes"),
+    ),
+    "nodes": (
+        ("pegasus", "nodes", _positive, "a whole number of nodes"),
+        ("globus", "hostcount", _positive, "a whole number of nodes"),
+    ),
+    _PPN: (
+        ("pegasus", "ppn", _positive, "a whole number of cores on each node"),
+        ("globus", "xcount", _positive, "a whole number of processes on each node"),
     ),
     "memory_bytes": (
         ("pegasus", "memory", _megabytes, "a whole number of MB"),
@@ -94,13 +103,15 @@ _FIELDS: dict[str, tuple[tuple[str, str, _Converter, str], ...]] = {
         ("globus", "maxwalltime", _minutes, "a number of minutes"),
     ),
 }
-"""Where each field of Resources is found, the strongest source first."""
+"""Where each field of Resources is found, and what two of them follow from, the strongest source
+first."""
 
 
 def requests_of(profiles: Mapping[tuple[str, str], str], warn: Callable[[str], None]) -> Requests:
     """The requests in these profiles; other keys are for other planners and are passed over.
 
-    Raises ProfileError for a value that is no number. A ``condor`` value may be a ClassAd
+    Raises ProfileError for a value that is no number, and for cores that can't be spread evenly
+    over the nodes. A ``condor`` value may be a ClassAd
     expression, which only HTCondor can evaluate: it is passed over and told to ``warn``.
     """
     if not profiles:
@@ -111,6 +122,7 @@ def requests_of(profiles: Mapping[tuple[str, str], str], warn: Callable[[str], N
             value = _value(profiles, namespace, key, convert, meaning, warn)
             if value is not None and field not in found:
                 found[field] = value
+    _spread(found)
     priority = None
     for namespace in ("pegasus", "condor"):
         if priority is None:
@@ -122,6 +134,24 @@ def requests_of(profiles: Mapping[tuple[str, str], str], warn: Callable[[str], N
         runtime_s=profiles.get(("pegasus", "runtime"), profiles.get(("pegasus", "job.runtime"))),
         priority=int(priority or 0),
     )
+
+
+def _spread(found: dict[str, float]) -> None:
+    """Of cores, nodes and cores on each node, what is not given follows from the others."""
+    each = found.pop(_PPN, None)
+    if each is None and "nodes" not in found:
+        return
+    if each is None:
+        found.setdefault("cores", found["nodes"])
+    elif "nodes" in found:
+        found.setdefault("cores", found["nodes"] * each)
+    else:
+        found["nodes"] = found.setdefault("cores", each) // each
+    cores, nodes = int(found["cores"]), int(found["nodes"])
+    if each is None and cores % nodes:
+        raise ProfileError(f"{cores} cores can't be spread evenly over {nodes} nodes")
+    if each is not None and nodes * each != cores:
+        raise ProfileError(f"{nodes} nodes with {int(each)} cores each have not {cores} cores")
 
 
 def _value(

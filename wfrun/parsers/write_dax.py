@@ -2,8 +2,8 @@
 
 Source: dax-3.6.xsd of Pegasus. Beyond the schema, jobs have the attribute ``runtime`` (seconds on
 the reference processor), as the published synthetic workflows have. Resource requests are profiles
-(Pegasus 4.9 user guide, "Configuration"): ``pegasus`` cores, memory in MB, gpus, priority and
-maxwalltime in minutes.
+(Pegasus 4.9 user guide, "Configuration"): ``pegasus`` cores, nodes, memory in MB, gpus, priority
+and maxwalltime in minutes.
 """
 
 from __future__ import annotations
@@ -168,6 +168,8 @@ def _profiles(task: Task, path: str) -> Iterator[str]:
     resources = task.resources
     if resources.cores != 1:
         yield _profile("pegasus", "cores", str(resources.cores))
+    if resources.nodes != 1:
+        yield _profile("pegasus", "nodes", str(resources.nodes))
     if resources.memory_bytes and resources.memory_bytes % _MEBIBYTE == 0:
         yield _profile("pegasus", "memory", str(resources.memory_bytes // _MEBIBYTE))
     elif resources.memory_bytes:
