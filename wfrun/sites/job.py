@@ -17,8 +17,12 @@ leaves its exit record:
 Who finds the attempt claimed leaves it alone: a job that the batch system started twice, or that
 was given up and comes late, does no harm. An attempt with a ``attempts/<key>.revoked`` was given
 up after it had started, and commits nothing.
+
+A task of several nodes runs on the first one of its job, where ``WFRUN_NODEFILE`` names a file with
+a line for each of its cores, on which there is the core's host.
 """
 
+import collections
 import contextlib
 import json
 import os
@@ -28,7 +32,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Optional
+    from typing import Any, Dict, List, Mapping, Optional
 
     from wfrun.sites import launcher
 else:
@@ -37,6 +41,8 @@ else:
 
 ROOM_BYTES = 8192
 """Kept for a record; one that does not fit is shortened where the disk is full."""
+HOSTS_S = 60.0
+"""The names of the nodes come within this time."""
 RECORD_PATIENCE_S = 600.0
 """A record that can't be written is tried again for so long."""
 
@@ -51,6 +57,8 @@ class Job(launcher.Runner):
         # The batch system's name of the node, with which it can be told to avoid it.
         self.host = os.environ.get("SLURMD_NODENAME") or self.host
         self.request = request
+        if resources.get("nodes", 1) > 1:
+            request["hosts"] = hosts_of_job(os.environ)
         self.record = directory + "/exits/" + request["key"] + ".json"
         self.part = "%s/exits/%s.%s-%d.part" % (directory, request["key"], self.host, os.getpid())
         self.outcome = None  # type: Optional[Dict[str, Any]]
@@ -133,6 +141,27 @@ class Job(launcher.Runner):
                 os.write(2, b"wfrun: %s\n" % str(error).encode())
             return False
         return True
+
+
+def hosts_of_job(environ: "Mapping[str, str]") -> "List[str]":
+    """The nodes of the batch job that we are in, in the batch system's order; empty where it does
+    not say. Source: sbatch(1), SLURM_JOB_NODELIST; qsub(1B), PBS_NODEFILE; sge_pe(5), PE_HOSTFILE.
+    """
+    import subprocess
+
+    try:
+        if "SLURM_JOB_NODELIST" in environ:
+            command = ["scontrol", "show", "hostnames", environ["SLURM_JOB_NODELIST"]]
+            text = subprocess.check_output(command, universal_newlines=True, timeout=HOSTS_S)
+        else:
+            path = environ.get("PBS_NODEFILE") or environ.get("PE_HOSTFILE") or os.devnull
+            with open(path) as file:
+                text = file.read()
+    except (OSError, subprocess.SubprocessError) as error:
+        os.write(2, b"wfrun: the job's nodes are not known: %s\n" % str(error).encode())
+        return []
+    names = [line.split()[0] for line in text.splitlines() if line.strip()]
+    return list(collections.OrderedDict.fromkeys(names))
 
 
 def read_request(directory: str, batch: str, element: int) -> "Dict[str, Any]":

@@ -29,7 +29,8 @@ running tasks too (cause ``lost``: it was not their fault).
 The directory of a site:
     attempts/<key>.out, .err   what a task printed. Creating <key>.out exclusively is the claim:
                                whoever succeeds may start the attempt, and nobody else ever will
-    attempts/<key>/            sandbox and working directory of a task; kept after a failure
+    attempts/<key>/            sandbox and working directory of a task; kept after a failure. One of
+                               several nodes finds their names in .wfrun-nodes
     attempts/.spare-...        an empty sandbox or log for the next task
     files/<name>               the store; files in it are read-only
     exits/<launcher>.jsonl     the journal of one launcher: who it is, and then, in order, the keys
@@ -610,7 +611,7 @@ class Attempt:
 
 
 class Log:
-    """An open file for what a task prints. ``spare`` is a second name of it, if it has one."""
+    """An open file for what a task prints. ``spare`` is its name as long as it is not the task's."""
 
     __slots__ = ("fd", "spare")
 
@@ -630,7 +631,8 @@ class Logs:
 
     To create a file takes an inode, which a parallel file system hands out slowly, and ext4 thirty
     times as slowly as usual while there are thousands that were freed in the last minute. To link
-    one is always quick, and just as exclusive.
+    one is always quick, and just as exclusive: a claim is a link to an empty file, and a log gets
+    the task's name when it is ``shown``, or when something was printed.
     """
 
     def __init__(self, attempts: str) -> None:
@@ -638,63 +640,80 @@ class Logs:
         self._spares = []  # type: List[Log]
         self._empty = ""
         self._made = 0
+        self._prefix = "%s.spare-%d-" % (attempts, os.getpid())
+
+    def claim(self, name: str) -> Log:
+        """Make the log of this name; FileExistsError: there is one, and it is somebody else's."""
+        path = self._attempts + name
+        if self._spares and self._empty:
+            try:
+                os.link(self._empty, path)
+                return self._spares.pop()
+            except FileExistsError:
+                raise
+            except OSError:  # For instance, a file can have only so many names.
+                self._forget_empty()
+        return Log(path)
 
     def open(self, name: str) -> Log:
-        """Make the log of this name; FileExistsError: there is one."""
-        path = self._attempts + name
-        if self._spares:
-            log = self._spares.pop()
-            try:
-                os.link(log.spare, path)
-                return log
-            except FileExistsError:
-                self._spares.append(log)
-                raise
-            except OSError:
-                log.close()
-        return Log(path)
+        """A log that is to have this name, which nobody else gives to one."""
+        return self._spares.pop() if self._spares else Log(self._attempts + name)
+
+    def show(self, log: Log, name: str) -> None:
+        """Let the log be found under its name, whatever that was the name of before."""
+        if log.spare:
+            os.rename(log.spare, self._attempts + name)
+            log.spare = ""
 
     def retire(self, log: Log, name: str, limit: int, is_claim: bool) -> None:
         """A task has ended, and so have all that could write into its log."""
-        keep = len(self._spares) < limit and os.fstat(log.fd).st_size == 0
-        if keep:
-            try:
+        keep = False
+        try:
+            if os.fstat(log.fd).st_size:
+                self.show(log, name)
+            elif len(self._spares) < limit:
                 if not log.spare:
-                    spare = self.spare_name()
-                    os.link(self._attempts + name, spare)
-                    log.spare = spare
-                if is_claim:
-                    self._replace_by_empty(self._attempts + name)
-                else:
-                    os.unlink(self._attempts + name)
-            except OSError:  # For instance, a file can have only so many names.
-                self._empty = ""
-                keep = False
+                    self._hide(log, name, is_claim)
+                keep = True
+        except OSError:  # For instance, a file can have only so many names.
+            self._forget_empty()
         if keep:
             self._spares.append(log)
         else:
             log.close()
 
-    def _replace_by_empty(self, path: str) -> None:
-        """The name is there all the time."""
+    def _hide(self, log: Log, name: str, is_claim: bool) -> None:
+        """Give a log another name than the task's, which for a claim is there all the time."""
+        path = self._attempts + name
+        spare = self.spare_name()
+        if not is_claim:
+            os.rename(path, spare)
+            log.spare = spare
+            return
         if not self._empty:
-            self._empty = self.spare_name()
-            os.close(os.open(self._empty, os.O_CREAT | os.O_EXCL, 0o444))
+            empty = self.spare_name()
+            os.close(os.open(empty, os.O_CREAT | os.O_EXCL, 0o444))
+            self._empty = empty
+        os.link(path, spare)
+        log.spare = spare
         temporary = self.spare_name()
         os.link(self._empty, temporary)
         os.rename(temporary, path)
 
     def spare_name(self) -> str:
         self._made += 1
-        return "%s.spare-%d-%d" % (self._attempts, os.getpid(), self._made)
+        return self._prefix + str(self._made)
+
+    def _forget_empty(self) -> None:
+        if self._empty:
+            remove(self._empty)
+            self._empty = ""
 
     def close(self) -> None:
         """Remove what was kept for later tasks."""
         while self._spares:
             self._spares.pop().close()
-        if self._empty:
-            remove(self._empty)
-            self._empty = ""
+        self._forget_empty()
 
 
 class Starter:
@@ -714,7 +733,7 @@ class Starter:
 
     def claim(self, attempt: Attempt) -> None:
         """Claim an attempt; FileExistsError: it is somebody else's."""
-        attempt.out = self._logs.open(attempt.key + ".out")
+        attempt.out = self._logs.claim(attempt.key + ".out")
 
     def start(self, attempt: Attempt, out: Log) -> None:
         """Start an attempt whose claim is ``out``.
@@ -745,6 +764,14 @@ class Starter:
         finally:
             for fd in opened:
                 os.close(fd)
+
+    def show(self, attempt: Attempt) -> None:
+        """Let what a task prints be found, as is to be done for one that runs for some time."""
+        with contextlib.suppress(OSError):
+            if attempt.out is not None:
+                self._logs.show(attempt.out, attempt.key + ".out")
+            if attempt.err is not None:
+                self._logs.show(attempt.err, attempt.key + ".err")
 
     def retire(self, attempt: Attempt, empty_sandbox: bool) -> None:
         """Done with the logs, and perhaps with the sandbox, which is kept for another attempt."""
@@ -826,7 +853,23 @@ class Starter:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
         environment.update(attempt.request["env"])
         environment["WFRUN_ATTEMPT"] = attempt.key
+        hosts = attempt.request.get("hosts")
+        if hosts is not None:
+            environment.update(self._node_file(attempt, hosts))
         return environment
+
+    def _node_file(self, attempt: Attempt, hosts: "List[str]") -> "Dict[str, str]":
+        """The nodes of a task that has several, a line for each of its cores as PBS writes them,
+        which every mpirun reads. It starts a process for each core, so each has one thread."""
+        asked = attempt.request["resources"]
+        if len(hosts) != asked["nodes"]:
+            text = "it needs %d nodes, and its job has these: %s"
+            raise AttemptError("node", text % (asked["nodes"], " ".join(hosts) or "none"))
+        path = self.attempts + attempt.key + "/.wfrun-nodes"
+        with open(path, "w") as file:
+            for host in hosts:
+                file.write((host + "\n") * (asked["cores"] // asked["nodes"]))
+        return dict(dict.fromkeys(THREADS, "1"), WFRUN_NODEFILE=path)
 
     def _program(self, name: str, path: str) -> str:
         """The file to execute. Relative names are relative to the sandbox, where we are."""
@@ -1013,6 +1056,8 @@ class Runner:
         self.timers = []  # type: List[Tuple[float, int, int]]
         self.serial = 0
         self.reaps_orphans = become_subreaper()
+        self.orphans_known = True
+        """What tasks left behind was looked for since the last of them ended."""
         self.wake = self._catch_signals()
 
     def _begun(self, attempt: Attempt) -> None:
@@ -1130,9 +1175,7 @@ class Runner:
                 del self.keys[attempt.key]
                 self.slots.give_back(attempt.grant)
                 ended.append((attempt, status, usage, time.time()))
-        alone = self.reaps_orphans and not self._kill_orphans()
-        # What a task left behind may still write into its sandbox until it is dead.
-        self.starter.spare_limit = self.slots.all_cores if alone else 0
+        self.orphans_known = False
         return ended
 
     def _kill_orphans(self) -> int:
@@ -1151,6 +1194,11 @@ class Runner:
 
     def _settle(self, attempt: Attempt, status: int, usage: "Any", ended_s: float) -> None:
         """Commit the outputs of an attempt that has ended, and make its exit record."""
+        if not self.orphans_known:
+            self.orphans_known = True
+            alone = self.reaps_orphans and not self._kill_orphans()
+            # What a task left behind may still write into its sandbox until it is dead.
+            self.starter.spare_limit = self.slots.all_cores if alone else 0
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
         code = os.WEXITSTATUS(status) if number is None else None
         sandbox = self.starter.attempts + attempt.key
@@ -1182,6 +1230,7 @@ class Runner:
                 if failure.cause == "start":
                     failure = AttemptError("output", "its outputs can't be committed: %s" % error)
         if failure is not None:
+            self.starter.show(attempt)
             outcome["cause"] = failure.cause
             outcome["message"] = failure.message + self._quote(attempt)
         empty = failure is None or failure.cause == "cancelled" or self._is_full()
@@ -1330,11 +1379,11 @@ class Worker(Runner):
         ends = ", ".join(self.ended)
         if ends:
             self.journal.add('{"ended": [%s]}' % ends)
-        starts = [
-            [attempt.key, attempt.pid, attempt.boot_s, *attempt.grant]
-            for attempt in self.started
-            if attempt.pid in self.running
-        ]
+        starts = []
+        for attempt in self.started:
+            if self.running.get(attempt.pid) is attempt:
+                self.starter.show(attempt)
+                starts.append([attempt.key, attempt.pid, attempt.boot_s, *attempt.grant])
         if starts:
             self.journal.add(json.dumps({"started": starts}))
         self._write_journal()
@@ -1377,18 +1426,18 @@ class Launcher(Worker):
         self.channel.say(json.dumps({"hello": PROTOCOL, "pid": os.getpid(), "host": self.host}))
         self.channel.send()
         self._adopt()
-        while not self._is_done():
-            ended = []  # type: List[Tuple[Attempt, int, Any, float]]
-            for fd, _ in self.poller.poll(self._timeout_ms()):
+        ended = collections.deque()  # type: collections.deque[Tuple[Attempt, int, Any, float]]
+        while ended or not self._is_done():
+            for fd, _ in self.poller.poll(0 if ended else self._timeout_ms()):
                 if fd == self.wake:
-                    ended = self._wake()
+                    ended.extend(self._wake())
                 elif fd == 0:
                     self._receive()
             self._fire_timers()
             # Slots are filled before the outputs of the last tasks are looked at.
             self._start_queued()
-            for end in ended:
-                self._settle(*end)
+            if ended:
+                self._settle(*ended.popleft())
             if self.contested:
                 self._contest()
             if self.watched and time.monotonic() >= self.watch_due:
