@@ -576,6 +576,38 @@ def sites_show(names: tuple[str, ...], catalog: Path, as_json: bool) -> None:
     sys.exit(FAILED if sites_command.show(catalog, names, as_json=as_json) else DONE)
 
 
+@cli.group()
+def bench() -> None:
+    """Measure what sites can do."""
+
+
+@bench.command("dispatch")
+@click.option("--sites", "catalog", type=click.Path(path_type=Path), metavar="CATALOG",
+              help="Site catalog (YAML). Without it there is one site: this machine.")  # fmt: skip
+@click.option("--site", "names", multiple=True, metavar="NAME",
+              help="This site alone; may be given more than once.")  # fmt: skip
+@click.option("--tasks", type=click.IntRange(min=1), metavar="N",
+              help="Tasks without work at each site; by default 5000, and where each is a job of "
+              "its own 2 for each slot, at most 100.")  # fmt: skip
+@click.option("--limit", type=click.FloatRange(min=1), default=300.0, show_default=True,
+              metavar="SECONDS", help="For each site; what is not done then is cancelled, also "
+              "what waits in a queue.")  # fmt: skip
+def bench_dispatch(
+    catalog: Path | None, names: tuple[str, ...], tasks: int | None, limit: float
+) -> None:
+    """Measure how fast tasks are dispatched to each site, or to the named ones.
+
+    Tasks without work give tasks per second; a chain of them the latency from the exit of one to
+    the start of the next; tasks of 100 ms on all slots the overhead beside the ideal. They are
+    ordinary runs, one site after the other, of which nothing is kept.
+
+    Exit status: 0 all sites were measured, 3 some can't be used.
+    """
+    from wfrun.runners import bench_command
+
+    sys.exit(bench_command.dispatch(catalog, names, tasks, limit))
+
+
 def _open_standard_streams() -> None:
     """Those that were closed, as by `>&-`: files of ours must not get their numbers."""
     for number in range(3):

@@ -46,12 +46,17 @@ def _sites(path: Path, names: Sequence[str]) -> list[SiteSpec]:
             source=str(path),
             hint="`wfrun sites init HOST` begins one; --sites names another.",
         )
-    sites = read_catalog(path).sites
+    return choose(read_catalog(path).sites, names, str(path))
+
+
+def choose(sites: Sequence[SiteSpec], names: Sequence[str], source: str) -> list[SiteSpec]:
+    """The named ones of these sites, or all, in their order. Raises InvalidError for a name that
+    none has."""
     known = [site.name for site in sites]
     for name in names:
         if name not in known:
             raise InvalidError(
-                f"there is no site {name!r}", source=str(path), hint=nearest(name, known, "Sites")
+                f"there is no site {name!r}", source=source, hint=nearest(name, known, "Sites")
             )
     return [site for site in sites if not names or site.name in names]
 
