@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wfrun.engine import events as ev
+from wfrun.engine import launchers
 from wfrun.engine.actions import CopyFile, FindAttempts, SetTimer
 from wfrun.engine.attempts import (
     attempt_ended,
@@ -63,7 +64,8 @@ def _run_started(state: RunState, event: ev.RunStarted) -> None:
     state.links = event.links
     scale = event.settings.time_scale if event.settings.emulate else 1.0
     state.network = Network([s.name for s in event.sites], event.links, time_scale=scale)
-    state.open_sites = (1 << len(event.sites)) - 1
+    state.pools = [i for i, site in enumerate(state.sites) if site.pool is not None]
+    state.open_sites = sum(1 << i for i, site in enumerate(state.sites) if site.has_room)
     state.information = placement_class(event.settings.policy).information
     if state.information.task_runtime is not Knowledge.UNKNOWN:
         for site in state.sites:
@@ -100,9 +102,11 @@ def _run_resumed(state: RunState, event: ev.RunResumed) -> None:
         site.reported = None
         forget(state, index)
         state.timers.pop(_patience(index), None)
-    state.open_sites = (1 << len(state.sites)) - 1
+    state.open_sites = sum(1 << i for i, site in enumerate(state.sites) if site.has_room)
     for w in state.workflows:
         _revive(state, w)
+    for index in state.pools:
+        launchers.resumed(state, index)
     for (workflow, file, destination), copy in state.copies.items():
         state.outbox.append(CopyFile(workflow, file, copy.source, destination))
     for w in state.workflows:
@@ -229,6 +233,10 @@ def _copy_again(state: RunState, workflow: int, file: int, destination: int) -> 
         state.outbox.append(CopyFile(workflow, file, copy.source, destination))
 
 
+def _allocation_due(state: RunState, site: int) -> None:
+    state.allocation_due = True
+
+
 def _patience_over(state: RunState, site: int) -> None:
     """Nothing: the core sees that one timer less is left."""
 
@@ -237,6 +245,7 @@ _FIRED: dict[str, Callable[..., None]] = {
     "retry": _retry,
     "copy": _copy_again,
     "paused": _patience_over,
+    "launchers": _allocation_due,
     "breaker": pause_over,
     "trial": trial_over,
 }
@@ -250,6 +259,13 @@ _APPLY: dict[type[ev.Event], Callable[[RunState, Any], None]] = {
     ev.AttemptStarted: attempt_started,
     ev.AttemptEnded: attempt_ended,
     ev.AttemptsFound: attempts_found,
+    ev.AttemptsWithdrawn: launchers.attempts_withdrawn,
+    ev.LaunchersAsked: launchers.launchers_asked,
+    ev.LaunchersSubmitted: launchers.launchers_submitted,
+    ev.LauncherStarted: launchers.launcher_started,
+    ev.LauncherDraining: launchers.launcher_draining,
+    ev.LaunchersStopped: launchers.launchers_stopped,
+    ev.LauncherEnded: launchers.launcher_ended,
     ev.TransferEnded: transfer_ended,
     ev.TransferFailed: transfer_failed,
     ev.SiteObserved: _site_observed,

@@ -6,7 +6,7 @@ A part of ``wfrun.engine.apply``.
 from __future__ import annotations
 
 from wfrun.engine import events as ev
-from wfrun.engine import health
+from wfrun.engine import health, launchers
 from wfrun.engine.actions import CancelAttempts, CopyFile, SetTimer, SubmitAttempts
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.records import Outcome
@@ -47,6 +47,8 @@ def attempt_placed(state: RunState, event: ev.AttemptPlaced) -> None:
         )
     if site.breaker is not None:
         health.placed(state, attempt, site.breaker)
+    if site.pool is not None:
+        launchers.placed(state, site_index)
     w.placement.placed(task, site_index)
     if attempt.missing == 0:
         ready(state, attempt)
@@ -87,6 +89,9 @@ def _need(state: RunState, w: WorkflowState, file: int, site: int, attempt: Atte
 def ready(state: RunState, attempt: Attempt) -> None:
     """All inputs are at the site."""
     attempt.ready_s = state.now_s
+    pool = state.sites[attempt.site].pool
+    if pool is not None:
+        pool.staged(state.now_s - attempt.placed_s)
     state.workflows[attempt.workflow].staging_s += state.now_s - attempt.placed_s
     _move(state, attempt, Phase.SUBMITTING)
     state.outbox.append(
@@ -117,6 +122,9 @@ def attempt_started(state: RunState, event: ev.AttemptStarted) -> None:
     if attempt.ready_s is not None:
         state.workflows[attempt.workflow].waiting_s += event.at_s - attempt.ready_s
     site = state.sites[attempt.site]
+    if site.pool is not None and event.launcher:
+        cores = state.workflows[attempt.workflow].workflow.tasks[attempt.task].resources.cores
+        launchers.started(state, site.pool, attempt, cores, event.launcher)
     if site.queue_model is not None:
         site.queue_model.start(event.key, event.at_s)
     if site.breaker is not None:
@@ -176,9 +184,14 @@ def attempt_ended(state: RunState, event: ev.AttemptEnded) -> None:
         state.sites[attempt.site].used_core_s += cores * (outcome.ended_s - outcome.started_s)
     if outcome.cause == "done":
         _succeed(state, w, attempt, outcome)
-    elif outcome.cause == "cancelled" and (state.draining or state.stopping):
+    elif outcome.cause == "cancelled" and (
+        state.draining or state.stopping or (attempt.withdrawn and attempt.started_s is None)
+    ):
         make_eligible(state, w, attempt.task)
     else:
+        if outcome.cause == "expired":
+            ran_s = (outcome.ended_s or 0.0) - (outcome.started_s or 0.0)
+            w.ran_s[attempt.task] = max(ran_s, w.ran_s.get(attempt.task, 0.0))
         health.failed(state, attempt, outcome)
         fail(state, w, attempt, outcome)
     settle(w, event.at_s)
@@ -189,7 +202,11 @@ def close(state: RunState, attempt: Attempt) -> None:
     del state.attempts[attempt.key]
     site = state.sites[attempt.site]
     w = state.workflows[attempt.workflow]
-    site.committed_cores -= w.workflow.tasks[attempt.task].resources.cores
+    cores = w.workflow.tasks[attempt.task].resources.cores
+    site.committed_cores -= cores
+    if site.pool is not None:
+        launchers.left(state, site.pool, attempt, cores)
+        launchers.placed(state, attempt.site)
     site.phases[attempt.phase] -= 1
     w.dispatched -= 1
     state.dirty.add(attempt.workflow)
@@ -202,6 +219,11 @@ def close(state: RunState, attempt: Attempt) -> None:
 def _succeed(state: RunState, w: WorkflowState, attempt: Attempt, outcome: Outcome) -> None:
     site = state.sites[attempt.site]
     site.done += 1
+    site.quick_failures = 0
+    if site.pool is not None:
+        _learn(state, w, attempt, outcome)
+        launchers.done(site.pool, attempt, outcome)
+        health.update(state, attempt.site)
     if site.breaker is not None or outcome.host is not None:
         health.succeeded(state, attempt.site, outcome.host)
     task = attempt.task
@@ -223,6 +245,13 @@ def _succeed(state: RunState, w: WorkflowState, attempt: Attempt, outcome: Outco
         waiting[child] -= 1
         if waiting[child] == 0 and w.status[child] == _WAITING:
             make_eligible(state, w, child)
+
+
+def _learn(state: RunState, w: WorkflowState, attempt: Attempt, outcome: Outcome) -> None:
+    if outcome.started_s is not None and outcome.ended_s is not None:
+        kind = w.index, w.workflow.tasks[attempt.task].name
+        speed_ratio = state.sites[attempt.site].spec.speed_ratio
+        state.lengths.observe(kind, max(0.0, outcome.ended_s - outcome.started_s), speed_ratio)
 
 
 def collect(state: RunState, w: WorkflowState, file: int) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from wfrun.engine.actions import Action, EndRun
+from wfrun.engine.allocation import Allocation
 from wfrun.engine.apply import apply
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import AttemptPlaced, Event, RunEnded
@@ -22,6 +23,7 @@ class Core:
 
     def __init__(self, documents: Mapping[str, Workflow]) -> None:
         self.state = RunState(documents)
+        self._allocation = Allocation()
         self._held: set[int] = set()
         """Workflows whose policy left an eligible task unplaced."""
 
@@ -47,6 +49,8 @@ class Core:
             self._held.clear()
             while state.dirty:
                 self._place_eligible(state.workflows[min(state.dirty)], decided)
+            if state.allocation_due:
+                decided += self._allocation.decide(state)
         self._end_if_settled(decided)
         actions, state.outbox = state.outbox, []
         return decided, actions
@@ -78,6 +82,14 @@ class Core:
             decided.append(placed)
         state.dirty.discard(w.index)
 
+    def _waits_for_launchers(self) -> bool:
+        """Whether there are launchers that could still get the work that is left."""
+        state = self.state
+        if not any(w.open for w in state.workflows):
+            return False
+        pools = [state.sites[index].pool for index in state.pools]
+        return any(pool is not None and pool.launchers for pool in pools)
+
     def _end_if_settled(self, decided: list[Event]) -> None:
         """Decide that the run is over, when nothing is under way and nothing can start."""
         state = self.state
@@ -86,6 +98,8 @@ class Core:
         if state.copies:
             return
         withdrawn = state.draining or state.stopping
+        if state.pools and not withdrawn and self._waits_for_launchers():
+            return
         if state.timers and not withdrawn and any(w.open for w in state.workflows):
             return
         reason = None

@@ -28,6 +28,14 @@ HOST_PATIENCE_S = 3600.0
 
 MAX_AVOIDED_HOSTS = 8
 
+AT_ONCE_S = 1.0
+"""A task that fails sooner after its start has done nothing yet."""
+
+AT_ONCE_IN_A_ROW = 20
+"""So many of these in a row at one site, and no less good one at another, pause it: it would
+otherwise be through with all tasks before others have begun."""
+
+_AT_ONCE: frozenset[Cause] = frozenset({"exit", "signal", "start", "output"})
 _ALWAYS: frozenset[Cause] = frozenset({"staging", "storage", "node", "lost", "refused"})
 _NOT_THE_HOST: frozenset[Cause] = frozenset(
     {"memory", "walltime", "preempted", "expired", "cancelled", "refused"}
@@ -39,8 +47,28 @@ def failed(state: RunState, attempt: Attempt, outcome: Outcome) -> None:
     site = state.sites[attempt.site]
     if outcome.host is not None and outcome.cause not in _NOT_THE_HOST:
         _host_failed(site, outcome.host, state.now_s)
+    if outcome.cause in _AT_ONCE:
+        _failed_at_once(state, attempt, site, outcome)
     if outcome.cause in _ALWAYS or (outcome.cause == "start" and _others_do_well(state, site)):
         in_trouble(state, attempt, outcome)
+
+
+def _failed_at_once(state: RunState, attempt: Attempt, site: SiteState, outcome: Outcome) -> None:
+    """Pause a site where everything fails at once, unless that is so everywhere."""
+    lasted_s = (outcome.ended_s or 0.0) - (outcome.started_s or 0.0)
+    if lasted_s >= AT_ONCE_S:
+        return
+    site.quick_failures += 1
+    if site.quick_failures < AT_ONCE_IN_A_ROW:
+        return
+    others = (other for other in state.sites if other is not site)
+    if not any(s.quick_failures < AT_ONCE_IN_A_ROW and s.reported is None for s in others):
+        return
+    breaker = site.breaker or Breaker()
+    if site.reported is None and breaker.lets_in and attempt.placed_s >= breaker.since_s:
+        site.breaker = breaker
+        breaker.failures = site.quick_failures
+        _pause(state, attempt.site, breaker, outcome)
 
 
 def in_trouble(state: RunState, attempt: Attempt, outcome: Outcome) -> None:
@@ -89,7 +117,15 @@ def update(state: RunState, index: int) -> None:
     """Open or close a site for placements, as what is known of it says."""
     site, bit = state.sites[index], 1 << index
     breaker = site.breaker
-    if site.reported is not None or (breaker is not None and not breaker.lets_in):
+    closed = site.reported is not None or (breaker is not None and not breaker.lets_in)
+    if site.pool is not None:
+        state.idle_sites &= ~bit
+        state.stocked_sites &= ~bit
+        if not closed and site.committed_cores < site.pool.live_slots:
+            state.idle_sites |= bit
+        elif not closed and site.has_room:
+            state.stocked_sites |= bit
+    if closed or not site.has_room:
         state.open_sites &= ~bit
     elif not state.open_sites & bit:
         state.open_sites |= bit

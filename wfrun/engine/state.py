@@ -16,8 +16,10 @@ from wfrun.engine.actions import Action
 from wfrun.engine.eligible import EligibleSet
 from wfrun.engine.events import BackgroundJob, Settings
 from wfrun.engine.information import Information
+from wfrun.engine.lengths import Lengths
 from wfrun.engine.model import LinkSpec, Resources, SiteSpec, Workflow
 from wfrun.engine.network import Network
+from wfrun.engine.pool import Pool
 from wfrun.engine.predictors import Last2
 from wfrun.engine.protocols import Placement
 from wfrun.engine.queue_model import QueueModel
@@ -48,8 +50,8 @@ class Phase(IntEnum):
 class Attempt:
     """One open try of a task at a site."""
 
-    __slots__ = ("key", "missing", "phase", "placed_s", "ready_s", "site", "started_s", "task",
-                 "workflow")  # fmt: skip
+    __slots__ = ("key", "launcher", "missing", "phase", "placed_s", "ready_s", "site",
+                 "started_s", "task", "withdrawn", "workflow")  # fmt: skip
 
     def __init__(self, key: str, workflow: int, task: int, site: int, placed_s: float) -> None:
         self.key = key
@@ -63,6 +65,10 @@ class Attempt:
         self.ready_s: float | None = None
         """When the last input had arrived."""
         self.started_s: float | None = None
+        self.launcher = ""
+        """That runs it; empty: none does."""
+        self.withdrawn = False
+        """It is being taken back, unless it has started."""
 
 
 class Copy:
@@ -144,7 +150,8 @@ class SiteState:
 
     __slots__ = ("background", "breaker", "bytes_in", "commands", "committed_cores", "connections",
                  "done", "failed", "failing_hosts", "good_hosts", "head_cpu_s", "last2", "phases",
-                 "queue_model", "reported", "spec", "transfers_in", "used_core_s")  # fmt: skip
+                 "pool", "queue_model", "quick_failures", "reported", "spec", "transfers_in",
+                 "used_core_s")  # fmt: skip
 
     def __init__(self, spec: SiteSpec) -> None:
         self.spec = spec
@@ -161,6 +168,12 @@ class SiteState:
         """Open attempts by Phase."""
         self.background: dict[str, BackgroundJob] = {}
         self.last2 = Last2()
+        access = spec.access
+        launchers = access.launchers if access and access.dispatch == "launchers" else None
+        self.pool = None if launchers is None else Pool(launchers)
+        """Its launchers; None: it has none."""
+        self.quick_failures = 0
+        """Attempts in a row that failed as soon as they had started."""
         self.queue_model: QueueModel | None = None
         self.done = 0
         self.failed = 0
@@ -183,8 +196,13 @@ class SiteState:
             return self.reported
         breaker = self.breaker
         if breaker is None or breaker.phase is BreakerPhase.WATCHED:
-            return None
+            return None if self.pool is None else self.pool.reason
         return breaker.reason
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it takes another attempt: always, unless launchers are to run it."""
+        return self.pool is None or self.committed_cores < self.pool.capacity
 
     @property
     def background_cores(self) -> int:
@@ -201,7 +219,7 @@ class WorkflowState:
     __slots__ = ("added_s", "asks", "attempts_of", "avoid", "blocked", "children",
                  "class_masks", "collected", "delayed", "dispatched", "done", "eligible",
                  "ended_s", "failed", "failures", "index", "masks", "order", "placement",
-                 "present", "refused", "resource_class", "runtimes_s", "serials", "setbacks",
+                 "present", "ran_s", "refused", "resource_class", "runtimes_s", "serials", "setbacks",
                  "sizes", "staging_s", "status", "to_collect", "waiting", "waiting_s",
                  "workflow")  # fmt: skip
 
@@ -253,6 +271,8 @@ class WorkflowState:
         """Sum over attempts from placement to the arrival of the last input (FTD)."""
         self.waiting_s = 0.0
         """Sum over attempts from then to the start (QWT)."""
+        self.ran_s: dict[int, float] = {}
+        """How long tasks have run until their launcher's time was over."""
         self.runtimes_s: list[float] | None = None
         """Expected on the reference processor, for policies that know them."""
         self.placement: Placement
@@ -272,6 +292,20 @@ class WorkflowState:
         mask = self.sites_of(task)
         avoid = self.avoid.get(task) if self.avoid else None
         return mask & ~avoid or mask if avoid else mask
+
+    def candidates(self, task: int, state: RunState) -> int:
+        """The sites that may get a task now, as a mask: open, and where launchers have idle slots,
+        not those that would only hold it in advance."""
+        mask = self.choice(task) & state.open_sites
+        if mask & state.stocked_sites and mask & state.idle_sites:
+            mask &= ~state.stocked_sites
+        return mask
+
+    @property
+    def waiting_tasks(self) -> int:
+        """Tasks whose predecessors are not done."""
+        rest = len(self.workflow.tasks) - self.done - self.failed - self.blocked
+        return rest - self.eligible.count - self.delayed - self.dispatched
 
     @property
     def open(self) -> bool:
@@ -295,6 +329,10 @@ class RunState:
         """What the run's policy declares."""
         self.open_sites = 0
         """Sites that take work now, as a mask."""
+        self.idle_sites = 0
+        """Of these, those whose launchers have idle slots."""
+        self.stocked_sites = 0
+        """And those whose launchers would hold an attempt in advance."""
         self.expected = 1
         """Workflows that the run will have."""
         self.workflows: list[WorkflowState] = []
@@ -305,6 +343,11 @@ class RunState:
         self.timers: dict[str, float] = {}
         self.uncollected: list[str] = []
         """Final outputs that could not be fetched, with the reason."""
+        self.lengths = Lengths()
+        self.pools: list[int] = []
+        """Sites with launchers."""
+        self.allocation_due = False
+        """Something has changed that launchers may have to be started or ended for."""
         self.draining = False
         """Nothing more is dispatched; the user asked for it."""
         self.killed = False

@@ -69,12 +69,20 @@ class View:
     def candidates(self, task: int) -> tuple[int, ...]:
         """The sites that may get this task now, in catalog order: open, large enough, and not
         one where it has failed as long as there is another."""
-        mask = self._workflow.choice(task) & self._state.open_sites
+        mask = self._workflow.candidates(task, self._state)
         found = self._candidates.get(mask)
         if found is None:
             found = tuple(s for s in range(len(self._state.sites)) if mask >> s & 1)
             self._candidates[mask] = found
         return found
+
+    def lacks_room(self, task: int, site: int) -> bool:
+        """Whether nothing but a lack of room keeps a site with launchers from being a candidate
+        for this task."""
+        s = self._state.sites[site]
+        if s.pool is None or s.reported is not None or (s.breaker and not s.breaker.lets_in):
+            return False
+        return bool(self._workflow.choice(task) >> site & 1)
 
     def cores(self, task: int) -> int:
         return self._workflow.workflow.tasks[task].resources.cores
@@ -90,8 +98,11 @@ class View:
     # What has to be declared
 
     def idle(self, site: int) -> int:
-        """Cores that nothing of ours or of others holds; 0 where more is dispatched than fits."""
+        """Cores that nothing of ours or of others holds, of launchers those that are live; 0 where
+        more is dispatched than fits."""
         s = self._state.sites[site]
+        if s.pool is not None:
+            return max(0, s.pool.live_slots - s.committed_cores)
         background = s.background_cores if s.background else 0
         return max(0, s.spec.slots - s.committed_cores - background)
 
@@ -99,6 +110,8 @@ class View:
         """Cores asked for by all jobs running or queued there, ours and others', over the site's
         size (thesis section 6.1.3, Single Cluster)."""
         s = self._state.sites[site]
+        if s.pool is not None:
+            return s.committed_cores / max(1, s.pool.live_slots)
         background = s.background_demand if s.background else 0
         return (s.committed_cores + background) / s.spec.slots
 

@@ -9,9 +9,16 @@ from pathlib import Path
 from wfrun.engine.health import avoided_hosts
 from wfrun.engine.model import ORIGIN, SiteSpec, Workflow
 from wfrun.engine.records import AttemptRequest, InputLink, OutputFile
-from wfrun.engine.state import RunState
+from wfrun.engine.state import RunState, WorkflowState
 from wfrun.runners.rundir import RunDir
 from wfrun.sites.emulate import emulated
+
+GROWTH_OF_EXPIRED = 1.5
+"""A task whose launcher's time was over before it had ended is expected to take this times what it
+ran."""
+
+SHARE_OF_LIFE = 0.8
+"""A task is expected to take no more of a launcher's whole time than this."""
 
 
 def stored_name(workflow: Workflow, number: int, file: int) -> str:
@@ -56,6 +63,7 @@ class Requests:
             stderr=name(task.stderr),
             resources=w.asked(task_index),
             avoid_hosts=avoided_hosts(self._state, site),
+            expected_s=self._expected_s(w, task_index, site),
         )
         if not self._state.settings.emulate:
             return request
@@ -64,6 +72,21 @@ class Requests:
             runtime_s=(task.runtime_s or 0.0) / self._specs[site].speed_ratio,
             output_sizes=[files[f].size_bytes or 0 for f in task.outputs],
         )
+
+    def _expected_s(self, w: WorkflowState, task_index: int, site: int) -> float | None:
+        """For launchers: never longer than one of them lives, or none would ever begin it."""
+        spec = self._specs[site]
+        if spec.access is None or spec.access.launchers is None:
+            return None
+        task = w.workflow.tasks[task_index]
+        kind = w.index, task.name
+        length_s = self._state.lengths.expected_s(kind, task.runtime_s, spec.speed_ratio)
+        ran_s = w.ran_s.get(task_index)
+        if ran_s is not None:
+            length_s = max(length_s or 0.0, GROWTH_OF_EXPIRED * ran_s)
+        if length_s is None:
+            return None
+        return min(length_s, SHARE_OF_LIFE * spec.access.launchers.walltime_s)
 
     def path(self, number: int, file: int, site: int) -> str:
         """Where a file is, or goes, at a site: a name in its store, or a path at ORIGIN."""

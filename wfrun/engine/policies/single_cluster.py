@@ -14,7 +14,8 @@ class SingleCluster(BasePlacement):
 
     A task that can't go there (too large for it, or it failed there and another cluster can run
     it) goes to the least-loaded of those that can; the rest of the workflow stays. Where the
-    chosen cluster fits only some kinds of tasks, one that fits all is preferred.
+    chosen cluster fits only some kinds of tasks, one that fits all is preferred. Where its
+    launchers have no room the workflow waits.
     """
 
     name = "single-cluster"
@@ -30,7 +31,11 @@ class SingleCluster(BasePlacement):
         if self._site is None:
             everywhere = tuple(s for s in sites if self.view.fits_all(s))
             return least(everywhere or sites, self.view.load)
-        return self._site if self._site in sites else least(sites, self.view.load)
+        if self._site in sites:
+            return self._site
+        if self.view.lacks_room(task, self._site):
+            return None
+        return least(sites, self.view.load)
 
     def placed(self, task: int, site: int) -> None:
         if self._site is None:

@@ -1,0 +1,32 @@
+"""How long tasks take, as those of the same kind did."""
+
+from __future__ import annotations
+
+ENOUGH = 3
+"""So many of a kind say more than its document does."""
+
+
+class Lengths:
+    """Run times on the reference processor, by kind of task in its workflow."""
+
+    def __init__(self) -> None:
+        self._means: dict[tuple[int, str], tuple[int, float]] = {}
+        self.longest_s: float | None = None
+        """That any task took, wherever it ran."""
+
+    def observe(self, kind: tuple[int, str], elapsed_s: float, speed_ratio: float) -> None:
+        """A task of this kind took so long at a site of this speed."""
+        count, mean_s = self._means.get(kind, (0, 0.0))
+        mean_s += (elapsed_s * speed_ratio - mean_s) / (count + 1)
+        self._means[kind] = count + 1, mean_s
+        self.longest_s = max(self.longest_s or 0.0, elapsed_s)
+
+    def expected_s(
+        self, kind: tuple[int, str], documented_s: float | None, speed_ratio: float
+    ) -> float | None:
+        """At a site of this speed: the mean of its kind, or while that stands on little what its
+        document says; None: nothing is known."""
+        count, mean_s = self._means.get(kind, (0, 0.0))
+        if count >= ENOUGH or (count and documented_s is None):
+            return mean_s / speed_ratio
+        return None if documented_s is None else documented_s / speed_ratio

@@ -1,0 +1,140 @@
+"""What the core knows of the launchers of one site. A part of ``wfrun.engine.state``."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from math import inf
+
+from wfrun.engine.model import LauncherSpec
+from wfrun.engine.predictors import Last2
+from wfrun.engine.records import Cause, LauncherRequest
+from wfrun.engine.stock import stock_per_slot
+
+_FEW = 20
+"""So many observations are averaged as they are; of more, the last ones count more."""
+
+
+class LauncherPhase(IntEnum):
+    """Where a launcher stands."""
+
+    ASKED = 0
+    QUEUED = 1
+    LIVE = 2
+    DRAINING = 3  # takes no more tasks
+    AWAY = 4  # lived when the engine before this one saw it last
+    ENDED = 5
+
+
+class Launcher:
+    """One launcher, from the decision to start it on."""
+
+    __slots__ = ("asked_s", "busy_cores", "cause", "channel", "done", "ended_s", "ends_s", "host",
+                 "idle_since_s", "latency_s", "phase", "queued_s", "ran", "reason", "request",
+                 "slots", "started_s", "stopped")  # fmt: skip
+
+    def __init__(self, request: LauncherRequest, asked_s: float) -> None:
+        self.request = request
+        self.phase = LauncherPhase.ASKED
+        self.asked_s = asked_s
+        self.queued_s: float | None = None
+        self.started_s: float | None = None
+        """When it first took tasks."""
+        self.ended_s: float | None = None
+        self.host = ""
+        self.slots = 0
+        """Cores, as it told itself."""
+        self.ends_s: float | None = None
+        """When its walltime is over."""
+        self.channel = ""
+        self.latency_s = 0.0
+        self.busy_cores = 0
+        self.ran = 0
+        """Attempts that have started in it."""
+        self.done = 0
+        """Of these, those that succeeded."""
+        self.idle_since_s: float | None = None
+        """None: something runs in it, or it has not started."""
+        self.stopped = False
+        """It was told to end, since no work waits for it."""
+        self.cause: Cause | None = None
+        self.reason: str | None = None
+        """Why it drains, or how it ended."""
+
+    @property
+    def is_coming(self) -> bool:
+        """Whether its slots may still come to be there, or be there again."""
+        coming = (LauncherPhase.ASKED, LauncherPhase.QUEUED, LauncherPhase.AWAY)
+        return self.phase in coming and not self.stopped
+
+    @property
+    def asked_slots(self) -> int:
+        return self.request.cores * self.request.nodes
+
+
+class Pool:
+    """The launchers of a site, and what was learnt of them."""
+
+    __slots__ = ("_staged", "_tasks", "ended", "failures", "latency_s", "launchers", "live_slots",
+                 "made", "pauses", "paused_until_s", "reason", "spec", "staging_s", "stock",
+                 "task_s", "waits")  # fmt: skip
+
+    def __init__(self, spec: LauncherSpec) -> None:
+        self.spec = spec
+        self.launchers: dict[str, Launcher] = {}
+        """That have not ended, by key."""
+        self.ended: list[Launcher] = []
+        self.made = 0
+        self.live_slots = 0
+        self.latency_s = 0.0
+        """The longest of the live ones."""
+        self.task_s: float | None = None
+        """What a task takes, averaged over the last ones."""
+        self.staging_s = 0.0
+        """What its inputs take, likewise."""
+        self._tasks = 0
+        self._staged = 0
+        self.stock = 0
+        """Tasks held in advance for each slot."""
+        self.waits = Last2()
+        """In the queue."""
+        self.failures = 0
+        """Launchers in a row that have run nothing."""
+        self.pauses = 0
+        self.paused_until_s = -inf
+        """No more are asked for before; infinite: never."""
+        self.reason: str | None = None
+        """Why not."""
+
+    @property
+    def capacity(self) -> int:
+        """Cores of attempts that the site takes now."""
+        return self.live_slots * (1 + self.stock)
+
+    @property
+    def busy_cores(self) -> int:
+        return sum(launcher.busy_cores for launcher in self.launchers.values())
+
+    def refresh(self) -> None:
+        """What follows from the launchers as they are now."""
+        live = [x for x in self.launchers.values() if x.phase is LauncherPhase.LIVE]
+        self.live_slots = sum(launcher.slots for launcher in live)
+        self.latency_s = max((launcher.latency_s for launcher in live), default=0.0)
+        self._set_stock()
+
+    def ran(self, task_s: float) -> None:
+        """A task took so long."""
+        self._tasks += 1
+        self.task_s = _average(self.task_s, task_s, self._tasks)
+        self._set_stock()
+
+    def staged(self, staging_s: float) -> None:
+        """The inputs of an attempt took so long."""
+        self._staged += 1
+        self.staging_s = _average(self.staging_s, staging_s, self._staged)
+
+    def _set_stock(self) -> None:
+        self.stock = stock_per_slot(self.latency_s + self.staging_s, self.task_s)
+
+
+def _average(before: float | None, value: float, count: int) -> float:
+    return value if before is None else before + (value - before) / min(count, _FEW)
