@@ -36,6 +36,9 @@ ENGINE_MAY_IMPORT = frozenset(
 ELSEWHERE: dict[str, frozenset[str]] = {
     "wfrun/sites/launcher.py": frozenset(),
     "wfrun/sites/job.py": frozenset({"launcher", "wfrun.sites.launcher"}),
+    "wfrun/sites/allocated.py": frozenset(
+        {"channels", "launcher", "wfrun.sites.channels", "wfrun.sites.launcher"}
+    ),
     "wfrun/sites/channels.py": frozenset(),
     "wfrun/sites/remote/agent.py": frozenset(),
 }

@@ -43,6 +43,9 @@ ROOM_BYTES = 8192
 """Kept for a record; one that does not fit is shortened where the disk is full."""
 HOSTS_S = 60.0
 """The names of the nodes come within this time."""
+SWEEP_S = 10.0
+"""What can't be killed within this time, since it hangs in the kernel, is left to the batch system.
+"""
 RECORD_PATIENCE_S = 600.0
 """A record that can't be written is tried again for so long."""
 
@@ -76,6 +79,8 @@ class Job(launcher.Runner):
                     for end in self._wake():
                         self._settle(*end)
             self._fire_timers()
+        # The record says that nothing of it runs any more: with a launcher ends what it ran.
+        self.sweep(SWEEP_S)
         self.starter.close()
         if self.outcome is not None:
             self._record(self.outcome)
@@ -102,8 +107,7 @@ class Job(launcher.Runner):
             self._end(attempt, "lost")
 
     def _commit(self, attempt: launcher.Attempt, sandbox: str) -> "List[Optional[int]]":
-        if os.path.exists(self.starter.attempts + attempt.key + ".revoked"):
-            raise launcher.AttemptError("lost", "was given up before it ended")
+        launcher.refuse_revoked(self.starter.attempts, attempt.key)
         return launcher.Runner._commit(self, attempt, sandbox)
 
     # -- the record

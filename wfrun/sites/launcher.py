@@ -352,6 +352,13 @@ def commit(request: "Request", sandbox: str, store: str) -> "List[Optional[int]]
     ]
 
 
+def refuse_revoked(attempts: str, key: str) -> None:
+    """Raises AttemptError for an attempt that was given up while it ran: another one may have put
+    its outputs into the store by now."""
+    if os.path.exists(attempts + key + ".revoked"):
+        raise AttemptError("lost", "was given up before it ended")
+
+
 def tail(path: str) -> str:
     """The end of a text file."""
     try:
@@ -387,8 +394,9 @@ class Journal:
         owner = identity()
         own_name = "%s-%d-%x.jsonl" % (owner["host"], owner["pid"], int(time.time() * 1e6))
         self.name = name or own_name
+        self._path = directory + "/" + self.name
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
-        self._fd = os.open(directory + "/" + self.name, flags, 0o644)
+        self._fd = os.open(self._path, flags, 0o644)
         # Held while we live, and seen from any container of this machine, where our host name and
         # pid say nothing. Tasks do not inherit it.
         owner["locked"] = lock(self._fd, fcntl.LOCK_EX)
@@ -411,6 +419,27 @@ class Journal:
             return False
         self.error = None
         return True
+
+    def ends(self, keys: "Set[str]") -> "Dict[str, Outcome]":
+        """The outcomes of those of these attempts whose end is recorded here. Reads all of it."""
+        ends = {}  # type: Dict[str, Outcome]
+        for line in self._lines() if keys else ():
+            if b'"ended": ' in line[:16]:
+                for key, outcome in json.loads(line.decode())["ended"]:
+                    if key in keys:
+                        ends[key] = outcome
+        return ends
+
+    def _lines(self) -> "Iterator[bytes]":
+        rest = b""
+        with open(self._path, "rb") as file:
+            for line in file:
+                if line.endswith(b"\n"):
+                    yield line
+                else:
+                    rest = line
+        for line in (rest + self.unwritten).splitlines():
+            yield line
 
 
 class Trace:
@@ -527,7 +556,8 @@ class History:
 
 
 class Slots:
-    """What is free of the site's cores, memory and GPUs."""
+    """What is free of the cores, memory and GPUs: of the site's, or, where attempts can have
+    several nodes, of this one's, of which each takes its part."""
 
     def __init__(self, config: "Dict[str, Any]") -> None:
         self.cores = self.all_cores = int(config["slots"])
@@ -546,8 +576,9 @@ class Slots:
 
     def refusal(self, asked: "Dict[str, Any]") -> "Optional[str]":
         """Why a request can never be met here."""
-        if asked["cores"] > self.all_cores:
-            return "asks for %d cores of %d" % (asked["cores"], self.all_cores)
+        cores = asked["cores"] // asked.get("nodes", 1)
+        if cores > self.all_cores:
+            return "asks for %d cores of %d" % (cores, self.all_cores)
         if self.all_memory and asked["memory_bytes"] > self.all_memory:
             return "asks for %d bytes of memory of %d" % (asked["memory_bytes"], self.all_memory)
         if asked["gpus"] > self.all_gpus:
@@ -555,7 +586,8 @@ class Slots:
         return None
 
     def take(self, asked: "Dict[str, Any]") -> "Optional[Grant]":
-        cores, memory, gpus = asked["cores"], asked["memory_bytes"], asked["gpus"]
+        cores = asked["cores"] // asked.get("nodes", 1)
+        memory, gpus = asked["memory_bytes"], asked["gpus"]
         if cores > self.cores or (self.all_memory and memory > self.memory):
             return None
         if gpus > len(self.gpus) or (self.pinned and cores > len(self.pins)):
@@ -640,7 +672,8 @@ class Logs:
         self._spares = []  # type: List[Log]
         self._empty = ""
         self._made = 0
-        self._prefix = "%s.spare-%d-" % (attempts, os.getpid())
+        # Launchers on other machines, where pids say nothing, may share the directory.
+        self._prefix = "%s.spare-%s-" % (attempts, os.urandom(6).hex())
 
     def claim(self, name: str) -> Log:
         """Make the log of this name; FileExistsError: there is one, and it is somebody else's."""
@@ -958,6 +991,8 @@ def describe(attempt: Attempt, code: "Optional[int]", number: "Optional[int]") -
         return "ran longer than its walltime of %g s" % attempt.request["resources"]["walltime_s"]
     if attempt.reason == "lost":
         return "ended because its launcher was terminated"
+    if attempt.reason == "expired":
+        return "ended because the time of its launcher was over"
     if attempt.reason == "cancelled":
         return "was cancelled"
     if number is not None:
@@ -1055,6 +1090,9 @@ class Runner:
         self.keys = {}  # type: Dict[str, Attempt]
         self.timers = []  # type: List[Tuple[float, int, int]]
         self.serial = 0
+        self.grace_s = GRACE_S
+        self.helpers = set()  # type: Set[int]
+        """Processes of our own, which belong to no attempt."""
         self.reaps_orphans = become_subreaper()
         self.orphans_known = True
         """What tasks left behind was looked for since the last of them ended."""
@@ -1146,7 +1184,7 @@ class Runner:
             attempt.reason = reason
             signal_group(attempt.pid, signal.SIGTERM)
             signal_group(attempt.pid, signal.SIGCONT)
-            self._set_timer(attempt, GRACE_S)
+            self._set_timer(attempt, self.grace_s)
 
     def _wake(self) -> "List[Tuple[Attempt, int, Any, float]]":
         numbers = os.read(self.wake, 65536)
@@ -1171,6 +1209,7 @@ class Runner:
             if attempt is not None:
                 signal_group(pid, signal.SIGKILL)
             _, status, usage = os.wait4(pid, 0)
+            self.helpers.discard(pid)
             if attempt is not None:
                 del self.keys[attempt.key]
                 self.slots.give_back(attempt.grant)
@@ -1183,7 +1222,7 @@ class Runner:
         processes there are that tasks have left behind."""
         orphans = 0
         for pid in map(int, read_small("/proc/thread-self/children").split()):
-            if pid in self.running:
+            if pid in self.running or pid in self.helpers:
                 continue
             orphans += 1
             key = attempt_of(pid)
@@ -1191,6 +1230,13 @@ class Runner:
                 with contextlib.suppress(OSError):  # it ended meanwhile
                     os.kill(pid, signal.SIGKILL)
         return orphans
+
+    def sweep(self, patience_s: float) -> None:
+        """When nothing runs any more: kill what tasks have left behind, and what these leave."""
+        deadline_s = time.monotonic() + patience_s
+        while self._kill_orphans() and time.monotonic() < deadline_s:
+            time.sleep(0.005)
+            self._reap()
 
     def _settle(self, attempt: Attempt, status: int, usage: "Any", ended_s: float) -> None:
         """Commit the outputs of an attempt that has ended, and make its exit record."""

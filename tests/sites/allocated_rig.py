@@ -1,0 +1,215 @@
+"""An engine that talks to real launchers of batch jobs over TCP, and batch jobs without a queue."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from wfrun.engine.model import Resources
+from wfrun.engine.records import AttemptRequest
+from wfrun.sites import channels
+
+PROGRAMS = Path(channels.__file__).parent
+PATIENCE_S = 30.0
+
+
+def launcher_request(key: str, config: Mapping[str, Any]) -> AttemptRequest:
+    """The attempt whose task is the launcher."""
+    nodes = config.get("nodes", 1)
+    argv = ("/bin/sh", "../../bin/allocated.sh", "../..", key, json.dumps(config))
+    resources = Resources(
+        cores=config["cores"] * nodes, walltime_s=config.get("walltime_s"), nodes=nodes
+    )
+    return AttemptRequest(key, argv, {}, (), (), None, None, None, resources)
+
+
+class Link:
+    """One connection of a launcher, proved."""
+
+    def __init__(self, connection: socket.socket, secret: bytes) -> None:
+        self._socket = connection
+        self._socket.settimeout(PATIENCE_S)
+        self._splitter = channels.Splitter()
+        self._lines: list[bytes] = []
+        first = json.loads(self._line())
+        names = (first["launcher"], first["node"], first["nonce"], "b")
+
+        def proof(who: str) -> str:
+            return channels.proof_of(secret, who, *names)
+
+        self._socket.sendall(json.dumps({"nonce": "b", "proof": proof("engine")}).encode() + b"\n")
+        assert json.loads(self._line()) == {"proof": proof("launcher")}
+        self._sealing, self._opening = (
+            channels.Seal(proof(to)) for to in ("to-launcher", "to-engine")
+        )
+
+    def _line(self) -> bytes:
+        while not self._lines:
+            data = self._socket.recv(1 << 18)
+            if not data:
+                raise EOFError
+            self._lines += self._splitter.feed(data)
+        return self._lines.pop(0)
+
+    def say(self, message: object) -> None:
+        self._socket.sendall(self._sealing.sealed(msgspec.json.encode(message)))
+
+    def hear(self) -> dict[str, Any]:
+        """Raises EOFError at the end of the connection."""
+        message: dict[str, Any] = json.loads(self._opening.opened(self._line()))
+        return message
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class Engine:
+    """Listens, and keeps what one launcher says."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        for name in ("attempts", "files", "exits", "bin", "batches", "launchers"):
+            (directory / name).mkdir(parents=True, exist_ok=True)
+        for name in (
+            "python.sh", "job.sh", "job.py", "launcher.py", "allocated.sh", "allocated.py",
+            "channels.py",
+        ):  # fmt: skip
+            shutil.copy(PROGRAMS / name, directory / "bin")
+        self.secret = secrets.token_hex(32).encode()
+        (directory / "launchers" / "secret").write_bytes(self.secret)
+        self.sessions = 0
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.link: Link | None = None
+        self.heard: list[dict[str, Any]] = []
+        self.listener: socket.socket | None = None
+        self.listen()
+
+    def listen(self) -> None:
+        """Anew, as another engine would."""
+        self.sessions += 1
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener.settimeout(PATIENCE_S)
+        address = {"session": self.sessions, "tcp": [self.listener.getsockname()[:2]]}
+        path = self.directory / "launchers" / "address.json"
+        path.with_name(".new").write_text(json.dumps(address))
+        path.with_name(".new").rename(path)
+
+    def go_away(self) -> None:
+        if self.link is not None:
+            self.link.close()
+        if self.listener is not None:
+            self.listener.close()
+        self.link = self.listener = None
+
+    def start(
+        self, key: str = "run-s.1", env: Mapping[str, str] | None = None, **config: Any
+    ) -> subprocess.Popen[bytes]:
+        """A batch job with a launcher."""
+        config = {"cores": 2, "channels": ["tcp"], **config}
+        request = launcher_request(key, config)
+        (self.directory / "batches" / f"{key}.jsonl").write_bytes(msgspec.json.encode(request))
+        words = ["/bin/sh", str(self.directory / "bin" / "job.sh"), str(self.directory), key, "1"]
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        environment = {"PATH": path, **(env or {})}
+        process = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL)
+        self.processes.append(process)
+        return process
+
+    def accept(self) -> dict[str, Any]:
+        """The hello of the next launcher that connects; it is the one that is talked to."""
+        assert self.listener is not None
+        connection, _ = self.listener.accept()
+        self.link = Link(connection, self.secret)
+        hello = self.hear()
+        assert hello["hello"] == 1
+        return hello
+
+    def say(self, message: object) -> None:
+        assert self.link is not None
+        self.link.say(message)
+
+    def run(self, *requests: AttemptRequest) -> None:
+        self.say({"run": requests})
+
+    def hear(self) -> dict[str, Any]:
+        assert self.link is not None
+        message = self.link.hear()
+        self.heard.append(message)
+        return message
+
+    def ask(self, *keys: str) -> dict[str, Any]:
+        self.say({"find": keys, "id": 7})
+        self.until(lambda: "found" in self.heard[-1])
+        found: dict[str, Any] = self.heard[-1]["found"]
+        return found
+
+    def until(self, what: Callable[[], Any]) -> None:
+        while not what():
+            self.hear()
+
+    def all_of(self, kind: str) -> list[Any]:
+        return [each for message in self.heard for each in message.get(kind, ())]
+
+    def until_started(self, *keys: str) -> None:
+        self.until(lambda: set(keys) <= set(self.all_of("started")))
+
+    def until_ended(self, *keys: str) -> list[dict[str, Any]]:
+        self.until(lambda: set(keys) <= {key for key, _ in self.all_of("ended")})
+        return [self.outcomes()[key] for key in keys]
+
+    def outcomes(self) -> dict[str, Any]:
+        return dict(self.all_of("ended"))
+
+    def journal(self, name: str = "run-s.1.jsonl") -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.directory / "exits" / name).open()]
+
+    def record(self, key: str = "run-s.1") -> dict[str, Any]:
+        """The outcome of the launcher's own job, when that has ended."""
+        path = self.directory / "exits" / f"{key}.json"
+        wait_for(path.exists)
+        outcome: dict[str, Any] = json.loads(path.read_text())["outcome"]
+        return outcome
+
+    def close(self) -> None:
+        self.go_away()
+        for process in self.processes:
+            if process.poll() is None:
+                process.terminate()
+        for process in self.processes:
+            try:
+                process.wait(10)
+            finally:
+                process.kill()
+                process.wait()
+
+
+def wait_for(what: Callable[[], Any], limit_s: float = PATIENCE_S) -> None:
+    """For what nobody tells of."""
+    end_s = time.monotonic() + limit_s
+    while not what():
+        assert time.monotonic() < end_s, "it does not come"
+        time.sleep(0.01)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def kill(pid: int, number: int = signal.SIGKILL) -> None:
+    os.kill(pid, number)

@@ -1,0 +1,524 @@
+"""A launcher inside a batch job: runs attempts in the slots of a node, for an engine far away.
+
+A file of the standard library for Python >= 3.6 that stands beside ``launcher.py`` and
+``channels.py`` in the run's directory at the site. It is started by ``job.py`` like a task, as the
+attempt whose key is the launcher's own (so it is claimed, and what it leaves behind is killed):
+
+    sh ../../bin/allocated.sh ../.. KEY '{"cores": 32, "walltime_s": 3600, "channels": ["tcp"]}'
+
+Keys of the configuration, all but ``cores`` optional: ``memory_bytes``, ``gpus``, ``pin_cores``,
+``pack_logs`` (as of ``launcher.py``, for one node), ``nodes`` (1), ``walltime_s`` (null: no end),
+``channels`` (as in LauncherSpec) and ``patience_s`` (600). Where there are several nodes, this one
+starts a launcher on each of the others by the batch system's own means, each with a channel and a
+journal of its own; the configuration is then in ``launchers/<key>.json``, and the last argument is
+the number of the node.
+
+Messages are JSON lines. To the engine:
+    {"hello": 1, "launcher": key, "pid", "host", "slots", "memory_bytes", "gpus", "left_s",
+     "node", "nodes", "session"}        first on each connection; left_s null: no end is known
+    {"started": [key, ...], "ended": [[key, outcome], ...]}
+    {"returned": [key, ...]}            not started, and not going to be
+    {"contested": [key, ...]}           somebody else has their claims
+    {"found": {key: {"state": "absent" | "active" | "ended", "outcome": ...}}, "id": n}
+    {"failing": text}, {"recovered": true}, {"error": text}     as of ``launcher.py``
+    {"ending": reason}                  it takes no more
+and from it:
+    {"run": [attempt, ...]}             queue these; they start in this order
+    {"return": [key, ...]}              those that have not started; "returned" follows
+    {"cancel": [key, ...], "queued_only": bool}
+    {"find": [key, ...], "id": n}       absent: not here, and no record of it here
+    {"stop": true}                      return what is queued, let running tasks end, then end
+(a ping is answered by the channel). After a hello it tells again which attempts run; for what else
+may have got lost with a connection the engine asks, and sends again what is absent.
+
+An attempt is returned when it is too late to start it: when it is expected to take (expected_s, or
+else its walltime, where that is less than the launcher's) longer than is left. At the end of its
+time, some seconds before the batch system's, the launcher ends what runs: cause ``expired``. After
+SIGTERM the cause is that too if its end was near, else ``lost``; all is over within 5 s. A
+launcher that no engine has talked to for ``patience_s`` and that has nothing to run ends.
+
+    exits/<key>.jsonl           the journal, as of ``launcher.py``
+    exits/<key>.<node>.jsonl    that of a further node
+
+What is in the journal as ``queued`` and neither ``dropped``, ``started`` nor ``ended`` may have
+been started too, a moment before the launcher died: its claim tells.
+"""
+
+import contextlib
+import gc
+import heapq
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional, Tuple
+
+    from wfrun.sites import channels, launcher
+
+    End = Tuple[launcher.Attempt, int, Any, float]
+else:
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import channels
+    import launcher
+
+MARGIN_S = 10.0
+"""Running tasks are ended so long before the end of the time, or a tenth of it if that is less."""
+NEAR_S = 90.0
+"""SIGTERM within so long of the end means that the time is over: batch systems warn early, and
+count by minutes."""
+TERMINATED_GRACE_S = 2.5
+"""Between SIGTERM and SIGKILL when we have been told to end: job.py gives us 5 s."""
+LAST_WORDS_S = 4.5
+"""After SIGTERM, with whatever is left undone."""
+DOUBT_S = 1.0
+"""A batch system that ends a job signals all its processes at once. The end of a task by SIGTERM
+is looked at only when it is clear whether we were meant too."""
+TURN_S = 1.0
+"""The longest wait while no engine is connected."""
+ASK_S = 15.0
+"""The batch system answers within this time, or does without."""
+
+
+class Allocated(launcher.Worker):
+    """The loop. One thread; nothing in it blocks but the wait for news."""
+
+    def __init__(self, directory: str, key: str, config: "Dict[str, Any]", node: int) -> None:
+        name = "%s.jsonl" % key if node == 0 else "%s.%d.jsonl" % (key, node)
+        journal = launcher.Journal(directory + "/exits", name)
+        launcher.Worker.__init__(self, directory, dict(config, slots=config["cores"]), journal)
+        self.host = os.environ.get("SLURMD_NODENAME") or self.host
+        self.key = key
+        self.config = config
+        self.node = node
+        self.nodes = int(config.get("nodes") or 1)
+        self.patience_s = float(config.get("patience_s") or 600.0)
+        kinds = config.get("channels") or ["tcp", "ssh", "spool"]
+        self.channel = channels.Channel(directory, key, node, kinds, self.poller)
+        self.session = self.channel.session
+        now = time.monotonic()
+        self.whole_s = time_granted_s(config.get("walltime_s"))
+        self.end_s = None  # type: Optional[float]
+        if self.whole_s is not None:
+            self.end_s = now + self.whole_s - min(MARGIN_S, self.whole_s / 10)
+        self.last_turn_s = now
+        self.quiet_s = 0.0
+        self.ending = ""
+        """Why no more is taken."""
+        self.reason = ""
+        """The cause of what is being ended with the launcher."""
+        self.gone_s = None  # type: Optional[float]
+        """When we end, whatever is left undone."""
+        self.latest = []  # type: List[Tuple[float, str]]
+        """When each queued attempt has to start at the latest."""
+        self.in_doubt = []  # type: List[Tuple[float, End]]
+        self.returned = []  # type: List[str]
+        self.contested = []  # type: List[str]
+        self.problem = ""
+        """What is said to each engine."""
+
+    def run(self) -> None:
+        """Until the time is over, we are told to end, or nobody wants us."""
+        while not self._is_done():
+            ended = []  # type: List[End]
+            for fd, _ in self.poller.poll(self._timeout_ms()):
+                if fd == self.wake:
+                    ended = self._wake()
+            lines = self.channel.turn()
+            if self.channel.session != self.session:
+                self._greet()
+            self._hear(lines)
+            self._fire_timers()
+            self._look_at_the_clock()
+            # Slots are filled before the outputs of the last tasks are looked at.
+            self._start_queued()
+            self._take_in(ended)
+            self._flush()
+        self._write_all()
+        self.sweep(1.0)
+        self.starter.close()
+        self.channel.drain()
+        self.channel.close()
+
+    def _is_done(self) -> bool:
+        if self.gone_s is not None and time.monotonic() >= self.gone_s:
+            return True
+        if self.running or self.in_doubt or self.helpers or self.failing:
+            return False
+        return bool(self.ending) and not (self.queue or self.ended or self.returned)
+
+    def _timeout_ms(self) -> "Optional[int]":
+        due = self._due()
+        if self.queue and self.latest:
+            due.append(self.latest[0][0])
+        if self.in_doubt:
+            due.append(self.in_doubt[0][0])
+        if not self.channel.is_open:
+            due.append(time.monotonic() + TURN_S)
+        for at_s in (self.channel.due_s(), self.gone_s, None if self.ending else self.end_s):
+            if at_s is not None:
+                due.append(at_s)
+        if not due:
+            return None
+        return max(0, int((min(due) - time.monotonic()) * 1000) + 1)
+
+    # -- time
+
+    def _left_s(self) -> "Optional[float]":
+        if self.end_s is None:
+            return None
+        return max(0.0, round(self.end_s - time.monotonic(), 3))
+
+    def _look_at_the_clock(self) -> None:
+        now = time.monotonic()
+        if self.end_s is not None and now >= self.end_s and not self.reason:
+            assert self.whole_s is not None
+            self.grace_s = min(launcher.GRACE_S, self.whole_s / 20)
+            self._end_all("expired", "its time is over")
+        late = []
+        while self.latest and self.latest[0][0] <= now:
+            key = heapq.heappop(self.latest)[1]
+            if key in self.queue:
+                late.append(key)
+        self._return(late)
+        busy = self.running or self.queue or self.in_doubt
+        # While it is paused nobody can talk to it.
+        passed_s = min(now - self.last_turn_s, 2 * TURN_S)
+        self.last_turn_s = now
+        self.quiet_s = 0.0 if busy or self.channel.is_open else self.quiet_s + passed_s
+        if self.quiet_s >= self.patience_s and not self.ending:
+            self._stop("no engine came for %g s" % self.patience_s)
+
+    def _needed_s(self, request: "Dict[str, Any]") -> "Optional[float]":
+        """How long it is expected to take, where that matters."""
+        if self.whole_s is None:
+            return None
+        expected_s = request.get("expected_s")
+        if expected_s is not None:
+            return float(expected_s)
+        walltime_s = request["resources"]["walltime_s"]
+        return walltime_s if walltime_s is not None and walltime_s < self.whole_s else None
+
+    def _terminate(self) -> None:
+        """SIGTERM: the batch system's or, through job.py, that of whoever ends the job."""
+        self.grace_s = TERMINATED_GRACE_S
+        now = time.monotonic()
+        if self.gone_s is None:
+            self.gone_s = now + LAST_WORDS_S
+        for attempt in self.running.values():
+            if attempt.reason is not None:  # they were told before
+                launcher.signal_group(attempt.pid, signal.SIGKILL)
+        for pid in self.helpers:
+            launcher.signal_group(pid, signal.SIGTERM)
+        near = self.end_s is not None and now >= self.end_s - NEAR_S
+        self._end_all("expired" if near else "lost", "it was terminated")
+
+    def _end_all(self, cause: str, why: str) -> None:
+        self.reason = self.reason or cause
+        self._stop(why)
+        for attempt in list(self.running.values()):
+            self._end(attempt, self.reason)
+
+    def _stop(self, why: str) -> None:
+        """Take no more; running tasks go on."""
+        if not self.ending:
+            self.ending = why
+            self._say(json.dumps({"ending": why}))
+        self._return(list(self.queue))
+
+    # -- what comes in
+
+    def _handle(self, message: "Dict[str, Any]") -> None:
+        if "run" in message:
+            self._queue(message["run"])
+        elif "return" in message:
+            self._return([key for key in message["return"] if key in self.queue])
+        elif "cancel" in message:
+            for key in message["cancel"]:
+                self._cancel(key, bool(message.get("queued_only")))
+        elif "find" in message:
+            found = self._find(message["find"])
+            self._say(json.dumps({"found": found, "id": message["id"]}))
+        elif "stop" in message:
+            self._stop("it was told to stop")
+        else:
+            raise ValueError("unknown message")
+
+    def _queue(self, requests: "List[Dict[str, Any]]") -> None:
+        fresh = [request for request in requests if not self._is_here(request["key"])]
+        if self.ending:
+            self._tell_returned([request["key"] for request in fresh])
+            return
+        self._enqueue(fresh)
+        for request in fresh:
+            needed_s = self._needed_s(request)
+            if needed_s is not None and self.end_s is not None:
+                heapq.heappush(self.latest, (self.end_s - needed_s, request["key"]))
+        if len(self.latest) > 64 + 4 * len(self.queue):
+            self.latest = [entry for entry in self.latest if entry[1] in self.queue]
+            heapq.heapify(self.latest)
+
+    def _is_here(self, key: str) -> bool:
+        return (
+            key in self.queue
+            or key in self.keys
+            or any(end[0].key == key for _, end in self.in_doubt)
+        )
+
+    def _return(self, keys: "List[str]") -> None:
+        """Give back what is queued."""
+        if not keys:
+            return
+        for key in keys:
+            del self.queue[key]
+        self.journal.add(json.dumps({"dropped": keys}))
+        self._write_journal()
+        self._tell_returned(keys)
+
+    def _tell_returned(self, keys: "List[str]") -> None:
+        if keys:
+            self._say(json.dumps({"returned": keys}))
+
+    def _cancel(self, key: str, queued_only: bool) -> None:
+        if key in self.queue:
+            del self.queue[key]
+            outcome = {"cause": "cancelled", "message": "was cancelled before it started"}
+            self._conclude(key, outcome)
+        elif key in self.keys and not queued_only:
+            self._end(self.keys[key], "cancelled")
+
+    def _find(self, keys: "List[str]") -> "Dict[str, Any]":
+        self._write_all()
+        found = {}  # type: Dict[str, Any]
+        for key in keys:
+            found[key] = {"state": "active" if self._is_here(key) else "absent"}
+        absent = {key for key, answer in found.items() if answer["state"] == "absent"}
+        for key, outcome in self.journal.ends(absent).items():
+            found[key] = {"state": "ended", "outcome": outcome}
+        return found
+
+    # -- starting and ending
+
+    def _claimed_elsewhere(self, key: str) -> None:
+        self.contested.append(key)
+
+    def _commit(self, attempt: "launcher.Attempt", sandbox: str) -> "List[Optional[int]]":
+        launcher.refuse_revoked(self.starter.attempts, attempt.key)
+        return launcher.Worker._commit(self, attempt, sandbox)
+
+    def _take_in(self, ended: "List[End]") -> None:
+        now = time.monotonic()
+        for end in ended:
+            if end[0].reason is None and not self.reason and is_terminated(end[1]):
+                self.in_doubt.append((now + DOUBT_S, end))
+            else:
+                self._settle_in_time(end)
+        while self.in_doubt and (self.reason or self.in_doubt[0][0] <= now):
+            self._settle_in_time(self.in_doubt.pop(0)[1])
+
+    def _settle_in_time(self, end: "End") -> None:
+        attempt, status, usage, ended_s = end
+        if self.reason and attempt.reason is None and status != 0:
+            attempt.reason = self.reason
+        self._settle(attempt, status, usage, ended_s)
+
+    # -- what goes out
+
+    def _say(self, text: str) -> None:
+        self.channel.say(text)
+
+    def _send(self) -> None:
+        self.channel.send()
+
+    def _greet(self) -> None:
+        """First on a new connection. What was not said to the last one is in the journal."""
+        self.session = self.channel.session
+        self._write_all()
+        hello = {
+            "hello": launcher.PROTOCOL,
+            "launcher": self.key,
+            "pid": os.getpid(),
+            "host": self.host,
+            "slots": self.slots.all_cores,
+            "memory_bytes": self.slots.all_memory,
+            "gpus": self.slots.all_gpus,
+            "left_s": self._left_s(),
+            "node": self.node,
+            "nodes": self.nodes,
+            "session": self.session,
+        }
+        self._say(json.dumps(hello))
+        if self.keys:
+            self._say(json.dumps({"started": list(self.keys), "ended": []}))
+        if self.failing:
+            text = "exit records can't be written to %s/exits" % self.directory
+            self._say(json.dumps({"failing": text}))
+        if self.problem:
+            self._say(json.dumps({"error": self.problem}))
+        if self.ending:
+            self._say(json.dumps({"ending": self.ending}))
+
+    def _flush(self) -> None:
+        if self.contested:
+            self._contest()
+        launcher.Worker._flush(self)
+
+    def _contest(self) -> None:
+        """Claimed before: by us, and then it has ended and the engine missed it, or by others."""
+        keys, self.contested = self.contested, []
+        self._write_all()
+        ends = self.journal.ends(set(keys))
+        for key, outcome in ends.items():
+            self._announce(key, outcome)
+        others = [key for key in keys if key not in ends and not self._is_here(key)]
+        if others:
+            self.journal.add(json.dumps({"dropped": others}))
+            self._write_journal()
+            self._say(json.dumps({"contested": others}))
+
+    # -- further nodes
+
+    def lead(self) -> None:
+        """Start launchers on the other nodes of the job."""
+        hosts = hosts_here()
+        commands = remote_commands(self.directory, self.key, hosts)
+        if not commands:
+            self.nodes = 1
+            self.problem = "launcher %s uses the first of its nodes alone: %s" % (
+                self.key,
+                "the batch system does not tell the others"
+                if len(hosts) < 2
+                else "there is no command of the batch system to start a process on another one",
+            )
+            os.write(2, ("wfrun: %s\n" % self.problem).encode())
+            return
+        path = "%s/launchers/%s.json" % (self.directory, self.key)
+        launcher.make_parent(path)
+        with open(path + ".part", "w") as file:
+            json.dump(self.config, file)
+        os.rename(path + ".part", path)
+        environment = dict(os.environ, SLURM_OVERLAP="1", SLURM_CPU_BIND="none")
+        null = os.open(os.devnull, os.O_RDONLY)
+        for command in commands:
+            program = shutil.which(command[0]) or command[0]
+            self.helpers.add(launcher.spawn(program, command, environment, [null, 2, 2]))
+        os.close(null)
+
+
+def is_terminated(status: int) -> bool:
+    """Whether a process, or what a shell waited for, was ended by SIGTERM or SIGKILL."""
+    numbers = (signal.SIGTERM, signal.SIGKILL)
+    if os.WIFSIGNALED(status):
+        return os.WTERMSIG(status) in numbers
+    return os.WEXITSTATUS(status) - 128 in numbers
+
+
+# ------------------------------------------------------------------------------ the batch system
+
+
+def time_granted_s(walltime_s: "Optional[float]") -> "Optional[float]":
+    """How long we can run from now on: what was asked for, or less where the batch system says so.
+
+    Source: squeue(1), SLURM_JOB_END_TIME (sbatch(1), 22.05 and later); PBS_WALLTIME of Torque.
+    """
+    known = [] if walltime_s is None else [float(walltime_s)]
+    environ = os.environ
+    with contextlib.suppress(ValueError, OSError, subprocess.SubprocessError):
+        if "SLURM_JOB_END_TIME" in environ:
+            known.append(float(environ["SLURM_JOB_END_TIME"]) - time.time())
+        elif "SLURM_JOB_ID" in environ:
+            command = ["squeue", "--noheader", "--format=%L", "--job", environ["SLURM_JOB_ID"]]
+            text = subprocess.check_output(
+                command, universal_newlines=True, timeout=ASK_S, stderr=subprocess.DEVNULL
+            )
+            known.append(seconds(text.split("\n")[0].strip()))
+        elif "PBS_WALLTIME" in environ:
+            known.append(float(environ["PBS_WALLTIME"]))
+    return max(1.0, min(known)) if known else None
+
+
+def seconds(text: str) -> float:
+    """``[[days-]hours:]minutes:seconds``. Raises ValueError for ``UNLIMITED`` and its like."""
+    days, _, clock = text.rpartition("-")
+    total = 0
+    for part in clock.split(":"):
+        total = total * 60 + int(part)
+    return float(total + 86400 * int(days or 0))
+
+
+def hosts_here() -> "List[str]":
+    """The nodes of the job, this one first, from the file that job.py made for us as for a task
+    of several nodes."""
+    with contextlib.suppress(OSError), open(os.environ.get("WFRUN_NODEFILE", "")) as file:
+        names = []  # type: List[str]
+        for line in file:
+            name = line.strip()
+            if name and name not in names:
+                names.append(name)
+        return names
+    return []
+
+
+def remote_commands(directory: str, key: str, hosts: "List[str]") -> "List[List[str]]":
+    """What starts a launcher on each of the other nodes; empty where there is nothing that does.
+
+    Source: srun(1); pbs_tmrsh(8) of OpenPBS, pbsdsh(1) of Torque; qrsh(1) of Grid Engine.
+    """
+    if len(hosts) < 2:
+        return []
+    program = ["/bin/sh", directory + "/bin/allocated.sh", directory, key]
+    others = range(1, len(hosts))
+    if "SLURM_JOB_ID" in os.environ and shutil.which("srun"):
+        count = len(hosts) - 1
+        step = ["srun", "--nodes=%d" % count, "--ntasks=%d" % count, "--ntasks-per-node=1"]
+        step += ["--nodelist=" + ",".join(hosts[1:]), "--mem=0", "--input=none"]
+        # One that ends, whatever how, leaves the others alone.
+        return [[*step, "--wait=0", "--kill-on-bad-exit=0", *program, "srun"]]
+    if "PBS_NODEFILE" in os.environ and shutil.which("pbs_tmrsh"):
+        return [["pbs_tmrsh", hosts[node], *program, str(node)] for node in others]
+    if "PBS_NODEFILE" in os.environ and shutil.which("pbsdsh"):
+        return [["pbsdsh", "-h", hosts[node], *program, str(node)] for node in others]
+    if "PE_HOSTFILE" in os.environ and shutil.which("qrsh"):
+        start = ["qrsh", "-inherit", "-nostdin"]
+        return [[*start, hosts[node], *program, str(node)] for node in others]
+    return []
+
+
+def end_with_parent() -> None:
+    """SIGTERM when job.py dies: nobody else would tell. Source: prctl(2), PR_SET_PDEATHSIG."""
+    with contextlib.suppress(ImportError, OSError, AttributeError):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, int(signal.SIGTERM), 0, 0, 0)
+
+
+def main() -> None:
+    launcher.close_inherited()
+    directory, key, last = sys.argv[1:]
+    directory = os.path.abspath(directory)
+    node = 0
+    if last.startswith("{"):
+        config = json.loads(last)
+    else:
+        node = int(os.environ["SLURM_PROCID"]) + 1 if last == "srun" else int(last)
+        with open("%s/launchers/%s.json" % (directory, key)) as file:
+            config = json.load(file)
+    for name in ("SIGUSR1", "SIGUSR2", "SIGXCPU"):  # warnings of batch systems
+        signal.signal(getattr(signal, name), lambda number, frame: None)
+    allocated = Allocated(directory, key, config, node)
+    if node == 0:
+        end_with_parent()
+        if allocated.nodes > 1:
+            allocated.lead()
+    os.environ.pop("WFRUN_NODEFILE", None)  # tasks have their own
+    gc.set_threshold(20000, 100, 100)  # as in launcher.py
+    allocated.run()
+
+
+if __name__ == "__main__":
+    main()
