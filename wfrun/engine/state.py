@@ -219,8 +219,8 @@ class WorkflowState:
     __slots__ = ("added_s", "asks", "attempts_of", "avoid", "blocked", "children",
                  "class_masks", "collected", "delayed", "dispatched", "done", "eligible",
                  "ended_s", "failed", "failures", "index", "masks", "order", "placement",
-                 "present", "ran_s", "refused", "resource_class", "runtimes_s", "serials", "setbacks",
-                 "sizes", "staging_s", "status", "to_collect", "waiting", "waiting_s",
+                 "present", "ran_s", "refused", "resource_class", "runtimes_s", "serials",
+                 "setbacks", "sizes", "staging_s", "status", "to_collect", "waiting", "waiting_s",
                  "workflow")  # fmt: skip
 
     def __init__(self, index: int, workflow: Workflow, added_s: float) -> None:
