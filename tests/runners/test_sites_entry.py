@@ -11,7 +11,7 @@ import pytest
 
 from tests.parsers.queues.recordings import GRID_ENGINE, SLURM, recorded
 from tests.runners.harness import WFRUN
-from wfrun.engine.model import Access, SiteSpec
+from wfrun.engine.model import Access, LauncherSpec, SiteSpec
 from wfrun.parsers.catalog import read_catalog
 from wfrun.parsers.queues import slurm_offer
 from wfrun.parsers.queues.offers import Offer, Queue
@@ -65,6 +65,20 @@ def test_an_entry_says_what_was_chosen_and_what_else_there_is(tmp_path: Path) ->
     assert spec.access.ssh_config == str(tmp_path / "my config")
     for words in ("short", "/scratch/ann/wfrun-scratch", "do the nodes see it?", "4 more are out"):
         assert words in text
+
+
+def test_launchers_of_a_whole_node_are_proposed(tmp_path: Path) -> None:
+    offer = slurm_offer.read_offer(
+        recorded(SLURM, "sinfo-busy").output, recorded(SLURM, "config").output, ""
+    )
+    text = entry([HOME], offer)
+    assert "    # launchers: {cores: 4, memory: 4 GiB, walltime: 04:00:00}\n" in text
+    taken = text.replace("# dispatch", "dispatch").replace("# launchers", "launchers")
+    access = read(taken, tmp_path).access
+    assert access is not None
+    assert access.launchers == LauncherSpec(
+        cores=4, max=3, memory_bytes=4 * GIB, walltime_s=4 * 3600
+    )
 
 
 def test_the_entry_of_a_slurm_without_anything_special_is_short(tmp_path: Path) -> None:

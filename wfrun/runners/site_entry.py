@@ -19,6 +19,7 @@ _QUANTITY = re.compile(r"\d+ [MG]iB|(\d+-)?\d\d:\d\d:\d\d", re.ASCII)
 _WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n", "~"})
 _MOST_LISTED = 8
 _MIB = 1 << 20
+_LAUNCHER_S = 4 * 3600.0
 
 
 class Lines:
@@ -143,11 +144,32 @@ def cluster_entry(
         lines.add("max_jobs", offer.max_jobs, offer.max_jobs_why)
     if system.kind == "grid-engine":
         _grid_engine_lines(lines, queue, offer)
+    _launcher_lines(lines, queue)
     return lines.text()
 
 
+def _launcher_lines(lines: Lines, queue: Queue) -> None:
+    """What launchers of a whole node would be, in a comment."""
+    if not queue.node_cores:
+        return
+    cores = min(queue.node_cores, _usable(queue))
+    keys = [f"cores: {cores}"]
+    if cores == queue.node_cores and queue.node_memory_bytes >= _MIB:
+        keys.append(f"memory: {size(queue.node_memory_bytes)}")
+    if cores == queue.node_cores and queue.node_gpus:
+        keys.append(f"gpus: {queue.node_gpus}")
+    keys.append(f"walltime: {walltime(min(queue.walltime_s or _LAUNCHER_S, _LAUNCHER_S))}")
+    lines.comment("For many short tasks, a job for each node that stays and runs them, in place of")
+    lines.comment("a job for each task (docs/launchers.md):")
+    lines.comment("dispatch: launchers")
+    lines.comment(f"launchers: {{{', '.join(keys)}}}")
+
+
+def _usable(queue: Queue) -> int:
+    return max(1, queue.cores - queue.down_cores or queue.cores)
+
+
 def _queue_lines(lines: Lines, queue: Queue, queues: Sequence[Queue]) -> None:
-    usable = queue.cores - queue.down_cores or queue.cores
     out = f", {queue.down_cores} more are out of service" if queue.down_cores else ""
     lines.add("queue", queue.name, "the default" if queue.is_default else "")
     others = [other for other in queues if other is not queue]
@@ -155,7 +177,7 @@ def _queue_lines(lines: Lines, queue: Queue, queues: Sequence[Queue]) -> None:
         lines.comment(f"or {other.name}  ({describe(other)})")
     if len(others) > _MOST_LISTED:
         lines.comment(f"or one of {len(others) - _MOST_LISTED} more")
-    lines.add("slots", max(1, usable), f"all cores of {queue.name}{out}; write less to leave some")
+    lines.add("slots", _usable(queue), f"all cores of {queue.name}{out}; write less to leave some")
     if queue.node_memory_bytes >= _MIB:
         lines.add("memory", size(queue.node_memory_bytes), "of the largest node")
     if queue.node_gpus:
