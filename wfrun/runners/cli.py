@@ -283,6 +283,23 @@ def status(run: str | None) -> None:
         console.print(f"to go on: wfrun resume {found.path}")
 
 
+@cli.command()
+@click.argument("run", required=False, shell_complete=_complete_runs)
+@click.option("--all", "ended", is_flag=True, help="Those that have ended, too.")
+def launchers(run: str | None, ended: bool) -> None:
+    """Show the launchers of RUN (`last` by default).
+
+    Where each is and since when, its slots and how many are busy, the walltime that is left, what
+    it has done, and how it is connected. Below: why a site gets no more of them.
+    """
+    from wfrun.runners import launchers_command
+    from wfrun.runners.plugins import load_policies
+    from wfrun.runners.rundir import find
+
+    load_policies()
+    launchers_command.show(find(run), ended=ended)
+
+
 @cli.command("list")
 def list_() -> None:
     """List the runs in ./wfrun-runs."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from typing import Literal
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -11,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from wfrun.engine.policies import PLACEMENT
+from wfrun.engine.pool import LauncherPhase, Pool
 from wfrun.engine.state import Failure, Phase, RunState, TaskStatus
 
 PIPE_COLUMNS = 200
@@ -74,8 +76,21 @@ class SiteTable:
             table.add_row(*(row[heading] for heading in headings))
         yield table
         for site in self._state.sites:
+            if site.pool is not None:
+                yield Text(launcher_line(site.spec.name, site.pool), style="dim")
             if site.pause_reason is not None:
                 yield Text(f"site {site.spec.name} is paused: {site.pause_reason}", style="yellow")
+
+
+def launcher_line(site: str, pool: Pool) -> str:
+    """The launchers of a site in a few words."""
+    phases = Counter(launcher.phase for launcher in pool.launchers.values())
+    live = phases.pop(LauncherPhase.LIVE, 0)
+    parts = [f"{live} live with {_plural(pool.live_slots, 'slot')}"] if live else []
+    parts += [f"{count} {phase.name.lower()}" for phase, count in sorted(phases.items())]
+    if pool.ended:
+        parts.append(f"{len(pool.ended)} ended")
+    return f"launchers of {site}: {', '.join(parts) or 'none yet'}"
 
 
 _SITE_HEADINGS = (
