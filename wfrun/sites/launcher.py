@@ -31,7 +31,8 @@ The directory of a site:
                                whoever succeeds may start the attempt, and nobody else ever will
     attempts/<key>/            sandbox and working directory of a task; kept after a failure. One of
                                several nodes finds their names in .wfrun-nodes
-    attempts/.spare-...        an empty sandbox or log for the next task
+    attempts/.spare-...        an empty sandbox or log for the next task. While tasks are short they
+                               run in these, which get their names when one fails or prints
     files/<name>               the store; files in it are read-only
     exits/<launcher>.jsonl     the journal of one launcher: who it is, and then, in order, the keys
                                it queued, dropped, started (with pid) and saw end. The launcher
@@ -71,6 +72,11 @@ FLUSH_S = 0.02
 """News is held back this long while there is queued work, to be written in one go."""
 RETRY_S = 1.0
 """Between tries to write a journal on a full disk."""
+SPARE_MARGIN = 8
+"""Empty sandboxes and pairs of logs that are kept beyond one for each slot, for tasks that have
+ended and were not looked at yet."""
+SHORT_S = 0.1
+"""Of tasks that run no longer than this the files are not shown while they run."""
 READ_BYTES = 1 << 18
 TAIL_BYTES = 2000
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -625,6 +631,7 @@ class Attempt:
         "started_s",
         "out",
         "err",
+        "sandbox",
         "reason",
     )
 
@@ -638,6 +645,7 @@ class Attempt:
         self.started_s = 0.0
         self.out = None  # type: Optional[Log]
         self.err = None  # type: Optional[Log]
+        self.sandbox = ""
         self.reason = None  # type: Optional[str]
         """Why it is being ended: a cause."""
 
@@ -761,6 +769,8 @@ class Starter:
         self._logs = Logs(self.attempts)
         self.spare_limit = 0
         """How many empty sandboxes, and as many empty logs, to keep."""
+        self.are_short = False
+        """The tasks that end now had run for a moment."""
         self._programs = {}  # type: Dict[Tuple[str, str], str]
         self._environments = {}  # type: Dict[int, Dict[str, str]]
 
@@ -774,18 +784,23 @@ class Starter:
         Raises AttemptError, OSError or ValueError where it can't be started.
         """
         request = attempt.request
-        base = self.attempts + attempt.key
+        base = attempt.sandbox = self.attempts + attempt.key
         opened = []  # type: List[int]
         try:
             attempt.err = self._logs.open(attempt.key + ".err")
-            if self._spares:
-                os.rename(self._spares.pop(), base)
-            else:
+            redirected = request["stdin"] or request["stdout"] or request["stderr"]
+            furnished = request["inputs"] or request["outputs"] or request.get("hosts")
+            if not self._spares:
                 os.mkdir(base, 0o755)
+            elif self.are_short and not (redirected or furnished):
+                # Nobody is going to look for it, unless the task fails.
+                base = attempt.sandbox = self._spares.pop()
+            else:
+                os.rename(self._spares.pop(), base)
             if request["inputs"] or request["outputs"]:
                 self._furnish(request, base)
             streams = [self._null, out.fd, attempt.err.fd]
-            if request["stdin"] or request["stdout"] or request["stderr"]:
+            if redirected:
                 streams = self._redirect(request, base, streams, opened)
             # The task inherits it. Later attempts move on, and the launcher has no other use.
             os.chdir(base)
@@ -808,13 +823,19 @@ class Starter:
 
     def retire(self, attempt: Attempt, empty_sandbox: bool) -> None:
         """Done with the logs, and perhaps with the sandbox, which is kept for another attempt."""
-        base = self.attempts + attempt.key
+        base = attempt.sandbox
+        named = self.attempts + attempt.key
         limit = self.spare_limit
         if attempt.out is not None:
             self._logs.retire(attempt.out, attempt.key + ".out", 2 * limit, True)
         if attempt.err is not None:
             self._logs.retire(attempt.err, attempt.key + ".err", 2 * limit, False)
+        if not base:
+            return
         if not empty_sandbox:
+            if base != named:
+                with contextlib.suppress(OSError):
+                    os.rename(base, named)
             return
         if len(self._spares) >= limit:
             remove_tree(base)
@@ -822,12 +843,13 @@ class Starter:
         try:
             for name in os.listdir(base):
                 remove(base + "/" + name)
-            spare = self._logs.spare_name()
-            os.rename(base, spare)
+            if base == named:
+                base = self._logs.spare_name()
+                os.rename(named, base)
         except OSError:
-            remove_tree(base)
+            remove_tree(attempt.sandbox)
         else:
-            self._spares.append(spare)
+            self._spares.append(base)
 
     def close(self) -> None:
         """Remove what was kept for later tasks."""
@@ -1244,10 +1266,11 @@ class Runner:
             self.orphans_known = True
             alone = self.reaps_orphans and not self._kill_orphans()
             # What a task left behind may still write into its sandbox until it is dead.
-            self.starter.spare_limit = self.slots.all_cores if alone else 0
+            self.starter.spare_limit = self.slots.all_cores + SPARE_MARGIN if alone else 0
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
         code = os.WEXITSTATUS(status) if number is None else None
-        sandbox = self.starter.attempts + attempt.key
+        sandbox = attempt.sandbox
+        self.starter.are_short = ended_s - attempt.started_s < SHORT_S
         outcome = {
             "cause": "done",
             "started_s": round(attempt.started_s, 6),
@@ -1284,9 +1307,9 @@ class Runner:
         self._conclude(attempt.key, outcome)
 
     def _quote(self, attempt: Attempt) -> str:
-        base = self.starter.attempts + attempt.key
         stderr = attempt.request["stderr"]
-        text = tail(base + "/" + stderr if stderr else base + ".err").strip()
+        named = self.starter.attempts + attempt.key + ".err"
+        text = tail(attempt.sandbox + "/" + stderr if stderr else named).strip()
         if text:
             return "; the end of its stderr:\n" + text
         if not os.path.exists(self.starter.attempts):
@@ -1482,8 +1505,11 @@ class Launcher(Worker):
             self._fire_timers()
             # Slots are filled before the outputs of the last tasks are looked at.
             self._start_queued()
-            if ended:
+            # Nor at one while another slot is free, unless they come faster than they are done.
+            while ended:
                 self._settle(*ended.popleft())
+                if len(ended) <= self.slots.all_cores:
+                    break
             if self.contested:
                 self._contest()
             if self.watched and time.monotonic() >= self.watch_due:
@@ -1586,9 +1612,11 @@ class Launcher(Worker):
             for name in os.listdir(self.starter.store):
                 remove(self.starter.store + "/" + name)
             entries = list(os.scandir(self.starter.attempts))
+        used = {os.path.basename(attempt.sandbox) for attempt in self.running.values()}
         for entry in entries:
-            busy = entry.name in self.keys or entry.name in self.watched
-            spare = entry.name.startswith(".spare-")
+            busy = entry.name in used or entry.name in self.watched
+            # Those of the watched ones may be in use.
+            spare = entry.name.startswith(".spare-") and not (busy or self.watched)
             if spare or (not busy and entry.is_dir(follow_symlinks=False)):
                 remove(entry.path)
 
