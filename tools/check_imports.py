@@ -37,8 +37,16 @@ ELSEWHERE: dict[str, frozenset[str]] = {
     "wfrun/sites/launcher.py": frozenset(),
     "wfrun/sites/job.py": frozenset({"launcher", "wfrun.sites.launcher"}),
     "wfrun/sites/allocated.py": frozenset(
-        {"channels", "launcher", "wfrun.sites.channels", "wfrun.sites.launcher"}
+        {
+            "batch_job",
+            "channels",
+            "launcher",
+            "wfrun.sites.batch_job",
+            "wfrun.sites.channels",
+            "wfrun.sites.launcher",
+        }
     ),
+    "wfrun/sites/batch_job.py": frozenset(),
     "wfrun/sites/channels.py": frozenset(),
     "wfrun/sites/remote/agent.py": frozenset(),
 }

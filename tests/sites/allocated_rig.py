@@ -84,7 +84,7 @@ class Engine:
             (directory / name).mkdir(parents=True, exist_ok=True)
         for name in (
             "python.sh", "job.sh", "job.py", "launcher.py", "allocated.sh", "allocated.py",
-            "channels.py",
+            "batch_job.py", "channels.py",
         ):  # fmt: skip
             shutil.copy(PROGRAMS / name, directory / "bin")
         self.secret = secrets.token_hex(32).encode()

@@ -1,8 +1,9 @@
 """A launcher inside a batch job: runs attempts in the slots of a node, for an engine far away.
 
-A file of the standard library for Python >= 3.6 that stands beside ``launcher.py`` and
-``channels.py`` in the run's directory at the site. It is started by ``job.py`` like a task, as the
-attempt whose key is the launcher's own (so it is claimed, and what it leaves behind is killed):
+A file of the standard library for Python >= 3.6 that stands beside ``launcher.py``,
+``batch_job.py`` and ``channels.py`` in the run's directory at the site. It is started by ``job.py``
+like a task, as the attempt whose key is the launcher's own (so it is claimed, and what it leaves
+behind is killed):
 
     sh ../../bin/allocated.sh ../.. KEY '{"cores": 32, "walltime_s": 3600, "channels": ["tcp"]}'
 
@@ -11,7 +12,8 @@ Keys of the configuration, all but ``cores`` optional: ``memory_bytes``, ``gpus`
 ``channels`` (as in LauncherSpec) and ``patience_s`` (600). Where there are several nodes, this one
 starts a launcher on each of the others by the batch system's own means, each with a channel and a
 journal of its own; the configuration is then in ``launchers/<key>.json``, and the last argument is
-the number of the node.
+the number of the node. This one is the last to end; it takes no more when all the others have
+ended, and where Slurm sees one of them fail it ends all of them.
 
 Messages are JSON lines. To the engine:
     {"hello": 1, "launcher": key, "pid", "host", "slots", "memory_bytes", "gpus", "left_s",
@@ -21,7 +23,7 @@ Messages are JSON lines. To the engine:
     {"contested": [key, ...]}           somebody else has their claims
     {"found": {key: {"state": "absent" | "active" | "ended", "outcome": ...}}, "id": n}
     {"failing": text}, {"recovered": true}, {"error": text}     as of ``launcher.py``
-    {"ending": reason}                  it takes no more
+    {"ending": reason}                  it takes no more; said on the first node: stop the others
 and from it:
     {"run": [attempt, ...]}             queue these; they start in this order
     {"return": [key, ...]}              those that have not started; "returned" follows
@@ -44,6 +46,7 @@ What is in the journal as ``queued`` and neither ``dropped``, ``started`` nor ``
 been started too, a moment before the launcher died: its claim tells.
 """
 
+import collections
 import contextlib
 import gc
 import heapq
@@ -51,7 +54,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 
@@ -59,11 +61,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Optional, Tuple
 
-    from wfrun.sites import channels, launcher
+    from wfrun.sites import batch_job, channels, launcher
 
-    End = Tuple[launcher.Attempt, int, Any, float]
+    Unsettled = Tuple[float, Tuple[launcher.Attempt, int, Any, float]]
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import batch_job
     import channels
     import launcher
 
@@ -76,13 +79,13 @@ TERMINATED_GRACE_S = 2.5
 """Between SIGTERM and SIGKILL when we have been told to end: job.py gives us 5 s."""
 LAST_WORDS_S = 4.5
 """After SIGTERM, with whatever is left undone."""
+RECORD_PATIENCE_S = 600.0
+"""As in job.py."""
 DOUBT_S = 1.0
 """A batch system that ends a job signals all its processes at once. The end of a task by SIGTERM
 is looked at only when it is clear whether we were meant too."""
 TURN_S = 1.0
 """The longest wait while no engine is connected."""
-ASK_S = 15.0
-"""The batch system answers within this time, or does without."""
 
 
 class Allocated(launcher.Worker):
@@ -102,10 +105,10 @@ class Allocated(launcher.Worker):
         self.channel = channels.Channel(directory, key, node, kinds, self.poller)
         self.session = self.channel.session
         now = time.monotonic()
-        self.whole_s = time_granted_s(config.get("walltime_s"))
+        self.whole_s = batch_job.time_granted_s(config.get("walltime_s"))
         self.end_s = None  # type: Optional[float]
         if self.whole_s is not None:
-            self.end_s = now + self.whole_s - min(MARGIN_S, self.whole_s / 10)
+            self.end_s = now + self.whole_s - margin_of(self.whole_s)
         self.last_turn_s = now
         self.quiet_s = 0.0
         self.ending = ""
@@ -116,8 +119,8 @@ class Allocated(launcher.Worker):
         """When we end, whatever is left undone."""
         self.latest = []  # type: List[Tuple[float, str]]
         """When each queued attempt has to start at the latest."""
-        self.in_doubt = []  # type: List[Tuple[float, End]]
-        self.returned = []  # type: List[str]
+        self.unsettled = collections.OrderedDict()  # type: collections.OrderedDict[str, Unsettled]
+        """Have ended, and are to be looked at then or later."""
         self.contested = []  # type: List[str]
         self.problem = ""
         """What is said to each engine."""
@@ -125,10 +128,9 @@ class Allocated(launcher.Worker):
     def run(self) -> None:
         """Until the time is over, we are told to end, or nobody wants us."""
         while not self._is_done():
-            ended = []  # type: List[End]
             for fd, _ in self.poller.poll(self._timeout_ms()):
                 if fd == self.wake:
-                    ended = self._wake()
+                    self._take_in()
             lines = self.channel.turn()
             if self.channel.session != self.session:
                 self._greet()
@@ -137,7 +139,7 @@ class Allocated(launcher.Worker):
             self._look_at_the_clock()
             # Slots are filled before the outputs of the last tasks are looked at.
             self._start_queued()
-            self._take_in(ended)
+            self._settle_some()
             self._flush()
         self._write_all()
         self.sweep(1.0)
@@ -148,16 +150,18 @@ class Allocated(launcher.Worker):
     def _is_done(self) -> bool:
         if self.gone_s is not None and time.monotonic() >= self.gone_s:
             return True
-        if self.running or self.in_doubt or self.helpers or self.failing:
+        if not self.ending or self.running or self.unsettled or self.ended or self.helpers:
             return False
-        return bool(self.ending) and not (self.queue or self.ended or self.returned)
+        if self.failing and self.gone_s is None:
+            self.gone_s = time.monotonic() + RECORD_PATIENCE_S
+        return not self.failing
 
     def _timeout_ms(self) -> "Optional[int]":
         due = self._due()
         if self.queue and self.latest:
             due.append(self.latest[0][0])
-        if self.in_doubt:
-            due.append(self.in_doubt[0][0])
+        if self.unsettled:
+            due.append(min(at_s for at_s, _ in self.unsettled.values()))
         if not self.channel.is_open:
             due.append(time.monotonic() + TURN_S)
         for at_s in (self.channel.due_s(), self.gone_s, None if self.ending else self.end_s):
@@ -178,7 +182,9 @@ class Allocated(launcher.Worker):
         now = time.monotonic()
         if self.end_s is not None and now >= self.end_s and not self.reason:
             assert self.whole_s is not None
-            self.grace_s = min(launcher.GRACE_S, self.whole_s / 20)
+            margin_s = margin_of(self.whole_s)
+            self.grace_s = margin_s / 2
+            self.gone_s = now + 0.9 * margin_s
             self._end_all("expired", "its time is over")
         late = []
         while self.latest and self.latest[0][0] <= now:
@@ -186,7 +192,7 @@ class Allocated(launcher.Worker):
             if key in self.queue:
                 late.append(key)
         self._return(late)
-        busy = self.running or self.queue or self.in_doubt
+        busy = self.running or self.queue or self.unsettled
         # While it is paused nobody can talk to it.
         passed_s = min(now - self.last_turn_s, 2 * TURN_S)
         self.last_turn_s = now
@@ -229,6 +235,8 @@ class Allocated(launcher.Worker):
         if not self.ending:
             self.ending = why
             self._say(json.dumps({"ending": why}))
+            with contextlib.suppress(OSError):
+                os.write(2, ("wfrun: launcher %s ends: %s\n" % (self.key, why)).encode())
         self._return(list(self.queue))
 
     # -- what comes in
@@ -264,11 +272,7 @@ class Allocated(launcher.Worker):
             heapq.heapify(self.latest)
 
     def _is_here(self, key: str) -> bool:
-        return (
-            key in self.queue
-            or key in self.keys
-            or any(end[0].key == key for _, end in self.in_doubt)
-        )
+        return key in self.queue or key in self.keys or key in self.unsettled
 
     def _return(self, keys: "List[str]") -> None:
         """Give back what is queued."""
@@ -311,21 +315,28 @@ class Allocated(launcher.Worker):
         launcher.refuse_revoked(self.starter.attempts, attempt.key)
         return launcher.Worker._commit(self, attempt, sandbox)
 
-    def _take_in(self, ended: "List[End]") -> None:
+    def _take_in(self) -> None:
+        """Signals have come: of processes that have ended, or to ourselves."""
+        had_helpers = bool(self.helpers)
+        ended = self._wake()
         now = time.monotonic()
         for end in ended:
-            if end[0].reason is None and not self.reason and is_terminated(end[1]):
-                self.in_doubt.append((now + DOUBT_S, end))
-            else:
-                self._settle_in_time(end)
-        while self.in_doubt and (self.reason or self.in_doubt[0][0] <= now):
-            self._settle_in_time(self.in_doubt.pop(0)[1])
+            doubtful = end[0].reason is None and not self.reason and is_terminated(end[1])
+            self.unsettled[end[0].key] = (now + DOUBT_S if doubtful else now, end)
+        if had_helpers and not self.helpers:
+            self._stop("the launchers on its other nodes have ended")
 
-    def _settle_in_time(self, end: "End") -> None:
-        attempt, status, usage, ended_s = end
-        if self.reason and attempt.reason is None and status != 0:
-            attempt.reason = self.reason
-        self._settle(attempt, status, usage, ended_s)
+    def _settle_some(self) -> None:
+        """Not one while another slot is free, unless they come faster than they are done."""
+        now = time.monotonic()
+        ready = [key for key, (due_s, _) in self.unsettled.items() if due_s <= now or self.reason]
+        for done, key in enumerate(ready, 1):
+            attempt, status, usage, ended_s = self.unsettled.pop(key)[1]
+            if self.reason and attempt.reason is None and status != 0:
+                attempt.reason = self.reason
+            self._settle(attempt, status, usage, ended_s)
+            if len(ready) - done <= self.slots.all_cores:
+                break
 
     # -- what goes out
 
@@ -385,8 +396,8 @@ class Allocated(launcher.Worker):
 
     def lead(self) -> None:
         """Start launchers on the other nodes of the job."""
-        hosts = hosts_here()
-        commands = remote_commands(self.directory, self.key, hosts)
+        hosts = batch_job.hosts_here()
+        commands = batch_job.remote_commands(self.directory, self.key, hosts)
         if not commands:
             self.nodes = 1
             self.problem = "launcher %s uses the first of its nodes alone: %s" % (
@@ -410,83 +421,16 @@ class Allocated(launcher.Worker):
         os.close(null)
 
 
+def margin_of(whole_s: float) -> float:
+    return min(MARGIN_S, whole_s / 10)
+
+
 def is_terminated(status: int) -> bool:
     """Whether a process, or what a shell waited for, was ended by SIGTERM or SIGKILL."""
     numbers = (signal.SIGTERM, signal.SIGKILL)
     if os.WIFSIGNALED(status):
         return os.WTERMSIG(status) in numbers
     return os.WEXITSTATUS(status) - 128 in numbers
-
-
-# ------------------------------------------------------------------------------ the batch system
-
-
-def time_granted_s(walltime_s: "Optional[float]") -> "Optional[float]":
-    """How long we can run from now on: what was asked for, or less where the batch system says so.
-
-    Source: squeue(1), SLURM_JOB_END_TIME (sbatch(1), 22.05 and later); PBS_WALLTIME of Torque.
-    """
-    known = [] if walltime_s is None else [float(walltime_s)]
-    environ = os.environ
-    with contextlib.suppress(ValueError, OSError, subprocess.SubprocessError):
-        if "SLURM_JOB_END_TIME" in environ:
-            known.append(float(environ["SLURM_JOB_END_TIME"]) - time.time())
-        elif "SLURM_JOB_ID" in environ:
-            command = ["squeue", "--noheader", "--format=%L", "--job", environ["SLURM_JOB_ID"]]
-            text = subprocess.check_output(
-                command, universal_newlines=True, timeout=ASK_S, stderr=subprocess.DEVNULL
-            )
-            known.append(seconds(text.split("\n")[0].strip()))
-        elif "PBS_WALLTIME" in environ:
-            known.append(float(environ["PBS_WALLTIME"]))
-    return max(1.0, min(known)) if known else None
-
-
-def seconds(text: str) -> float:
-    """``[[days-]hours:]minutes:seconds``. Raises ValueError for ``UNLIMITED`` and its like."""
-    days, _, clock = text.rpartition("-")
-    total = 0
-    for part in clock.split(":"):
-        total = total * 60 + int(part)
-    return float(total + 86400 * int(days or 0))
-
-
-def hosts_here() -> "List[str]":
-    """The nodes of the job, this one first, from the file that job.py made for us as for a task
-    of several nodes."""
-    with contextlib.suppress(OSError), open(os.environ.get("WFRUN_NODEFILE", "")) as file:
-        names = []  # type: List[str]
-        for line in file:
-            name = line.strip()
-            if name and name not in names:
-                names.append(name)
-        return names
-    return []
-
-
-def remote_commands(directory: str, key: str, hosts: "List[str]") -> "List[List[str]]":
-    """What starts a launcher on each of the other nodes; empty where there is nothing that does.
-
-    Source: srun(1); pbs_tmrsh(8) of OpenPBS, pbsdsh(1) of Torque; qrsh(1) of Grid Engine.
-    """
-    if len(hosts) < 2:
-        return []
-    program = ["/bin/sh", directory + "/bin/allocated.sh", directory, key]
-    others = range(1, len(hosts))
-    if "SLURM_JOB_ID" in os.environ and shutil.which("srun"):
-        count = len(hosts) - 1
-        step = ["srun", "--nodes=%d" % count, "--ntasks=%d" % count, "--ntasks-per-node=1"]
-        step += ["--nodelist=" + ",".join(hosts[1:]), "--mem=0", "--input=none"]
-        # One that ends, whatever how, leaves the others alone.
-        return [[*step, "--wait=0", "--kill-on-bad-exit=0", *program, "srun"]]
-    if "PBS_NODEFILE" in os.environ and shutil.which("pbs_tmrsh"):
-        return [["pbs_tmrsh", hosts[node], *program, str(node)] for node in others]
-    if "PBS_NODEFILE" in os.environ and shutil.which("pbsdsh"):
-        return [["pbsdsh", "-h", hosts[node], *program, str(node)] for node in others]
-    if "PE_HOSTFILE" in os.environ and shutil.which("qrsh"):
-        start = ["qrsh", "-inherit", "-nostdin"]
-        return [[*start, hosts[node], *program, str(node)] for node in others]
-    return []
 
 
 def end_with_parent() -> None:
