@@ -316,6 +316,8 @@ def make_eligible(state: RunState, w: WorkflowState, task: int) -> None:
     w.serials[task] = state.eligible_serial
     enter(w, task)
     state.dirty.add(w.index)
+    if state.pools:
+        state.allocation_due = True
 
 
 def enter(w: WorkflowState, task: int) -> None:

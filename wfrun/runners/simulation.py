@@ -12,12 +12,13 @@ from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.model import Catalog, LinkSpec, Workflow
+from wfrun.engine.model import Catalog, LinkSpec, SiteSpec, Workflow
 from wfrun.engine.state import RunState
 from wfrun.runners.clock import VirtualClock
 from wfrun.runners.loop import EventLog, Loop, Observer
 from wfrun.sites.lrm import BatchJob
 from wfrun.sites.lrm.fcfs import Fcfs
+from wfrun.sites.sim_launchers import SimulatedLauncherSite
 from wfrun.sites.sim_network import SimNetwork
 from wfrun.sites.simulated import LAST, SimulatedRequest, SimulatedSite, SiteModel
 
@@ -74,7 +75,7 @@ def simulate(
     core = Core(dict(zip(names, workflows, strict=True)))
     catalog = _with_queues(world.catalog, world.model)
     sites = [
-        SimulatedSite(
+        _site_class(spec)(
             spec,
             index,
             clock,
@@ -98,6 +99,14 @@ def simulate(
     return core.state
 
 
+AnySimulatedSite = SimulatedSite | SimulatedLauncherSite
+
+
+def _site_class(spec: SiteSpec) -> type[SimulatedSite] | type[SimulatedLauncherSite]:
+    has_launchers = spec.access is not None and spec.access.dispatch == "launchers"
+    return SimulatedLauncherSite if has_launchers else SimulatedSite
+
+
 def _with_queues(catalog: Catalog, model: SiteModel) -> Catalog:
     """The catalog, saying of each site whether its simulated queue backfills."""
     backfills = model.lrm != Fcfs.name
@@ -105,7 +114,7 @@ def _with_queues(catalog: Catalog, model: SiteModel) -> Catalog:
     return msgspec.structs.replace(catalog, sites=tuple(sites))
 
 
-async def _run(loop: Loop, sites: Sequence[SimulatedSite], clock: VirtualClock) -> None:
+async def _run(loop: Loop, sites: Sequence[AnySimulatedSite], clock: VirtualClock) -> None:
     for site in sites:
         await site.open(clock.post)
     await loop.run()
@@ -128,7 +137,7 @@ class SimulatedDispatch:
         self,
         clock: VirtualClock,
         state: RunState,
-        sites: Sequence[SimulatedSite],
+        sites: Sequence[AnySimulatedSite],
         world: World,
     ) -> None:
         self._clock = clock
@@ -164,6 +173,13 @@ class SimulatedDispatch:
         elif isinstance(action, act.CancelAttempts):
             site = self._sites[action.site]
             at_once(site.cancel(action.keys, queued_only=action.queued_only))
+        elif isinstance(action, (act.StartLaunchers, act.StopLaunchers)):
+            site = self._sites[action.site]
+            assert isinstance(site, SimulatedLauncherSite)
+            if isinstance(action, act.StartLaunchers):
+                at_once(site.start_launchers(action.launchers))
+            else:
+                at_once(site.stop_launchers(action.keys))
 
     def _request(self, attempt: tuple[str, int, int], speed_ratio: float) -> SimulatedRequest:
         key, number, index = attempt

@@ -101,13 +101,15 @@ class SiteModel(msgspec.Struct, frozen=True):
 
 
 class _Attempt:
-    __slots__ = ("alive", "hosts", "request", "started_s")
+    __slots__ = ("alive", "hosts", "request", "speed_ratio", "started_s")
 
     def __init__(self, request: SimulatedRequest) -> None:
         self.request = request
         self.started_s: float | None = None
         self.hosts: str | None = None
         """The nodes that it runs on, where the site has nodes."""
+        self.speed_ratio = 1.0
+        """Of these nodes, relative to the site's own."""
         self.alive = True
 
 
@@ -138,7 +140,7 @@ class SimulatedSite:
         self._model = model or SiteModel()
         self._index = index
         self._time = timeline
-        self._post: Callable[[Event], None] = _refuse
+        self._post: Callable[[Event], None] = refuse
         self._attempts: dict[str, _Attempt] = {}
         """Those that have not ended, by key."""
         self._ended: dict[str, Outcome] = {}
@@ -187,9 +189,7 @@ class SimulatedSite:
             attempt = self._attempts.get(key)
             if attempt is None or (queued_only and attempt.started_s is not None):
                 continue
-            self._leave(key, attempt)
-            self._report(key, self._outcome(attempt, "cancelled"))
-        self._schedule()
+            self.stop(key)
 
     async def find(self, keys: Sequence[str]) -> Mapping[str, Found]:
         found = {}
@@ -212,7 +212,20 @@ class SimulatedSite:
         """There are no files."""
 
     async def close(self) -> None:
-        self._post = _refuse
+        self._post = refuse
+
+    def placed(self, key: str) -> tuple[str | None, float]:
+        """The nodes that a running attempt has, and their speed relative to the site's own."""
+        attempt = self._attempts[key]
+        return attempt.hosts, attempt.speed_ratio
+
+    def stop(self, key: str) -> None:
+        """End one that runs, as ``cancel`` does."""
+        attempt = self._attempts.get(key)
+        if attempt is not None:
+            self._leave(key, attempt)
+            self._report(key, self._outcome(attempt, "cancelled"))
+            self._schedule()
 
     # The head node
 
@@ -271,12 +284,13 @@ class SimulatedSite:
     def _start(self, key: str, now_s: float) -> None:
         attempt = self._attempts[key]
         attempt.started_s = now_s
-        self._post(AttemptStarted(now_s, key))
         request = attempt.request
         runtime_s = request.runtime_s
         if self.nodes is not None:
-            runtime_s /= self.nodes.place(key, request.resources.cores)
+            attempt.speed_ratio = self.nodes.place(key, request.resources.cores)
             attempt.hosts = self.nodes.hosts(key)
+            runtime_s /= attempt.speed_ratio
+        self._post(AttemptStarted(now_s, key))
         cause: Cause = "exit" if request.exit_code else "done"
         walltime_s = request.resources.walltime_s
         if walltime_s is not None and self._model.kill_overruns and runtime_s > walltime_s:
@@ -468,5 +482,6 @@ class SimulatedSite:
         self._plan_failure(node)
 
 
-def _refuse(event: Event) -> None:
+def refuse(event: Event) -> None:
+    """Where events go while a site is not open."""
     raise AssertionError("the site is not open")
