@@ -49,7 +49,8 @@ class ClusterSite:
     """Implements ``Site``. ``index`` is the site's number in the run's events.
 
     A cluster that can't be reached is paused, and is set up when it can: work goes on elsewhere.
-    ``observes``: tell of other users' jobs too (SiteObserved).
+    ``observes``: tell of other users' jobs too (SiteObserved). ``programs`` are further files of
+    ours that its jobs need. ``connected`` is called whenever the head node can be asked anew.
     """
 
     def __init__(
@@ -61,18 +62,21 @@ class ClusterSite:
         system: BatchSystem,
         *,
         observes: bool = False,
+        programs: Sequence[str] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
         assert spec.access is not None
         self.spec = spec
         self.connection = connection
+        self.connected: Callable[[], None] = _ignore
+        self._programs = (*_PROGRAMS, *programs)
         self._run_id = run_id
         self._attempts = Attempts(clock)
-        self._head = HeadNode(
+        self.head = HeadNode(
             spec.name, index, connection, system, Batches(run_id), self._attempts, self._set_up
         )
-        self._watch = QueueWatch(index, spec.access, self._head, self._attempts, observes=observes)
-        self._submission = Submission(spec, self._head, self._attempts, self._watch.hurry)
+        self._watch = QueueWatch(index, spec.access, self.head, self._attempts, observes=observes)
+        self._submission = Submission(spec, self.head, self._attempts, self._watch.hurry)
         self._attempts.told = self._submission.now.set
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -87,7 +91,7 @@ class ClusterSite:
             await self.connection.open(self._on_connection)
             await self._set_up()
         except TransientError as error:
-            self._head.pause("connection", str(error))
+            self.head.pause("connection", str(error))
         self._tasks = [
             asyncio.create_task(self._guarded(self._submission.run())),
             asyncio.create_task(self._guarded(self._watch.run())),
@@ -111,7 +115,7 @@ class ClusterSite:
         if not submitted:
             return
         # Who has the claim decides: what we claim never starts, whatever the queue does with it.
-        taken = await self._head.claim(submitted)
+        taken = await self.head.claim(submitted)
         for key in taken:
             self._attempts.end(key, CLAIMED_BY_US)
         running = [key for key in submitted if key in self._attempts.open]
@@ -119,14 +123,14 @@ class ClusterSite:
             running = []
         for key in running:
             self._attempts.open[key].cancelled_s = time.monotonic()
-        await self._head.cancel_jobs([*taken, *running])
+        await self.head.cancel_jobs([*taken, *running])
         self._watch.hurry()
 
     async def find(self, keys: Sequence[str]) -> Mapping[str, Found]:
         found: dict[str, Found] = {}
         unknown = []
         if any(key not in self._attempts.open for key in keys):
-            await self._head.ready.wait()  # then all records that there were have been told
+            await self.head.ready.wait()  # then all records that there were have been told
         for key in keys:
             if key in self._attempts.ended:
                 found[key] = Found("ended", self._attempts.ended[key])
@@ -140,9 +144,9 @@ class ClusterSite:
 
     async def _find_unknown(self, keys: list[str]) -> dict[str, Found]:
         """Attempts that an engine before this one may have submitted."""
-        queued = {self._head.batches.key_of(job): job for job in await self._head.queue()}
-        paths = [f"{self._head.directory}/attempts/{key}.out" for key in keys]
-        claims = await self._head.insist(lambda host: host.stat(paths))
+        queued = {self.head.batches.key_of(job): job for job in await self.head.queue()}
+        paths = [f"{self.head.directory}/attempts/{key}.out" for key in keys]
+        claims = await self.head.insist(lambda host: host.stat(paths))
         found = {}
         for key, claim in zip(keys, claims, strict=True):
             if key in self._attempts.ended:
@@ -157,15 +161,15 @@ class ClusterSite:
         return found
 
     async def log(self, key: str) -> tuple[bytes, bytes]:
-        paths = [f"{self._head.directory}/attempts/{key}.{name}" for name in ("out", "err")]
-        out, err = await self._head.insist(lambda host: host.read(paths, limit=1 << 30))
+        paths = [f"{self.head.directory}/attempts/{key}.{name}" for name in ("out", "err")]
+        out, err = await self.head.insist(lambda host: host.read(paths, limit=1 << 30))
         return out or b"", err or b""
 
     async def absent(self, files: Mapping[str, int]) -> list[str]:
-        if not self._head.ready.is_set():
+        if not self.head.ready.is_set():
             return []  # nothing is known of a cluster that can't be reached
         names = list(files)
-        stats = await self._head.insist(lambda host: host.stat([self.store_path(n) for n in names]))
+        stats = await self.head.insist(lambda host: host.stat([self.store_path(n) for n in names]))
         return [
             name
             for name, stat in zip(names, stats, strict=True)
@@ -174,55 +178,59 @@ class ClusterSite:
 
     async def clean(self) -> None:
         """Remove stored files and sandboxes; logs and records stay."""
-        attempts = f"{self._head.directory}/attempts"
+        attempts = f"{self.head.directory}/attempts"
         find = ("find", attempts, "-mindepth", "1", "-maxdepth", "1", "-type", "d")
-        await self._head.insist(
+        await self.head.insist(
             lambda host: host.run([*find, "-exec", "rm", "-rf", "{}", "+"], timeout_s=COMMAND_S)
         )
-        await self._head.insist(lambda host: host.remove([f"{self._head.directory}/files"]))
-        await self._head.insist(
-            lambda host: host.make_directories([f"{self._head.directory}/files"])
-        )
+        await self.head.insist(lambda host: host.remove([f"{self.head.directory}/files"]))
+        await self.head.insist(lambda host: host.make_directories([f"{self.head.directory}/files"]))
 
     async def close(self) -> None:
         """Let go of the cluster: what is queued or runs there goes on."""
         await end_tasks(self._tasks)
         await self.connection.close()
 
+    def hurry(self) -> None:
+        """Look at the queue soon."""
+        self._watch.hurry()
+
     def store_path(self, name: str) -> str:
         """Where the file of this name is in the site's store."""
-        return f"{self._head.directory}/files/{name}"
+        return f"{self.head.directory}/files/{name}"
 
     # -- the connection
 
     async def _set_up(self) -> None:
         """Once, on the first connection: the run's directory, what runs there, what was there."""
         host = await self.connection.host()
-        self._head.facts = await host.facts()
+        self.head.facts = await host.facts()
         written = self.spec.directory or DEFAULT_DIRECTORY
-        self._head.directory = await make_directory(host, self.spec.name, written, self._run_id)
-        await put_programs(host, self._head.directory, _PROGRAMS)
+        self.head.directory = await make_directory(host, self.spec.name, written, self._run_id)
+        await put_programs(host, self.head.directory, self._programs)
         await self._load_batches(host)
-        await self.connection.watch(f"{self._head.directory}/exits", self._on_records)
-        self._head.ready.set()
-        self._head.reopen("connection")
+        await self.connection.watch(f"{self.head.directory}/exits", self._on_records)
+        self.head.ready.set()
+        self.head.reopen("connection")
+        self.connected()
 
     async def _load_batches(self, host: Host) -> None:
-        listing = await host.run(["ls", "-1", f"{self._head.directory}/batches"])
+        listing = await host.run(["ls", "-1", f"{self.head.directory}/batches"])
         names = [n.removesuffix(".jsonl") for n in text(listing.output).split()
                  if n.endswith(".jsonl")]  # fmt: skip
         for start in range(0, len(names), 50):
             some = names[start : start + 50]
-            paths = [f"{self._head.directory}/batches/{name}.jsonl" for name in some]
+            paths = [f"{self.head.directory}/batches/{name}.jsonl" for name in some]
             for name, found in zip(some, await host.read(paths, limit=1 << 30), strict=True):
-                self._head.batches.load(name, found or b"")
+                self.head.batches.load(name, found or b"")
 
     def _on_connection(self, reason: str | None) -> None:
         """Why the cluster can't be used now; None: it can."""
         if reason is not None:
-            self._head.pause("connection", reason)
-        elif self._head.ready.is_set():
-            self._head.reopen("connection")
+            self.head.pause("connection", reason)
+        elif self.head.ready.is_set():
+            self.head.reopen("connection")
+            self.connected()
         else:
             self._watch.now.set()  # it is set up first
 
@@ -231,7 +239,7 @@ class ClusterSite:
             await work
         except Exception as error:
             _LOGGER.exception("site %s", self.spec.name)
-            self._head.pause("defect", f"internal error: {error!r}; wfrun resume may help")
+            self.head.pause("defect", f"internal error: {error!r}; wfrun resume may help")
 
     # -- exit records
 
@@ -253,7 +261,7 @@ class ClusterSite:
             self._attempts.ended.setdefault(key, outcome)
             return
         if not entry.started:
-            self._head.start(key, outcome.started_s)
+            self.head.start(key, outcome.started_s)
         if outcome.cause not in ("lost", "signal", "exit"):
             self._attempts.end(key, outcome)
         elif entry.cancelled_s is not None:
@@ -263,3 +271,7 @@ class ClusterSite:
             self._watch.hurry()
         else:
             self._attempts.end(key, outcome)
+
+
+def _ignore() -> None:
+    """Nobody wants to know."""

@@ -24,44 +24,45 @@ class Trace:
 
     def __init__(self) -> None:
         self.outcome: Outcome | None = None
-        self.owner: str | None = None
-        """The launcher that has started it."""
+        self.owner: Node | None = None
+        """Who has started it."""
         self.cores = 1
         """That it was started with."""
-        self.queued: set[str] = set()
-        """Launchers that have had it in their queue, and may still."""
+        self.queued: set[Node] = set()
+        """Who has had it in its queue, and may still."""
 
 
 _LINES = msgspec.json.Decoder(_Line)
 _OUTCOMES = msgspec.json.Decoder(Outcome)
 
 Fate = Literal["ended", "active", "lost", "absent"]
+Node = tuple[str, int]
+"""A launcher, and which of its nodes."""
 
 
-def launcher_of(name: str, launchers: Container[str]) -> str:
-    """The launcher that writes a journal: ``<key>.jsonl``, or ``<key>.<n>.jsonl`` on its further
-    nodes."""
+def writer_of(name: str, launchers: Container[str]) -> Node:
+    """Who writes a journal: ``<key>.jsonl``, or ``<key>.<n>.jsonl`` on further nodes."""
     key = name.removesuffix(".jsonl")
     head, _, node = key.rpartition(".")
-    return head if node.isdigit() and head in launchers and key not in launchers else key
+    if node.isdigit() and head in launchers and key not in launchers:
+        return head, int(node)
+    return key, 0
 
 
-def trace(
-    journals: Iterable[tuple[str, bytes]], wanted: Container[str] | None = None
-) -> dict[str, Trace]:
-    """Read journals, each with the launcher that wrote it; of these attempts, or all. Lines that
-    are torn, or being written, say nothing."""
+def trace(journals: Iterable[tuple[Node, bytes]], wanted: Container[str]) -> dict[str, Trace]:
+    """What journals, each with who wrote it, say of these attempts. Lines that are torn, or being
+    written, say nothing."""
     traces: dict[str, Trace] = {}
 
     def of(key: str) -> Trace | None:
-        if wanted is not None and key not in wanted:
+        if key not in wanted:
             return None
         found = traces.get(key)
         if found is None:
             found = traces[key] = Trace()
         return found
 
-    for launcher, content in journals:
+    for writer, content in journals:
         for text in content.split(b"\n"):
             if not text:
                 continue
@@ -71,13 +72,13 @@ def trace(
                 continue
             for key in line.queued:
                 if (found := of(key)) is not None:
-                    found.queued.add(launcher)
+                    found.queued.add(writer)
             for key in line.dropped:
                 if (found := of(key)) is not None:
-                    found.queued.discard(launcher)
+                    found.queued.discard(writer)
             for started in line.started:
                 if (found := of(started[0])) is not None:
-                    found.owner = launcher
+                    found.owner = writer
                     found.cores = started[3] if len(started) > 3 else 1
             for key, outcome in line.ended:
                 if (found := of(key)) is not None:
@@ -85,7 +86,7 @@ def trace(
     return traces
 
 
-def fate(found: Trace | None, is_claimed: bool, living: Collection[str]) -> Fate:
+def fate(found: Trace | None, is_claimed: bool, living: Collection[Node]) -> Fate:
     """What became of an attempt that no living launcher knows more of. ``is_claimed``: somebody
     has taken its claim, so that nobody else can start it any more."""
     if found is None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from wfrun.engine.errors import TransientError
 from wfrun.sites.head_node import COMMAND_S, HeadNode, text
-from wfrun.sites.pool.journals import launcher_of
+from wfrun.sites.pool.journals import Node, writer_of
 from wfrun.sites.remote.host import Host, NewFile
 
 MOST_BYTES = 1 << 30
@@ -18,15 +18,15 @@ class Records:
     def __init__(self, head: HeadNode) -> None:
         self._head = head
 
-    async def journals(self, launchers: Collection[str]) -> list[tuple[str, bytes]]:
-        """All journals there, each with the launcher that writes it; ``launchers`` are known."""
+    async def names(self, launchers: Collection[str]) -> list[tuple[Node, str]]:
+        """The journals that are there, each with who writes it; ``launchers`` are known."""
         names = [n for n in await self._head.insist(self._list) if n.endswith(".jsonl")]
-        return await self._read([(launcher_of(name, launchers), name) for name in names])
+        return [(writer_of(name, launchers), name) for name in names if name != "records.jsonl"]
 
-    async def journals_of(self, launcher: str, nodes: int) -> list[tuple[str, bytes]]:
+    async def journals_of(self, launcher: str, nodes: int) -> list[tuple[Node, bytes]]:
         """Those of one launcher."""
-        names = [f"{launcher}.jsonl", *(f"{launcher}.{node}.jsonl" for node in range(1, nodes))]
-        return await self._read([(launcher, name) for name in names])
+        further = [((launcher, node), f"{launcher}.{node}.jsonl") for node in range(1, nodes)]
+        return await self.journals([((launcher, 0), f"{launcher}.jsonl"), *further])
 
     async def _list(self, host: Host) -> list[str]:
         listing = await host.run(["ls", "-1", f"{self._head.directory}/exits"], timeout_s=COMMAND_S)
@@ -34,15 +34,16 @@ class Records:
             raise TransientError(f"the journals can't be listed: {text(listing.errors)}")
         return text(listing.output).split("\n")
 
-    async def _read(self, journals: Sequence[tuple[str, str]]) -> list[tuple[str, bytes]]:
+    async def journals(self, names: Sequence[tuple[Node, str]]) -> list[tuple[Node, bytes]]:
+        """What is in these, one after another, since they may be long."""
         found = []
-        for launcher, name in journals:
+        for writer, name in names:
             paths = [f"{self._head.directory}/exits/{name}"]
             (content,) = await self._head.insist(
                 lambda host, paths=paths: host.read(paths, limit=MOST_BYTES)  # type: ignore[misc]
             )
             if content is not None:
-                found.append((launcher, content))
+                found.append((writer, content))
         return found
 
     async def claimed(self, keys: Sequence[str]) -> set[str]:
