@@ -7,11 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.parsers.test_catalog import written
+from tests.parsers.test_catalog import EXAMPLES, written
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import RunStarted, Settings
 from wfrun.engine.model import Access, LauncherSpec, SiteSpec
 from wfrun.parsers.catalog import read_catalog
+from wfrun.parsers.launcher_section import KEYS
 
 LAUNCHERS = """\
 sites:
@@ -156,3 +157,14 @@ def test_sites_without_a_batch_system_have_none(tmp_path: Path) -> None:
     for key in ("dispatch: launchers", "launchers: {cores: 2}"):
         with pytest.raises(InvalidError, match="kind ssh, which has no"):
             site(tmp_path, key, kind="ssh")
+
+
+def test_the_example_can_be_read() -> None:
+    alpha, beta, gamma = read_catalog(EXAMPLES / "launchers.yaml").sites
+    assert (launchers(alpha).max, launchers(beta).max, launchers(gamma).max) == (4, 2, 2)
+
+
+def test_every_key_is_documented() -> None:
+    page = (EXAMPLES.parent / "docs" / "launchers.md").read_text()
+    for key in KEYS:
+        assert f"| `{key}` |" in page

@@ -21,7 +21,7 @@ MOST_CORES = 4
 """Slots of a launcher that nobody has sized: such a job starts soon on most clusters."""
 
 _CHANNELS: tuple[Literal["tcp", "ssh", "spool"], ...] = ("tcp", "ssh", "spool")
-_KEYS = (
+KEYS = (
     "cores",
     "nodes",
     "memory",
@@ -64,7 +64,7 @@ def with_launchers(site: Section, spec: SiteSpec) -> SiteSpec:
 
 def _read(site: Section, spec: SiteSpec, max_jobs: int | None) -> LauncherSpec:
     title = f"the launchers of {site.title}"
-    section = site.inner("launchers", title, _KEYS)
+    section = site.inner("launchers", title, KEYS)
     nodes = section.take("nodes", to_count, 1)
     cores = section.take("cores", to_count, max(1, min(spec.slots // nodes, MOST_CORES)))
     if nodes * cores > spec.slots:
