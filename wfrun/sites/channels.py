@@ -150,11 +150,12 @@ class Wire:
 
     def __init__(self, poller: "select.poll", host: str, port: int) -> None:
         # Addresses are numbers: nobody waits for a name server.
-        family, kind, protocol, _, self._address = socket.getaddrinfo(
+        found = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
         )[0]
+        self._address = found[4]  # type: Any
         self._poller = poller
-        self._socket = socket.socket(family, kind, protocol)
+        self._socket = socket.socket(*found[:3])
         self.fd = self._socket.fileno()
         self.due_s = time.monotonic() + CONNECT_S  # type: Optional[float]
         self._connected = False

@@ -38,6 +38,18 @@ in any order. Paths are absolute. ``sizes`` cuts the payload into pieces.
     {"ask": "watch", "path"}                  {}, after all that is there was told of; before
                                               that and from then on also frames
                                               {"told": n, "sizes"} + exit records
+    {"ask": "addresses", "address"}           {"values": [address, ...]} of this machine, or of
+                                              the given name, as numbers, the likeliest first
+    {"ask": "listen", "address"}              {"port"} of TCP, at that address or all (null);
+                                              from then on also frames
+                                              {"caller": c, "of": n, "address"}   somebody called
+                                              {"caller": c} + bytes   that it said
+                                              {"caller": c, "ended": reason}
+    {"ask": "pass", "caller": c} + bytes      {} when all of it is on its way to the caller
+    {"ask": "hang_up", "caller": c}           {}
+    {"ask": "spool", "path", "session": s}    {}, and then frames {"told": n, "names", "sizes"} +
+                                              contents of spool files of this session, in order
+    {"ask": "unlisten", "of": n}              {}; no new callers, or spool files, are told of
     {"ask": "counts"}                         {"commands": {program: n}, "cpu_s"}
     {"ask": "ping"}                           {"clock"}
 
@@ -46,8 +58,15 @@ that is no request is answered with "id": null; after one of an impossible lengt
 
 It ends when its stdin ends, on SIGTERM or SIGHUP, and after ``silence_s`` without a frame, and then
 kills the commands that it runs. Commands run four at a time, and so do the file operations.
+What callers say is passed on as it is: the agent does not know who they are, nor any secret. A
+caller whose words the client does not take yet has to wait, and so have the others.
+
+Spool files are named <name>.<session>.<connection>.<n> (see ``channels.py``). Those of a connection
+are told of in the order n = 1, 2, 3, ..., however they appear, as <name>.<session>.<connection>,
+and removed. Those of earlier sessions and connections are removed.
 """
 
+import collections
 import contextlib
 import errno
 import fcntl
@@ -59,6 +78,7 @@ import queue
 import select
 import shlex
 import signal
+import socket
 import stat
 import struct
 import subprocess
@@ -102,6 +122,15 @@ RECORD_BYTES = 1 << 20
 GROUP = 500
 """Records that are told of, and then moved, together."""
 CHUNK_BYTES = 4 << 20
+CALLERS = 500
+"""At once; further ones are turned away. A process may often have 1024 open files."""
+CALL_BYTES = 1 << 18
+"""Of one caller in one frame."""
+SPOOL_QUICK_S = 0.01
+SPOOL_SLOW_S = 1.0
+"""Between looks for spool files: while some come, and when none have come for a while."""
+SPOOL_SHARE = 0.1
+"""Of a core, at most, for these looks."""
 TRANSIENT = (
     errno.EIO, errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ENOMEM, errno.EMFILE, errno.ENFILE,
     errno.ESTALE, errno.ETIMEDOUT, errno.ETXTBSY,
@@ -693,6 +722,293 @@ class Watch:
         return False
 
 
+# -------------------------------------------------------------------------------------- callers
+
+
+def addresses_of(name: "Optional[str]") -> "List[str]":
+    """Numeric addresses of a machine; None: this one, private networks first, loopback last.
+
+    Raises OSError where nobody knows the name.
+    """
+    kind = socket.SOCK_STREAM
+    if name is not None:
+        return list(dict.fromkeys(str(a[4][0]) for a in socket.getaddrinfo(name, 0, type=kind)))
+    found = []  # type: List[str]
+    with contextlib.suppress(OSError):
+        probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        with probe:
+            for _, interface in socket.if_nameindex():
+                with contextlib.suppress(OSError):  # It has no address, or none of version 4.
+                    asked = struct.pack("256s", interface.encode()[:15])
+                    answer = fcntl.ioctl(probe.fileno(), 0x8915, asked)  # SIOCGIFADDR
+                    found.append(socket.inet_ntoa(answer[20:24]))
+    with contextlib.suppress(OSError):
+        found += [str(a[4][0]) for a in socket.getaddrinfo(os.uname().nodename, 0, type=kind)]
+    found = [address for address in found if not address.startswith(("127.", "fe80:", "::1"))]
+    found.sort(key=lambda address: not address.startswith(("10.", "172.", "192.168.")))
+    return [*dict.fromkeys(found), "127.0.0.1"]
+
+
+def listen_at(address: "Optional[str]") -> socket.socket:
+    """At a port that is free; None: on all interfaces. Raises OSError."""
+    if address is not None:
+        found = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(*found[:3])
+        target = found[4]  # type: Any
+    else:
+        target = ("", 0)
+        try:
+            listener = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        except OSError:
+            listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.bind(target)
+        listener.listen(128)
+        listener.setblocking(False)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+class Caller:
+    """A connection that somebody has made to us."""
+
+    def __init__(self, number: int, line: socket.socket) -> None:
+        self.number = number
+        self.line = line
+        self.fd = line.fileno()
+        self.unsent = collections.deque()  # type: collections.deque[Tuple[int, memoryview]]
+        """What is to be passed, with the numbers of the requests."""
+
+
+class Relay:
+    """Passes bytes between callers and frames. All of it is done by one thread, ``run``; what it
+    shall do is given by ``put``."""
+
+    def __init__(self, send: "Callable[[Header, List[bytes]], None]") -> None:
+        self._send = send
+        self._jobs = collections.deque()  # type: collections.deque[Callable[[], None]]
+        self._listeners = {}  # type: Dict[int, Tuple[int, socket.socket]]
+        self._by_fd = {}  # type: Dict[int, Caller]
+        self._callers = {}  # type: Dict[int, Caller]
+        self._count = 0
+        self._poller = select.poll()
+        self._woken, self._waker = os.pipe()
+        os.set_blocking(self._waker, False)
+        self._poller.register(self._woken, select.POLLIN)
+
+    def put(self, job: "Callable[[], None]") -> None:
+        self._jobs.append(job)
+        with contextlib.suppress(BlockingIOError):  # It will wake up anyway.
+            os.write(self._waker, b"\0")
+
+    def run(self) -> None:
+        """Never returns."""
+        while True:
+            for fd, event in self._poller.poll():
+                if fd == self._woken:
+                    os.read(fd, 4096)
+                elif fd in self._listeners:
+                    self._accept(*self._listeners[fd])
+                elif fd in self._by_fd:
+                    caller = self._by_fd[fd]
+                    if event & select.POLLOUT:
+                        self._write(caller)
+                    if event & ~select.POLLOUT and caller.fd in self._by_fd:
+                        self._read(caller)
+            while self._jobs:
+                self._jobs.popleft()()
+
+    # -- jobs
+
+    def listen(self, number: int, listener: socket.socket) -> None:
+        self._listeners[listener.fileno()] = (number, listener)
+        self._poller.register(listener.fileno(), select.POLLIN)
+
+    def unlisten(self, number: int) -> None:
+        for fd, (other, listener) in list(self._listeners.items()):
+            if other == number:
+                self._poller.unregister(fd)
+                del self._listeners[fd]
+                listener.close()
+
+    def pass_on(self, number: int, request: int, payload: bytes) -> None:
+        caller = self._callers.get(number)
+        if caller is None:
+            self._refuse(request)
+            return
+        caller.unsent.append((request, memoryview(payload)))
+        self._write(caller)
+
+    def hang_up(self, number: int, request: int) -> None:
+        if number in self._callers:
+            self._drop(self._callers[number])
+        self._send({"id": request}, [])
+
+    # -- what happens
+
+    def _accept(self, listener_number: int, listener: socket.socket) -> None:
+        try:
+            line, address = listener.accept()
+        except (BlockingIOError, ConnectionError):
+            return
+        except OSError:  # Too many open files. It goes on waiting.
+            time.sleep(0.1)
+            return
+        if len(self._callers) >= CALLERS:
+            line.close()
+            return
+        line.setblocking(False)
+        with contextlib.suppress(OSError):
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._count += 1
+        caller = Caller(self._count, line)
+        self._callers[caller.number] = self._by_fd[caller.fd] = caller
+        self._poller.register(caller.fd, select.POLLIN)
+        where = "%s:%d" % (address[0], address[1])
+        self._send({"caller": caller.number, "of": listener_number, "address": where}, [])
+
+    def _read(self, caller: Caller) -> None:
+        try:
+            data = caller.line.recv(CALL_BYTES)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._end(caller, str(error.strerror))
+            return
+        if data:
+            self._send({"caller": caller.number}, [data])
+        else:
+            self._end(caller, "it was closed by the other side")
+
+    def _write(self, caller: Caller) -> None:
+        while caller.unsent:
+            request, view = caller.unsent[0]
+            try:
+                sent = caller.line.send(view)
+            except BlockingIOError:
+                break
+            except OSError as error:
+                self._end(caller, str(error.strerror))
+                return
+            if sent == len(view):
+                caller.unsent.popleft()
+                self._send({"id": request}, [])
+            else:
+                caller.unsent[0] = (request, view[sent:])
+        mask = select.POLLIN | select.POLLOUT if caller.unsent else select.POLLIN
+        self._poller.register(caller.fd, mask)
+
+    def _end(self, caller: Caller, reason: str) -> None:
+        self._drop(caller)
+        self._send({"caller": caller.number, "ended": reason}, [])
+
+    def _drop(self, caller: Caller) -> None:
+        self._poller.unregister(caller.fd)
+        del self._callers[caller.number], self._by_fd[caller.fd]
+        caller.line.close()
+        for request, _ in caller.unsent:
+            self._refuse(request)
+
+    def _refuse(self, request: int) -> None:
+        text = "the caller has gone"
+        self._send({"id": request, "error": "transient", "message": text}, [])
+
+
+class SpoolReader:
+    """Tells of the spool files of one session, those of each connection in order, and removes
+    them."""
+
+    def __init__(
+        self, directory: bytes, session: int, tell: "Callable[[List[bytes], List[bytes]], None]"
+    ) -> None:
+        self._directory = directory
+        self._session = session
+        self._tell = tell
+        self._next = {}  # type: Dict[bytes, Tuple[int, int]]
+        """By name: the connection, and its next file."""
+        self._stirred = threading.Event()
+        self.ended = False
+
+    def stir(self) -> None:
+        """Something will come soon, or it has ended."""
+        self._stirred.set()
+
+    def run(self) -> None:
+        """Returns when it has ended."""
+        pause_s = SPOOL_QUICK_S
+        while not self.ended:
+            began_s = time.clock_gettime(time.CLOCK_THREAD_CPUTIME_ID)
+            busy = False
+            with contextlib.suppress(OSError):  # The directory's disk is not well now.
+                busy = self.look(pause_s >= SPOOL_SLOW_S)
+            spent_s = time.clock_gettime(time.CLOCK_THREAD_CPUTIME_ID) - began_s
+            pause_s = SPOOL_QUICK_S if busy else min(pause_s * 1.25, SPOOL_SLOW_S)
+            if self._stirred.wait(max(pause_s, spent_s / SPOOL_SHARE)):
+                self._stirred.clear()
+                pause_s = SPOOL_QUICK_S
+
+    def look(self, anew: bool) -> bool:
+        """Whether there was something to tell of. Raises OSError."""
+        if anew:
+            # Whoever changes a directory is shown it anew by NFS, which may else show it as it was
+            # half a minute ago.
+            os.utime(self._directory)
+        there = set(os.listdir(self._directory))
+        known = {}  # type: Dict[bytes, Tuple[bytes, int, int]]
+        for name in there:
+            with contextlib.suppress(ValueError):
+                words = name.lstrip(b".").rsplit(b".", 3)
+                if len(words) == 4:
+                    known[name] = (words[0], int(words[1]), int(words[2]))
+        for name, (source, session, connection) in known.items():
+            is_ours = session == self._session and not name.startswith(b".")
+            if is_ours and connection > self._next.get(source, (0, 1))[0]:
+                self._next[source] = (connection, 1)
+        for name, (source, session, connection) in known.items():
+            current = self._next.get(source, (0, 1))[0]
+            if session < self._session or (session == self._session and connection < current):
+                with contextlib.suppress(OSError):
+                    os.unlink(os.path.join(self._directory, name))
+        busy = False
+        for source in {entry[0] for entry in known.values()}:
+            busy = self._follow(source, there) or busy
+        return busy
+
+    def _follow(self, source: bytes, there: "set[bytes]") -> bool:
+        """Tell of one connection's files as far as they are there."""
+        connection, number = self._next.get(source, (0, 1))
+        stem = b"%s.%d.%d" % (source, self._session, connection)
+        contents = []  # type: List[bytes]
+        paths = []  # type: List[bytes]
+        size = 0
+        while size < CHUNK_BYTES:
+            name = b"%s.%d" % (stem, number + len(paths))
+            if name not in there:
+                break
+            path = os.path.join(self._directory, name)
+            try:
+                fd, status = open_regular(path)
+            except OSError:  # It can be seen, but not yet be opened.
+                break
+            try:
+                contents.append(read_at_most(fd, status.st_size))
+            finally:
+                os.close(fd)
+            paths.append(path)
+            size += len(contents[-1])
+        if not paths:
+            return False
+        self._next[source] = (connection, number + len(paths))
+        self._tell([stem] * len(paths), contents)
+        for path in paths:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+        return True
+
+
 # ---------------------------------------------------------------------------------------- agent
 
 
@@ -736,6 +1052,8 @@ class Agent:
         self._commands = Commands(self._nonce)
         self._pools = (Pool(PARALLEL), Pool(PARALLEL))
         self._sending = threading.Lock()
+        self._relay = None  # type: Optional[Relay]
+        self._spools = {}  # type: Dict[int, SpoolReader]
         self._output = os.dup(1)
         os.dup2(2, 1)  # Nothing but frames may get there.
         self._written = 0
@@ -808,6 +1126,9 @@ class Agent:
         if verb == "ping":
             self._send({"id": number, "clock": time.time()})
             return
+        if verb in ("pass", "hang_up"):  # In the order in which they are asked.
+            self._ask_relay(number, verb, request, payload)
+            return
         self._pools[verb == "run"].put(lambda: self._answer(number, verb, request, payload))
 
     def _answer(self, number: int, verb: str, request: "Header", payload: bytes) -> None:
@@ -831,6 +1152,28 @@ class Agent:
         except Exception as error:  # Whatever was wrong with it, it is answered.
             text = "%s: %s" % (type(error).__name__, error)
         self._send({"id": number, "error": kind, "message": text})
+
+    def _ask_relay(self, number: int, verb: str, request: "Header", payload: bytes) -> None:
+        relay, caller = self._relay, request.get("caller")
+        if relay is None or not isinstance(caller, int):
+            text = "there is no such caller"
+            self._send({"id": number, "error": "transient", "message": text})
+        elif verb == "pass":
+            relay.put(lambda: relay.pass_on(caller, number, payload))
+        else:
+            relay.put(lambda: relay.hang_up(caller, number))
+
+    def _start_vital(self, target: "Callable[[], None]") -> None:
+        """In a thread. Better no agent than one that watches or listens no more."""
+
+        def run() -> None:
+            try:
+                target()
+            except BaseException:
+                sys.excepthook(*sys.exc_info())
+                self.end(3)
+
+        start_thread(run)
 
     def _temporary(self) -> bytes:
         with self._sending:
@@ -859,6 +1202,8 @@ class Agent:
             content = memoryview(payload)[start : start + size]
             write_file(path_of(path), content, mode, self._temporary())
             start += size
+        for reader in list(self._spools.values()):  # Perhaps these were spool files.
+            reader.stir()
         return {}, []
 
     def ask_read(self, request: "Header", payload: bytes) -> "Answer":
@@ -904,15 +1249,43 @@ class Agent:
 
         watch = Watch(path_of(request["path"]), tell)
         watch.look()
+        self._start_vital(watch.run)
+        return {}, []
 
-        def run() -> None:
-            try:
-                watch.run()
-            finally:  # It never ends by itself. Better no agent than one that watches no more.
-                sys.excepthook(*sys.exc_info())
-                self.end(3)
+    def ask_addresses(self, request: "Header", payload: bytes) -> "Answer":
+        return {"values": addresses_of(request["address"])}, []
 
-        start_thread(run)
+    def ask_listen(self, request: "Header", payload: bytes) -> "Answer":
+        listener = listen_at(request["address"])
+        with self._sending:
+            fresh = self._relay is None
+            relay = self._relay = self._relay or Relay(self._send)
+        relay.put(lambda: relay.listen(request["id"], listener))
+        if fresh:
+            self._start_vital(relay.run)
+        return {"port": listener.getsockname()[1]}, []
+
+    def ask_spool(self, request: "Header", payload: bytes) -> "Answer":
+        number = request["id"]
+
+        def tell(names: "List[bytes]", contents: "List[bytes]") -> None:
+            texts = [name.decode("utf-8", "surrogateescape") for name in names]
+            sizes = [len(content) for content in contents]
+            self._send({"told": number, "names": texts, "sizes": sizes}, contents)
+
+        reader = SpoolReader(path_of(request["path"]), int(request["session"]), tell)
+        self._spools[number] = reader
+        self._start_vital(reader.run)
+        return {}, []
+
+    def ask_unlisten(self, request: "Header", payload: bytes) -> "Answer":
+        number, relay = request["of"], self._relay
+        if relay is not None:
+            relay.put(lambda: relay.unlisten(number))
+        reader = self._spools.pop(number, None)
+        if reader is not None:
+            reader.ended = True
+            reader.stir()
         return {}, []
 
     def ask_counts(self, request: "Header", payload: bytes) -> "Answer":

@@ -15,6 +15,8 @@ from typing import Any
 
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.sites.remote.agent import LENGTHS, MAX_HEADER_BYTES, MAX_PAYLOAD_BYTES, PARALLEL
+from wfrun.sites.remote.agent_calls import Calls
+from wfrun.sites.remote.callers import Answer, Listener
 from wfrun.sites.remote.host import Counts, Facts, NewFile, Result, Stat
 from wfrun.sites.remote.transport import Process, Transport
 from wfrun.sites.tasks import end_tasks
@@ -41,7 +43,7 @@ NAMES = 2000
 _READ_BYTES = 1 << 18
 _NOISE_BYTES = 1 << 20
 
-_MODULES = "fcntl,hashlib,json,queue,select,struct,subprocess,sys,threading"
+_MODULES = "fcntl,hashlib,json,queue,select,socket,struct,subprocess,sys,threading"
 PYTHONS = (
     "python3",
     *(f"python3.{minor}" for minor in range(14, 5, -1)),
@@ -106,6 +108,7 @@ class AgentHost:
         self._process: Process | None = None
         self._questions: dict[int, asyncio.Future[tuple[dict[str, Any], bytes]]] = {}
         self._asked = 0
+        self._calls = Calls(self._ask)
         self._watches: dict[int, Callable[[list[bytes]], None]] = {}
         self._sending = asyncio.Lock()
         self._commands = asyncio.Semaphore(PARALLEL)
@@ -232,6 +235,12 @@ class AgentHost:
             self._die(reason)
 
     def _take(self, header: dict[str, Any], payload: bytes) -> None:
+        if "caller" in header:
+            self._calls.take(header, payload)
+            return
+        if "names" in header:
+            self._calls.take_files(header, _cut(payload, header["sizes"]))
+            return
         if "told" in header:
             told = self._watches.get(header["told"])
             records = [piece or b"" for piece in _cut(payload, header["sizes"])]
@@ -263,6 +272,7 @@ class AgentHost:
                 question.set_exception(TransientError(f"{self._transport.host}: {reason}"))
                 question.exception()  # The asker may have given up.
         self._questions.clear()
+        self._calls.end(reason)
 
     async def close(self) -> None:
         """End the agent, which kills the commands that it still runs."""
@@ -273,6 +283,10 @@ class AgentHost:
                 await self._process.close()
 
     # -------------------------------------------------------------------- questions
+
+    def _next_number(self) -> int:
+        """Of the next question: what it leads to may come before its answer."""
+        return self._asked + 1
 
     async def _ask(
         self, verb: str, content: bytes = b"", patience_s: float = ANSWER_S, **request: Any
@@ -388,9 +402,20 @@ class AgentHost:
             await self._ask("remove", paths=some)
 
     async def watch(self, directory: str, told: Callable[[list[bytes]], None]) -> None:
-        # The number of the next question; what it finds may come before its answer.
-        self._watches[self._asked + 1] = told
+        self._watches[self._next_number()] = told
         await self._ask("watch", patience_s=WATCH_S, path=directory)
+
+    async def addresses(self, name: str | None) -> list[str]:
+        header, _ = await self._ask("addresses", address=name)
+        return [str(value) for value in header["values"]]
+
+    async def listen(self, address: str | None, answer: Answer) -> Listener:
+        return await self._calls.listen(self._next_number(), address, answer)
+
+    async def spool(
+        self, directory: str, session: int, told: Callable[[str, bytes], None]
+    ) -> Listener:
+        return await self._calls.spool(self._next_number(), directory, session, told)
 
     async def counts(self) -> Counts:
         header, _ = await self._ask("counts")

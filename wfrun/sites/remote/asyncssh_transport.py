@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
 
 import asyncssh
@@ -13,6 +13,7 @@ import asyncssh
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.sites.remote import cat
 from wfrun.sites.remote.asyncssh_login import Client, Prompter, Target, log_in
+from wfrun.sites.remote.callers import Answer, Listener, StreamCaller
 from wfrun.sites.remote.login_shell import portable
 
 _READ_BYTES = 1 << 16
@@ -79,6 +80,19 @@ class _Process:
             self._process.close()
         self._listener.cancel()
         await asyncio.wait([self._listener])
+
+
+class _Forward:
+    """Implements ``Listener``."""
+
+    def __init__(self, listener: asyncssh.SSHListener) -> None:
+        self.port = listener.get_port()
+        self._listener = listener
+
+    async def close(self) -> None:
+        with contextlib.suppress(asyncssh.Error, OSError):
+            self._listener.close()
+            await asyncio.wait_for(self._listener.wait_closed(), _LIMIT_S)
 
 
 class AsyncsshTransport:
@@ -213,6 +227,30 @@ class AsyncsshTransport:
             return await cat.write_file(self, path, content, mode)
         with self._explained(path, "written"):
             return await _write(sftp, path, content, mode)
+
+    async def forward(self, address: str | None, answer: Answer) -> Listener:
+        def accept(host: str, port: int) -> Callable[..., Coroutine[None, None, None]]:
+            async def converse(
+                reader: asyncssh.SSHReader[bytes], writer: asyncssh.SSHWriter[bytes]
+            ) -> None:
+                await StreamCaller(f"{host}:{port}", reader.read, writer).converse(answer)
+
+            return converse
+
+        try:
+            listener = await asyncio.wait_for(
+                self._connection().start_server(accept, address or "", 0, encoding=None),
+                self._limit_s,
+            )
+        except asyncio.TimeoutError as error:
+            raise TransientError(
+                f"{self.host} did not forward a port in {self._limit_s:.0f} s"
+            ) from error
+        except (asyncssh.ChannelListenError, ValueError) as error:
+            raise InfeasibleError(f"{self.host} does not forward ports: {error}") from error
+        except (asyncssh.Error, OSError) as error:
+            raise TransientError(f"{self.host} can't forward a port now: {error}") from error
+        return _Forward(listener)
 
     async def lost(self) -> None:
         if self._chain:

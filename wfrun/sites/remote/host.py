@@ -8,6 +8,8 @@ from typing import Protocol
 
 import msgspec
 
+from wfrun.sites.remote.callers import Answer, Listener
+
 
 class Result(msgspec.Struct, frozen=True):
     """A command that ended."""
@@ -109,5 +111,22 @@ class Host(Protocol):
         all that was there, in that file too, has been told of. Line ends within a record become
         spaces. A file that is no JSON object after some seconds is told of as it is, and stays;
         one that can't be read is not told of until it can."""
+
+    async def addresses(self, name: str | None) -> list[str]:
+        """Numeric addresses of a machine as the head node knows them; None: its own, the likeliest
+        to be reached from a node first, loopback last. Raises InfeasibleError where it is not
+        known."""
+
+    async def listen(self, address: str | None, answer: Answer) -> Listener:
+        """Take TCP connections from now on at this address of the head node, or all of them, at a
+        free port. Raises InfeasibleError where that can't be done."""
+
+    async def spool(
+        self, directory: str, session: int, told: Callable[[str, bytes], None]
+    ) -> Listener:
+        """From now on give all files of this session that are, or come to be, in the directory:
+        ``<name>.<session>.<connection>`` and what is in the next one of it, in order; they are
+        removed, and so is what earlier sessions and connections left. Raises InfeasibleError where
+        that can't be done."""
 
     async def counts(self) -> Counts: ...

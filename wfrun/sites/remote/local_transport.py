@@ -8,8 +8,9 @@ import os
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator
 
-from wfrun.engine.errors import TransientError
+from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.sites.remote import cat
+from wfrun.sites.remote.callers import Answer, Listener
 
 _ERRORS_BYTES = 4096
 _LINGER_S = 0.1
@@ -119,6 +120,10 @@ class LocalTransport:
 
     async def write_file(self, path: str, content: AsyncIterator[bytes], mode: int) -> int:
         return await cat.write_file(self, path, content, mode)
+
+    async def forward(self, address: str | None, answer: Answer) -> Listener:
+        """Raises InfeasibleError: nothing lies between us and the head node."""
+        raise InfeasibleError(f"{self.host}: there is no SSH connection that could forward")
 
     async def lost(self) -> None:
         await self._closed.wait()

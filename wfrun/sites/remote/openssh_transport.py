@@ -10,13 +10,15 @@ import itertools
 import os
 import re
 import shlex
+import shutil
 import stat
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.sites.remote import cat
+from wfrun.sites.remote.callers import Answer, Listener, StreamCaller
 from wfrun.sites.remote.local_transport import LocalProcess
 from wfrun.sites.remote.login_shell import portable
 from wfrun.sites.remote.transport import NeedsLoginError
@@ -62,6 +64,50 @@ class _Session(LocalProcess):
     async def close(self) -> None:
         self._owner.sessions.discard(self)
         await super().close()
+
+
+class _Forward:
+    """Implements ``Listener``: a port of the host that leads to a socket in a directory of ours."""
+
+    def __init__(
+        self, owner: OpensshTransport, server: asyncio.AbstractServer, control: str, spec: str
+    ) -> None:
+        self.port = 0
+        self._owner = owner
+        self._server = server
+        self._control = control
+        self._spec = spec
+
+    async def ask(self, what: str) -> tuple[int | None, str, str]:
+        """Of the shared connection, without the user's configuration: other ports may be in it."""
+        argv = ["ssh", "-F", "/dev/null", "-S", self._control, "-O", what, "-R", self._spec]
+        child = LocalProcess(await self._owner.spawn([*argv, "--", self._owner.host]))
+        child.end_input()
+        try:
+            code, said = await asyncio.wait_for(_answer(child), _LIMIT_S)
+        except asyncio.TimeoutError:
+            code, said = None, "no answer"
+        finally:
+            await child.close()
+        return code, said, child.errors()
+
+    async def close(self) -> None:
+        await self.ask("cancel")
+        self.end()
+
+    def end(self) -> None:
+        """Our side of it."""
+        self._server.close()
+        shutil.rmtree(os.path.dirname(self._spec.partition(":0:")[2]), ignore_errors=True)
+
+
+def _converse_with(
+    answer: Answer, host: str
+) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
+    async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await StreamCaller(f"somewhere behind {host}", reader.read, writer).converse(answer)
+
+    return converse
 
 
 class OpensshTransport:
@@ -137,7 +183,7 @@ class OpensshTransport:
             "LogLevel": "DEBUG1",  # for the fingerprint of a host key that is not known
         }
         command = f"printf '\\002{_READY[1:-1].decode()}\\003'; exec cat > /dev/null"
-        self._master = LocalProcess(await self._spawn(self._argv(options, command)))
+        self._master = LocalProcess(await self.spawn(self._argv(options, command)))
         self._ended = asyncio.create_task(self._master.wait())
         try:
             ready = await asyncio.wait_for(_came(self._master, _READY), self._limit_s)
@@ -156,7 +202,7 @@ class OpensshTransport:
             *(portable(line) for line in command),
         ]  # fmt: skip
 
-    async def _spawn(self, argv: list[str]) -> asyncio.subprocess.Process:
+    async def spawn(self, argv: list[str]) -> asyncio.subprocess.Process:
         """In a session of its own: neither Ctrl-C nor the terminal reaches it."""
         try:
             return await asyncio.create_subprocess_exec(
@@ -176,7 +222,7 @@ class OpensshTransport:
 
     async def _ask(self, *words: str) -> tuple[int | None, str]:
         """Let ssh say something; returns its exit code and what it said."""
-        child = LocalProcess(await self._spawn(["ssh", *self._flags, *words, "--", self.host]))
+        child = LocalProcess(await self.spawn(["ssh", *self._flags, *words, "--", self.host]))
         child.end_input()
         try:
             return await asyncio.wait_for(_answer(child), self._limit_s)
@@ -203,7 +249,7 @@ class OpensshTransport:
         # Without the shared connection ssh would make one of its own, by this command.
         options = {**_STRICT, "ControlMaster": "no", "ProxyCommand": "exit 255"}
         argv = self._argv({**options, "LogLevel": "ERROR"}, command)
-        session = _Session(await self._spawn(argv), self)
+        session = _Session(await self.spawn(argv), self)
         self.sessions.add(session)
         return session
 
@@ -212,6 +258,35 @@ class OpensshTransport:
 
     async def write_file(self, path: str, content: AsyncIterator[bytes], mode: int) -> int:
         return await cat.write_file(self, path, content, mode)
+
+    async def forward(self, address: str | None, answer: Answer) -> Listener:
+        path = self._socket[1] if self._socket else await self._find_socket()
+        directory = tempfile.mkdtemp(prefix="wf", dir=_private_directory(self._sockets))
+        where = f"{directory}/s"  # Only we can get there.
+        server = await asyncio.start_unix_server(_converse_with(answer, self.host), where)
+        bind = "*" if address is None else f"[{address}]" if ":" in address else address
+        forward = _Forward(self, server, path, f"{bind}:0:{where}")
+        try:
+            code, said, errors = await forward.ask("forward")
+            if code == 0 and said.strip().isdigit():
+                forward.port = int(said)
+                return forward
+            if not self._is_open() or not await self.is_alive():
+                raise TransientError(f"{self.host}: the connection was lost")
+            raise InfeasibleError(
+                f"{self.host} does not forward ports: {errors.strip() or said.strip()}"
+            )
+        except BaseException:
+            forward.end()
+            raise
+
+    async def _find_socket(self) -> str:
+        """Of the user's own shared connection."""
+        _, settings = await self._ask("-G")
+        found = re.search(r"^controlpath (.+)$", settings, re.MULTILINE)
+        if found is None:
+            raise TransientError(f"{self.host}: the shared connection was lost")
+        return found[1]
 
     async def lost(self) -> None:
         if self._ended is not None:

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.sites.remote.agent import LINGER_S, PARALLEL
+from wfrun.sites.remote.callers import Answer, Listener
 from wfrun.sites.remote.host import Counts, Facts, NewFile, Result, Stat
 from wfrun.sites.remote.plain_watch import PlainWatch
 from wfrun.sites.remote.transport import Process, Transport
@@ -421,6 +422,26 @@ class PlainHost:
         size, count = map(self._number, (*numbers.split(b" "), b"")[:2])
         names = answer[count:].split(b"\0")[:-1]
         return verdict, size, answer[:count], [n.decode("utf-8", "surrogateescape") for n in names]
+
+    async def addresses(self, name: str | None) -> list[str]:
+        asked = name or (await self.facts()).host
+        result = await self.run(["getent", "ahosts", asked])
+        found = [line.split()[0] for line in result.output.decode().splitlines() if line.strip()]
+        if name is None:
+            found.append("127.0.0.1")
+        elif not found:
+            raise InfeasibleError(f"{self._transport.host}: the address of {name} is not known")
+        return list(dict.fromkeys(found))
+
+    async def listen(self, address: str | None, answer: Answer) -> Listener:
+        """Raises InfeasibleError."""
+        raise InfeasibleError(f"{self._transport.host}: without an agent nobody listens there")
+
+    async def spool(
+        self, directory: str, session: int, told: Callable[[str, bytes], None]
+    ) -> Listener:
+        """Raises InfeasibleError."""
+        raise InfeasibleError(f"{self._transport.host}: without an agent nobody looks for files")
 
     async def counts(self) -> Counts:
         """The shells count as commands. Their CPU time is not known: 0."""

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Protocol
 
 from wfrun.engine.errors import WfrunError
+from wfrun.sites.remote.callers import Answer, Listener
 
 
 class NeedsLoginError(WfrunError):
@@ -62,6 +63,11 @@ class Transport(Protocol):
         directory exists; returns its size in bytes. Raises InfeasibleError where it can't be
         written (full, no permission), TransientError when the connection is lost. What was written
         of a file that fails may stay behind."""
+
+    async def forward(self, address: str | None, answer: Answer) -> Listener:
+        """Take TCP connections from now on at this address of the host, or all that it allows,
+        at a free port. Raises InfeasibleError where the host does not allow it or the transport
+        can't, TransientError when the connection is lost."""
 
     async def lost(self) -> None:
         """Return when the connection has ended, for whatever reason."""

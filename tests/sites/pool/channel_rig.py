@@ -1,0 +1,143 @@
+"""Both ends of the channels, as a run has them: an engine's links over a real connection, and nodes
+that are processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.sites.remote.conftest import Cluster
+from wfrun.engine.model import LauncherSpec
+from wfrun.sites.pool.link import Link
+from wfrun.sites.pool.links import SiteLinks
+from wfrun.sites.remote.asyncssh_transport import AsyncsshTransport
+from wfrun.sites.remote.connection import Connection
+from wfrun.sites.remote.local_transport import LocalTransport
+from wfrun.sites.remote.openssh_transport import OpensshTransport
+from wfrun.sites.remote.transport import Transport
+
+LIMIT_S = 30.0
+CHANNELS = Path(__file__).parents[3] / "wfrun" / "sites"
+NODE = Path(__file__).with_name("echo_node.py")
+
+
+class Recorder:
+    """Implements ``Taker``: keeps all that it is told."""
+
+    def __init__(self) -> None:
+        self.links: list[Link] = []
+        self.launchers: list[str] = []
+        self.reasons: list[str] = []
+        self.said: dict[int, list[dict[str, Any]]] = {}
+        """By the number of the link, from 0."""
+        self._changed = asyncio.Event()
+
+    def connected(self, launcher: str, link: Link) -> None:
+        self.launchers.append(launcher)
+        self.links.append(link)
+        self.said[len(self.links) - 1] = []
+        self._changed.set()
+
+    def lines(self, link: Link, lines: Sequence[bytes]) -> None:
+        self.said[self.links.index(link)] += [json.loads(line) for line in lines]
+        self._changed.set()
+
+    def disconnected(self, link: Link, reason: str) -> None:
+        self.reasons.append(reason)
+        self._changed.set()
+
+    async def until(self, condition: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
+        async def wait() -> None:
+            while not condition():
+                self._changed.clear()
+                await self._changed.wait()
+
+        await asyncio.wait_for(wait(), limit_s)
+
+    async def hello(self, number: int) -> Link:
+        """The link of this number, once its launcher has said hello."""
+        await self.until(lambda: bool(self.said.get(number)))
+        assert "hello" in self.said[number][0]
+        return self.links[number]
+
+
+class Rig:
+    """One site's links by one way (tcp, asyncssh, openssh, spool), and its nodes."""
+
+    def __init__(self, way: str, directory: Path, cluster: Callable[[], Cluster]) -> None:
+        self.way = way
+        self.kind = "ssh" if way.endswith("ssh") else way
+        self.directory = directory
+        directory.mkdir(exist_ok=True)
+        self.taker = Recorder()
+        self.told: list[str | None] = []
+        self._cluster = cluster
+        self._nodes: list[subprocess.Popen[bytes]] = []
+        self.connection = Connection(("host",), self._make, delays_s=(0.05, 0.1))
+        self.links = self.new_links()
+
+    def new_links(self, **options: float) -> SiteLinks:
+        spec = LauncherSpec(
+            cores=1,
+            nodes=2,
+            channels=(self.kind,),
+            address="127.0.0.1",  # type: ignore[arg-type]
+        )
+        return SiteLinks(self.connection, str(self.directory), spec, "here", **options)
+
+    def _make(self, host: str, may_ask: bool) -> Transport:
+        if self.way == "asyncssh":
+            return AsyncsshTransport(self._cluster().host, config=self._cluster().config)
+        if self.way == "openssh":
+            return OpensshTransport(
+                self._cluster().host, config=self._cluster().config, sockets=self._cluster().sockets
+            )
+        return LocalTransport()
+
+    async def open(self) -> None:
+        await self.connection.open(self.told.append)
+        await self.links.expect(["one", "two"])
+        await self.links.open(self.taker)
+
+    def start(
+        self, launcher: str = "one", node: int = 0, kinds: str = "", python: str = sys.executable
+    ) -> subprocess.Popen[bytes]:
+        node_program = subprocess.Popen(
+            [python, str(NODE), str(CHANNELS), str(self.directory), launcher, str(node)]
+            + [kinds or self.kind],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        self._nodes.append(node_program)
+        return node_program
+
+    def address(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.directory / "launchers/address.json").read_text())
+        return found
+
+    async def agent_pid(self) -> int:
+        return (await self.connection.host()).pid  # type: ignore[attr-defined, no-any-return]
+
+    async def close(self) -> None:
+        for node in self._nodes:
+            node.kill()
+            node.wait()
+            assert node.stderr is not None
+            node.stderr.close()
+        await self.links.close()
+        await self.connection.close()
+
+
+def ask(link: Link, **said: Any) -> None:
+    link.send(json.dumps(said).encode())
+
+
+def is_there(pid: int) -> bool:
+    return os.path.exists(f"/proc/{pid}")
