@@ -112,3 +112,10 @@ def test_the_status_has_a_line_for_each_site_with_launchers(user: User) -> None:
     write(user.folder / "run", lives())
     lines = user.wfrun("status", "run").out.splitlines()
     assert "launchers of alpha: 1 live with 4 slots, 1 queued, 1 draining, 1 ended" in lines
+
+
+def test_with_the_run_its_launchers_have_ended(user: User) -> None:
+    write(user.folder / "run", [*lives(), ev.RunEnded(time.time(), "failed")])
+    shown = rows(user.wfrun("launchers", "run").out)
+    assert [line.split()[2 + (name != "r.L3")] for name, line in shown.items()] == ["dismissed"] * 3
+    assert "launchers of alpha: 4 in all" in user.wfrun("status", "run").out

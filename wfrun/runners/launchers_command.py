@@ -34,7 +34,9 @@ def show(found: RunDir, *, ended: bool) -> None:
         return
     rows = launcher_rows(state, ended=ended)
     if rows:
-        console.print(launcher_table(rows, now_s, simulated=simulated))
+        console.print(
+            launcher_table(rows, now_s, simulated=simulated, dismissed=state.ended is not None)
+        )
     else:
         console.print("there is no launcher now")
     if not driven and not simulated and state.ended is None:
@@ -65,8 +67,11 @@ def launcher_rows(state: RunState, *, ended: bool) -> list[Row]:
     return rows
 
 
-def launcher_table(rows: Sequence[Row], now_s: float, *, simulated: bool = False) -> Table:
-    """As it is at ``now_s``; times of day, but of simulated runs since their start."""
+def launcher_table(
+    rows: Sequence[Row], now_s: float, *, simulated: bool = False, dismissed: bool = False
+) -> Table:
+    """As it is at ``now_s``; times of day, but of simulated runs since their start. With
+    ``dismissed`` the run has ended, and with it those that were there."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("launcher", no_wrap=True)
     for heading in ("site", "where", "state"):
@@ -74,13 +79,16 @@ def launcher_table(rows: Sequence[Row], now_s: float, *, simulated: bool = False
     for heading in ("since", "slots", "busy", "time left", "done", "tasks/s"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("channel", no_wrap=True)
-    noted = any(row.launcher.reason or row.launcher.cause not in (None, "done") for row in rows)
+    noted = any(_why(row.launcher) for row in rows)
     if noted:
         table.add_column("why", overflow="fold")
     for site, launcher in rows:
         since_s = _since_s(launcher)
         shown = duration(since_s) if simulated else _clock(since_s, now_s)
-        is_here = launcher.phase in (LauncherPhase.LIVE, LauncherPhase.DRAINING)
+        is_here = launcher.phase in _HERE and not dismissed
+        word = launcher.phase.name.lower()
+        if dismissed and launcher.phase is not LauncherPhase.ENDED:
+            word = "dismissed"
         left = ""
         if is_here and launcher.ends_s is not None:
             left = duration(max(0.0, launcher.ends_s - now_s))
@@ -88,7 +96,7 @@ def launcher_table(rows: Sequence[Row], now_s: float, *, simulated: bool = False
             launcher.request.key,
             site,
             launcher.host,
-            Text(launcher.phase.name.lower(), style=_STYLES.get(launcher.phase, "")),
+            Text(word, style=_STYLES.get(word, "")),
             shown,
             str(launcher.slots or launcher.asked_slots),
             str(launcher.busy_cores) if is_here else "",
@@ -103,12 +111,8 @@ def launcher_table(rows: Sequence[Row], now_s: float, *, simulated: bool = False
     return table
 
 
-_STYLES = {
-    LauncherPhase.LIVE: "green",
-    LauncherPhase.DRAINING: "yellow",
-    LauncherPhase.AWAY: "yellow",
-    LauncherPhase.ENDED: "dim",
-}
+_STYLES = {"live": "green", "draining": "yellow", "away": "yellow", "ended": "dim"}
+_HERE = (LauncherPhase.LIVE, LauncherPhase.DRAINING)
 
 
 def _since_s(launcher: Launcher) -> float:
@@ -130,6 +134,8 @@ def _rate(launcher: Launcher, now_s: float) -> str:
 
 def _why(launcher: Launcher) -> str:
     """Why it takes nothing, or how it ended."""
+    if launcher.stopped and launcher.cause in (None, "done", "cancelled"):
+        return "no work waited for it"
     reason = (launcher.reason or "").strip()
     first = reason.splitlines()[0] if reason else ""
     if launcher.cause in (None, "done"):

@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from wfrun.engine.policies import PLACEMENT
-from wfrun.engine.pool import LauncherPhase, Pool
-from wfrun.engine.state import Failure, Phase, RunState, TaskStatus
+from wfrun.engine.pool import LauncherPhase
+from wfrun.engine.state import Failure, Phase, RunState, SiteState, TaskStatus
 
 PIPE_COLUMNS = 200
 
@@ -77,20 +77,25 @@ class SiteTable:
         yield table
         for site in self._state.sites:
             if site.pool is not None:
-                yield Text(launcher_line(site.spec.name, site.pool), style="dim")
+                yield Text(launcher_line(self._state, site), style="dim")
             if site.pause_reason is not None:
                 yield Text(f"site {site.spec.name} is paused: {site.pause_reason}", style="yellow")
 
 
-def launcher_line(site: str, pool: Pool) -> str:
+def launcher_line(state: RunState, site: SiteState) -> str:
     """The launchers of a site in a few words."""
+    pool = site.pool
+    assert pool is not None
+    head = f"launchers of {site.spec.name}: "
+    if state.ended is not None:
+        return f"{head}{len(pool.launchers) + len(pool.ended)} in all"
     phases = Counter(launcher.phase for launcher in pool.launchers.values())
     live = phases.pop(LauncherPhase.LIVE, 0)
     parts = [f"{live} live with {_plural(pool.live_slots, 'slot')}"] if live else []
     parts += [f"{count} {phase.name.lower()}" for phase, count in sorted(phases.items())]
     if pool.ended:
         parts.append(f"{len(pool.ended)} ended")
-    return f"launchers of {site}: {', '.join(parts) or 'none yet'}"
+    return head + (", ".join(parts) or "none yet")
 
 
 _SITE_HEADINGS = (
