@@ -78,7 +78,10 @@ ended and were not looked at yet."""
 SHORT_S = 0.1
 """Of tasks that run no longer than this the files are not shown while they run."""
 READ_BYTES = 1 << 18
+FEW_BYTES = 4096
 TAIL_BYTES = 2000
+FUNCTION = "wfrun_function.py"
+"""The program of tasks that are Python functions (``python_function.py``)."""
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 MARK = b"WFRUN_ATTEMPT="
@@ -651,7 +654,7 @@ class Attempt:
 
 
 class Log:
-    """An open file for what a task prints. ``spare`` is its name as long as it is not the task's."""
+    """An open file for what a task prints. ``spare`` is its name until it gets the task's."""
 
     __slots__ = ("fd", "spare")
 
@@ -769,6 +772,9 @@ class Starter:
         self._logs = Logs(self.attempts)
         self.spare_limit = 0
         """How many empty sandboxes, and as many empty logs, to keep."""
+        self.helpers = None  # type: Optional[Set[int]]
+        """Where many tasks are started: gets the warm interpreter for Python functions."""
+        self._interpreter = None  # type: Any
         self.are_short = False
         """The tasks that end now had run for a moment."""
         self._programs = {}  # type: Dict[Tuple[str, str], str]
@@ -960,6 +966,10 @@ class Starter:
         if pins:
             os.sched_setaffinity(0, pins)  # inherited by the task
         try:
+            if self.helpers is not None and argv[1:2] == [FUNCTION]:
+                pid = self._call(program, argv, environment, streams, pins)
+                if pid:
+                    return pid
             try:
                 return spawn(program, argv, environment, streams)
             except OSError as error:
@@ -974,6 +984,38 @@ class Starter:
         finally:
             if pins:
                 os.sched_setaffinity(0, self._slots.allowed)
+
+    def _call(
+        self,
+        program: str,
+        argv: "List[str]",
+        environment: "Dict[str, str]",
+        streams: "List[int]",
+        pins: "List[int]",
+    ) -> int:
+        """Start a Python function in a process of a warm interpreter. 0: it is a command like any
+        other here. Once the interpreter has failed, all are."""
+        assert self.helpers is not None
+        try:
+            if self._interpreter is None:
+                path = os.path.realpath(argv[1])
+                names = {"__name__": "wfrun_function"}  # type: Dict[str, Any]
+                with open(path, "rb") as file:
+                    exec(compile(file.read(), path, "exec"), names)
+                self._interpreter = names["Interpreter"](spawn, program, path, environment)
+                self.helpers.add(self._interpreter.pid)
+            if not (self._interpreter and self._interpreter.can(program, environment)):
+                return 0
+        except Exception as error:
+            os.write(2, b"Python functions are started as commands: %r\n" % error)
+            self._interpreter = False
+            return 0
+        try:
+            return int(self._interpreter.start(argv, environment, streams, pins))
+        except (OSError, EOFError) as error:
+            self._interpreter = False
+            kill_leftovers({environment["WFRUN_ATTEMPT"]}, [])
+            raise AttemptError("lost", "its warm interpreter is gone: %s" % error) from None
 
 
 def spawn(
@@ -1110,12 +1152,16 @@ class Runner:
         self.poller = select.poll()
         self.running = {}  # type: Dict[int, Attempt]
         self.keys = {}  # type: Dict[str, Attempt]
+        """What was started, until its end is concluded."""
         self.timers = []  # type: List[Tuple[float, int, int]]
         self.serial = 0
         self.grace_s = GRACE_S
         self.helpers = set()  # type: Set[int]
         """Processes of our own, which belong to no attempt."""
         self.reaps_orphans = become_subreaper()
+        self.children = -1
+        if self.reaps_orphans:
+            self.children = os.open("/proc/thread-self/children", os.O_RDONLY)
         self.orphans_known = True
         """What tasks left behind was looked for since the last of them ended."""
         self.wake = self._catch_signals()
@@ -1202,14 +1248,14 @@ class Runner:
                     signal_group(pid, signal.SIGKILL)
 
     def _end(self, attempt: Attempt, reason: str) -> None:
-        if attempt.reason is None:
+        if attempt.reason is None and self.running.get(attempt.pid) is attempt:
             attempt.reason = reason
             signal_group(attempt.pid, signal.SIGTERM)
             signal_group(attempt.pid, signal.SIGCONT)
             self._set_timer(attempt, self.grace_s)
 
     def _wake(self) -> "List[Tuple[Attempt, int, Any, float]]":
-        numbers = os.read(self.wake, 65536)
+        numbers = os.read(self.wake, FEW_BYTES)
         if signal.SIGTERM in numbers:
             self._terminate()
         return self._reap() if signal.SIGCHLD in numbers else []
@@ -1233,7 +1279,6 @@ class Runner:
             _, status, usage = os.wait4(pid, 0)
             self.helpers.discard(pid)
             if attempt is not None:
-                del self.keys[attempt.key]
                 self.slots.give_back(attempt.grant)
                 ended.append((attempt, status, usage, time.time()))
         self.orphans_known = False
@@ -1243,12 +1288,16 @@ class Runner:
         """Daemons that left the process group of a task which has ended; returns how many
         processes there are that tasks have left behind."""
         orphans = 0
-        for pid in map(int, read_small("/proc/thread-self/children").split()):
+        found = os.pread(self.children, FEW_BYTES, 0)
+        if len(found) > FEW_BYTES // 2:
+            found = os.pread(self.children, READ_BYTES, 0)
+        for pid in map(int, found.split()):
             if pid in self.running or pid in self.helpers:
                 continue
             orphans += 1
             key = attempt_of(pid)
-            if (key is None and not self.running) or (key is not None and key not in self.keys):
+            running = [attempt.key for attempt in self.running.values()]
+            if (key is None and not running) or (key is not None and key not in running):
                 with contextlib.suppress(OSError):  # it ended meanwhile
                     os.kill(pid, signal.SIGKILL)
         return orphans
@@ -1256,7 +1305,7 @@ class Runner:
     def sweep(self, patience_s: float) -> None:
         """When nothing runs any more: kill what tasks have left behind, and what these leave."""
         deadline_s = time.monotonic() + patience_s
-        while self._kill_orphans() and time.monotonic() < deadline_s:
+        while self.reaps_orphans and self._kill_orphans() and time.monotonic() < deadline_s:
             time.sleep(0.005)
             self._reap()
 
@@ -1286,7 +1335,7 @@ class Runner:
         else:
             outcome["signal"] = number
         failure = None
-        if attempt.reason is not None or status != 0:
+        if status != 0 or attempt.reason is not None:
             cause = attempt.reason or ("exit" if number is None else "signal")
             if cause == "exit" and self._is_full(but_for=sandbox):
                 cause = "storage"
@@ -1304,6 +1353,7 @@ class Runner:
             outcome["message"] = failure.message + self._quote(attempt)
         empty = failure is None or failure.cause == "cancelled" or self._is_full()
         self.starter.retire(attempt, empty)
+        del self.keys[attempt.key]
         self._conclude(attempt.key, outcome)
 
     def _quote(self, attempt: Attempt) -> str:
@@ -1343,9 +1393,11 @@ class Worker(Runner):
     def __init__(self, directory: str, config: "Dict[str, Any]", journal: Journal) -> None:
         self.journal = journal
         Runner.__init__(self, directory, config)
+        if self.reaps_orphans:
+            self.starter.helpers = self.helpers
         self.queue = collections.OrderedDict()  # type: collections.OrderedDict[str, Request]
         self.started = []  # type: List[Attempt]
-        self.ended = []  # type: List[str]
+        self.ended = []  # type: List[Tuple[str, Outcome]]
         self.announced = []  # type: List[str]
         self.flush_due = 0.0
         self.retry_due = 0.0
@@ -1424,7 +1476,7 @@ class Worker(Runner):
     def _conclude(self, key: str, outcome: "Outcome") -> None:
         """The end of an attempt of ours: recorded, then reported."""
         self._news()
-        self.ended.append(json.dumps([key, outcome]))
+        self.ended.append((key, outcome))
 
     def _announce(self, key: str, outcome: "Outcome") -> None:
         """The end of an attempt that is recorded elsewhere."""
@@ -1445,9 +1497,9 @@ class Worker(Runner):
         if not (self.started or self.ended or self.announced):
             self._write_journal()
             return
-        ends = ", ".join(self.ended)
-        if ends:
-            self.journal.add('{"ended": [%s]}' % ends)
+        ends = json.dumps(self.ended)
+        if self.ended:
+            self.journal.add('{"ended": %s}' % ends)
         starts = []
         for attempt in self.started:
             if self.running.get(attempt.pid) is attempt:
@@ -1457,7 +1509,7 @@ class Worker(Runner):
             self.journal.add(json.dumps({"started": starts}))
         self._write_journal()
         keys = json.dumps([attempt.key for attempt in self.started] + self.announced)
-        self._say('{"started": %s, "ended": [%s]}' % (keys, ends))
+        self._say('{"started": %s, "ended": %s}' % (keys, ends))
         self.started, self.ended, self.announced = [], [], []
 
     def _write_journal(self) -> None:
