@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from typing import Any, cast
 
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.errors import TransientError, WfrunError
-from wfrun.engine.protocols import Site, Transfer
-from wfrun.engine.records import AttemptRequest
+from wfrun.engine.protocols import LauncherSite, Site, Transfer
+from wfrun.engine.records import AttemptRequest, Cause
 from wfrun.runners.clock import Clock
 from wfrun.runners.requests import Requests
+
+_ORDERS = (
+    act.SubmitAttempts,
+    act.CancelAttempts,
+    act.FindAttempts,
+    act.StartLaunchers,
+    act.StopLaunchers,
+    act.FindLaunchers,
+)
 
 
 class Dispatcher:
@@ -46,7 +55,7 @@ class Dispatcher:
             self._spawn(self._copy(action))
         elif isinstance(action, act.SetTimer):
             self._clock.call_at(action.at_s, ev.TimerFired(action.at_s, action.timer))
-        elif isinstance(action, (act.SubmitAttempts, act.CancelAttempts, act.FindAttempts)):
+        elif isinstance(action, _ORDERS):
             self._orders[action.site].put_nowait(action)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -66,12 +75,36 @@ class Dispatcher:
         site, orders = self._sites[index], self._orders[index]
         while True:
             action = await orders.get()
+            if isinstance(action, (act.StartLaunchers, act.StopLaunchers, act.FindLaunchers)):
+                # The core asks this only of sites that have them.
+                await self._serve_launchers(cast(LauncherSite, site), action)
+                continue
             if isinstance(action, act.SubmitAttempts):
                 await site.submit([self._request(index, a) for a in action.attempts])
             elif isinstance(action, act.CancelAttempts):
                 await site.cancel(action.keys, queued_only=action.queued_only)
             elif isinstance(action, act.FindAttempts):
                 await self._find(index, action.keys)
+
+    async def _serve_launchers(
+        self,
+        site: LauncherSite,
+        action: act.StartLaunchers | act.StopLaunchers | act.FindLaunchers,
+    ) -> None:
+        if isinstance(action, act.StartLaunchers):
+            await site.start_launchers(action.launchers)
+        elif isinstance(action, act.StopLaunchers):
+            await site.stop_launchers(action.keys)
+        else:
+            for key, found in (await site.find_launchers(action.keys)).items():
+                if found.state == "active":
+                    continue  # it tells of itself
+                cause: Cause = "cancelled"
+                message: str | None = "it was never submitted"
+                if found.outcome is not None:
+                    cause, message = found.outcome.cause, found.outcome.message
+                event = ev.LauncherEnded(self._clock.now(), action.site, key, cause, message)
+                self._clock.post(event)
 
     def _request(self, site: int, attempt: tuple[str, int, int]) -> AttemptRequest:
         key, workflow, task = attempt

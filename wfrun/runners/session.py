@@ -32,6 +32,7 @@ from wfrun.runners.sites import AnySite, ask_at_terminal, make_site, make_transf
 from wfrun.runners.store import FILE_NAME, Store, never_started
 from wfrun.runners.usage import Usage
 from wfrun.sites.local import LocalSite
+from wfrun.sites.pool.site import PoolSite
 from wfrun.sites.transfer import remove_parts
 
 _LOGGER = logging.getLogger(__name__)
@@ -178,6 +179,7 @@ class Session:
                     self._clock.post(event)
                 self._begun = True
                 await self._watched(loop, usage)
+                await asyncio.gather(*(s.dismiss() for s in sites if isinstance(s, PoolSite)))
             if self.state.ended == "done" and not self._keep_files:
                 try:
                     await self._unless_interrupted(self._clean(sites))

@@ -12,13 +12,16 @@ from wfrun.engine.model import LinkSpec, SiteSpec
 from wfrun.sites.batch import make_batch_system
 from wfrun.sites.cluster import ClusterSite
 from wfrun.sites.local import LocalSite
+from wfrun.sites.pool.links import SiteLinks
+from wfrun.sites.pool.lives import PROGRAMS
+from wfrun.sites.pool.site import PoolSite
 from wfrun.sites.remote.asyncssh_login import Prompter
 from wfrun.sites.remote.connection import connection_of
 from wfrun.sites.routes import Routes
 from wfrun.sites.ssh import SshSite
 from wfrun.sites.transfer import LocalTransfer
 
-AnySite = LocalSite | SshSite | ClusterSite
+AnySite = LocalSite | SshSite | ClusterSite | PoolSite
 _TERMINAL = asyncio.Lock()
 """Sites that are opened at the same time ask one after another."""
 
@@ -41,7 +44,24 @@ def make_site(
     if spec.kind == "ssh":
         return SshSite(spec, index, run_id, connection, clock=clock)
     system = make_batch_system(spec.kind, spec.access)
-    return ClusterSite(spec, index, run_id, connection, system, observes=observes, clock=clock)
+    launchers = spec.access.launchers if spec.access.dispatch == "launchers" else None
+    cluster = ClusterSite(
+        spec,
+        index,
+        run_id,
+        connection,
+        system,
+        observes=observes,
+        programs=PROGRAMS if launchers is not None else (),
+        clock=clock,
+    )
+    if launchers is None:
+        return cluster
+
+    def links(directory: str) -> SiteLinks:
+        return SiteLinks(connection, directory, launchers, spec.name)
+
+    return PoolSite(spec, index, cluster, links, clock=clock)
 
 
 def make_transfer(sites: Sequence[AnySite], links: Sequence[LinkSpec]) -> Routes:

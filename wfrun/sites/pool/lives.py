@@ -23,8 +23,10 @@ class Life:
         "began",
         "greeted",
         "key",
+        "latency_s",
         "nodes",
         "peers",
+        "reason",
         "request",
         "stopping",
         "submitted",
@@ -43,6 +45,10 @@ class Life:
         """Its job runs, as far as the queue or its claim tell."""
         self.greeted = False
         self.stopping = False
+        self.latency_s = 0.0
+        """That was last told."""
+        self.reason = "it can't be reached"
+        """Why it takes no tasks, if so."""
         self.told: tuple[object, ...] | None = None
         """What was last told of it; None: that it takes no tasks."""
 
@@ -55,14 +61,16 @@ class Life:
         first = min(open_, key=lambda peer: peer.link.node)
         assert first.member is not None
         slots = sum(peer.member.cores for peer in open_ if peer.member is not None)
-        latency_s = max(peer.link.latency_s for peer in open_) + TURN_S
+        latency_s = max(peer.latency_s for peer in open_) + TURN_S
+        if self.told is not None and self.latency_s / 4 < latency_s < self.latency_s * 2:
+            latency_s = self.latency_s
+        self.latency_s = latency_s
         for peer in open_:
             assert peer.member is not None
             peer.member.latency_s = latency_s
         ends_s = first.member.ends_s
         ends_at_s = None if ends_s is None else at_s + ends_s - now_s
-        coarse = latency_s.hex().rpartition("p")[2]  # told again when it is twice or half of it
-        news = (first.member.host, slots, first.link.channel, coarse)
+        news = (first.member.host, slots, first.link.channel, latency_s)
         if news == self.told:
             return None
         self.told = news

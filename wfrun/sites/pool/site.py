@@ -182,9 +182,7 @@ class PoolSite:
     async def stop_launchers(self, keys: Sequence[str]) -> None:
         queued = []
         for life in [self._lives[key] for key in keys if key in self._lives]:
-            life.stopping = True
-            for peer in life.peers.values():
-                peer.say({"stop": True})
+            self._stop(life)
             if life.submitted and not life.peers:
                 queued.append(life.key)
         if queued:
@@ -196,9 +194,7 @@ class PoolSite:
     async def dismiss(self) -> None:
         others = []
         for life in self._lives.values():
-            life.stopping = True
-            for peer in life.peers.values():
-                peer.say({"stop": True})
+            self._stop(life)
             if not life.peers:
                 others.append(life.key)
         drained = [peer.link.drained() for peer in self._peers.values()]
@@ -207,6 +203,15 @@ class PoolSite:
             await asyncio.wait_for(work, GOODBYE_S)
         except asyncio.TimeoutError:
             _LOGGER.info("site %s: not all launchers were told to end", self.spec.name)
+
+    def _stop(self, life: Life) -> None:
+        """It ends when its running tasks have."""
+        life.stopping = True
+        life.reason = "it was told to stop"
+        for peer in life.peers.values():
+            peer.say({"stop": True})
+            if peer.member is not None:
+                peer.member.is_open = False
 
     def _on_job(self, event: Event) -> None:
         """What the cluster tells of the jobs that launchers are."""
@@ -281,7 +286,8 @@ class PoolSite:
         self._drop(peer)
         self._cluster.hurry()
         if life is not None and peer.member is not None:
-            self._tell(life, reason)
+            life.reason = reason
+            self._tell(life)
 
     def _drop(self, peer: Peer) -> None:
         """Its link is of no more use."""
@@ -294,7 +300,7 @@ class PoolSite:
             peer.member.is_open = False
             self._away[peer.member] = 0.0
 
-    def _tell(self, life: Life, reason: str) -> None:
+    def _tell(self, life: Life) -> None:
         """How many slots a launcher has now, if that is new."""
         if any(p.member is not None and p.member.is_open for p in life.peers.values()):
             event = life.started(self._clock(), self._now(), self._index)
@@ -302,7 +308,7 @@ class PoolSite:
                 self._post(event)
         elif life.told is not None:
             life.told = None
-            self._post(LauncherDraining(self._clock(), self._index, life.key, reason))
+            self._post(LauncherDraining(self._clock(), self._index, life.key, life.reason))
 
     def lines(self, link: Link, lines: Sequence[bytes]) -> None:
         peer = self._peers.get(id(link))
@@ -329,7 +335,8 @@ class PoolSite:
             if peer.member is not None:
                 peer.member.is_open = False
             if peer.launcher in self._lives:
-                self._tell(self._lives[peer.launcher], report.ending)
+                self._lives[peer.launcher].reason = report.ending
+                self._tell(self._lives[peer.launcher])
         elif report.failing is not None:
             self._cluster.head.pause(f"records of {peer.launcher}", report.failing)
         elif report.recovered:
@@ -353,19 +360,18 @@ class PoolSite:
         member.is_open = not life.stopping
         life.told = None
         if life.stopping:
-            peer.say({"stop": True})
+            self._stop(life)
         believed = list(member.held)
         strays = [held.key for held in self._pool.attempts.values()
                   if held.stray and held.key not in member.held]  # fmt: skip
         peer.say_of("return", strays)
-        if believed:
-            self._spawn(self._catch_up(peer, believed))
+        self._spawn(self._catch_up(peer, believed))
         self._inquiry.now.set()
-        self._tell(life, "")
+        self._tell(life)
         self._go_on()
 
     async def _catch_up(self, peer: Peer, keys: Sequence[str]) -> None:
-        """Ask a launcher that is back about all that it should have."""
+        """Ask a launcher about all that it should have, which also tells how far away it is."""
         try:
             answers = await peer.ask(keys)
         except TransientError:
@@ -459,6 +465,8 @@ class PoolSite:
                 peer = self._peer_of(self._pool.attempts[keys[0]])
                 if peer is not None:
                     peer.say_of("return", keys)
+            for life in self._lives.values():
+                self._tell(life)
             for member, away_s in list(self._away.items()):
                 if away_s < AWAY_S <= away_s + passed_s:
                     self._give_to_others(member)

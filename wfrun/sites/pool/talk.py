@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -61,6 +62,7 @@ class Peer:
         self.link = link
         self.member: Member | None = None
         """Known since it said hello."""
+        self._answered_s = 0.0
         self._requests: list[AttemptRequest] = []
         self._questions: dict[int, asyncio.Future[dict[str, Found]]] = {}
         self._numbers = itertools.count(1)
@@ -86,15 +88,22 @@ class Peer:
         for start in range(0, len(keys), CHUNK):
             self.say({what: keys[start : start + CHUNK], **more})
 
+    @property
+    def latency_s(self) -> float:
+        """There and back, as far as it is known."""
+        return self.link.latency_s or self._answered_s
+
     async def ask(self, keys: Sequence[str]) -> dict[str, Found]:
         """What it knows of these. Raises TransientError when the link ends over it."""
         answers: dict[str, Found] = {}
-        for start in range(0, len(keys), CHUNK):
+        asked_s = time.monotonic()
+        for start in range(0, len(keys) or 1, CHUNK):
             number = next(self._numbers)
             answer: asyncio.Future[dict[str, Found]] = asyncio.get_running_loop().create_future()
             self._questions[number] = answer
             self.say({"find": keys[start : start + CHUNK], "id": number})
             answers.update(await answer)
+            self._answered_s = self._answered_s or time.monotonic() - asked_s
         return answers
 
     def answer(self, number: int, found: dict[str, Found]) -> None:
