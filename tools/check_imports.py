@@ -48,6 +48,7 @@ ELSEWHERE: dict[str, frozenset[str]] = {
     ),
     "wfrun/sites/batch_job.py": frozenset(),
     "wfrun/sites/channels.py": frozenset(),
+    "wfrun/sites/python_function.py": frozenset(),
     "wfrun/sites/remote/agent.py": frozenset(),
 }
 """Files that run on clusters, where there is the standard library alone, with what stands beside

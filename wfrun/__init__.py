@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from wfrun.parsers.write_dax import write_dax
     from wfrun.parsers.write_wfformat import write_wfformat
     from wfrun.runners.api import RunResult, resume, resume_async, run, run_async, status
+    from wfrun.runners.functions import FunctionWorkflow
 
 _WHERE = {
     "Catalog": "wfrun.engine.model",
     "File": "wfrun.engine.model",
+    "FunctionWorkflow": "wfrun.runners.functions",
     "InfeasibleError": "wfrun.engine.errors",
     "InvalidError": "wfrun.engine.errors",
     "LinkSpec": "wfrun.engine.model",
@@ -55,6 +57,7 @@ _WHERE = {
 __all__ = [
     "Catalog",
     "File",
+    "FunctionWorkflow",
     "InfeasibleError",
     "InvalidError",
     "LinkSpec",

@@ -1,0 +1,146 @@
+"""Workflows whose tasks are calls of Python functions.
+
+Each task is the command ``python3 wfrun_function.py FILE FUNCTION ARGUMENTS RESULT``, with the
+program ``wfrun/sites/python_function.py`` as one of its inputs, so that it runs wherever there is
+a ``python3``. Launchers know the program, and start the function in a warm interpreter.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.model import File, Resources, Task, Workflow
+from wfrun.sites import python_function
+
+_MOST_BYTES = 100_000
+"""Of the arguments of a call; Linux takes 128 KiB as one word of a command."""
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One call. As an argument of another call it stands for what it returns."""
+
+    id: str
+    """Of the task."""
+    file: str
+    """What it returns, as JSON: a name, in the run's outputs if no other call uses it."""
+
+
+class FunctionWorkflow:
+    """Calls of functions of one Python file, which has to be complete in itself but for what is
+    installed at the sites and for inputs of the calls that are Python files too.
+
+    Raises InvalidError where ``module`` is no file whose name ends with ``.py``.
+    """
+
+    def __init__(self, name: str, module: str | Path, *, python: str = "python3") -> None:
+        """``python``: the interpreter at the sites, a path or a name in the PATH there."""
+        path = Path(module).absolute()
+        if not path.is_file() or path.suffix != ".py" or path.name == python_function.NAME:
+            raise InvalidError(
+                f"{module} is no Python file with functions", hint="Give the path of a .py file."
+            )
+        self._name, self._source, self._python = name, str(path), python
+        self._tasks: list[Task] = []
+        self._files: list[File] = []
+        self._numbers: dict[str, int] = {}
+        self._used: set[int] = set()
+        self._add(File(python_function.NAME, url=python_function.__file__))
+        self._add(File(path.name, url=str(path)))
+
+    def call(
+        self,
+        function: str,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        inputs: Sequence[str] = (),
+        outputs: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        resources: Resources = Resources(),  # noqa: B008
+        runtime_s: float | None = None,
+        priority: int = 0,
+    ) -> Call:
+        """Add a task that calls ``function`` with these arguments, which JSON can say, or which are
+        earlier calls. ``inputs`` are names of further files that it reads: outputs of earlier
+        calls, or files that the run finds as it finds those of a document. ``outputs`` are names of
+        files that it writes, beside what it returns.
+
+        It runs in a process of its own, in a sandbox; what it raises fails the task. Raises
+        InvalidError for what can't be passed on, and for a file that has been written already.
+        """
+        number = len(self._tasks)
+        call = Call(f"{function}-{number}", f"{function}-{number}.json")
+        places: list[tuple[int | str, Any]] = [*enumerate(args), *(kwargs or {}).items()]
+        calls = [(place, value.file) for place, value in places if isinstance(value, Call)]
+        plain = [None if isinstance(value, Call) else value for value in args]
+        named = {k: v for k, v in (kwargs or {}).items() if not isinstance(v, Call)}
+        words = self._words(call, {"args": plain, "kwargs": named, "files": calls})
+        reads = [python_function.NAME, Path(self._source).name, *inputs, *(f for _, f in calls)]
+        read = tuple(dict.fromkeys(self._number(name) for name in reads))
+        self._used.update(read)
+        task = Task(
+            id=call.id,
+            name=function,
+            executable=self._python,
+            arguments=(python_function.NAME, Path(self._source).name, function, words, call.file),
+            inputs=read,
+            outputs=tuple(self._add(File(n, producer=number)) for n in (call.file, *outputs)),
+            env=dict(env) if env else None,
+            resources=resources,
+            runtime_s=runtime_s,
+            priority=priority,
+        )
+        self._tasks.append(task)
+        return call
+
+    def workflow(self) -> Workflow:
+        """The calls so far. What no call reads is a final output."""
+        files = [
+            msgspec.structs.replace(file, collect=file.producer is not None)
+            if number not in self._used
+            else file
+            for number, file in enumerate(self._files)
+        ]
+        parents = []
+        for task in self._tasks:
+            producers = {files[file].producer for file in task.inputs}
+            parents.append(tuple(sorted(p for p in producers if p is not None)))
+        return Workflow(self._name, self._source, list(self._tasks), files, parents)
+
+    def _words(self, call: Call, words: Mapping[str, Any]) -> str:
+        try:
+            text = json.dumps(words)
+        except (TypeError, ValueError) as error:
+            raise InvalidError(
+                f"the arguments of {call.id} can't be written as JSON: {error}",
+                source=self._source,
+                hint="Pass numbers, text, lists, objects and, at the top, earlier calls; the rest "
+                "in files (inputs).",
+            ) from error
+        if len(text) > _MOST_BYTES:
+            raise InvalidError(
+                f"the arguments of {call.id} take {len(text)} bytes as JSON",
+                source=self._source,
+                hint="Pass so much in a file (inputs), or as an earlier call.",
+            )
+        return text
+
+    def _number(self, name: str) -> int:
+        return self._numbers[name] if name in self._numbers else self._add(File(name))
+
+    def _add(self, file: File) -> int:
+        if file.name in self._numbers:
+            raise InvalidError(
+                f"{file.name} is written by two calls, or read before it is written",
+                source=self._source,
+                hint="Give the outputs of each call names of their own.",
+            )
+        self._numbers[file.name] = len(self._files)
+        self._files.append(file)
+        return len(self._files) - 1

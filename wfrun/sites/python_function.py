@@ -1,0 +1,279 @@
+"""Calls a function of a Python file: as a command, or in a process of a warm interpreter.
+
+A single file of the standard library for Python >= 3.6. It travels to a site as an input of the
+tasks that use it, under the name ``wfrun_function.py``, and is a command there like any other:
+
+    python3 wfrun_function.py FILE FUNCTION ARGUMENTS RESULT
+
+imports FILE as a module, calls FUNCTION of it, and writes what it returns, as JSON, to RESULT.
+ARGUMENTS is a JSON object:
+
+    {"args": [...], "kwargs": {...}}   what the function is called with
+    {"files": [[where, file], ...]}    what is read from these files, each JSON too, comes in place
+                                       of the positional argument of this number, or of the keyword
+                                       argument of this name
+
+A launcher saves the start of an interpreter for each task: it runs the same file once, as
+
+    python3 wfrun_function.py --serve
+
+with a socket as standard input, and asks for processes (``Interpreter``). Each is the child of a
+child that ends at once, so the launcher, a subreaper, becomes its parent: it waits for it, measures
+and ends it like any other. In its memory the environment is changed where /proc shows it.
+
+Request: length (4 bytes), JSON {"argv", "env", "cwd", "pins"}, with the three standard streams as
+ancillary data of the first byte. Answer: the pid (4 bytes). First of all the server sends a 0.
+"""
+
+import json
+import os
+import struct
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    from types import CodeType
+    from typing import Any, Callable, Dict, List, Optional, Tuple
+
+NAME = "wfrun_function.py"
+MARK = "WFRUN_ATTEMPT"
+MARK_BYTES = 200
+"""Room for the attempt's key in the environment."""
+PATIENCE_S = 60.0
+"""An interpreter that takes longer to start, or to answer, is given up."""
+SAME = ("PYTHON", "LD_", "LC_", "LANG", "TZ", "HOME", "VIRTUAL_ENV")
+"""An interpreter looks at variables whose names begin like this when it starts."""
+_LENGTH = struct.Struct("=i")
+
+
+# ------------------------------------------------------------------------------------ the command
+
+
+def _call(argv: "List[str]", code: "Optional[CodeType]") -> None:
+    """What the command does with these arguments; ``code`` is the compiled FILE."""
+    path, function, arguments, result = argv
+    sys.path[0] = os.getcwd()  # where the other inputs are; the file itself may be a link
+    name = os.path.basename(path)
+    module = type(sys)(name[:-3] if name.endswith(".py") else name)
+    module.__file__ = os.path.abspath(path)
+    sys.modules[module.__name__] = module
+    exec(code or _compiled(path), module.__dict__)
+    words = json.loads(arguments)
+    args, kwargs = words.get("args", []), words.get("kwargs", {})
+    for where, file in words.get("files", []):
+        with open(file, encoding="utf-8") as stream:
+            value = json.load(stream)
+        if isinstance(where, int):
+            args[where] = value
+        else:
+            kwargs[where] = value
+    text = json.dumps(getattr(module, function)(*args, **kwargs))
+    with open(result, "w", encoding="utf-8") as stream:
+        stream.write(text)
+
+
+def _compiled(path: str) -> "CodeType":
+    with open(path, "rb") as file:
+        return compile(file.read(), os.path.basename(path), "exec", dont_inherit=True)
+
+
+def _call_and_exit(argv: "List[str]", code: "Optional[CodeType]" = None) -> None:
+    """What the command does, and what an interpreter does at its end that others can see. To take
+    it down in order would take longer than all the rest."""
+    status = 0
+    try:
+        _call(argv, code)
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        if status and not isinstance(end.code, int):
+            sys.stderr.write("%s\n" % end.code)
+    except BaseException as error:
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+            trace = trace.tb_next
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
+        status = 1
+    try:
+        if "threading" in sys.modules:  # those that are no daemons are waited for
+            sys.modules["threading"]._shutdown()
+        if "atexit" in sys.modules:
+            sys.modules["atexit"]._run_exitfuncs()
+        sys.stderr.flush()
+        sys.stdout.flush()
+    except OSError:
+        status = status or 120
+    finally:
+        os._exit(status & 0xFF)
+
+
+# --------------------------------------------------------------------------- the warm interpreter
+
+
+def serve() -> "Tuple[List[str], Optional[CodeType]]":
+    """Make a process for each request. Returns in each of these, with what to call; the server
+    itself ends with the socket."""
+    import ctypes
+    import gc
+    import socket
+
+    getenv = ctypes.CDLL(None).getenv
+    getenv.restype = ctypes.c_void_p
+    mark = getenv(MARK.encode())
+    channel = socket.socket(fileno=os.dup(0))
+    os.chdir("/")
+    codes = {}  # type: Dict[Tuple[str, int, int], CodeType]
+    channel.sendall(_LENGTH.pack(0))
+    getattr(gc, "freeze", int)()  # what is not looked at stays shared; since Python 3.7
+    while True:
+        request, streams = _receive(channel)
+        code = _known(os.path.join(request["cwd"], request["argv"][2]), codes)
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+            for fd in streams:
+                os.close(fd)
+            continue
+        pid = os.fork()
+        if pid:
+            os.setpgid(pid, pid)
+            channel.sendall(_LENGTH.pack(pid))
+            os._exit(0)
+        os.setpgid(0, 0)
+        channel.close()
+        _settle_in(request, streams)
+        key = request["env"][MARK].encode()
+        ctypes.memmove(mark, key.ljust(MARK_BYTES, b"\0"), MARK_BYTES)
+        return request["argv"][2:], code
+
+
+def _settle_in(request: "Dict[str, Any]", streams: "List[int]") -> None:
+    if request["pins"]:
+        os.sched_setaffinity(0, request["pins"])
+    os.chdir(request["cwd"])
+    for number, fd in enumerate(streams):
+        os.dup2(fd, number)
+        os.close(fd)
+    os.environ.clear()
+    os.environ.update(request["env"])
+
+
+def _known(path: str, codes: "Dict[Tuple[str, int, int], CodeType]") -> "Optional[CodeType]":
+    """The compiled file; None where that fails: the task will, too, and say why."""
+    try:
+        stat = os.stat(path)
+        identity = (os.path.basename(path), stat.st_ino, stat.st_mtime_ns)
+        if identity not in codes:
+            codes[identity] = _compiled(path)
+        return codes[identity]
+    except Exception:  # whatever a file that is no Python makes of the compiler
+        return None
+
+
+def _receive(channel: "socket.socket") -> "Tuple[Dict[str, Any], List[int]]":
+    """The next request, with the standard streams. Ends the process where there is none."""
+    import array
+
+    streams = array.array("i")
+    head, ancillary, _, _ = channel.recvmsg(_LENGTH.size, 4 * streams.itemsize * 4)
+    for _, _, data in ancillary:
+        streams.frombytes(data[: len(data) - len(data) % streams.itemsize])
+    if not head:
+        os._exit(0)
+    head += _exactly(channel, _LENGTH.size - len(head))
+    return json.loads(_exactly(channel, _LENGTH.unpack(head)[0]).decode()), list(streams)
+
+
+def _exactly(channel: "socket.socket", count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        more = channel.recv(count - len(data))
+        if not more:
+            raise EOFError("the other end is gone")
+        data += more
+    return data
+
+
+# ------------------------------------------------------------------------------- in the launcher
+
+
+class Interpreter:
+    """A warm interpreter, and the launcher's end of its socket.
+
+    ``spawn(program, argv, environment, streams)`` starts a process and returns its pid. Raises
+    OSError or EOFError where the program is none that can do it.
+    """
+
+    def __init__(
+        self,
+        spawn: "Callable[[str, List[str], Dict[str, str], List[int]], int]",
+        program: str,
+        script: str,
+        environment: "Dict[str, str]",
+    ) -> None:
+        import socket
+
+        self._program = program
+        self._alike = alike(environment)
+        self._channel, theirs = socket.socketpair()
+        self._channel.settimeout(PATIENCE_S)
+        null = os.open(os.devnull, os.O_WRONLY)
+        argv = [program, os.path.realpath(script), "--serve"]
+        environment = dict(environment, **{MARK: "-" * MARK_BYTES})
+        try:
+            self.pid = spawn(program, argv, environment, [theirs.fileno(), null, 2])
+        finally:
+            theirs.close()
+            os.close(null)
+        _exactly(self._channel, _LENGTH.size)
+
+    def can(self, program: str, environment: "Dict[str, str]") -> bool:
+        """Whether it is what this program would be in this environment."""
+        return (
+            program == self._program
+            and alike(environment) == self._alike
+            and len(environment[MARK]) <= MARK_BYTES
+        )
+
+    def start(
+        self,
+        argv: "List[str]",
+        environment: "Dict[str, str]",
+        streams: "List[int]",
+        pins: "List[int]",
+    ) -> int:
+        """Start a process in the current directory and in a group of its own; returns its pid.
+        After an OSError or EOFError nobody knows whether it was started."""
+        import array
+        import socket
+
+        words = {"argv": argv, "env": environment, "cwd": os.getcwd(), "pins": list(pins)}
+        text = json.dumps(words).encode()
+        data = _LENGTH.pack(len(text)) + text
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", streams))
+        sent = self._channel.sendmsg([data], [rights])
+        self._channel.sendall(data[sent:])
+        return int(_LENGTH.unpack(_exactly(self._channel, _LENGTH.size))[0])
+
+    def close(self) -> None:
+        """It ends; what it has started goes on."""
+        self._channel.close()
+
+
+def alike(environment: "Dict[str, str]") -> "Dict[str, str]":
+    """What an interpreter looks at when it starts."""
+    return {name: value for name, value in environment.items() if name.startswith(SAME)}
+
+
+def main() -> None:
+    """The command."""
+    if sys.argv[1:] == ["--serve"]:
+        _call_and_exit(*serve())
+    elif len(sys.argv) == 5:
+        _call_and_exit(sys.argv[1:])
+    else:
+        sys.exit("usage: %s FILE FUNCTION ARGUMENTS RESULT" % NAME)
+
+
+if __name__ == "__main__":
+    main()
