@@ -80,6 +80,8 @@ def _workflow_added(state: RunState, event: ev.WorkflowAdded) -> None:
     classify(state, w)
     if state.information.task_runtime is not Knowledge.UNKNOWN:
         w.runtimes_s = expected_runtimes_s(workflow)
+    if state.pools:
+        state.lengths.foresee(max((t.runtime_s or 0.0 for t in workflow.tasks), default=0.0))
     placement = placement_class(state.settings.policy)
     options = placement_options(placement, state.settings.policy_options)
     w.placement = placement(View(state, w, state.information), options)

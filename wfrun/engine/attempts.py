@@ -48,7 +48,7 @@ def attempt_placed(state: RunState, event: ev.AttemptPlaced) -> None:
     if site.breaker is not None:
         health.placed(state, attempt, site.breaker)
     if site.pool is not None:
-        launchers.placed(state, site_index)
+        health.update(state, site_index)
     w.placement.placed(task, site_index)
     if attempt.missing == 0:
         ready(state, attempt)
@@ -192,6 +192,7 @@ def attempt_ended(state: RunState, event: ev.AttemptEnded) -> None:
         if outcome.cause == "expired":
             ran_s = (outcome.ended_s or 0.0) - (outcome.started_s or 0.0)
             w.ran_s[attempt.task] = max(ran_s, w.ran_s.get(attempt.task, 0.0))
+            state.lengths.foresee(2 * ran_s)
         health.failed(state, attempt, outcome)
         fail(state, w, attempt, outcome)
     settle(w, event.at_s)
@@ -206,7 +207,7 @@ def close(state: RunState, attempt: Attempt) -> None:
     site.committed_cores -= cores
     if site.pool is not None:
         launchers.left(state, site.pool, attempt, cores)
-        launchers.placed(state, attempt.site)
+        health.update(state, attempt.site)
     site.phases[attempt.phase] -= 1
     w.dispatched -= 1
     state.dirty.add(attempt.workflow)

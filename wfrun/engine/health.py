@@ -119,6 +119,7 @@ def update(state: RunState, index: int) -> None:
     breaker = site.breaker
     closed = site.reported is not None or (breaker is not None and not breaker.lets_in)
     if site.pool is not None:
+        state.allocation_due = True
         state.idle_sites &= ~bit
         state.stocked_sites &= ~bit
         if not closed and site.committed_cores < site.pool.live_slots:

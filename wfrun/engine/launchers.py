@@ -25,7 +25,6 @@ def _pool(state: RunState, site: int) -> Pool:
 def _changed(state: RunState, site: int) -> None:
     _pool(state, site).refresh()
     update_site(state, site)
-    state.allocation_due = True
 
 
 def launchers_asked(state: RunState, event: ev.LaunchersAsked) -> None:
@@ -139,12 +138,6 @@ def resumed(state: RunState, site: int) -> None:
 
 
 # Attempts in launchers
-
-
-def placed(state: RunState, site: int) -> None:
-    """An attempt more is at the site, or one less."""
-    update_site(state, site)
-    state.allocation_due = True
 
 
 def started(state: RunState, pool: Pool, attempt: Attempt, cores: int, key: str) -> None:
