@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -30,7 +31,10 @@ def launcher_request(key: str, config: Mapping[str, Any]) -> AttemptRequest:
     nodes = config.get("nodes", 1)
     argv = ("/bin/sh", "../../bin/allocated.sh", "../..", key, json.dumps(config))
     resources = Resources(
-        cores=config["cores"] * nodes, walltime_s=config.get("walltime_s"), nodes=nodes
+        cores=config["cores"] * nodes,
+        gpus=config.get("gpus", 0),
+        walltime_s=config.get("walltime_s"),
+        nodes=nodes,
     )
     return AttemptRequest(key, argv, {}, (), (), None, None, None, resources)
 
@@ -59,6 +63,7 @@ class Link:
         while not self._lines:
             data = self._socket.recv(1 << 18)
             if not data:
+                self._socket.close()
                 raise EOFError
             self._lines += self._splitter.feed(data)
         return self._lines.pop(0)
@@ -91,7 +96,7 @@ class Engine:
         (directory / "launchers" / "secret").write_bytes(self.secret)
         self.sessions = 0
         self.processes: list[subprocess.Popen[bytes]] = []
-        self.link: Link | None = None
+        self.links: list[Link] = []
         self.heard: list[dict[str, Any]] = []
         self.listener: socket.socket | None = None
         self.listen()
@@ -107,11 +112,11 @@ class Engine:
         path.with_name(".new").rename(path)
 
     def go_away(self) -> None:
-        if self.link is not None:
-            self.link.close()
+        while self.links:
+            self.links.pop().close()
         if self.listener is not None:
             self.listener.close()
-        self.link = self.listener = None
+        self.listener = None
 
     def start(
         self, key: str = "run-s.1", env: Mapping[str, str] | None = None, **config: Any
@@ -131,21 +136,19 @@ class Engine:
         """The hello of the next launcher that connects; it is the one that is talked to."""
         assert self.listener is not None
         connection, _ = self.listener.accept()
-        self.link = Link(connection, self.secret)
+        self.links.append(Link(connection, self.secret))
         hello = self.hear()
         assert hello["hello"] == 1
         return hello
 
     def say(self, message: object) -> None:
-        assert self.link is not None
-        self.link.say(message)
+        self.links[-1].say(message)
 
     def run(self, *requests: AttemptRequest) -> None:
         self.say({"run": requests})
 
     def hear(self) -> dict[str, Any]:
-        assert self.link is not None
-        message = self.link.hear()
+        message = self.links[-1].hear()
         self.heard.append(message)
         return message
 
@@ -173,10 +176,15 @@ class Engine:
         return dict(self.all_of("ended"))
 
     def journal(self, name: str = "run-s.1.jsonl") -> list[dict[str, Any]]:
-        return [json.loads(line) for line in (self.directory / "exits" / name).open()]
+        text = (self.directory / "exits" / name).read_text()
+        return [json.loads(line) for line in text.splitlines()]
 
     def record(self, key: str = "run-s.1") -> dict[str, Any]:
         """The outcome of the launcher's own job, when that has ended."""
+        for link in self.links:
+            with contextlib.suppress(EOFError, OSError):
+                while True:
+                    link.hear()
         path = self.directory / "exits" / f"{key}.json"
         wait_for(path.exists)
         outcome: dict[str, Any] = json.loads(path.read_text())["outcome"]
@@ -203,12 +211,13 @@ def wait_for(what: Callable[[], Any], limit_s: float = PATIENCE_S) -> None:
         time.sleep(0.01)
 
 
-def is_alive(pid: int) -> bool:
+def has_ended(pid: int) -> bool:
+    """Whether a process is gone, or at least dead."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return stat.rpartition(")")[2].split()[0] == "Z"
 
 
 def kill(pid: int, number: int = signal.SIGKILL) -> None:

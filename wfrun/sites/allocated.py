@@ -71,7 +71,9 @@ else:
     import launcher
 
 MARGIN_S = 10.0
-"""Running tasks are ended so long before the end of the time, or a tenth of it if that is less."""
+SHORT_S = 2.0
+"""Running tasks are ended so long before the end of the time: the first, or a tenth of it if that
+is less, but not less than the second."""
 NEAR_S = 90.0
 """SIGTERM within so long of the end means that the time is over: batch systems warn early, and
 count by minutes."""
@@ -108,7 +110,9 @@ class Allocated(launcher.Worker):
         self.whole_s = batch_job.time_granted_s(config.get("walltime_s"))
         self.end_s = None  # type: Optional[float]
         if self.whole_s is not None:
-            self.end_s = now + self.whole_s - margin_of(self.whole_s)
+            begun_s = launcher.start_time(os.getpid()) or launcher.boot_clock()
+            passed_s = launcher.boot_clock() - begun_s
+            self.end_s = now - passed_s + self.whole_s - margin_of(self.whole_s)
         self.last_turn_s = now
         self.quiet_s = 0.0
         self.ending = ""
@@ -422,7 +426,7 @@ class Allocated(launcher.Worker):
 
 
 def margin_of(whole_s: float) -> float:
-    return min(MARGIN_S, whole_s / 10)
+    return min(MARGIN_S, max(whole_s / 10, min(SHORT_S, whole_s / 2)))
 
 
 def is_terminated(status: int) -> bool:
