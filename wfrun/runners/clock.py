@@ -11,6 +11,9 @@ from typing import Protocol
 from wfrun.engine.errors import LostError
 from wfrun.engine.events import Event
 
+LAG_S = 0.2
+"""So much later than it happens may become durable what nothing waits for."""
+
 
 class Clock(Protocol):
     """Where events come from. A virtual clock jumps to the next one, a real one waits."""
@@ -24,9 +27,9 @@ class Clock(Protocol):
     def call_at(self, at_s: float, event: Event) -> None:
         """Let an event happen then, or now where that has passed."""
 
-    async def next(self) -> list[Event]:
-        """All events that have happened since the last call, in order; at least one. Raises what
-        ``fail`` was given."""
+    async def next(self, *, lags: bool = False) -> list[Event]:
+        """All events that have happened since the last call, in order; at least one, or none
+        where the log ``lags`` behind and has to be written now. Raises what ``fail`` was given."""
 
     def fail(self, error: BaseException) -> None:
         """Let ``next`` raise this: the world can't go on."""
@@ -49,6 +52,8 @@ class WallClock:
         self._inbox: list[Event] = []
         self._filled = asyncio.Event()
         self._failure: BaseException | None = None
+        self._lag: asyncio.TimerHandle | None = None
+        self._lag_is_over = False
 
     def now(self) -> float:
         return self._offset_s + _uptime_s()
@@ -65,13 +70,26 @@ class WallClock:
     def call_at(self, at_s: float, event: Event) -> None:
         asyncio.get_running_loop().call_later(max(0.0, at_s - self.now()), self.post, event)
 
-    async def next(self) -> list[Event]:
+    async def next(self, *, lags: bool = False) -> list[Event]:
+        if lags and self._lag is None:
+            self._lag = asyncio.get_running_loop().call_later(LAG_S, self._end_lag)
+        elif not lags and self._lag is not None:
+            self._lag.cancel()
+            self._lag = None
         await self._filled.wait()
-        self._filled.clear()
         if self._failure is not None:
             raise self._failure
+        if self._lag_is_over:
+            self._lag, self._lag_is_over = None, False
+            if lags:
+                return []
+        self._filled.clear()
         events, self._inbox = self._inbox, []
         return events
+
+    def _end_lag(self) -> None:
+        self._lag_is_over = True
+        self._filled.set()
 
     def fail(self, error: BaseException) -> None:
         self._failure = self._failure or error
@@ -112,9 +130,11 @@ class VirtualClock:
             at_s = self._now_s
         heapq.heappush(self._due, (at_s, rank, self._serial, what))
 
-    async def next(self) -> list[Event]:
+    async def next(self, *, lags: bool = False) -> list[Event]:
         """All events of the earliest time at which there are any. Raises LostError when nothing
         is ever going to happen."""
+        if lags:
+            return []
         due = self._due
         while not self._posted or (due and due[0][0] == self._now_s):
             if self._failure is not None:

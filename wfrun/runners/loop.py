@@ -1,6 +1,9 @@
 """The loop: events in, decided by the core, made durable, carried out.
 
 event = await clock.next() → log.append → core.step → log.commit → dispatch(actions)
+
+What nothing waits for, since no action came of it, becomes durable a little later, together with
+what else happens meanwhile. When it is lost with its engine, the sites tell it to the next one.
 """
 
 from __future__ import annotations
@@ -54,15 +57,20 @@ class Loop:
         self._clock = clock
         self._dispatcher = dispatcher
         self._observers = observers
+        self._uncommitted: list[ev.Event] = []
 
     async def run(self) -> None:
         """Until the run has ended. Raises what went wrong with the log, a policy or the world;
         the log is then complete up to that point, and what runs at the sites goes on."""
         async with self._dispatcher:
             ended = False  # a resumed run may have ended before
-            while not ended:
-                self._turn(await self._clock.next())
-                ended = self._core.state.ended is not None
+            try:
+                while not ended:
+                    events = await self._clock.next(lags=bool(self._uncommitted))
+                    self._turn(events) if events else self._commit()
+                    ended = self._core.state.ended is not None
+            finally:
+                self._commit()
 
     def _turn(self, events: Sequence[ev.Event]) -> None:
         """One group of events: logged with what the core decides, durable, carried out."""
@@ -73,12 +81,21 @@ class Loop:
             decided, wanted = self._core.step(event)
             log.extend(decided)
             actions.extend(wanted)
-        self._log.append(log)
-        self._log.commit()
-        for observer in self._observers:
-            observer(log)
+        self._uncommitted += log
+        if not actions:
+            return
+        self._commit()
         for action in merged(actions) if len(actions) > 1 else actions:
             self._dispatcher.dispatch(action)
+
+    def _commit(self) -> None:
+        """Make what has happened durable, and tell the observers."""
+        log, self._uncommitted = self._uncommitted, []
+        if log:
+            self._log.append(log)
+            self._log.commit()
+            for observer in self._observers:
+                observer(log)
 
 
 def merged(actions: Sequence[act.Action]) -> list[act.Action]:
