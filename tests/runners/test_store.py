@@ -18,7 +18,7 @@ from tests.runners.harness import Job, make_workflow
 from wfrun.engine import events as ev
 from wfrun.engine.errors import InvalidError, TransientError
 from wfrun.engine.model import LinkSpec, SiteSpec
-from wfrun.engine.records import Outcome
+from wfrun.engine.records import LauncherRequest, Outcome
 from wfrun.runners.store import FILE_NAME, Store
 
 SETTINGS = ev.Settings(
@@ -59,6 +59,14 @@ EVENTS: list[ev.AnyEvent] = [
     ev.TimerFired(3.5, "retry:0:1"),
     ev.CancelAsked(3.6, "drain"),
     ev.SiteCounted(1e10 / 3, 1, 1, {"sbatch": 2, "squeue": 40}, 0.25),
+    ev.AttemptStarted(3.7, "r1.0.2.1", "r1.L1.1"),
+    ev.AttemptsWithdrawn(3.8, 1, ("r1.0.2.1",)),
+    ev.LaunchersAsked(3.9, 1, (LauncherRequest("r1.L1.1", 2, 16, 1 << 36, 1, 3600.0),)),
+    ev.LaunchersSubmitted(4.0, 1, ("r1.L1.1",)),
+    ev.LauncherStarted(4.1, 1, "r1.L1.1", "node-7", 32, 1e10 / 3, "tcp", 0.015),
+    ev.LauncherDraining(4.2, 1, "r1.L1.1", "its time is nearly over"),
+    ev.LaunchersStopped(4.3, 1, ("r1.L1.1",)),
+    ev.LauncherEnded(4.4, 1, "r1.L1.1", "lost", "its node failed"),
     ev.RunEnded(1e10 / 3, "failed", "no site"),
 ]
 

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Sequence
 
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.model import Resources, SiteSpec, Task
+from wfrun.engine.model import LauncherSpec, Resources, SiteSpec, Task
 from wfrun.engine.state import RunState, WorkflowState
 
 
@@ -47,6 +47,8 @@ def site_mask(task: Task, sites: Sequence[SiteSpec], source: str) -> int:
 
 def fits(asked: Resources, site: SiteSpec) -> bool:
     """Whether a site could ever run a task that asks for this."""
+    if site.access is not None and site.access.launchers is not None:
+        return _fits_launcher(asked, site.access.launchers)
     return (
         asked.cores <= site.slots
         and asked.nodes <= (most_nodes(site) or asked.nodes)
@@ -57,6 +59,16 @@ def fits(asked: Resources, site: SiteSpec) -> bool:
             or asked.walltime_s is None
             or asked.walltime_s <= site.walltime_s
         )
+    )
+
+
+def _fits_launcher(asked: Resources, launcher: LauncherSpec) -> bool:
+    return (
+        asked.nodes <= launcher.nodes
+        and asked.cores <= launcher.cores * asked.nodes
+        and asked.gpus <= launcher.gpus
+        and (launcher.memory_bytes == 0 or asked.memory_bytes <= launcher.memory_bytes)
+        and (asked.walltime_s is None or asked.walltime_s <= launcher.walltime_s)
     )
 
 
@@ -83,6 +95,10 @@ def _request(asked: Resources) -> str:
 
 
 def _offer(site: SiteSpec, asked: Resources) -> str:
+    if site.access is not None and site.access.launchers is not None:
+        x = site.access.launchers
+        whole = Resources(x.cores * x.nodes, x.memory_bytes, x.gpus, x.walltime_s, x.nodes)
+        return f"launchers of {_request(whole)}"
     offer = _request(Resources(site.slots, site.memory_bytes, site.gpus, site.walltime_s))
     nodes = most_nodes(site)
     if asked.nodes == 1 or nodes is None:
