@@ -216,7 +216,7 @@ class Pool:
         if held is not None:
             self.set_aside(held)
             if took_s is not None:
-                took_s = max(0.0, took_s)
+                took_s = max(1e-6, took_s)  # clocks are set back
                 mean_s = took_s if self.mean_s is None else self.mean_s
                 self.mean_s = mean_s + WEIGHT * (took_s - mean_s)
         return held
@@ -290,7 +290,9 @@ class Pool:
         least = 0.0
         avoided = held.request.avoid_hosts and self._avoided(held, now_s)
         for member, times in room.items():
-            if not member.has_room(asked, times) or not member.lasts(held.request, now_s):
+            if not member.could_hold(asked) or not member.has_room(asked, times):
+                continue
+            if not member.lasts(held.request, now_s):
                 continue
             if (avoided and member.host in avoided) or member in held.refused_by:
                 continue
