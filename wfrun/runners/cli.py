@@ -116,6 +116,9 @@ class _Scale(click.FloatRange):
 @click.option("--emulate", is_flag=True,
               help="Replace each task by one that takes its run time (over the site's speed) and "
               "writes outputs of its sizes (sparse files).")  # fmt: skip
+@click.option("--at-sites", is_flag=True,
+              help="Emulation: at the clusters of the catalog, not at stand-ins of them on this "
+              "machine.")  # fmt: skip
 @click.option("--time-scale", type=_Scale(min=0), default=1.0, show_default=True, metavar="X",
               help="Emulation: run times and transfer times are multiplied by this.")  # fmt: skip
 @click.option("--size-scale", type=_Scale(min=0), default=1.0, show_default=True, metavar="X",
@@ -138,6 +141,8 @@ def run(workflows: tuple[Path, ...], run_dir: Path | None, **options: Any) -> No
     load_policies()
     if not options["emulate"] and (options["time_scale"] != 1 or options["size_scale"] != 1):
         raise click.UsageError("--time-scale and --size-scale go with --emulate")
+    if options["at_sites"] and not options["emulate"]:
+        raise click.UsageError("--at-sites goes with --emulate")
     settings = Settings(
         policy=options["policy"],
         policy_options=_policy_options(options["policy_option"]),
@@ -151,7 +156,9 @@ def run(workflows: tuple[Path, ...], run_dir: Path | None, **options: Any) -> No
         size_scale=options["size_scale"],
     )
     catalog = read_catalog(options["sites"]) if options["sites"] else this_machine()
-    plan = prepare(workflows, catalog, settings, inputs=options["inputs"])
+    plan = prepare(
+        workflows, catalog, settings, inputs=options["inputs"], at_sites=options["at_sites"]
+    )
     if not options["quiet"]:
         for warning in plan.warnings:
             click.echo(f"warning: {warning}", err=True)

@@ -45,8 +45,10 @@ def prepare(
     settings: Settings,
     *,
     inputs: Path | None = None,
+    at_sites: bool = False,
 ) -> Plan:
-    """Read and check. Raises InvalidError for the first document that is wrong, for all missing
+    """Read and check. ``at_sites``: emulated tasks run at the catalog's clusters, not at stand-ins
+    on this machine. Raises InvalidError for the first document that is wrong, for all missing
     inputs and for all missing executables of a document together, and for a task that fits no
     site."""
     policy = placement_class(settings.policy)
@@ -54,7 +56,7 @@ def prepare(
     _check_numbers(settings)
     if not documents:
         raise InvalidError("there is no workflow to run")
-    if settings.emulate:
+    if settings.emulate and not at_sites:
         catalog = msgspec.structs.replace(
             catalog, sites=tuple(map(_on_this_machine, catalog.sites))
         )
