@@ -81,6 +81,13 @@ class FunctionWorkflow:
         plain = [None if isinstance(value, Call) else value for value in args]
         named = {k: v for k, v in (kwargs or {}).items() if not isinstance(v, Call)}
         words = self._words(call, {"args": plain, "kwargs": named, "files": calls})
+        written = (call.file, *outputs)
+        if len(set(written)) < len(written) or not self._numbers.keys().isdisjoint(written):
+            raise InvalidError(
+                f"{', '.join(written)}: one is written twice, or was read before it is written",
+                source=self._source,
+                hint="Give the outputs of each call names of their own.",
+            )
         reads = [python_function.NAME, Path(self._source).name, *inputs, *(f for _, f in calls)]
         read = tuple(dict.fromkeys(self._number(name) for name in reads))
         self._used.update(read)
@@ -90,7 +97,7 @@ class FunctionWorkflow:
             executable=self._python,
             arguments=(python_function.NAME, Path(self._source).name, function, words, call.file),
             inputs=read,
-            outputs=tuple(self._add(File(n, producer=number)) for n in (call.file, *outputs)),
+            outputs=tuple(self._add(File(name, producer=number)) for name in written),
             env=dict(env) if env else None,
             resources=resources,
             runtime_s=runtime_s,
@@ -135,12 +142,6 @@ class FunctionWorkflow:
         return self._numbers[name] if name in self._numbers else self._add(File(name))
 
     def _add(self, file: File) -> int:
-        if file.name in self._numbers:
-            raise InvalidError(
-                f"{file.name} is written by two calls, or read before it is written",
-                source=self._source,
-                hint="Give the outputs of each call names of their own.",
-            )
         self._numbers[file.name] = len(self._files)
         self._files.append(file)
         return len(self._files) - 1

@@ -255,10 +255,6 @@ class Interpreter:
         self._channel.sendall(data[sent:])
         return int(_LENGTH.unpack(_exactly(self._channel, _LENGTH.size))[0])
 
-    def close(self) -> None:
-        """It ends; what it has started goes on."""
-        self._channel.close()
-
 
 def alike(environment: "Dict[str, str]") -> "Dict[str, str]":
     """What an interpreter looks at when it starts."""

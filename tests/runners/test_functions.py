@@ -1,0 +1,73 @@
+"""Workflows of Python functions, from a program."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import wfrun
+from wfrun import FunctionWorkflow, InvalidError
+
+MODULE = """\
+import helper
+
+def square(x):
+    return x * x
+
+def total(*numbers, scale=1):
+    with open("table.txt", "w") as table:
+        table.write(" ".join(map(str, numbers)))
+    return sum(numbers) * scale
+
+def words(name):
+    with open(name) as file:
+        return helper.count(file.read())
+
+def fail(*ignored):
+    raise ValueError("as it should")
+"""
+
+
+@pytest.fixture
+def flow(tmp_path: Path) -> FunctionWorkflow:
+    (tmp_path / "model.py").write_text(MODULE)
+    (tmp_path / "helper.py").write_text("def count(text):\n    return len(text.split())\n")
+    return FunctionWorkflow("squares", tmp_path / "model.py")
+
+
+@pytest.mark.parametrize("as_dax", [False, True])
+def test_calls_that_use_each_other(flow: FunctionWorkflow, as_dax: bool, tmp_path: Path) -> None:
+    helper = ["helper.py"]
+    squares = [flow.call("square", [n], inputs=helper) for n in range(5)]
+    scale = flow.call("square", [2], inputs=helper)
+    total = flow.call("total", squares, {"scale": scale}, inputs=helper, outputs=["table.txt"])
+    words = flow.call("words", ["table.txt"], inputs=["table.txt", *helper])
+    bad = flow.call("fail", [total], inputs=helper)
+    document: wfrun.Workflow | Path = flow.workflow()
+    if as_dax:
+        document = tmp_path / "squares.dax"
+        wfrun.write_dax(flow.workflow(), document)
+    result = wfrun.run(document, inputs=tmp_path, run_dir=tmp_path / "run", retries=0)
+    assert (result.done, result.failed) == (8, 1)
+    [failure] = result.failures
+    assert failure.task == bad.id
+    assert failure.message is not None
+    assert failure.message.endswith("ValueError: as it should")
+    # Final are those that no call uses.
+    assert {path.name for path in result.outputs.iterdir()} == {words.file}
+    assert json.loads((result.outputs / words.file).read_text()) == 5
+
+
+def test_what_can_not_be_passed_on(flow: FunctionWorkflow, tmp_path: Path) -> None:
+    with pytest.raises(InvalidError, match="square-0 can't be written as JSON"):
+        flow.call("square", [{1, 2}])
+    with pytest.raises(InvalidError, match="take 200021 bytes"):
+        flow.call("square", ["x" * 199_980])
+    flow.call("total", outputs=["table.txt"])
+    with pytest.raises(InvalidError, match=r"total-1\.json, table\.txt: one is written twice"):
+        flow.call("total", outputs=["table.txt"])
+    assert flow.call("total", outputs=["other.txt"]).file == "total-1.json"
+    with pytest.raises(InvalidError, match="no Python file"):
+        FunctionWorkflow("x", tmp_path / "absent.py")
