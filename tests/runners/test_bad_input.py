@@ -169,6 +169,7 @@ def test_catalogs(user: User, what: str) -> None:
         (["--throttle", "some"], "'some' is not a valid integer"),
         (["--time-scale", "0.5"], "--time-scale and --size-scale go with --emulate"),
         (["--size-scale", "0.5"], "--time-scale and --size-scale go with --emulate"),
+        (["--at-sites"], "--at-sites goes with --emulate"),
         (["--emulate", "--time-scale", "-1"], "-1"),
         (["--emulate", "--time-scale", "nan"], "--time-scale is nan"),
         (["--emulate", "--size-scale", "inf"], "--size-scale is inf"),
