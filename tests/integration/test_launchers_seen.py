@@ -1,0 +1,64 @@
+"""What users see of launchers on a real cluster: `wfrun launchers`, `wfrun bench dispatch`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.clusters import Grid
+from tests.runners.harness import User, wait_until
+from tests.testbed.testbed import Testbed
+from wfrun.parsers.catalog import read_catalog
+from wfrun.runners.bench_command import Sizes, measure
+
+LAUNCHERS = {"slots": 4, "dispatch": "launchers", "launchers": {"cores": 2, "channels": "tcp"}}
+
+
+@pytest.fixture
+def grid(testbed: Testbed, tmp_path: Path) -> Iterator[Grid]:
+    user = User(tmp_path)
+    grid = Grid(testbed, user)
+    try:
+        yield grid
+    finally:
+        user.close()
+        grid.close()
+
+
+def test_live_launchers_are_shown_while_another_process_drives_the_run(grid: Grid) -> None:
+    grid.bag(60, 0.3)
+    engine = grid.start(grid.catalog("alpha", changes={"alpha": LAUNCHERS}))
+    grid.wait_done(engine, 8)
+
+    def shown() -> list[list[str]]:
+        told = grid.user.wfrun("launchers", grid.run)
+        assert told.status == 0, told.text
+        return [line.split() for line in told.out.splitlines() if " live " in line]
+
+    assert wait_until(lambda: any(int(row[8]) > 0 for row in shown()))
+    row = shown()[0]
+    assert row[1:4:2] == ["alpha", "live"]
+    assert (row[5], row[10]) == ("2", "tcp")
+    assert "launchers of alpha: " in grid.user.wfrun("status", grid.run).out
+    assert engine.done().status == 0
+    all_of_them = grid.user.wfrun("launchers", grid.run, "--all").out
+    assert sum(int(line.split()[-3]) for line in all_of_them.splitlines() if ".L0." in line) == 60
+
+
+def test_a_site_with_launchers_is_measured_and_nothing_stays(grid: Grid, testbed: Testbed) -> None:
+    changes = {"alpha": {**LAUNCHERS, "directory": "~/measured"}}
+    (spec,) = read_catalog(grid.catalog("alpha", changes=changes)).sites
+    result = asyncio.run(measure(spec, Sizes(empty=200, chain=10, short=20), 60.0))
+    assert result.problem is None
+    figures = result.figures
+    assert figures.rate is not None
+    assert figures.latency_s is not None
+    assert figures.ideal_s is not None
+    assert figures.rate > 20  # a job for each task gives less than ten
+    assert 0 < figures.latency_s < 1
+    assert 2 <= figures.slots <= 4
+    home = testbed.layout.directory / "home" / "alpha" / "measured"
+    assert list(home.iterdir()) == []
