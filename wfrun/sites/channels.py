@@ -13,7 +13,8 @@ In the directory of a run:
 All kinds of channel carry one stream of bytes each way. On the spool its pieces are the contents of
 the files 1, 2, 3, ... of a connection, in this order, however late or out of order they appear;
 they are written under a temporary name that begins with a dot, and renamed; who has read one
-removes it. The launcher counts its connections. Those of other sessions are nobody's.
+removes it; an empty one is the end. The launcher counts its connections. Those of other sessions
+are nobody's.
 
 The launcher speaks first. A line of the handshake is JSON and at most 4 KiB long:
     launcher   {"wfrun": 1, "launcher": key, "node": i, "nonce": a}
@@ -247,7 +248,8 @@ class Wire:
 
 
 class Spool:
-    """Files instead of a connection. It ends only where the directory can't be used (OSError)."""
+    """Files instead of a connection. Raises OSError when it has ended, or the directory can't be
+    used."""
 
     fd = -1
     handshake_s = SPOOL_HANDSHAKE_S
@@ -262,6 +264,7 @@ class Spool:
         self._read = 1
         self._written = 1
         self._outstanding = []  # type: List[str]
+        self._ended = False
         self._pause_s = QUICK_S
         self.due_s = time.monotonic()  # type: Optional[float]
         self.unsent = bytearray()
@@ -270,7 +273,9 @@ class Spool:
         self._clear()
 
     def turn(self) -> bytes:
-        """What has come."""
+        """What has come. Raises OSError, once all that came was given."""
+        if self._ended:
+            raise OSError(errno.ECONNRESET, "the engine has closed the connection")
         if self.due_s is not None and time.monotonic() < self.due_s:
             return b""
         pieces = []
@@ -288,12 +293,15 @@ class Spool:
                 if error.errno not in (errno.ENOENT, errno.ESTALE):
                     raise
                 break
+            if not pieces[-1]:
+                self._ended = True
             size += len(pieces[-1])
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
             self._read += 1
         self._pause_s = QUICK_S if pieces else min(SLOW_S, self._pause_s * 1.25)
-        self.due_s = time.monotonic() + (0.0 if size >= TURN_BYTES else self._pause_s)
+        is_due = self._ended or size >= TURN_BYTES
+        self.due_s = time.monotonic() + (0.0 if is_due else self._pause_s)
         self.send()
         return b"".join(pieces)
 
@@ -301,19 +309,22 @@ class Spool:
         while self._outstanding and not os.path.exists(self._outstanding[0]):
             self._outstanding.pop(0)
         while self.unsent and (anyway or len(self._outstanding) < OUTSTANDING):
-            name = "%s.%d" % (self._name, self._written)
-            path = "%s/%s" % (self._out, name)
-            temporary = "%s/.%s" % (self._out, name)
             size = min(len(self.unsent), FILE_BYTES)
-            with open(temporary, "wb") as file:
-                file.write(bytes(self.unsent[:size]))
-            os.rename(temporary, path)
+            self._write(bytes(self.unsent[:size]))
             del self.unsent[:size]
-            self._written += 1
-            self._outstanding.append(path)
             # There may soon be an answer.
             self._pause_s = QUICK_S
             self.due_s = min(self.due_s or 0.0, time.monotonic() + QUICK_S)
+
+    def _write(self, data: bytes) -> None:
+        name = "%s.%d" % (self._name, self._written)
+        path = "%s/%s" % (self._out, name)
+        temporary = "%s/.%s" % (self._out, name)
+        with open(temporary, "wb") as file:
+            file.write(data)
+        os.rename(temporary, path)
+        self._written += 1
+        self._outstanding.append(path)
 
     def drain(self) -> None:
         """Write all of it."""
@@ -321,11 +332,13 @@ class Spool:
 
     def close(self, is_good: bool) -> None:
         """After a good end the engine reads what is left; otherwise nobody shall."""
-        if not is_good:
-            for path in self._outstanding:
-                with contextlib.suppress(OSError):
-                    os.unlink(path)
         with contextlib.suppress(OSError):
+            if is_good:
+                self._write(b"")
+            else:
+                for path in self._outstanding:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(path)
             self._clear()
 
     def _clear(self) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 from tests.sites.remote.conftest import Cluster
 from wfrun.engine.model import LauncherSpec
@@ -74,7 +73,7 @@ class Rig:
         self.way = way
         self.kind = "ssh" if way.endswith("ssh") else way
         self.directory = directory
-        directory.mkdir(exist_ok=True)
+        (directory / "launchers/in/one.0").mkdir(parents=True)
         self.taker = Recorder()
         self.told: list[str | None] = []
         self._cluster = cluster
@@ -82,14 +81,17 @@ class Rig:
         self.connection = Connection(("host",), self._make, delays_s=(0.05, 0.1))
         self.links = self.new_links()
 
-    def new_links(self, **options: float) -> SiteLinks:
-        spec = LauncherSpec(
-            cores=1,
-            nodes=2,
-            channels=(self.kind,),
-            address="127.0.0.1",  # type: ignore[arg-type]
+    def new_links(self, ping_s: float = 15.0, handshake_s: float = 10.0) -> SiteLinks:
+        kinds = cast(tuple[Literal["tcp", "ssh", "spool"]], (self.kind,))
+        spec = LauncherSpec(cores=1, nodes=2, channels=kinds, address="127.0.0.1")
+        return SiteLinks(
+            self.connection,
+            str(self.directory),
+            spec,
+            "here",
+            ping_s=ping_s,
+            handshake_s=handshake_s,
         )
-        return SiteLinks(self.connection, str(self.directory), spec, "here", **options)
 
     def _make(self, host: str, may_ask: bool) -> Transport:
         if self.way == "asyncssh":
@@ -109,8 +111,7 @@ class Rig:
         self, launcher: str = "one", node: int = 0, kinds: str = "", python: str = sys.executable
     ) -> subprocess.Popen[bytes]:
         node_program = subprocess.Popen(
-            [python, str(NODE), str(CHANNELS), str(self.directory), launcher, str(node)]
-            + [kinds or self.kind],
+            [python, NODE, CHANNELS, self.directory, launcher, str(node), kinds or self.kind],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -135,9 +136,54 @@ class Rig:
         await self.connection.close()
 
 
+class Stranger:
+    """Calls as a launcher does, and says what it likes."""
+
+    def __init__(self, rig: Rig, connection: int = 1) -> None:
+        self._rig = rig
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._stem = f"{rig.address()['session']}.{connection}"
+        self._written = 0
+        self._read = 0
+
+    async def call(self) -> None:
+        if self._rig.kind != "spool":
+            host, port = self._rig.address()[self._rig.kind][0]
+            self._reader, self._writer = await asyncio.open_connection(host, port)
+
+    async def say(self, data: bytes) -> None:
+        if self._writer is not None:
+            self._writer.write(data)
+            await self._writer.drain()
+            return
+        self._written += 1
+        name = f"one.0.{self._stem}.{self._written}"
+        out = self._rig.directory / "launchers/out"
+        (out / f".{name}").write_bytes(data)
+        (out / f".{name}").rename(out / name)
+
+    async def hear(self) -> bytes:
+        """What is said next; nothing when it was hung up."""
+
+        async def look() -> bytes:
+            if self._reader is not None:
+                try:
+                    return await self._reader.read(1 << 16)
+                except ConnectionError:
+                    return b""
+            self._read += 1
+            path = self._rig.directory / "launchers/in/one.0" / f"{self._stem}.{self._read}"
+            while not path.exists():
+                await asyncio.sleep(0.005)
+            return path.read_bytes()
+
+        return await asyncio.wait_for(look(), LIMIT_S)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
 def ask(link: Link, **said: Any) -> None:
     link.send(json.dumps(said).encode())
-
-
-def is_there(pid: int) -> bool:
-    return os.path.exists(f"/proc/{pid}")

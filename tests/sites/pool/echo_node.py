@@ -5,6 +5,7 @@
 {"say": [count, bytes]} asks for lines, {"stop": true} for its end; {"pause": s} stops it so long.
 """
 
+import importlib
 import json
 import select
 import sys
@@ -16,7 +17,9 @@ from channels import Channel  # type: ignore[import-not-found]
 
 def main():  # type: ignore[no-untyped-def]
     poller = select.poll()
-    channel = Channel(sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5].split(","), poller)
+    channel = channels.Channel(
+        sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5].split(","), poller
+    )
     session = 0
     while True:
         due_s = channel.due_s()

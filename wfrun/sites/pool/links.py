@@ -54,7 +54,8 @@ class SiteLinks:
         self._secret = b""
         self._expected: set[str] = set()
         self._listeners: list[Listener | Spool] = []
-        self._strangers: set[StreamLink] = set()
+        self._waiting: set[StreamLink] = set()
+        """Those that have not proved themselves, or are not yet expected."""
         self._links: dict[tuple[str, int], StreamLink] = {}
         self._pinger: asyncio.Task[None] | None = None
 
@@ -91,6 +92,8 @@ class SiteLinks:
 
     async def expect(self, launchers: Sequence[str]) -> None:
         self._expected.update(launchers)
+        for link in [*self._waiting]:
+            link.admit()
 
     async def forget(self, launchers: Sequence[str]) -> None:
         self._expected.difference_update(launchers)
@@ -150,8 +153,8 @@ class SiteLinks:
             limit_s=SPOOL_HANDSHAKE_S if by_files else self._handshake_s,
             write_bytes=FILE_BYTES if by_files else WRITE_BYTES,
         )
-        self._strangers = {each for each in self._strangers if each.is_stranger}
-        if len(self._strangers) >= STRANGERS:
+        self._waiting = {each for each in self._waiting if not each.is_over}
+        if sum(each.is_stranger for each in self._waiting) >= STRANGERS:
             _LOGGER.warning(
                 "site %s: a connection by %s from %s was refused: too many do not say who they are",
                 self._site,
@@ -160,7 +163,7 @@ class SiteLinks:
             )
             link.close()
         else:
-            self._strangers.add(link)
+            self._waiting.add(link)
         return link
 
     async def _stop(self, reason: str) -> None:
@@ -175,8 +178,8 @@ class SiteLinks:
             link.close()
             if self._taker is not None:
                 self._taker.disconnected(link, reason)
-        strangers, self._strangers = self._strangers, set()
-        for link in [*links, *strangers]:
+        waiting, self._waiting = self._waiting, set()
+        for link in [*links, *waiting]:
             await link.closed()
         for listener in listeners:
             with contextlib.suppress(WfrunError):  # Then it has ended.
@@ -191,7 +194,7 @@ class SiteLinks:
     # -- told by the links
 
     def proved(self, link: StreamLink) -> None:
-        self._strangers.discard(link)
+        self._waiting.discard(link)
         before = self._links.get((link.launcher, link.node))
         if before is not None:
             before.close()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Sequence
 
+from wfrun.engine.errors import WfrunError
 from wfrun.sites.remote.callers import Answer, Answerer, Listener, receive
 from wfrun.sites.remote.host import Host, NewFile
 
@@ -22,6 +25,7 @@ class _Caller:
         self._host = host
         self._stem = f"{self.address}/{session}.{connection}"
         self._written = 0
+        self._farewell: asyncio.Task[None] | None = None
 
     async def write(self, data: bytes) -> None:
         self._written += 1
@@ -29,6 +33,11 @@ class _Caller:
 
     def hang_up(self) -> None:
         self.answerer = None
+        self._farewell = asyncio.create_task(self._say_farewell())
+
+    async def _say_farewell(self) -> None:
+        with contextlib.suppress(WfrunError):  # Then it will notice the silence.
+            await self.write(b"")
 
 
 class Spool:
@@ -64,8 +73,14 @@ class Spool:
             caller = _Caller(self._host, self._in, name)
             self._callers[source] = caller
             caller.answerer = self._answer(caller)
-        if caller.connection == int(connection) and caller.answerer is not None:
-            receive(caller.answerer, data)
+        answerer = caller.answerer
+        if caller.connection != int(connection) or answerer is None:
+            return
+        if data:
+            receive(answerer, data)
+        else:
+            caller.answerer = None
+            answerer.ended("it was closed by the other side")
 
 
 def leftovers(directory: str, launchers: Sequence[str], nodes: int) -> list[str]:

@@ -32,6 +32,8 @@ LITTLE_BYTES = 1 << 18
 """Less than so much to be sent is little."""
 UNSENT_BYTES = 1 << 28
 """A launcher that has so much to read has not read for long."""
+EXPECTED_S = 60.0
+"""For a launcher that was there before its engine: until that has read of it."""
 SILENT_PINGS = 4
 """In a row without an answer; counted, and not timed, since we may have been asleep."""
 
@@ -55,7 +57,8 @@ class Owner(Protocol):
 
 class StreamLink:
     """Implements ``Link`` and ``Answerer``: a caller, who has to prove in ``limit_s`` that it is a
-    launcher of which ``is_expected`` knows, or is hung up on, with a warning in the log."""
+    launcher of this run, or is hung up on, with a warning in the log. One that has, and that
+    ``is_expected`` does not know, waits a while to be expected."""
 
     def __init__(
         self,
@@ -86,6 +89,8 @@ class StreamLink:
         self._nonces = ("", "")
         self._seal: Seal | None = None
         self._check: Seal | None = None
+        self._early: list[bytes] = []
+        """What it said before it was expected."""
         self._unsent = bytearray()
         self._stirred = asyncio.Event()
         """There is something to send."""
@@ -116,8 +121,22 @@ class StreamLink:
 
     @property
     def is_stranger(self) -> bool:
-        """Whether it is there, and has not proved itself."""
-        return not self._is_over and not self.launcher
+        """Whether it has not proved itself."""
+        return self._check is None
+
+    @property
+    def is_over(self) -> bool:
+        return self._is_over
+
+    def admit(self) -> None:
+        """It may be expected now."""
+        if self._is_over or self.is_stranger or self.launcher or not self._is_expected(self._claimed):
+            return
+        self.launcher = self._claimed
+        self._limit.cancel()
+        self._owner.proved(self)
+        self.ping()
+        self._pass_on([])
 
     def ping(self) -> None:
         """Ask for a sign of life; a link that has given none for several times ends."""
@@ -154,18 +173,25 @@ class StreamLink:
             if self._check is None and self._splitter.rest_bytes > HANDSHAKE_BYTES:
                 raise RefusedError("what it says is no handshake")
         except (RefusedError, ValueError) as error:
-            if lines:
-                self._owner.said(self, lines)
+            self._pass_on(lines)
             self._refuse(str(error))
             return
-        if lines:
-            self._owner.said(self, lines)
+        self._pass_on(lines)
 
     def ended(self, reason: str) -> None:
         if not self._is_over:
             self._let_go()
             if self.launcher:
                 self._owner.ended(self, reason)
+
+    def _pass_on(self, lines: list[bytes]) -> None:
+        if self._early or not self.launcher:
+            self._early += lines
+            lines = []
+        if self.launcher and self._early:
+            lines, self._early = self._early, []
+        if lines:
+            self._owner.said(self, lines)
 
     def _take_name(self, line: bytes) -> None:
         try:
@@ -187,14 +213,12 @@ class StreamLink:
     def _take_proof(self, line: bytes) -> None:
         if not is_equal(object_of(line).get("proof"), self._proof("launcher")):
             raise RefusedError("it does not know the secret of this run")
-        if not self._is_expected(self._claimed):
-            raise RefusedError(f"nobody expects a launcher {self._claimed}")
-        self.launcher = self._claimed
         self._seal = Seal(self._proof("to-launcher"))
         self._check = Seal(self._proof("to-engine"))
         self._limit.cancel()
-        self._owner.proved(self)
-        self.ping()
+        loop = asyncio.get_running_loop()
+        self._limit = loop.call_later(EXPECTED_S, self._refuse, "nobody expects it")
+        self.admit()
 
     def _proof(self, who: str) -> str:
         return proof_of(self._secret, who, self._claimed, self.node, *self._nonces)
