@@ -6,17 +6,20 @@ import os
 import shutil
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import pytest
 
 from tests.testbed.layout import Layout
 from tests.testbed.testbed import Testbed
-from wfrun.engine.model import Access, SiteSpec
+from wfrun.engine.events import Event
+from wfrun.engine.model import Access, LauncherSpec, SiteSpec
+from wfrun.engine.records import LauncherRequest
 from wfrun.runners.sites import AnySite, make_site
+from wfrun.sites.pool.site import PoolSite
 from wfrun.testing.probe import Probe
 from wfrun.testing.sites import SiteConformance
 
@@ -123,3 +126,50 @@ class ClusterOnTestbed(Clustered, OnTestbed):
     def queue(self, slots: int) -> str:
         """A queue or partition of so few slots."""
         raise NotImplementedError
+
+
+class WithLauncher:
+    """A site whose attempts are run by launchers, with the one that a core would have asked for."""
+
+    def __init__(self, site: PoolSite, request: LauncherRequest) -> None:
+        self.site = site
+        self._request = request
+
+    async def open(self, post: Callable[[Event], None]) -> None:
+        await self.site.open(post)
+        key = self._request.key
+        if (await self.site.find_launchers([key]))[key].state == "absent":
+            await self.site.start_launchers([self._request])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.site, name)
+
+
+class LaunchersOnTestbed(OnTestbed):
+    """A launcher of as many cores as the site has slots, in a job of a cluster. Override ``name``,
+    ``channel`` and ``login``.
+
+    What waits for room is held by the engine and gone with it, what a launcher has in advance is
+    not.
+    """
+
+    queued_survive = None
+    channel: Literal["tcp", "ssh", "spool"]
+
+    def login(self) -> Access:
+        raise NotImplementedError
+
+    def access(self, slots: int) -> Access:
+        return msgspec.structs.replace(
+            self.login(),
+            poll_min_s=0.3,
+            poll_max_s=2.0,
+            dispatch="launchers",
+            launchers=LauncherSpec(cores=slots, channels=(self.channel,), patience_s=60.0),
+        )
+
+    def make(self, directory: Path, slots: int) -> Any:
+        site = super().make(directory, slots)
+        assert isinstance(site, PoolSite)
+        request = LauncherRequest(f"{run_id(directory)}.L1", 1, slots, 0, 0, 600.0)
+        return WithLauncher(site, request)
