@@ -12,10 +12,10 @@ import sys
 import time
 
 sys.path.insert(0, sys.argv[1])
-from channels import Channel  # type: ignore[import-not-found]
+channels = importlib.import_module("channels")
 
 
-def main():  # type: ignore[no-untyped-def]
+def main() -> None:
     poller = select.poll()
     channel = channels.Channel(
         sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5].split(","), poller
