@@ -34,6 +34,8 @@ class Settings(msgspec.Struct, frozen=True):
     emulate: bool = False
     time_scale: float = 1.0
     size_scale: float = 1.0
+    pack_logs: bool = False
+    """What tasks print goes into a file of each launcher's, rather than two of each task's."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):

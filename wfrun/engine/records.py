@@ -83,6 +83,17 @@ Cause = Literal[
 ]
 
 
+class PackedLog(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """Where what an attempt printed is, in a file of its launcher's that is for many."""
+
+    file: str
+    """In the folder ``logs`` of the run's directory at the site."""
+    offset_bytes: int
+    stdout_bytes: int
+    stderr_bytes: int
+    """Right after its stdout."""
+
+
 class Outcome(msgspec.Struct, frozen=True, gc=False):
     """The exit record of an attempt."""
 
@@ -99,6 +110,8 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     """Bytes of each output, in the request's order; None: an optional one that is absent."""
     message: str | None = None
     """For a failure: what happened, and the end of its stderr."""
+    packed: PackedLog | None = None
+    """None: it printed nothing, or has logs of its own."""
 
 
 class Found(msgspec.Struct, frozen=True):

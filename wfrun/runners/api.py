@@ -81,6 +81,7 @@ async def run_async(
     emulate: bool = False,
     time_scale: float = 1.0,
     size_scale: float = 1.0,
+    pack_logs: bool = False,
     keep_files: bool = False,
     observer: Observer | None = None,
 ) -> RunResult:
@@ -103,6 +104,7 @@ async def run_async(
         emulate=emulate,
         time_scale=time_scale,
         size_scale=size_scale,
+        pack_logs=pack_logs,
     )
     if sites is None:
         catalog = this_machine()

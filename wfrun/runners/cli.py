@@ -123,6 +123,9 @@ class _Scale(click.FloatRange):
               help="Emulation: run times and transfer times are multiplied by this.")  # fmt: skip
 @click.option("--size-scale", type=_Scale(min=0), default=1.0, show_default=True, metavar="X",
               help="Emulation: file sizes are multiplied by this.")  # fmt: skip
+@click.option("--pack-logs", is_flag=True,
+              help="Keep what tasks print in one file of each launcher, not in two of each task: "
+              "for bags of very many. `wfrun logs` shows it as ever.")  # fmt: skip
 @click.option("--keep-files", is_flag=True,
               help="Leave intermediate files at the sites when all is done.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the events as lines of JSON.")
@@ -154,6 +157,7 @@ def run(workflows: tuple[Path, ...], run_dir: Path | None, **options: Any) -> No
         emulate=options["emulate"],
         time_scale=options["time_scale"],
         size_scale=options["size_scale"],
+        pack_logs=options["pack_logs"],
     )
     catalog = read_catalog(options["sites"]) if options["sites"] else this_machine()
     plan = prepare(

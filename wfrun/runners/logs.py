@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 
 import click
 
 from wfrun.engine import events as ev
 from wfrun.engine.errors import InvalidError, WfrunError
 from wfrun.engine.model import Access, SiteSpec, Workflow
-from wfrun.engine.records import Outcome
+from wfrun.engine.records import Outcome, PackedLog
 from wfrun.engine.state import RunState, TaskStatus
 from wfrun.parsers.access import DEFAULT_DIRECTORY
 from wfrun.runners.rundir import RunDir
@@ -22,6 +23,7 @@ from wfrun.runners.store import Store
 from wfrun.sites.local import LocalSite
 from wfrun.sites.remote.connection import connection_of
 from wfrun.sites.remote.directory import find_directory
+from wfrun.sites.remote.host import Host
 
 TaskNumber = tuple[int, int]
 """Workflow and task."""
@@ -43,7 +45,7 @@ def print_logs(run: RunDir, task: str) -> None:
         raise InvalidError(f"run {run.name} has no task {task!r}", hint=_near(state, task))
     attempts = _attempts(run, wanted)
     dispatched = {(placed.workflow, placed.task) for placed, _ in attempts}
-    texts = asyncio.run(_read_all(state, run, [placed for placed, _ in attempts]))
+    texts = asyncio.run(_read_all(state, run, attempts))
     for placed, outcome in attempts:
         _print_attempt(state, placed, outcome, texts[placed.key])
     for number in wanted:
@@ -77,24 +79,51 @@ def _why_not(state: RunState, number: TaskNumber) -> str:
 
 
 async def _read_all(
-    state: RunState, run: RunDir, attempts: Sequence[ev.AttemptPlaced]
+    state: RunState, run: RunDir, attempts: Sequence[tuple[ev.AttemptPlaced, Outcome | None]]
 ) -> dict[str, Texts]:
     """What each of these attempts printed, over one connection to each cluster."""
     texts: dict[str, Texts] = {}
-    for index in dict.fromkeys(placed.site for placed in attempts):
-        keys = [placed.key for placed in attempts if placed.site == index]
+    for index in dict.fromkeys(placed.site for placed, _ in attempts):
+        packs = {
+            placed.key: None if outcome is None else outcome.packed
+            for placed, outcome in attempts
+            if placed.site == index
+        }
         spec = state.sites[index].spec
         if spec.access is None:
-            site = LocalSite(spec, index, run.site_directory(spec, state.run_id))
-            texts.update({key: await site.log(key) for key in keys})
+            directory = run.site_directory(spec, state.run_id)
+            site = LocalSite(spec, index, directory)
+            for key, packed in packs.items():
+                texts[key] = await site.log(key) if packed is None else _unpack(directory, packed)
         else:
-            texts.update(await _read_far(spec, spec.access, state.run_id, keys))
+            texts.update(await _read_far(spec, spec.access, state.run_id, packs))
     return texts
 
 
+def _unpack(directory: Path, packed: PackedLog) -> Texts:
+    try:
+        with open(directory / "logs" / packed.file, "rb") as file:
+            file.seek(packed.offset_bytes)
+            return file.read(packed.stdout_bytes), file.read(packed.stderr_bytes)
+    except OSError as error:
+        return str(error)
+
+
+async def _unpack_far(host: Host, directory: str, packed: PackedLog) -> Texts:
+    path = f"{directory}/logs/{packed.file}"
+    size = packed.stdout_bytes + packed.stderr_bytes
+    script = 'tail -c +"$2" "$1" | head -c "$3"'
+    where = str(packed.offset_bytes + 1)
+    result = await host.run(["sh", "-c", script, "sh", path, where, str(size)])
+    if len(result.output) != size:
+        return result.errors.decode("utf-8", "replace").strip() or f"{path} is too short"
+    return result.output[: packed.stdout_bytes], result.output[packed.stdout_bytes :]
+
+
 async def _read_far(
-    spec: SiteSpec, access: Access, run_id: str, keys: Sequence[str]
+    spec: SiteSpec, access: Access, run_id: str, packs: Mapping[str, PackedLog | None]
 ) -> dict[str, Texts]:
+    keys = [key for key, packed in packs.items() if packed is None]
     connection = connection_of(access, ask_at_terminal)
     written = spec.directory or DEFAULT_DIRECTORY
     try:
@@ -103,12 +132,22 @@ async def _read_far(
         directory = await find_directory(host, spec.name, written, run_id)
         paths = [f"{directory}/attempts/{key}.{end}" for key in keys for end in ("out", "err")]
         found = [text or b"" for text in await host.read(paths, limit=1 << 30)]
+        texts: dict[str, Texts] = {
+            key: await _unpack_far(host, directory, packed)
+            for key, packed in packs.items()
+            if packed is not None
+        }
     except WfrunError as error:
         where = f"{access.hosts[0] if access.hosts else 'localhost'}:{written}/wfrun-{run_id}"
-        return {key: f"{error}\nIt is in {where}/attempts/{key}.out and .err" for key in keys}
+        return {
+            key: f"{error}\nIt is in {where}/"
+            + (f"attempts/{key}.out and .err" if packed is None else f"logs/{packed.file}")
+            for key, packed in packs.items()
+        }
     finally:
         await connection.close()
-    return dict(zip(keys, zip(found[::2], found[1::2], strict=True), strict=True))
+    texts.update(zip(keys, zip(found[::2], found[1::2], strict=True), strict=True))
+    return texts
 
 
 def _print_attempt(

@@ -146,13 +146,13 @@ class Session:
         started."""
         specs = self._specs
         links = self._plan.catalog.links if self._plan else self.state.links
-        policy = (self._plan.settings if self._plan else self.state.settings).policy
-        observes = placement_class(policy).information.status is not Knowledge.UNKNOWN
+        settings = self._plan.settings if self._plan else self.state.settings
+        observes = placement_class(settings.policy).information.status is not Knowledge.UNKNOWN
         directories = [self.run.site_directory(spec, self._run_id) for spec in specs]
         sites = [
             make_site(
                 spec, index, self._run_id, directory, self._clock.now,
-                observes=observes, prompter=ask_at_terminal,
+                observes=observes, pack_logs=settings.pack_logs, prompter=ask_at_terminal,
             )
             for index, (spec, directory) in enumerate(zip(specs, directories, strict=True))
         ]  # fmt: skip

@@ -34,15 +34,17 @@ def make_site(
     clock: Callable[[], float],
     *,
     observes: bool = False,
+    pack_logs: bool = False,
     prompter: Prompter | None = None,
 ) -> AnySite:
     """The site of a catalog entry, not yet open. ``directory`` is where a local site keeps the
-    files of the run; ``observes`` makes a cluster tell of other users' jobs."""
+    files of the run; ``observes`` makes a cluster tell of other users' jobs; ``pack_logs`` lets
+    launchers put what tasks print into one file, which a batch job of a single task does not."""
     if spec.access is None:
-        return LocalSite(spec, index, directory, clock=clock)
+        return LocalSite(spec, index, directory, pack_logs=pack_logs, clock=clock)
     connection = connection_of(spec.access, prompter)
     if spec.kind == "ssh":
-        return SshSite(spec, index, run_id, connection, clock=clock)
+        return SshSite(spec, index, run_id, connection, pack_logs=pack_logs, clock=clock)
     system = make_batch_system(spec.kind, spec.access)
     launchers = spec.access.launchers if spec.access.dispatch == "launchers" else None
     cluster = ClusterSite(
@@ -61,7 +63,7 @@ def make_site(
     def links(directory: str) -> SiteLinks:
         return SiteLinks(connection, directory, launchers, spec.name)
 
-    return PoolSite(spec, index, cluster, links, clock=clock)
+    return PoolSite(spec, index, cluster, links, pack_logs=pack_logs, clock=clock)
 
 
 def make_transfer(sites: Sequence[AnySite], links: Sequence[LinkSpec]) -> Routes:

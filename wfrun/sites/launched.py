@@ -133,9 +133,11 @@ class LaunchedSite:
         index: int,
         ground: Ground,
         *,
+        pack_logs: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.spec = spec
+        self._pack_logs = pack_logs
         self._index = index
         self._ground = ground
         self._clock = clock
@@ -241,6 +243,7 @@ class LaunchedSite:
             "memory_bytes": self.spec.memory_bytes,
             "gpus": self.spec.gpus,
             "pin_cores": self.spec.pin_cores,
+            "pack_logs": self._pack_logs,
         }
         self._born_s = loop.time()
         pipes: Channel | None = None

@@ -5,7 +5,8 @@ so that the same file also runs on a cluster. It is started as
 
     python launcher.py '{"directory": "/scratch/run-7", "slots": 32}'
 
-with the optional keys ``memory_bytes``, ``gpus`` and ``pin_cores``, and speaks JSON lines.
+with the optional keys ``memory_bytes``, ``gpus``, ``pin_cores`` and ``pack_logs``, and speaks
+JSON lines.
 
 Messages in, on stdin (an attempt is an AttemptRequest of ``wfrun.engine.records``):
     {"run": [attempt, ...]}             queue these; they start in this order (strict FCFS)
@@ -33,6 +34,11 @@ The directory of a site:
                                several nodes finds their names in .wfrun-nodes
     attempts/.spare-...        an empty sandbox or log for the next task. While tasks are short they
                                run in these, which get their names when one fails or prints
+    logs/<launcher>.log        with ``pack_logs``: what tasks printed that have ended, one after the
+                               other, each after a line with its key and how much it is. Their logs
+                               in attempts/ are then empty, and names of one file; only what is
+                               longer than a megabyte stays there. The outcome says where it is:
+                               "packed": [name of the file, offset, bytes of stdout, of stderr]
     files/<name>               the store; files in it are read-only
     exits/<launcher>.jsonl     the journal of one launcher: who it is, and then, in order, the keys
                                it queued, dropped, started (with pid) and saw end. The launcher
@@ -77,6 +83,8 @@ SPARE_MARGIN = 8
 ended and were not looked at yet."""
 SHORT_S = 0.1
 """Of tasks that run no longer than this the files are not shown while they run."""
+PACK_BYTES = 1 << 20
+"""What a task printed is packed if it is no more than this."""
 READ_BYTES = 1 << 18
 FEW_BYTES = 4096
 TAIL_BYTES = 2000
@@ -715,10 +723,10 @@ class Logs:
         try:
             if os.fstat(log.fd).st_size:
                 self.show(log, name)
-            elif len(self._spares) < limit:
+            elif limit:
                 if not log.spare:
                     self._hide(log, name, is_claim)
-                keep = True
+                keep = len(self._spares) < limit
         except OSError:  # For instance, a file can have only so many names.
             self._forget_empty()
         if keep:
@@ -760,16 +768,55 @@ class Logs:
         self._forget_empty()
 
 
+class Pack:
+    """A file for what many tasks printed, so that it takes no inodes."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._fd = -1
+        where = os.uname().nodename, os.getpid(), os.urandom(4).hex()
+        self._name = "%s-%d-%s.log" % where
+
+    def add(self, key: str, out: "Tuple[Log, int]", err: "Tuple[Log, int]") -> "List[Any]":
+        """Copy an attempt's logs, so many bytes of each; returns where they are now. OSError: they
+        are where they were."""
+        texts = [read_log(*out), read_log(*err)]
+        head = "--- %s: %d bytes of stdout, %d of stderr\n" % (key, len(texts[0]), len(texts[1]))
+        if self._fd < 0:
+            os.makedirs(self._directory, exist_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            self._fd = os.open(self._directory + "/" + self._name, flags, 0o644)
+        start = os.lseek(self._fd, 0, os.SEEK_END)
+        try:
+            write_all(self._fd, b"".join([head.encode(), *texts, b"\n"]))
+        except OSError:
+            os.ftruncate(self._fd, start)
+            raise
+        return [self._name, start + len(head), len(texts[0]), len(texts[1])]
+
+
+def read_log(log: Log, size: int) -> bytes:
+    """The first bytes of a log, which itself is open for writing alone."""
+    if not size:
+        return b""
+    fd = os.open("/proc/self/fd/%d" % log.fd, os.O_RDONLY)
+    try:
+        return os.read(fd, size)
+    finally:
+        os.close(fd)
+
+
 class Starter:
     """Makes a sandbox and starts a process in it."""
 
-    def __init__(self, directory: str, slots: Slots) -> None:
+    def __init__(self, directory: str, slots: Slots, pack_logs: bool = False) -> None:
         self.attempts = directory + "/attempts/"
         self.store = directory + "/files"
         self._slots = slots
         self._null = os.open(os.devnull, os.O_RDONLY)
         self._spares = []  # type: List[str]
         self._logs = Logs(self.attempts)
+        self._pack = Pack(directory + "/logs") if pack_logs else None
         self.spare_limit = 0
         """How many empty sandboxes, and as many empty logs, to keep."""
         self.helpers = None  # type: Optional[Set[int]]
@@ -827,22 +874,40 @@ class Starter:
             if attempt.err is not None:
                 self._logs.show(attempt.err, attempt.key + ".err")
 
-    def retire(self, attempt: Attempt, empty_sandbox: bool) -> None:
-        """Done with the logs, and perhaps with the sandbox, which is kept for another attempt."""
+    def retire(self, attempt: Attempt, empty_sandbox: bool) -> "Optional[List[Any]]":
+        """Done with the logs, and perhaps with the sandbox, which is kept for another attempt.
+        Returns where what it printed is packed."""
         base = attempt.sandbox
         named = self.attempts + attempt.key
         limit = self.spare_limit
+        packed = None
+        if self._pack is not None and limit and attempt.out is not None and attempt.err is not None:
+            packed = self._pack_logs(self._pack, attempt, attempt.out, attempt.err)
         if attempt.out is not None:
             self._logs.retire(attempt.out, attempt.key + ".out", 2 * limit, True)
         if attempt.err is not None:
             self._logs.retire(attempt.err, attempt.key + ".err", 2 * limit, False)
-        if not base:
-            return
-        if not empty_sandbox:
-            if base != named:
-                with contextlib.suppress(OSError):
-                    os.rename(base, named)
-            return
+        if base and empty_sandbox:
+            self._clear(base, named, limit)
+        elif base and base != named:
+            with contextlib.suppress(OSError):
+                os.rename(base, named)
+        return packed
+
+    def _pack_logs(self, pack: Pack, attempt: Attempt, out: Log, err: Log) -> "Optional[List[Any]]":
+        """Move what a task printed into the pack; None: it stays where it is."""
+        try:
+            sizes = os.fstat(out.fd).st_size, os.fstat(err.fd).st_size
+            if not 0 < sum(sizes) <= PACK_BYTES:
+                return None
+            packed = pack.add(attempt.key, (out, sizes[0]), (err, sizes[1]))
+            os.ftruncate(out.fd, 0)
+            os.ftruncate(err.fd, 0)
+        except OSError:  # For instance, the disk is full.
+            return None
+        return packed
+
+    def _clear(self, base: str, named: str, limit: int) -> None:
         if len(self._spares) >= limit:
             remove_tree(base)
             return
@@ -853,7 +918,8 @@ class Starter:
                 base = self._logs.spare_name()
                 os.rename(named, base)
         except OSError:
-            remove_tree(attempt.sandbox)
+            remove_tree(base)
+            remove_tree(named)
         else:
             self._spares.append(base)
 
@@ -1148,7 +1214,7 @@ class Runner:
         self.directory = directory
         self.host = os.uname().nodename
         self.slots = Slots(config)
-        self.starter = Starter(directory, self.slots)
+        self.starter = Starter(directory, self.slots, bool(config.get("pack_logs")))
         self.poller = select.poll()
         self.running = {}  # type: Dict[int, Attempt]
         self.keys = {}  # type: Dict[str, Attempt]
@@ -1352,7 +1418,9 @@ class Runner:
             outcome["cause"] = failure.cause
             outcome["message"] = failure.message + self._quote(attempt)
         empty = failure is None or failure.cause == "cancelled" or self._is_full()
-        self.starter.retire(attempt, empty)
+        packed = self.starter.retire(attempt, empty)
+        if packed is not None:
+            outcome["packed"] = packed
         del self.keys[attempt.key]
         self._conclude(attempt.key, outcome)
 

@@ -33,10 +33,11 @@ class LocalSite(LaunchedSite):
         directory: Path,
         *,
         python: str = sys.executable,
+        pack_logs: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         ground = _ThisMachine(spec.name, directory.absolute(), python)
-        super().__init__(spec, index, ground, clock=clock)
+        super().__init__(spec, index, ground, pack_logs=pack_logs, clock=clock)
         self.store = ground.store
 
     def store_path(self, name: str) -> Path:

@@ -40,10 +40,11 @@ class SshSite(LaunchedSite):
         run_id: str,
         connection: Connection,
         *,
+        pack_logs: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._far = _FarMachine(spec, run_id, connection)
-        super().__init__(spec, index, self._far, clock=clock)
+        super().__init__(spec, index, self._far, pack_logs=pack_logs, clock=clock)
         self.connection = connection
 
     def store_path(self, name: str) -> str:

@@ -86,12 +86,12 @@ class Life:
         )
 
 
-def job_of(request: LauncherRequest, spec: SiteSpec) -> AttemptRequest:
+def job_of(request: LauncherRequest, spec: SiteSpec, *, pack_logs: bool = False) -> AttemptRequest:
     """The launcher as an attempt of its own, which job.py runs in a sandbox."""
     assert spec.access is not None
     launchers = spec.access.launchers
     assert launchers is not None
-    config = config_of(request, launchers, pin_cores=spec.pin_cores)
+    config = config_of(request, launchers, pin_cores=spec.pin_cores, pack_logs=pack_logs)
     return AttemptRequest(
         key=request.key,
         argv=("/bin/sh", "../../bin/allocated.sh", "../..", request.key, config),
@@ -111,7 +111,9 @@ def job_of(request: LauncherRequest, spec: SiteSpec) -> AttemptRequest:
     )
 
 
-def config_of(request: LauncherRequest, launchers: LauncherSpec, *, pin_cores: bool) -> str:
+def config_of(
+    request: LauncherRequest, launchers: LauncherSpec, *, pin_cores: bool, pack_logs: bool
+) -> str:
     """As described in ``allocated.py``."""
     config = {
         "cores": request.cores,
@@ -122,6 +124,7 @@ def config_of(request: LauncherRequest, launchers: LauncherSpec, *, pin_cores: b
         "channels": launchers.channels,
         "patience_s": launchers.patience_s,
         "pin_cores": pin_cores,
+        "pack_logs": pack_logs,
     }
     return msgspec.json.encode(config).decode()
 

@@ -56,9 +56,11 @@ class PoolSite:
         cluster: ClusterSite,
         links: Callable[[str], Links],
         *,
+        pack_logs: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.spec = spec
+        self._pack_logs = pack_logs
         self.connection = cluster.connection
         self._index = index
         self._cluster = cluster
@@ -173,7 +175,9 @@ class PoolSite:
         for life in wanted:
             life.submitted = True
         requests = [life.request for life in wanted if life.request is not None]
-        await self._cluster.submit([job_of(request, self.spec) for request in requests])
+        await self._cluster.submit(
+            [job_of(request, self.spec, pack_logs=self._pack_logs) for request in requests]
+        )
 
     async def _expect(self, keys: Sequence[str]) -> None:
         await self._listening.wait()
