@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,3 +63,23 @@ def test_a_site_with_launchers_is_measured_and_nothing_stays(grid: Grid, testbed
     assert 2 <= figures.slots <= 4
     home = testbed.layout.directory / "home" / "alpha" / "measured"
     assert list(home.iterdir()) == []
+
+
+def test_a_check_starts_a_launcher_and_ends_it(grid: Grid) -> None:
+    catalog = grid.catalog("alpha", changes={"alpha": LAUNCHERS})
+    told = grid.user.wfrun("sites", "check", "--json", "--sites", catalog)
+    assert told.status == 0, told.text
+    checks = {check["check"]: check for check in json.loads(told.out)[0]["checks"]}
+    assert checks["launcher"]["state"] == "ok"
+    assert checks["launcher"]["text"].endswith("2 slots, by tcp")
+    assert "its end known" in checks["test job"]["text"]
+    assert wait_until(lambda: not grid.queue("alpha"))
+
+
+def test_a_check_names_an_address_that_is_none(grid: Grid) -> None:
+    nowhere = {**LAUNCHERS, "launchers": {"channels": "tcp", "address": "192.0.2.1"}}
+    catalog = grid.catalog("alpha", changes={"alpha": nowhere})
+    told = grid.user.wfrun("sites", "check", "--wait", "3", "--sites", catalog)
+    assert told.status == 1
+    assert "can't reach the engine: tcp: " in told.out
+    assert "Allow more 'channels'" in told.out

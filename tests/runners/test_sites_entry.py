@@ -177,6 +177,20 @@ def test_limits_that_a_cluster_does_not_have(site: SiteSpec, words: str) -> None
     assert hint
 
 
+@pytest.mark.parametrize(
+    ("launchers", "words"),
+    [
+        (LauncherSpec(cores=5), "launchers: cores: the catalog says 5, there are 4 on a node"),
+        (LauncherSpec(cores=1, memory_bytes=5 * GIB), "launchers: memory: the catalog says 5 GiB"),
+        (LauncherSpec(cores=1, walltime_s=7200), "launchers: walltime: the catalog says 02:00:00"),
+    ],
+)
+def test_launchers_that_fit_on_no_node(launchers: LauncherSpec, words: str) -> None:
+    access = Access(hosts=("a",), queue="main", dispatch="launchers", launchers=launchers)
+    ((text, _),) = wrong_limits(msgspec.structs.replace(spec(), access=access), Offer((MAIN,)))
+    assert text.startswith(words)
+
+
 def test_limits_that_a_cluster_has() -> None:
     right = spec(slots=16, walltime_s=3600, memory_bytes=4 * GIB)
     assert wrong_limits(right, Offer((MAIN,))) == []

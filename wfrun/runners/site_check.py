@@ -16,9 +16,17 @@ from pathlib import Path
 import msgspec
 
 from wfrun.engine.errors import WfrunError
-from wfrun.engine.events import AttemptEnded, AttemptsSubmitted, AttemptStarted, Event
+from wfrun.engine.events import (
+    AttemptEnded,
+    AttemptsSubmitted,
+    AttemptStarted,
+    Event,
+    LauncherEnded,
+    LaunchersSubmitted,
+    LauncherStarted,
+)
 from wfrun.engine.model import Resources, SiteSpec
-from wfrun.engine.records import AttemptRequest, Outcome, OutputFile
+from wfrun.engine.records import AttemptRequest, LauncherRequest, Outcome, OutputFile
 from wfrun.parsers.access import DEFAULT_DIRECTORY
 from wfrun.parsers.queues.records import QueueUnknownError
 from wfrun.runners.site_entry import describe, rounded
@@ -28,6 +36,7 @@ from wfrun.runners.site_lines import Finding, Printer
 from wfrun.runners.site_survey import ask_offer, look_at, look_at_machine, probe
 from wfrun.runners.sites import AnySite, make_site
 from wfrun.sites.local import LocalSite, available_cores
+from wfrun.sites.pool.site import PoolSite
 from wfrun.sites.remote.asyncssh_login import Prompter
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.directory import make_directory
@@ -42,7 +51,12 @@ LITTLE_BYTES = 1 << 30
 OFF_S = 30.0
 """A clock that is off by more is worth a word."""
 TEST_WALLTIME_S = 60.0
+LAUNCHER_WALLTIME_S = 300.0
+DISMISS_S = 5.0
+"""For a launcher to end when it is told to."""
 _KEY = "check-1"
+_LAUNCHER = "check-launcher"
+_News = asyncio.Queue[tuple[float, Event]]
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -102,6 +116,8 @@ class _Trial:
         self._tell = tell
         self._run_id = f"check{secrets.token_hex(4)}"
         self._offset_s = 0.0
+        self._has_launcher = False
+        """The queue has it, and it has not ended."""
         self._is_kept = False
         """What was put there may tell why the test job did not end."""
 
@@ -262,7 +278,7 @@ class _Trial:
     # -- the test job
 
     async def _run_job(self, site: AnySite, here: Path | None = None) -> None:
-        news: asyncio.Queue[tuple[float, Event]] = asyncio.Queue()
+        news: _News = asyncio.Queue()
         try:
             opening = site.open(lambda event: news.put_nowait((time.time(), event)))
             await asyncio.wait_for(opening, ANSWERS_S)
@@ -286,10 +302,12 @@ class _Trial:
             stderr=None,
             resources=Resources(walltime_s=walltime_s),
         )
-        begun_s = time.time()
-        await site.submit([request])
         times = _Times()
         try:
+            if isinstance(site, PoolSite):
+                await self._start_launcher(site, news)
+            begun_s = time.time()
+            await site.submit([request])
             while times.outcome is None:
                 since_s = times.started_s or times.submitted_s or begun_s
                 limit_s = self._wait_s if times.started_s is None else END_S
@@ -303,6 +321,49 @@ class _Trial:
             if times.outcome is None:  # too late, or Ctrl-C
                 with contextlib.suppress(WfrunError, asyncio.TimeoutError):
                     await asyncio.wait_for(site.cancel([_KEY]), ANSWERS_S)
+            if isinstance(site, PoolSite):
+                await _dismiss(site, news, wait=self._has_launcher)
+
+    async def _start_launcher(self, site: PoolSite, news: _News) -> None:
+        """The test job runs inside it, as any task does. Raises _FailedError where none comes."""
+        assert self._spec.access is not None
+        wanted = self._spec.access.launchers
+        assert wanted is not None
+        walltime_s = min(wanted.walltime_s, LAUNCHER_WALLTIME_S)
+        begun_s = time.time()
+        await site.start_launchers([
+            LauncherRequest(_LAUNCHER, wanted.nodes, wanted.cores, wanted.memory_bytes,
+                            wanted.gpus, walltime_s)
+        ])  # fmt: skip
+        paused = ""
+        try:
+            while True:
+                left_s = max(0.0, begun_s + self._wait_s - time.time())
+                at_s, event = await asyncio.wait_for(news.get(), left_s)
+                if isinstance(event, LauncherStarted):
+                    self._say("launcher", f"live on {event.host} after {at_s - begun_s:.1f} s, "
+                              f"{event.slots} slots, by {event.channel}")  # fmt: skip
+                    return
+                if isinstance(event, LauncherEnded):
+                    self._has_launcher = False
+                    text = f"{event.cause}: {event.message or 'without a word'}"
+                    hint = _ADVICE.get(event.cause, "Ask the people who run the site.")
+                    self._fail("launcher", text, hint)
+                    raise _FailedError
+                self._has_launcher |= isinstance(event, LaunchersSubmitted)
+                paused = str(getattr(event, "reason", "")) or paused
+        except asyncio.TimeoutError:
+            text = f"none has called in {self._wait_s:.0f} s"
+            if paused:
+                self._fail("launcher", f"{text}: {paused}", "Correct 'launchers' in the catalog.")
+                raise _FailedError from None
+            hint = (
+                "It waits in the queue (see `wfrun sites show`; --wait waits longer), or its node "
+                f"does not reach this machine by {' or '.join(wanted.channels)} "
+                "(see 'channels' and 'address' in docs/launchers.md)."
+            )
+            self._note("launcher", text, hint)
+            raise _FailedError from None
 
     def _not_ended(self, times: _Times) -> None:
         """The job has not come to its end in time; it is withdrawn."""
@@ -340,6 +401,17 @@ class _Trial:
             parts.append(f"its end known {max(0.0, known_s):.1f} s after it")
         where = f" on {outcome.host}" if outcome.host else ""
         self._say("test job", f"done{where}: {', '.join(parts)}")
+
+
+async def _dismiss(site: PoolSite, news: _News, *, wait: bool) -> None:
+    """End the launcher; ``wait`` until it has ended, since what it writes into is to be removed."""
+    with contextlib.suppress(WfrunError, asyncio.TimeoutError):
+        await asyncio.wait_for(site.dismiss(), DISMISS_S)
+        end_s = time.monotonic() + DISMISS_S
+        while wait and not isinstance(
+            (await asyncio.wait_for(news.get(), end_s - time.monotonic()))[1], LauncherEnded
+        ):
+            pass
 
 
 class _Times:

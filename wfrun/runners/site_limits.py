@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wfrun.engine.model import SiteSpec
+from wfrun.engine.model import LauncherSpec, SiteSpec
 from wfrun.parsers.queues.offers import Offer, Queue
 from wfrun.runners.site_entry import rounded, walltime
 
@@ -51,6 +51,22 @@ def _against_queue(spec: SiteSpec, queue: Queue) -> list[Wrong]:
     if spec.gpus > queue.node_gpus and spec.kind in ("slurm", "pbs"):
         most = f"{queue.node_gpus} on a node of {queue.name}"
         wrong.append(_too_much("gpus", str(spec.gpus), most))
+    launchers = None if spec.access is None else spec.access.launchers
+    return wrong if launchers is None else wrong + _of_launchers(launchers, queue)
+
+
+def _of_launchers(launchers: LauncherSpec, queue: Queue) -> list[Wrong]:
+    """What one of them asks for, against a node of the queue."""
+    wrong = []
+    if queue.node_cores and launchers.cores > queue.node_cores:
+        most = f"{queue.node_cores} on a node of {queue.name}"
+        wrong.append(_too_much("launchers: cores", str(launchers.cores), most))
+    if queue.node_memory_bytes and launchers.memory_bytes > queue.node_memory_bytes:
+        most = f"{rounded(queue.node_memory_bytes)} on a node of {queue.name}"
+        wrong.append(_too_much("launchers: memory", rounded(launchers.memory_bytes), most))
+    if queue.walltime_s and launchers.walltime_s > queue.walltime_s:
+        most = f"{walltime(queue.walltime_s)} in {queue.name}"
+        wrong.append(_too_much("launchers: walltime", walltime(launchers.walltime_s), most))
     return wrong
 
 
