@@ -118,14 +118,17 @@ class Engine:
             self.listener.close()
         self.listener = None
 
+    def job(self, key: str = "run-s.1", **config: Any) -> list[str]:
+        """What a batch job with a launcher has to run."""
+        request = launcher_request(key, {"cores": 2, "channels": ["tcp"], **config})
+        (self.directory / "batches" / f"{key}.jsonl").write_bytes(msgspec.json.encode(request))
+        return ["/bin/sh", str(self.directory / "bin" / "job.sh"), str(self.directory), key, "1"]
+
     def start(
         self, key: str = "run-s.1", env: Mapping[str, str] | None = None, **config: Any
     ) -> subprocess.Popen[bytes]:
-        """A batch job with a launcher."""
-        config = {"cores": 2, "channels": ["tcp"], **config}
-        request = launcher_request(key, config)
-        (self.directory / "batches" / f"{key}.jsonl").write_bytes(msgspec.json.encode(request))
-        words = ["/bin/sh", str(self.directory / "bin" / "job.sh"), str(self.directory), key, "1"]
+        """A batch job with a launcher, without a batch system."""
+        words = self.job(key, **config)
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         environment = {"PATH": path, **(env or {})}
         process = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL)

@@ -401,7 +401,8 @@ class Allocated(launcher.Worker):
     def lead(self) -> None:
         """Start launchers on the other nodes of the job."""
         hosts = batch_job.hosts_here()
-        commands = batch_job.remote_commands(self.directory, self.key, hosts)
+        program = ["/bin/sh", self.directory + "/bin/allocated.sh", self.directory, self.key]
+        commands = batch_job.remote_commands(program, hosts, self.slots.all_cores)
         if not commands:
             self.nodes = 1
             self.problem = "launcher %s uses the first of its nodes alone: %s" % (
@@ -420,8 +421,8 @@ class Allocated(launcher.Worker):
         environment = dict(os.environ, SLURM_OVERLAP="1", SLURM_CPU_BIND="none")
         null = os.open(os.devnull, os.O_RDONLY)
         for command in commands:
-            program = shutil.which(command[0]) or command[0]
-            self.helpers.add(launcher.spawn(program, command, environment, [null, 2, 2]))
+            found = shutil.which(command[0]) or command[0]
+            self.helpers.add(launcher.spawn(found, command, environment, [null, 2, 2]))
         os.close(null)
 
 

@@ -62,20 +62,21 @@ def hosts_here() -> "List[str]":
     return []
 
 
-def remote_commands(directory: str, key: str, hosts: "List[str]") -> "List[List[str]]":
-    """What starts a launcher on each of the other nodes; empty where there is nothing that does.
+def remote_commands(program: "List[str]", hosts: "List[str]", cores: int) -> "List[List[str]]":
+    """Commands that run a program, with all its cores, on each of the nodes but the first. Added as
+    its last argument is the number of the node, or "srun", where srun tells it (SLURM_PROCID + 1).
+    Empty where there is nothing to start it with.
 
     Source: srun(1); pbs_tmrsh(8) of OpenPBS, pbsdsh(1) of Torque; qrsh(1) of Grid Engine.
     """
     if len(hosts) < 2:
         return []
-    program = ["/bin/sh", directory + "/bin/allocated.sh", directory, key]
     others = range(1, len(hosts))
     if "SLURM_JOB_ID" in os.environ and shutil.which("srun"):
         count = len(hosts) - 1
         step = ["srun", "--nodes=%d" % count, "--ntasks=%d" % count, "--ntasks-per-node=1"]
-        step += ["--nodelist=" + ",".join(hosts[1:]), "--mem=0", "--input=none"]
-        return [[*step, "--wait=0", "--kill-on-bad-exit=1", *program, "srun"]]
+        step += ["--nodelist=" + ",".join(hosts[1:]), "--cpus-per-task=%d" % cores, "--mem=0"]
+        return [[*step, "--input=none", "--wait=0", "--kill-on-bad-exit=1", *program, "srun"]]
     if "PBS_NODEFILE" in os.environ and shutil.which("pbs_tmrsh"):
         return [["pbs_tmrsh", hosts[node], *program, str(node)] for node in others]
     if "PBS_NODEFILE" in os.environ and shutil.which("pbsdsh"):

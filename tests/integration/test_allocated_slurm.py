@@ -1,0 +1,141 @@
+"""Launchers inside real jobs of Slurm, on several nodes."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.sites.allocated_rig import Engine, Link, has_ended, kill, wait_for
+from tests.testbed.testbed import Testbed
+from wfrun.engine.model import Resources
+from wfrun.testing.probe import shell
+
+
+class Cluster:
+    """Who submits jobs to alpha."""
+
+    def __init__(self, testbed: Testbed, engine: Engine) -> None:
+        site = testbed.layout.site("alpha")
+        self.environment = {**os.environ, **testbed.layout.environment(site)}
+        self.engine = engine
+        self.jobs: list[str] = []
+
+    def call(self, *argv: str) -> str:
+        done = subprocess.run(
+            argv, env=self.environment, check=True, capture_output=True, text=True
+        )
+        return done.stdout
+
+    def submit(self, **config: Any) -> str:
+        words = shlex.join(self.engine.job(cores=2, walltime_s=600, **config))
+        log = f"--output={self.engine.directory}/log"
+        size = (f"--nodes={config['nodes']}", "--ntasks-per-node=1", "--cpus-per-task=2")
+        command = ("sbatch", "--parsable", "--time=10", "--chdir=/", log, *size)
+        self.jobs.append(self.call(*command, f"--wrap=exec {words}").strip())
+        return self.jobs[-1]
+
+    def close(self) -> None:
+        self.engine.close()
+        self.call("scancel", *self.jobs)
+        wait_for(lambda: not self.call("squeue", "--noheader", f"--jobs={','.join(self.jobs)}"))
+
+
+@pytest.fixture
+def cluster(testbed: Testbed, tmp_path: Path) -> Iterator[Cluster]:
+    cluster = Cluster(testbed, Engine(tmp_path / "run"))
+    yield cluster
+    cluster.close()
+
+
+def start(cluster: Cluster) -> tuple[str, dict[int, tuple[dict[str, Any], Link]]]:
+    """A job on three nodes; its launchers, by node."""
+    job = cluster.submit(nodes=3)
+    hellos = [cluster.engine.accept() for _ in range(3)]
+    pairs = zip(hellos, cluster.engine.links, strict=True)
+    links = {hello["node"]: (hello, link) for hello, link in pairs}
+    assert sorted(links) == [0, 1, 2]
+    return job, links
+
+
+def until_started(link: Link, key: str) -> None:
+    while key not in link.hear().get("started", ()):
+        pass
+
+
+def outcome_of(link: Link, key: str) -> dict[str, Any]:
+    while True:
+        for ended, outcome in link.hear().get("ended", ()):
+            if ended == key:
+                found: dict[str, Any] = outcome
+                return found
+
+
+def test_tasks_run_on_all_nodes(cluster: Cluster) -> None:
+    _, links = start(cluster)
+    for node, (hello, link) in links.items():
+        assert 500 < hello["left_s"] < 600
+        script = "echo $SLURMD_NODENAME"
+        link.say(
+            {"run": [shell(f"k-{node}", script, stdout="said", outputs={"said": f"f-{node}"})]}
+        )
+        outcome = outcome_of(link, f"k-{node}")
+        assert outcome["cause"] == "done"
+        said = (cluster.engine.directory / "files" / f"f-{node}").read_text().strip()
+        assert said == hello["host"] == outcome["host"]
+    assert len({hello["host"] for hello, _ in links.values()}) == 3
+    for _, link in links.values():
+        link.say({"stop": True})
+    assert cluster.engine.record()["cause"] == "done"
+
+
+MPI = """
+hosts=$(sort -u $WFRUN_NODEFILE | paste -sd,)
+srun --nodes=2 --ntasks=4 --nodelist=$hosts sh -c 'echo $SLURMD_NODENAME'
+"""
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_task_of_several_nodes_starts_its_processes_there(cluster: Cluster, first: int) -> None:
+    """As mpirun does it, with the batch system's own command."""
+    _, links = start(cluster)
+    hosts = sorted(links[node][0]["host"] for node in (first, first + 1))
+    task = shell("k-1", MPI, stdout="said", outputs={"said": "said"})
+    asked = msgspec.structs.replace(task, resources=Resources(cores=4, nodes=2))
+    _, link = links[first]
+    link.say({"run": [{**msgspec.to_builtins(asked), "hosts": hosts}]})
+    assert outcome_of(link, "k-1")["cause"] == "done"
+    said = (cluster.engine.directory / "files" / "said").read_text().split()
+    assert sorted(said) == [hosts[0], hosts[0], hosts[1], hosts[1]]
+
+
+def test_a_cancelled_job_ends_on_all_nodes(cluster: Cluster, tmp_path: Path) -> None:
+    job, links = start(cluster)
+    for node, (_, link) in links.items():
+        link.say({"run": [shell(f"k-{node}", "echo $$ >$1; sleep 600", str(tmp_path / f"{node}"))]})
+        until_started(link, f"k-{node}")
+    cluster.call("scancel", job)
+    for node, (_, link) in links.items():
+        assert outcome_of(link, f"k-{node}")["cause"] == "lost"
+        pid = int((tmp_path / f"{node}").read_text())
+        wait_for(lambda pid=pid: has_ended(pid))  # type: ignore[misc]
+
+
+def test_a_node_without_its_launcher_ends_the_job(cluster: Cluster) -> None:
+    _, links = start(cluster)
+    _, leader = links[0]
+    leader.say({"run": [shell("k-0", "sleep 3")]})
+    until_started(leader, "k-0")
+    kill(links[2][0]["pid"])
+    message: dict[str, Any] = {}
+    while "ending" not in message:
+        message = leader.hear()
+    assert message["ending"] == "the launchers on its other nodes have ended"
+    assert outcome_of(leader, "k-0")["cause"] == "done", "what runs here goes on"
+    assert cluster.engine.record()["cause"] == "done"
