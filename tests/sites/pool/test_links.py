@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
+import socket
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -14,8 +16,12 @@ import pytest
 
 from tests.sites.pool.channel_rig import Rig, Stranger, ask
 from tests.sites.remote.conftest import Cluster
+from tests.sites.remote.servers import Sshd, public
+from wfrun.engine.errors import InfeasibleError
+from wfrun.engine.model import LauncherSpec
 from wfrun.sites.channels import Seal, proof_of
 from wfrun.sites.pool.link import Link
+from wfrun.sites.pool.links import SiteLinks
 
 WAYS = ("tcp", "asyncssh", "openssh", "spool")
 
@@ -28,14 +34,22 @@ def made() -> Iterator[list[Cluster]]:
         cluster.sshd.stop()
 
 
+@pytest.fixture(scope="module")
+def sockets() -> Iterator[Path]:
+    """For sockets, whose paths must be short."""
+    directory = Path(tempfile.mkdtemp(prefix="wf"))
+    yield directory
+    shutil.rmtree(directory)
+
+
 @pytest.fixture(params=WAYS)
 async def rig(
     request: pytest.FixtureRequest,
     made: list[Cluster],
+    sockets: Path,
     tmp_path: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[Rig]:
-    sockets = Path(tempfile.mkdtemp(prefix="wf"))
 
     def cluster() -> Cluster:
         if not made:
@@ -118,6 +132,18 @@ async def test_the_nodes_of_a_launcher_have_a_link_each(rig: Rig) -> None:
     await rig.taker.until(lambda: len(rig.taker.links) == 3)
     found = [(name, link.node) for name, link in zip(*both(rig), strict=True)]
     assert sorted(found) == [("one", 0), ("one", 1), ("two", 0)]
+
+
+async def test_a_node_with_the_oldest_python(rig: Rig) -> None:
+    found = sorted((Path.home() / ".pyenv/versions").glob("3.6.*/bin/python"))
+    if not found:
+        pytest.skip("there is no Python 3.6 on this machine")
+    rig.start(python=str(found[0]))
+    link = await rig.taker.hello(0)
+    ask(link, n=1)
+    ask(link, stop=True)
+    await rig.taker.until(lambda: bool(rig.taker.reasons))
+    assert rig.taker.said[0][1:] == [{"n": 1}, {"ending": "stop"}]
 
 
 def both(rig: Rig) -> tuple[list[str], list[Link]]:
@@ -236,3 +262,65 @@ async def test_who_says_little_is_hung_up_on_and_many_keep_nobody_out(
     await rig.taker.hello(0)
     assert "it has not said in time who it is" in caplog.text
     assert "too many do not say who they are" in caplog.text
+
+
+async def test_files_where_no_port_can_be_reached(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    rig = Rig("spool", tmp_path / "run", lambda: pytest.fail("no SSH is needed"))
+    await rig.open()
+    address = rig.address()
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    address.update(tcp=[["127.0.0.1", port]], ssh=[["127.0.0.1", port]])
+    (rig.directory / "launchers/address.json").write_text(json.dumps(address))
+    rig.start(kinds="tcp,ssh,spool")
+    assert (await rig.taker.hello(0)).channel == "spool"
+    await rig.close()
+
+
+async def test_ways_that_a_site_has_not_are_passed_over(tmp_path: Path) -> None:
+    rig = Rig("local", tmp_path / "run", lambda: pytest.fail("no SSH is needed"))
+    await rig.connection.open(rig.told.append)
+    spec = LauncherSpec(cores=1)
+    rig.links = SiteLinks(rig.connection, str(rig.directory), spec, "here")
+    await rig.links.open(rig.taker)
+    assert rig.links.channels == ("tcp", "spool")
+    found = rig.address()
+    assert list(found) == ["session", "tcp"]
+    assert ["127.0.0.1", found["tcp"][0][1]] == found["tcp"][-1]
+    assert (rig.directory / "launchers/secret").stat().st_mode & 0o777 == 0o600
+    await rig.links.close()
+    spec = LauncherSpec(cores=1, channels=("ssh",))
+    rig.links = SiteLinks(rig.connection, str(rig.directory), spec, "here")
+    with pytest.raises(InfeasibleError, match="site here: its launchers can't reach the engine: s"):
+        await rig.links.open(rig.taker)
+    await rig.close()
+
+
+@pytest.mark.parametrize("way", ["asyncssh", "openssh"])
+async def test_a_server_that_does_not_forward(way: str, tmp_path: Path, sockets: Path) -> None:
+    cluster = Cluster(tmp_path / "cluster", sockets)
+    cluster.sshd.stop()
+    sshd = Sshd(tmp_path / "strict", cluster.key, ["AllowTcpForwarding no"])
+    cluster.known_hosts.write_text(f"[127.0.0.1]:{sshd.port} {public(sshd.host_key)}\n")
+    cluster.host = cluster.add("strict", sshd.port)
+    rig = Rig(way, tmp_path / "run", lambda: cluster)
+    with pytest.raises(InfeasibleError, match="strict does not forward ports"):
+        await rig.open()
+    await rig.close()
+    sshd.stop()
+
+
+async def test_what_ended_launchers_leave_is_removed(tmp_path: Path) -> None:
+    rig = Rig("spool", tmp_path / "run", lambda: pytest.fail("no SSH is needed"))
+    await rig.open()
+    node = rig.start()
+    ask(await rig.taker.hello(0), stop=True)
+    await rig.taker.until(lambda: bool(rig.taker.reasons))
+    node.wait(10)
+    await rig.links.forget(["one", "two"])
+    assert list((rig.directory / "launchers/in").iterdir()) == []
+    while list((rig.directory / "launchers/out").iterdir()):
+        await asyncio.sleep(0.01)
+    await rig.close()
