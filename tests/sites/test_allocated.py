@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.sites.allocated_rig import PROGRAMS, Engine, wait_for
+from tests.sites.allocated_rig import PROGRAMS, Engine, has_ended, wait_for
 from wfrun.engine.model import Resources
 from wfrun.engine.records import AttemptRequest
 from wfrun.testing.probe import request, shell
@@ -198,6 +199,26 @@ def test_it_drains_when_it_is_told_to_stop(engine: Engine) -> None:
     with pytest.raises(EOFError):
         engine.hear()
     assert engine.record()["cause"] == "done"
+
+
+def test_a_warm_interpreter_does_not_keep_it(engine: Engine) -> None:
+    store = engine.directory / "files"
+    shutil.copy(PROGRAMS / "python_function.py", store / "wfrun_function.py")
+    (store / "model.py").write_text("import os\n\ndef parent():\n    return os.getppid()\n")
+    words = ("wfrun_function.py", "model.py", "parent", "{}", "result")
+    names = {"wfrun_function.py": "wfrun_function.py", "model.py": "model.py"}
+    engine.start(cores=1)
+    pid = engine.accept()["pid"]
+    engine.run(request("k-1", sys.executable, *words, inputs=names, outputs={"result": "r-1"}))
+    assert engine.until_ended("k-1")[0]["cause"] == "done"
+    assert json.loads((store / "r-1").read_text()) == pid
+    children = [
+        int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    ]
+    assert len(children) == 1
+    engine.say({"stop": True})
+    assert engine.record()["cause"] == "done"
+    assert has_ended(children[0])
 
 
 def test_messages_that_are_none(engine: Engine) -> None:

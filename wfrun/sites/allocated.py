@@ -59,7 +59,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Optional, Tuple
+    from typing import Any, Dict, List, Optional, Set, Tuple
 
     from wfrun.sites import batch_job, channels, launcher
 
@@ -126,6 +126,8 @@ class Allocated(launcher.Worker):
         self.unsettled = collections.OrderedDict()  # type: collections.OrderedDict[str, Unsettled]
         """Have ended, and are to be looked at then or later."""
         self.contested = []  # type: List[str]
+        self.remote: "Set[int]" = set()
+        """What holds the launchers on the other nodes: helpers too."""
         self.problem = ""
         """What is said to each engine."""
 
@@ -154,7 +156,7 @@ class Allocated(launcher.Worker):
     def _is_done(self) -> bool:
         if self.gone_s is not None and time.monotonic() >= self.gone_s:
             return True
-        if not self.ending or self.running or self.unsettled or self.ended or self.helpers:
+        if not self.ending or self.running or self.unsettled or self.ended or self.remote:
             return False
         if self.failing and self.gone_s is None:
             self.gone_s = time.monotonic() + RECORD_PATIENCE_S
@@ -223,7 +225,7 @@ class Allocated(launcher.Worker):
         for attempt in self.running.values():
             if attempt.reason is not None:  # they were told before
                 launcher.signal_group(attempt.pid, signal.SIGKILL)
-        for pid in self.helpers:
+        for pid in self.remote:
             launcher.signal_group(pid, signal.SIGTERM)
         near = self.end_s is not None and now >= self.end_s - NEAR_S
         self._end_all("expired" if near else "lost", "it was terminated")
@@ -297,7 +299,7 @@ class Allocated(launcher.Worker):
             del self.queue[key]
             outcome = {"cause": "cancelled", "message": "was cancelled before it started"}
             self._conclude(key, outcome)
-        elif key in self.keys and not queued_only:
+        elif key in self.keys and key not in self.unsettled and not queued_only:
             self._end(self.keys[key], "cancelled")
 
     def _find(self, keys: "List[str]") -> "Dict[str, Any]":
@@ -321,13 +323,14 @@ class Allocated(launcher.Worker):
 
     def _take_in(self) -> None:
         """Signals have come: of processes that have ended, or to ourselves."""
-        had_helpers = bool(self.helpers)
+        had_others = bool(self.remote)
         ended = self._wake()
         now = time.monotonic()
         for end in ended:
             doubtful = end[0].reason is None and not self.reason and is_terminated(end[1])
             self.unsettled[end[0].key] = (now + DOUBT_S if doubtful else now, end)
-        if had_helpers and not self.helpers:
+        self.remote &= self.helpers
+        if had_others and not self.remote:
             self._stop("the launchers on its other nodes have ended")
 
     def _settle_some(self) -> None:
@@ -422,7 +425,8 @@ class Allocated(launcher.Worker):
         null = os.open(os.devnull, os.O_RDONLY)
         for command in commands:
             found = shutil.which(command[0]) or command[0]
-            self.helpers.add(launcher.spawn(found, command, environment, [null, 2, 2]))
+            self.remote.add(launcher.spawn(found, command, environment, [null, 2, 2]))
+        self.helpers |= self.remote
         os.close(null)
 
 
