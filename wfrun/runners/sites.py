@@ -7,6 +7,7 @@ import getpass
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wfrun.engine.model import LinkSpec, SiteSpec
 from wfrun.sites.batch import make_batch_system
@@ -15,11 +16,13 @@ from wfrun.sites.local import LocalSite
 from wfrun.sites.pool.links import SiteLinks
 from wfrun.sites.pool.lives import PROGRAMS
 from wfrun.sites.pool.site import PoolSite
-from wfrun.sites.remote.asyncssh_login import Prompter
 from wfrun.sites.remote.connection import connection_of
 from wfrun.sites.routes import Routes
 from wfrun.sites.ssh import SshSite
 from wfrun.sites.transfer import LocalTransfer
+
+if TYPE_CHECKING:
+    from wfrun.sites.remote.asyncssh_login import Prompter
 
 AnySite = LocalSite | SshSite | ClusterSite | PoolSite
 _TERMINAL = asyncio.Lock()

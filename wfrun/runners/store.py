@@ -1,9 +1,10 @@
 """The event store of a run: one SQLite file, ``events.sqlite`` in the run directory.
 
-A row of ``events`` is one group of events that became durable together: the sequence number of
-its first event, the schema version, and the events as JSON lines. ``documents`` holds the
-workflows by digest. The journal is SQLite's rollback journal, never the write-ahead log, which
-does not work on network file systems; readers may read while the run goes on.
+A row of ``events`` is one group of events that became durable together, or a part of a large
+one: the sequence number of its first event, the schema version, and the events as JSON lines.
+``documents`` holds the workflows by digest. The journal is SQLite's rollback journal, never the
+write-ahead log, which does not work on network file systems; readers may read while the run goes
+on.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from wfrun.engine.events import SCHEMA_VERSION, AnyEvent, Event
 from wfrun.engine.model import Workflow
 
 FILE_NAME = "events.sqlite"
+ROW_EVENTS = 5000
+"""In a row at most, since SQLite and we have copies of it in memory."""
 
 _SCHEMA = """
 BEGIN;
@@ -94,13 +97,26 @@ class Store:
         """Make all that was appended durable; returns when it is."""
         if not self._pending:
             return
-        body = self._encoder.encode_lines(self._pending)
         with self._errors():
-            self._db.execute(
-                "INSERT INTO events VALUES (?, ?, ?)", (self.next_seq, SCHEMA_VERSION, body)
-            )
+            if len(self._pending) <= ROW_EVENTS:
+                self._insert(self.next_seq, self._pending)
+            else:
+                self._db.execute("BEGIN")
+                try:
+                    for start in range(0, len(self._pending), ROW_EVENTS):
+                        some = self._pending[start : start + ROW_EVENTS]
+                        self._insert(self.next_seq + start, some)
+                    self._db.execute("COMMIT")
+                except sqlite3.Error:
+                    if self._db.in_transaction:
+                        self._db.execute("ROLLBACK")
+                    raise
         self.next_seq += len(self._pending)
         self._pending.clear()
+
+    def _insert(self, first_seq: int, events: Sequence[Event]) -> None:
+        body = self._encoder.encode_lines(events)
+        self._db.execute("INSERT INTO events VALUES (?, ?, ?)", (first_seq, SCHEMA_VERSION, body))
 
     def load(self) -> Iterator[AnyEvent]:
         """All events in order. Appending goes on behind the last one that was read."""

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -41,6 +42,9 @@ RESTART_DELAYS_S = (0.0, 1.0, 5.0, 30.0)
 SHORT_LIFE_S = 2.0
 GOODBYE_S = 5.0
 """For a launcher that has nothing left to do to end."""
+WINDOW = 4000
+"""Most attempts that a launcher has at a time, more than a second's worth of the shortest there
+are. The others wait here, where each takes a fraction of the memory."""
 CHUNK = 100
 """Attempts or keys in a message, so that neither side works on one for long."""
 
@@ -152,7 +156,10 @@ class LaunchedSite:
         self._closed = False
         self._open: dict[str, AttemptRequest | None] = {}
         """Attempts whose end is to be posted; those that we did not submit have no request."""
-        self._outgoing: list[AttemptRequest] = []
+        self._outgoing: deque[AttemptRequest] = deque()
+        """Not sent yet."""
+        self._sent: set[str] = set()
+        """Open attempts that our launcher was sent."""
         self._questions: dict[int, asyncio.Future[dict[str, Found]]] = {}
         self._asked = 0
         self._cleaned: asyncio.Future[None] | None = None
@@ -186,7 +193,15 @@ class LaunchedSite:
 
     async def cancel(self, keys: Sequence[str], *, queued_only: bool = False) -> None:
         pipes = await self._connected()
-        for chunk in _chunks(keys):
+        there = keys
+        if self._outgoing:
+            wanted = set(keys)
+            here = {request.key for request in self._outgoing if request.key in wanted}
+            self._outgoing = deque(r for r in self._outgoing if r.key not in here)
+            for key in here:
+                self._end(key, Outcome("cancelled", message="was cancelled before it started"))
+            there = [key for key in keys if key not in here]
+        for chunk in _chunks(there):
             pipes.send(msgspec.json.encode({"cancel": chunk, "queued_only": queued_only}))
 
     async def find(self, keys: Sequence[str]) -> Mapping[str, Found]:
@@ -265,6 +280,7 @@ class LaunchedSite:
         """The launcher has died, for it ends of itself only after we have let go of it."""
         self._pipes = None
         self._outgoing.clear()
+        self._sent.clear()
         error = _LauncherDiedError(
             f"site {self.spec.name}: its launcher died", hint=f"See {self._ground.launcher_log}."
         )
@@ -357,20 +373,27 @@ class LaunchedSite:
     # -- messages
 
     def _send_outgoing(self) -> None:
-        if self._pipes is not None:
-            for chunk in _chunks(self._outgoing):
-                self._pipes.send(msgspec.json.encode({"run": chunk}))
-            self._outgoing.clear()
+        if self._pipes is None or len(self._sent) > WINDOW // 2:
+            return
+        while self._outgoing and len(self._sent) < WINDOW:
+            count = min(CHUNK, len(self._outgoing))
+            chunk = [self._outgoing.popleft() for _ in range(count)]
+            self._sent.update(request.key for request in chunk)
+            self._pipes.send(msgspec.json.encode({"run": chunk}))
 
     async def _ask(self, keys: Sequence[str]) -> dict[str, Found]:
         answers: dict[str, Found] = {}
+        if self._outgoing:
+            here = {request.key for request in self._outgoing}
+            answers = {key: Found("active") for key in keys if key in here}
+            keys = [key for key in keys if key not in here]
         if keys and self._pipes is not None:
             self._asked += 1
             question: asyncio.Future[dict[str, Found]]
             question = asyncio.get_running_loop().create_future()
             self._questions[self._asked] = question
             self._pipes.send(msgspec.json.encode({"find": keys, "id": self._asked}))
-            answers = await question
+            answers.update(await question)
         return answers
 
     def _on_lines(self, lines: list[bytes]) -> None:
@@ -385,6 +408,8 @@ class LaunchedSite:
                     self._post(AttemptStarted(at_s, key))
             for key, outcome in report.ended:
                 self._end(key, outcome)
+            if self._outgoing:
+                self._send_outgoing()
         elif report.found is not None:
             self._answer(report.id, report.found)
         elif report.cleaned and self._cleaned is not None:
@@ -419,6 +444,7 @@ class LaunchedSite:
         """Post an end once, whichever way it came to be known."""
         if key in self._open:
             del self._open[key]
+            self._sent.discard(key)
             self._post(AttemptEnded(self._clock(), key, outcome))
 
 
