@@ -28,6 +28,7 @@ from wfrun.engine.records import Outcome
 from wfrun.engine.state import RunState
 from wfrun.parsers.access import DEFAULT_DIRECTORY
 from wfrun.parsers.catalog import read_catalog
+from wfrun.runners.exit_statuses import DONE, INTERRUPTED, SITE
 from wfrun.runners.prepare import prepare, this_machine
 from wfrun.runners.report import duration, make_console
 from wfrun.runners.session import Session
@@ -106,8 +107,8 @@ def dispatch(catalog: Path | None, names: Sequence[str], tasks: int | None, limi
         if result.problem:
             console.print(Text(f"site {result.spec.name}: {result.problem}", style="yellow"))
     if results[-1].interrupted:
-        return 130
-    return 0 if all(result.is_usable for result in results) else 3
+        return INTERRUPTED
+    return DONE if all(result.is_usable for result in results) else SITE
 
 
 # What is run

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from wfrun.runners.cli_simulate import simulate, study
+from wfrun.runners.cli_sites import bench, sites
+from wfrun.runners.exit_statuses import DONE, FAILED, INTERRUPTED, INVALID, SITE
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wfrun.engine.state import RunState
     from wfrun.runners.session import Session
-
-DONE, FAILED, INVALID, SITE, INTERRUPTED = 0, 1, 2, 3, 130
-"""Exit statuses."""
 
 DEFAULT_POLICY = "file-aware"
 
@@ -430,210 +431,8 @@ def generate(family: str, tasks: int, seed: int, form: str, output: Path | None)
     click.echo(f"{path}: {len(workflow.tasks)} tasks, {len(workflow.files)} files")
 
 
-@cli.command()
-@click.argument("workflows", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--sites", type=click.Path(path_type=Path), metavar="CATALOG",
-              help="Site catalog (YAML). Without it there is one site: this machine.")  # fmt: skip
-@click.option("--each", is_flag=True,
-              help="Simulate each workflow on its own; else all are submitted "
-              "at once.")  # fmt: skip
-@click.option("--policy", "-p", default="all", show_default=True, metavar="NAMES",
-              help="Policies, with commas between them, or `all`.")  # fmt: skip
-@click.option("--throttle", metavar="N,...", help="Throttles to compare, with commas; - is none.")
-@click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
-              help="Repetitions; they differ in all that is random.")  # fmt: skip
-@click.option("--runtime", type=click.FloatRange(min=0), metavar="SECONDS",
-              help="Of tasks for which the document gives none.")  # fmt: skip
-@click.option("--runtimes", type=click.Path(path_type=Path), metavar="FILE",
-              help="The same by type of task: YAML lines such as `mProject: 12.5 s`.")  # fmt: skip
-@click.option("--from-run", metavar="RUN",
-              help="Take workflows, sites and measured run times from a past run.")  # fmt: skip
-@click.option("--background", type=click.Path(path_type=Path, exists=True), metavar="LOG",
-              help="Other users' jobs, from a workload log (SWF or GWF).")  # fmt: skip
-@click.option("--load", metavar="X,...",
-              help="Scale the background to these shares of each site.")  # fmt: skip
-@click.option("--log", "log_", type=click.Path(path_type=Path, exists=True), metavar="LOG",
-              help="Simulate one cluster's queue of this workload log instead.")  # fmt: skip
-@click.option("--tolerant", is_flag=True,
-              help="Drop and count lines of logs that can't be read; else they are "
-              "errors.")  # fmt: skip
-@click.option("--processors", type=click.IntRange(min=1), metavar="N",
-              help="With --log: size of the cluster, where the log does not say.")  # fmt: skip
-@click.option("--lrm", default="fcfs", show_default=True, metavar="NAME",
-              help="Queues of the sites: fcfs, easy or conservative.")  # fmt: skip
-@click.option("--run-overruns", is_flag=True,
-              help="Let jobs that run past their request go on; else they are killed.")  # fmt: skip
-@click.option("--serial-transfers", is_flag=True,
-              help="The files of a task move one after another and do not share links, as in the "
-              "thesis; else transfers share them max-min fairly.")  # fmt: skip
-@click.option("--submit-cost", type=click.FloatRange(min=0), default=0.0, metavar="SECONDS",
-              help="Of the head node for one submission.")  # fmt: skip
-@click.option("--overload", type=click.IntRange(min=0), default=0, metavar="N",
-              help="Attempts at a site with which a submission takes twice as long.")  # fmt: skip
-@click.option("--head-bandwidth", metavar="B/S",
-              help="What passes each head node at most, as `100 MB/s`.")  # fmt: skip
-@click.option("--poll", type=click.FloatRange(min=0), default=0.0, metavar="SECONDS",
-              help="Ends of tasks become known at multiples of this.")  # fmt: skip
-@click.option("--failure-rate", type=click.FloatRange(0, 1), default=0.0, metavar="X",
-              help="Share of attempts that fail.")  # fmt: skip
-@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE",
-              help="Write a CSV line per simulated run; lines that are there are not simulated "
-              "again. FILE.parquet: as Parquet too, at the end.")  # fmt: skip
-@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE",
-              help="Draw the makespans, as PNG, PDF or SVG.")  # fmt: skip
-@click.option("--run-dir", type=click.Path(path_type=Path), metavar="DIR",
-              help="Keep the log of the one simulated run there; `wfrun status DIR` "
-              "shows it.")  # fmt: skip
-@click.option("--jobs", "-j", type=click.IntRange(min=1), metavar="N",
-              help="Processes; by default as many as there are cores.")  # fmt: skip
-@click.option("--quiet", "-q", is_flag=True, help="Print errors and the table alone.")
-def simulate(workflows: tuple[Path, ...], **options: Any) -> None:
-    """Run WORKFLOWS in virtual time, and compare policies.
-
-    The core, the policies and the loop are those of `wfrun run`; the sites of the catalog are
-    simulated.
-    """
-    from wfrun.runners import simulate_command
-
-    simulate_command.simulate(workflows, options)
-
-
-@cli.command()
-@click.argument("name", metavar="STUDY")
-@click.option("--quick", is_flag=True, help="Fewer repetitions: minutes instead of a quarter hour.")
-@click.option("--output", "-o", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-              help="Folder of the results, page and figures; by default study-STUDY. Runs that are "
-              "there are not simulated again.")  # fmt: skip
-@click.option("--corpus", type=click.Path(path_type=Path, file_okay=False, exists=True),
-              metavar="DIR", help="Take workflows from the documents there (CyberShake_30.xml, …); "
-              "the others are generated.")  # fmt: skip
-@click.option("--jobs", "-j", "processes", type=click.IntRange(min=1), metavar="N",
-              help="Processes; by default as many as there are cores.")  # fmt: skip
-@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
-def study(name: str, output: Path | None, **options: Any) -> None:
-    """Simulate the experiments of a paper.
-
-    The tables and figures are shown beside the paper's own. STUDY is `workflows`: thesis
-    chapter 6, the seven policies on the DAS-3.
-    """
-    from wfrun.runners.study import STUDIES
-
-    if name not in STUDIES:
-        raise click.UsageError(f"There is no study {name!r}; there is: {', '.join(STUDIES)}.")
-    STUDIES[name](output or Path(f"study-{name}"), **options)
-
-
-@cli.group(short_help="Add clusters to a catalog, check them, and see how they are.")
-def sites() -> None:
-    """Add clusters to a catalog, check them, and see how they are.
-
-    `wfrun sites init login.cluster.org` looks at a cluster and writes its catalog entry, `wfrun
-    sites check` tries each site with a job, `wfrun sites show` shows how busy they are.
-    """
-
-
-_CATALOG = click.option(
-    "--sites", "catalog", type=click.Path(path_type=Path), metavar="CATALOG",
-    default="sites.yaml", show_default=True, help="Site catalog (YAML).",
-)  # fmt: skip
-
-
-@sites.command("init")
-@click.argument("host", required=False)
-@click.option("--name", metavar="NAME", help="Of the site; by default made from the host's.")
-@click.option("--file", "path", type=click.Path(path_type=Path, dir_okay=False), metavar="CATALOG",
-              default="sites.yaml", show_default=True,
-              help="The catalog to add it to; it is made where it is absent.")  # fmt: skip
-@click.option("--transport", type=click.Choice(["asyncssh", "openssh", "local"]),
-              default="asyncssh", show_default=True,
-              help="How to get there: built in; with the system's ssh; or not at all, where wfrun "
-              "runs on the login host itself.")  # fmt: skip
-@click.option("--user", metavar="USER", help="For the login; by default as ~/.ssh/config says.")
-@click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="The same.")
-@click.option("--ssh-config", type=click.Path(path_type=Path, exists=True, dir_okay=False),
-              metavar="FILE", help="Instead of ~/.ssh/config.")  # fmt: skip
-@click.option("--known-hosts", type=click.Path(path_type=Path), metavar="FILE",
-              help="Instead of ~/.ssh/known_hosts.")  # fmt: skip
-def sites_init(host: str | None, name: str | None, path: Path, **options: Any) -> None:
-    """Look at HOST, and add it to a catalog.
-
-    HOST is a login host, as you would write it after `ssh`. What is found there (batch system,
-    queues, limits, room for files) becomes an entry that works as it is; where something was
-    chosen, a comment names the rest. Other entries stay as they are. A password is asked for at
-    the terminal, and never stored.
-    """
-    from wfrun.runners import sites_command
-
-    sites_command.init(host, name, path, options)
-
-
-@sites.command("check")
-@click.argument("names", nargs=-1, metavar="[SITE]...")
-@_CATALOG
-@click.option("--wait", type=click.FloatRange(min=1), default=120.0, show_default=True,
-              metavar="SECONDS", help="How long the test job may wait in the queue.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document at the end.")
-def sites_check(names: tuple[str, ...], catalog: Path, wait: float, as_json: bool) -> None:
-    """Try each site, or the named ones, from login to a test job.
-
-    Connection, agent, batch system, the catalog's limits against those of the cluster, directory,
-    clock, and a job of one core, in the way that a run submits it. All sites at once; what fails
-    says what to do.
-
-    Exit status: 0 all sites can be used, 1 some can't.
-    """
-    from wfrun.runners import sites_command
-
-    sys.exit(FAILED if sites_command.check(catalog, names, wait, as_json=as_json) else DONE)
-
-
-@sites.command("show")
-@click.argument("names", nargs=-1, metavar="[SITE]...")
-@_CATALOG
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def sites_show(names: tuple[str, ...], catalog: Path, as_json: bool) -> None:
-    """Show how each site, or the named ones, is now.
-
-    Slots of the catalog, idle cores, our jobs and those of others (cores that run and cores that
-    wait), latency and bandwidth from here, and whether it is up.
-
-    Exit status: 0 all sites are up, 1 some are not.
-    """
-    from wfrun.runners import sites_command
-
-    sys.exit(FAILED if sites_command.show(catalog, names, as_json=as_json) else DONE)
-
-
-@cli.group()
-def bench() -> None:
-    """Measure what sites can do."""
-
-
-@bench.command("dispatch")
-@click.option("--sites", "catalog", type=click.Path(path_type=Path), metavar="CATALOG",
-              help="Site catalog (YAML). Without it there is one site: this machine.")  # fmt: skip
-@click.option("--site", "names", multiple=True, metavar="NAME",
-              help="This site alone; may be given more than once.")  # fmt: skip
-@click.option("--tasks", type=click.IntRange(min=1), metavar="N",
-              help="Tasks without work at each site; by default 5000, and where each is a job of "
-              "its own 2 for each slot, at most 100.")  # fmt: skip
-@click.option("--limit", type=click.FloatRange(min=1), default=300.0, show_default=True,
-              metavar="SECONDS", help="For each site; what is not done then is cancelled, also "
-              "what waits in a queue.")  # fmt: skip
-def bench_dispatch(
-    catalog: Path | None, names: tuple[str, ...], tasks: int | None, limit: float
-) -> None:
-    """Measure how fast tasks are dispatched to each site, or to the named ones.
-
-    Tasks without work give tasks per second; a chain of them the latency from the exit of one to
-    the start of the next; tasks of 100 ms on all slots the overhead beside the ideal. They are
-    ordinary runs, one site after the other, of which nothing is kept.
-
-    Exit status: 0 all sites were measured, 3 some can't be used.
-    """
-    from wfrun.runners import bench_command
-
-    sys.exit(bench_command.dispatch(catalog, names, tasks, limit))
+for _command in (bench, simulate, sites, study):
+    cli.add_command(_command)
 
 
 def _open_standard_streams() -> None:

@@ -1,0 +1,12 @@
+"""What the command ends with."""
+
+from __future__ import annotations
+
+DONE = 0
+FAILED = 1
+"""Some tasks failed, or some sites can't be used."""
+INVALID = 2
+"""Wrong input or usage."""
+SITE = 3
+"""A site or the run directory could not be used."""
+INTERRUPTED = 130
