@@ -154,6 +154,14 @@ def test_logs(user: User) -> None:
     assert "did you mean a?" in near.err
 
 
+def test_packed_logs(user: User) -> None:
+    jobs = [Job("a", "echo one; echo two >&2"), Job("b", "echo three; exit 1"), Job("c", "true")]
+    assert user.wfrun(user.write(jobs), "--pack-logs", "--retries", "0").status == 1
+    assert user.wfrun("logs", "last", "a").out.splitlines()[1::2] == ["one", "two"]
+    assert user.wfrun("logs", "last", "b").out.splitlines()[1] == "three"
+    assert [line[:4] for line in user.wfrun("logs", "last", "c").out.splitlines()] == ["--- "] * 2
+
+
 def test_logs_while_it_runs(user: User) -> None:
     go = user.folder / "go"
     script = f"echo halfway; while [ ! -e {go} ]; do sleep 0.02; done"
