@@ -108,7 +108,8 @@ def numbers(tasks: int) -> bytes:
     return "".join(f"{i}\n" for i in range(tasks)).encode()
 
 
-def run_wfrun(tasks: int, scratch: Path) -> float:
+def wfrun_command(tasks: int, scratch: Path) -> list[str]:
+    """The command that runs a bag of so many on this machine; its files are in ``scratch``."""
     jobs = "".join(f'<job id="t{i}" name="/bin/true"/>\n' for i in range(tasks))
     dax = scratch / "bag.dax"
     namespace = "http://pegasus.isi.edu/schema/DAX"
@@ -116,7 +117,11 @@ def run_wfrun(tasks: int, scratch: Path) -> float:
     sites = scratch / "sites.yaml"
     sites.write_text("sites:\n  here:\n    slots: 2\n")
     argv = [str(Path(sys.executable).with_name("wfrun")), str(dax), "--sites", str(sites)]
-    return run(*argv, "--run-dir", str(scratch / "run"), cwd=scratch)[0]
+    return [*argv, "--run-dir", str(scratch / "run")]
+
+
+def run_wfrun(tasks: int, scratch: Path) -> float:
+    return run(*wfrun_command(tasks, scratch), cwd=scratch)[0]
 
 
 def run_spawn_loop(tasks: int, scratch: Path) -> float:
