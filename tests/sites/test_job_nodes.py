@@ -53,4 +53,4 @@ def test_a_job_with_too_few_nodes_is_not_used(content: str, tmp_path: Path) -> N
     (tmp_path / "hosts").write_text(content)
     outcome = run(tmp_path, {"PBS_NODEFILE": str(tmp_path / "hosts")})
     assert outcome["cause"] == "node"
-    assert outcome["message"].startswith("it needs 2 nodes, and its job has these: n")
+    assert outcome["message"].startswith("it needs 2 nodes, and its job has these: ")

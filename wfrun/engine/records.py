@@ -47,6 +47,8 @@ class AttemptRequest(msgspec.Struct, frozen=True):
     expected_s: float | None = None
     """How long it is expected to run at this site; None: unknown. A launcher does not start what
     would outlast it."""
+    hosts: tuple[str, ...] = ()
+    """Where a task of several nodes has its cores, in a launcher; the first is where it starts."""
 
 
 class LauncherRequest(msgspec.Struct, frozen=True):

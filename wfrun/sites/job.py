@@ -61,7 +61,7 @@ class Job(launcher.Runner):
         self.host = os.environ.get("SLURMD_NODENAME") or self.host
         self.request = request
         if resources.get("nodes", 1) > 1:
-            request["hosts"] = hosts_of_job(os.environ)
+            request["hosts"] = hosts_of_job(os.environ) or [self.host]
         self.record = directory + "/exits/" + request["key"] + ".json"
         self.part = "%s/exits/%s.%s-%d.part" % (directory, request["key"], self.host, os.getpid())
         self.outcome = None  # type: Optional[Dict[str, Any]]

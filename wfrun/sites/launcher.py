@@ -981,7 +981,7 @@ class Starter:
         environment.update(attempt.request["env"])
         environment["WFRUN_ATTEMPT"] = attempt.key
         hosts = attempt.request.get("hosts")
-        if hosts is not None:
+        if hosts:
             environment.update(self._node_file(attempt, hosts))
         return environment
 
@@ -991,7 +991,7 @@ class Starter:
         asked = attempt.request["resources"]
         if len(hosts) != asked["nodes"]:
             text = "it needs %d nodes, and its job has these: %s"
-            raise AttemptError("node", text % (asked["nodes"], " ".join(hosts) or "none"))
+            raise AttemptError("node", text % (asked["nodes"], " ".join(hosts)))
         path = self.attempts + attempt.key + "/.wfrun-nodes"
         with open(path, "w") as file:
             for host in hosts:

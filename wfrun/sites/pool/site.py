@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.events import (
     AttemptEnded,
@@ -444,7 +446,11 @@ class PoolSite:
             peer = self._peer_of(held)
             assert peer is not None
             assert held.request is not None
-            peer.run(held.request)
+            request = held.request
+            if request.resources.nodes > 1:
+                hosts = tuple(member.host for member in held.members)
+                request = msgspec.structs.replace(request, hosts=hosts)
+            peer.run(request)
 
     def _peer_of(self, held: Held) -> Peer | None:
         """Who can be told about it."""
