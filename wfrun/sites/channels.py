@@ -400,7 +400,7 @@ class Channel:
         self._choice = self._good
         self._failures = 0
         self._dials = 0
-        self._said = ""
+        self._said = []  # type: List[str]
 
     # -- for the launcher
 
@@ -476,8 +476,10 @@ class Channel:
 
     def _converse(self, carrier: "Union[Wire, Spool]", lines: "List[bytes]") -> None:
         """Take what has come. Raises OSError and ValueError where this connection is no more."""
-        for line in self._splitter.feed(carrier.turn()):
+        data = carrier.turn()
+        if data and self._check is not None:
             self._quiet_s = 0.0
+        for line in self._splitter.feed(data):
             if self._check is None:
                 self._prove(carrier, object_of(line))
                 continue
@@ -507,10 +509,10 @@ class Channel:
         self._check = Seal(proof("to-launcher"))
         self.is_open = True
         self.session += 1
-        self.silent_s = 0.0
+        self.silent_s = self._quiet_s = 0.0
         self._failures = 0
         self._good = self._choice
-        self._said = ""
+        self._said.clear()
 
     def _look_for_another(self, now_s: float) -> None:
         """Raises OSError where another engine, or the same with another agent, listens now."""
@@ -537,8 +539,8 @@ class Channel:
 
     def _say_why(self, text: str) -> None:
         """Into the log of the batch job, not again and again."""
-        if text != self._said:
-            self._said = text
+        if text not in self._said:
+            self._said.append(text)
             with contextlib.suppress(OSError, ValueError):
                 sys.stderr.write("no connection to the engine by %s\n" % text)
                 sys.stderr.flush()

@@ -99,6 +99,7 @@ class StreamLink:
         self._settled.set()
         self._pinged: dict[int, float] = {}
         self._pings = 0
+        self._unanswered = 0
         self._is_over = False
         self._sender = asyncio.create_task(self._send_on())
         self._limit = asyncio.get_running_loop().call_later(limit_s, self._is_late)
@@ -130,7 +131,12 @@ class StreamLink:
 
     def admit(self) -> None:
         """It may be expected now."""
-        if self._is_over or self.is_stranger or self.launcher or not self._is_expected(self._claimed):
+        if (
+            self._is_over
+            or self.is_stranger
+            or self.launcher
+            or not self._is_expected(self._claimed)
+        ):
             return
         self.launcher = self._claimed
         self._limit.cancel()
@@ -142,9 +148,10 @@ class StreamLink:
         """Ask for a sign of life; a link that has given none for several times ends."""
         if self._seal is None:
             return
-        if len(self._pinged) >= SILENT_PINGS:
+        if self._unanswered >= SILENT_PINGS:
             self._fail("the launcher does not answer")
             return
+        self._unanswered += 1
         self._pings += 1
         self._pinged[self._pings] = time.monotonic()
         self.send(b'{"ping": %d}' % self._pings)
@@ -164,6 +171,7 @@ class StreamLink:
             for line in self._splitter.feed(data):
                 if self._check is not None:
                     line = self._check.opened(line)
+                    self._unanswered = 0  # As good as an answer.
                     if not self._is_pong(line):
                         lines.append(line)
                 elif self._claimed:
@@ -266,7 +274,7 @@ class StreamLink:
         self._refuse("it has not said in time who it is")
 
     def _refuse(self, reason: str) -> None:
-        name = f", as launcher {self._claimed}," if self._claimed else ""
+        name = f", as launcher {self._claimed[:80]!r}," if self._claimed else ""
         _LOGGER.warning(
             "%sa connection by %s from %s%s was refused: %s",
             f"{self._where}: " if self._where else "",

@@ -753,16 +753,18 @@ def listen_at(address: "Optional[str]") -> socket.socket:
     """At a port that is free; None: on all interfaces. Raises OSError."""
     if address is not None:
         found = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(*found[:3])
-        target = found[4]  # type: Any
-    else:
-        target = ("", 0)
-        try:
-            listener = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        except OSError:
-            listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        return listen_on(found[0], found[4])
     try:
+        return listen_on(socket.AF_INET6, ("", 0))
+    except OSError:  # A machine without version 6.
+        return listen_on(socket.AF_INET, ("", 0))
+
+
+def listen_on(family: int, target: "Any") -> socket.socket:
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if family == socket.AF_INET6:  # And version 4.
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         listener.bind(target)
         listener.listen(128)
         listener.setblocking(False)
