@@ -1,8 +1,11 @@
-"""How many tasks a second a local site starts and records, beside what else starts processes.
+"""How many tasks a second a local site starts and records, beside what else starts processes, and
+how much memory a large bag takes.
 
-Run it with ``python bench/launcher.py [--tasks N] [--slots N] [--rounds N]``. Every row runs the
-same program as often; LocalSite alone also makes a sandbox, two logs and an exit record of each.
-The rounds are interleaved, and the medians and their ratios printed.
+Run it with ``python bench/launcher.py [--tasks N] [--slots N] [--rounds N] [--memory-tasks N]``.
+Every row runs the same program as often; LocalSite and wfrun also claim each task, give it a
+sandbox and logs, and write its exit record, and wfrun is the whole command, with its start, its
+decisions and a log that is on the disk. The rounds are interleaved; the medians of the rates and of
+the ratios within a round are printed. Then the largest memory of engine and launcher in one run.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import asyncio
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -26,6 +30,10 @@ from wfrun.engine.records import AttemptRequest
 from wfrun.sites.local import LocalSite
 
 PROGRAM = "/bin/true"
+SHARE_OF_XARGS = 1.0
+SHARE_OF_LOOP = 0.5
+MOST_MEMORY_MB = 200
+POLL_S = 0.1
 SCRATCH = tempfile.TemporaryDirectory(prefix="wfrun-bench-")
 """Removed at the end: ext4 creates files slowly for some seconds after many were deleted."""
 
@@ -77,31 +85,104 @@ async def _local_site(tasks: int, slots: int, directory: Path) -> None:
     await site.close()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tasks", type=int, default=5000)
-    parser.add_argument("--slots", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
-    rows: dict[str, Callable[[int, int], None]] = {
-        "bare posix_spawn loop": bare_loop,
-        f"xargs -P{options.slots} -n1": xargs,
-        "LocalSite": local_site,
-    }
+def start_wfrun(tasks: int, slots: int) -> subprocess.Popen[bytes]:
+    """The command on a bag of so many tasks."""
+    directory = Path(tempfile.mkdtemp(dir=SCRATCH.name))
+    jobs = "".join(f'<job id="t{n}" name="{PROGRAM}"/>\n' for n in range(tasks))
+    namespace = "http://pegasus.isi.edu/schema/DAX"
+    (directory / "bag.dax").write_text(
+        f'<adag xmlns="{namespace}" version="3.6" name="bag">\n{jobs}</adag>\n'
+    )
+    (directory / "sites.yaml").write_text(f"sites:\n  here:\n    slots: {slots}\n")
+    words = ("bag.dax", "--sites", "sites.yaml", "--run-dir", "run", "--quiet")
+    return subprocess.Popen(
+        [str(Path(sys.executable).with_name("wfrun")), *words],
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+
+
+def whole_wfrun(tasks: int, slots: int) -> None:
+    assert start_wfrun(tasks, slots).wait() == 0
+
+
+def peak_memory_mb(pid: int) -> float:
+    """The most that a process has had so far; 0: it is gone. Source: proc(5), VmHWM."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
+
+
+def children(pid: int) -> list[int]:
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def memory_of_a_run(tasks: int, slots: int) -> tuple[float, float]:
+    """MB of the engine and of its launcher."""
+    process = start_wfrun(tasks, slots)
+    engine = launcher = 0.0
+    while process.poll() is None:
+        engine = max(engine, peak_memory_mb(process.pid))
+        launcher = max([launcher, *map(peak_memory_mb, children(process.pid))])
+        time.sleep(POLL_S)
+    assert process.returncode == 0
+    return engine, launcher
+
+
+def measure(rows: dict[str, Callable[[int, int], None]], options: argparse.Namespace) -> None:
     rates: dict[str, list[float]] = {name: [] for name in rows}
     for _ in range(options.rounds):
         for name, run in rows.items():
             begun_s = time.perf_counter()
             run(options.tasks, options.slots)
             rates[name].append(options.tasks / (time.perf_counter() - begun_s))
-    medians = {name: statistics.median(values) for name, values in rates.items()}
-    reference = medians[f"xargs -P{options.slots} -n1"]
-    table = Table(title=f"{options.tasks} × {PROGRAM}, {options.slots} slots")
-    for heading in ("what", "tasks/s", "ratio to xargs"):
+
+    def ratio(name: str, other: str) -> float:
+        return statistics.median(a / b for a, b in zip(rates[name], rates[other], strict=True))
+
+    loop, reference, _, whole = rows
+    table = Table(title=f"{options.tasks:,} × {PROGRAM}, {options.slots} slots")
+    for heading in ("what", "tasks/s", "of xargs", "of the bare loop"):
         table.add_column(heading, justify="left" if heading == "what" else "right")
-    for name, rate in medians.items():
-        table.add_row(name, f"{rate:,.0f}", f"{rate / reference:.2f}")
-    Console().print(table)
+    for name in rows:
+        rate = f"{statistics.median(rates[name]):,.0f}"
+        table.add_row(name, rate, f"{ratio(name, reference):.2f}", f"{ratio(name, loop):.2f}")
+    console = Console()
+    console.print(table)
+    for other, target in ((reference, SHARE_OF_XARGS), (loop, SHARE_OF_LOOP)):
+        found = ratio(whole, other)
+        verdict = "met" if found >= target else "MISSED"
+        console.print(f"{whole} / {other}: {found:.2f} (target {target:g}, {verdict})")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tasks", type=int, default=20_000)
+    parser.add_argument("--slots", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--memory-tasks", type=int, default=100_000, help="0: leave it out")
+    options = parser.parse_args()
+    rows: dict[str, Callable[[int, int], None]] = {
+        "bare posix_spawn loop": bare_loop,
+        f"xargs -P{options.slots} -n1": xargs,
+        "LocalSite": local_site,
+        "wfrun": whole_wfrun,
+    }
+    if options.rounds:
+        measure(rows, options)
+    if options.memory_tasks:
+        engine, launcher = memory_of_a_run(options.memory_tasks, options.slots)
+        verdict = "met" if engine + launcher <= MOST_MEMORY_MB else "MISSED"
+        print(
+            f"{options.memory_tasks:,} tasks: engine {engine:.0f} MB, launcher {launcher:.0f} MB "
+            f"(target {MOST_MEMORY_MB} together, {verdict})"
+        )
 
 
 if __name__ == "__main__":
