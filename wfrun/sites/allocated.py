@@ -134,13 +134,17 @@ class Allocated(launcher.Worker):
     def run(self) -> None:
         """Until the time is over, we are told to end, or nobody wants us."""
         while not self._is_done():
+            heard = False
             for fd, _ in self.poller.poll(self._timeout_ms()):
                 if fd == self.wake:
                     self._take_in()
-            lines = self.channel.turn()
-            if self.channel.session != self.session:
-                self._greet()
-            self._hear(lines)
+                heard = heard or self.channel.owns(fd)
+            due_s = self.channel.due_s()
+            if heard or (due_s is not None and time.monotonic() >= due_s):
+                lines = self.channel.turn()
+                if self.channel.session != self.session:
+                    self._greet()
+                self._hear(lines)
             self._fire_timers()
             self._look_at_the_clock()
             # Slots are filled before the outputs of the last tasks are looked at.
@@ -175,7 +179,8 @@ class Allocated(launcher.Worker):
                 due.append(at_s)
         if not due:
             return None
-        return max(0, int((min(due) - time.monotonic()) * 1000) + 1)
+        wait_s = min(due) - time.monotonic()
+        return int(wait_s * 1000) + 1 if wait_s > 0 else 0
 
     # -- time
 
