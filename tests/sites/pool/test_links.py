@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -103,6 +104,22 @@ async def test_reconnects_after_the_agent_is_killed(rig: Rig) -> None:
     assert len(rig.taker.reasons) == 1
 
 
+@pytest.mark.parametrize("rig", ["asyncssh", "openssh"], indirect=True)
+async def test_reconnects_after_the_ssh_connection_is_lost(rig: Rig, made: list[Cluster]) -> None:
+    rig.start()
+    await rig.taker.hello(0)
+    for pid in made[0].sshd.processes()[1:]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    while rig.told[-1] is None:
+        await asyncio.sleep(0.01)
+    await rig.links.open(rig.taker)
+    link = await rig.taker.hello(1)
+    ask(link, n=1)
+    await rig.taker.until(lambda: rig.taker.said[1][-1] == {"n": 1})
+    assert len(rig.taker.reasons) == 1
+
+
 async def test_reconnects_when_the_engine_has_hung_up(rig: Rig) -> None:
     rig.start()
     link = await rig.taker.hello(0)
@@ -192,6 +209,19 @@ async def test_a_launcher_without_the_secret_is_refused(
 
 
 @pytest.mark.parametrize("rig", STRANGE, indirect=True)
+async def test_to_be_expected_is_no_proof(rig: Rig) -> None:
+    stranger = Stranger(rig)
+    await stranger.call()
+    await stranger.say(b'{"wfrun": 1, "launcher": "three", "node": 0, "nonce": "n"}\n')
+    assert b"proof" in await stranger.hear()
+    await rig.links.expect(["three"])
+    await stranger.say(b'{"proof": ""}\n')
+    assert await stranger.hear() == b""
+    assert rig.taker.links == []
+    stranger.close()
+
+
+@pytest.mark.parametrize("rig", STRANGE, indirect=True)
 async def test_a_replayed_handshake_is_refused(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
     secret = (rig.directory / "launchers/secret").read_bytes().strip()
     name = b'{"wfrun": 1, "launcher": "one", "node": 0, "nonce": "n"}\n'
@@ -253,13 +283,14 @@ async def test_who_says_little_is_hung_up_on_and_many_keep_nobody_out(
     rig: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:
     await rig.links.close()
-    rig.links = rig.new_links(handshake_s=0.5)
+    rig.links = rig.new_links(handshake_s=2)
     await rig.links.expect(["one"])
     await rig.links.open(rig.taker)
     strangers = [Stranger(rig) for _ in range(70)]
     for stranger in strangers:
         await stranger.call()
         await stranger.say(b"{")
+    await asyncio.sleep(0.6)
     rig.start()
     for stranger in strangers:
         assert await stranger.hear() == b""

@@ -23,7 +23,9 @@ from wfrun.sites.tasks import end_tasks
 _LOGGER = logging.getLogger(__name__)
 PING_S = 15.0
 STRANGERS = 64
-"""Callers that have not proved themselves, at once. Further ones are hung up on."""
+"""Callers that have not said who they are, at once. Then the oldest are hung up on."""
+BURST_S = 0.5
+"""Who has just called is let be, up to four times as many: all launchers may come at once."""
 
 
 class SiteLinks:
@@ -54,8 +56,8 @@ class SiteLinks:
         self._secret = b""
         self._expected: set[str] = set()
         self._listeners: list[Listener | Spool] = []
-        self._waiting: set[StreamLink] = set()
-        """Those that have not proved themselves, or are not yet expected."""
+        self._waiting: list[StreamLink] = []
+        """Those that have not proved themselves, or are not yet expected, the oldest first."""
         self._links: dict[tuple[str, int], StreamLink] = {}
         self._pinger: asyncio.Task[None] | None = None
 
@@ -153,17 +155,12 @@ class SiteLinks:
             limit_s=SPOOL_HANDSHAKE_S if by_files else self._handshake_s,
             write_bytes=FILE_BYTES if by_files else WRITE_BYTES,
         )
-        self._waiting = {each for each in self._waiting if not each.is_over}
-        if sum(each.is_stranger for each in self._waiting) >= STRANGERS:
-            _LOGGER.warning(
-                "site %s: a connection by %s from %s was refused: too many do not say who they are",
-                self._site,
-                channel,
-                caller.address,
-            )
-            link.close()
-        else:
-            self._waiting.add(link)
+        self._waiting = [each for each in self._waiting if not each.is_over]
+        strangers = [each for each in self._waiting if each.is_stranger]
+        for each in strangers[: max(0, len(strangers) + 1 - STRANGERS)]:
+            if link.since_s - each.since_s >= BURST_S or len(strangers) >= 4 * STRANGERS:
+                each.refuse("too many do not say who they are")
+        self._waiting.append(link)
         return link
 
     async def _stop(self, reason: str) -> None:
@@ -178,7 +175,7 @@ class SiteLinks:
             link.close()
             if self._taker is not None:
                 self._taker.disconnected(link, reason)
-        waiting, self._waiting = self._waiting, set()
+        waiting, self._waiting = self._waiting, []
         for link in [*links, *waiting]:
             await link.closed()
         for listener in listeners:
@@ -194,7 +191,7 @@ class SiteLinks:
     # -- told by the links
 
     def proved(self, link: StreamLink) -> None:
-        self._waiting.discard(link)
+        self._waiting.remove(link)
         before = self._links.get((link.launcher, link.node))
         if before is not None:
             before.close()

@@ -77,6 +77,7 @@ class StreamLink:
         self.launcher = ""
         """Empty until it is proved."""
         self.node = 0
+        self.since_s = time.monotonic()
         self._caller = caller
         self._secret = secret
         self._owner = owner
@@ -122,21 +123,32 @@ class StreamLink:
 
     @property
     def is_stranger(self) -> bool:
-        """Whether it has not proved itself."""
-        return self._check is None
+        """Whether it has not even said that it is a launcher which is expected. Hundreds of those
+        may come at once."""
+        return self._check is None and not self._is_expected(self._claimed)
 
     @property
     def is_over(self) -> bool:
         return self._is_over
 
+    def refuse(self, reason: str) -> None:
+        """Hang up, and say why in the log."""
+        name = f", as launcher {self._claimed[:80]!r}," if self._claimed else ""
+        _LOGGER.warning(
+            "%sa connection by %s from %s%s was refused: %s",
+            f"{self._where}: " if self._where else "",
+            self.channel,
+            self._caller.address,
+            name,
+            reason,
+        )
+        self._fail(reason)
+
     def admit(self) -> None:
         """It may be expected now."""
-        if (
-            self._is_over
-            or self.is_stranger
-            or self.launcher
-            or not self._is_expected(self._claimed)
-        ):
+        if self._is_over or self._check is None or self.launcher:
+            return
+        if not self._is_expected(self._claimed):
             return
         self.launcher = self._claimed
         self._limit.cancel()
@@ -182,7 +194,7 @@ class StreamLink:
                 raise RefusedError("what it says is no handshake")
         except (RefusedError, ValueError) as error:
             self._pass_on(lines)
-            self._refuse(str(error))
+            self.refuse(str(error))
             return
         self._pass_on(lines)
 
@@ -225,7 +237,7 @@ class StreamLink:
         self._check = Seal(self._proof("to-engine"))
         self._limit.cancel()
         loop = asyncio.get_running_loop()
-        self._limit = loop.call_later(EXPECTED_S, self._refuse, "nobody expects it")
+        self._limit = loop.call_later(EXPECTED_S, self.refuse, "nobody expects it")
         self.admit()
 
     def _proof(self, who: str) -> str:
@@ -271,19 +283,7 @@ class StreamLink:
     # -- its end
 
     def _is_late(self) -> None:
-        self._refuse("it has not said in time who it is")
-
-    def _refuse(self, reason: str) -> None:
-        name = f", as launcher {self._claimed[:80]!r}," if self._claimed else ""
-        _LOGGER.warning(
-            "%sa connection by %s from %s%s was refused: %s",
-            f"{self._where}: " if self._where else "",
-            self.channel,
-            self._caller.address,
-            name,
-            reason,
-        )
-        self._fail(reason)
+        self.refuse("it has not said in time who it is")
 
     def _fail(self, reason: str) -> None:
         if not self._is_over:
