@@ -99,6 +99,8 @@ class SiteLinks:
 
     async def forget(self, launchers: Sequence[str]) -> None:
         self._expected.difference_update(launchers)
+        for launcher, node in [key for key in self._links if key[0] in launchers]:
+            self._links.pop((launcher, node)).close()
         if launchers and "spool" in self._spec.channels:
             host = await self._connection.host()
             await host.remove(leftovers(self._directory, launchers, self._spec.nodes))

@@ -90,7 +90,7 @@ class _Forward:
         self._listener = listener
 
     async def close(self) -> None:
-        with contextlib.suppress(asyncssh.Error, OSError):
+        with contextlib.suppress(asyncssh.Error, OSError, asyncio.TimeoutError):
             self._listener.close()
             await asyncio.wait_for(self._listener.wait_closed(), _LIMIT_S)
 
