@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,22 @@ def outcome_of(link: Link, key: str) -> dict[str, Any]:
                 return found
 
 
+def has_line(path: Path) -> bool:
+    return path.exists() and path.read_text().endswith("\n")
+
+
+def run_on_all(links: dict[int, tuple[dict[str, Any], Link]], directory: Path) -> list[int]:
+    """A task on each node, of which the pid is returned; its key is k-<node>."""
+    pids = []
+    for node, (_, link) in sorted(links.items()):
+        path = directory / f"pid-{node}"
+        link.say({"run": [shell(f"k-{node}", "echo $$ >$1; exec sleep 600", str(path))]})
+        until_started(link, f"k-{node}")
+        wait_for(partial(has_line, path))
+        pids.append(int(path.read_text()))
+    return pids
+
+
 def test_tasks_run_on_all_nodes(cluster: Cluster) -> None:
     _, links = start(cluster)
     for node, (hello, link) in links.items():
@@ -117,14 +134,23 @@ def test_a_task_of_several_nodes_starts_its_processes_there(cluster: Cluster, fi
 
 def test_a_cancelled_job_ends_on_all_nodes(cluster: Cluster, tmp_path: Path) -> None:
     job, links = start(cluster)
-    for node, (_, link) in links.items():
-        link.say({"run": [shell(f"k-{node}", "echo $$ >$1; sleep 600", str(tmp_path / f"{node}"))]})
-        until_started(link, f"k-{node}")
+    tasks = run_on_all(links, tmp_path)
     cluster.call("scancel", job)
     for node, (_, link) in links.items():
         assert outcome_of(link, f"k-{node}")["cause"] == "lost"
-        pid = int((tmp_path / f"{node}").read_text())
-        wait_for(lambda pid=pid: has_ended(pid))  # type: ignore[misc]
+    wait_for(lambda: all(map(has_ended, tasks)))
+
+
+def test_the_first_launcher_is_killed(cluster: Cluster, tmp_path: Path) -> None:
+    """Its record ends the job, and with it what runs on the other nodes."""
+    _, links = start(cluster)
+    tasks = run_on_all(links, tmp_path)
+    kill(links[0][0]["pid"])
+    wait_for((cluster.engine.directory / "exits" / "run-s.1.json").exists)
+    assert has_ended(tasks[0])
+    wait_for(lambda: all(map(has_ended, tasks)))
+    for name in ("run-s.1.jsonl", "run-s.1.1.jsonl", "run-s.1.2.jsonl"):
+        assert not any(end["cause"] == "done" for end in cluster.engine.ends(name).values())
 
 
 def test_a_node_without_its_launcher_ends_the_job(cluster: Cluster) -> None:

@@ -182,6 +182,10 @@ class Engine:
         text = (self.directory / "exits" / name).read_text()
         return [json.loads(line) for line in text.splitlines()]
 
+    def ends(self, name: str = "run-s.1.jsonl") -> dict[str, Any]:
+        """The exit records in a journal."""
+        return {key: end for line in self.journal(name) for key, end in line.get("ended", ())}
+
     def record(self, key: str = "run-s.1") -> dict[str, Any]:
         """The outcome of the launcher's own job, when that has ended."""
         for link in self.links:

@@ -64,7 +64,7 @@ def test_what_becomes_of_tasks(engine: Engine) -> None:
     assert "asks for 3 cores of 2" in ends[4]["message"]
     assert (engine.directory / "files" / "said").read_text() == f"{sandbox}\nk-1\n"
     # Each end was in the journal before it was told.
-    recorded = {key: end for line in engine.journal() for key, end in line.get("ended", ())}
+    recorded = engine.ends()
     assert recorded == engine.outcomes()
 
 
@@ -258,7 +258,7 @@ def test_a_full_disk_is_told(engine: Engine) -> None:
         engine.until_ended(*[f"t-{number}" for number in range(100)])
         (exits / "ballast").unlink()
         engine.until(lambda: "recovered" in engine.heard[-1])
-        recorded = {key: end for line in engine.journal() for key, end in line.get("ended", ())}
+        recorded = engine.ends()
         assert recorded == engine.outcomes()
         engine.say({"stop": True})
         assert engine.record()["cause"] == "done"

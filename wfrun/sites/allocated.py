@@ -23,7 +23,7 @@ Messages are JSON lines. To the engine:
     {"contested": [key, ...]}           somebody else has their claims
     {"found": {key: {"state": "absent" | "active" | "ended", "outcome": ...}}, "id": n}
     {"failing": text}, {"recovered": true}, {"error": text}     as of ``launcher.py``
-    {"ending": reason}                  it takes no more; said on the first node: stop the others
+    {"ending": reason}                  it takes no more
 and from it:
     {"run": [attempt, ...]}             queue these; they start in this order
     {"return": [key, ...]}              those that have not started; "returned" follows
@@ -86,6 +86,8 @@ RECORD_PATIENCE_S = 600.0
 DOUBT_S = 1.0
 """A batch system that ends a job signals all its processes at once. The end of a task by SIGTERM
 is looked at only when it is clear whether we were meant too."""
+FIRST_S = 60.0
+"""An engine that has not been heard yet is waited for at least so long."""
 TURN_S = 1.0
 """The longest wait while no engine is connected."""
 
@@ -102,7 +104,7 @@ class Allocated(launcher.Worker):
         self.config = config
         self.node = node
         self.nodes = int(config.get("nodes") or 1)
-        self.patience_s = float(config.get("patience_s") or 600.0)
+        self.patience_s = float(config.get("patience_s", 600.0))
         kinds = config.get("channels") or ["tcp", "ssh", "spool"]
         self.channel = channels.Channel(directory, key, node, kinds, self.poller)
         self.session = self.channel.session
@@ -208,8 +210,9 @@ class Allocated(launcher.Worker):
         passed_s = min(now - self.last_turn_s, 2 * TURN_S)
         self.last_turn_s = now
         self.quiet_s = 0.0 if busy or self.channel.is_open else self.quiet_s + passed_s
-        if self.quiet_s >= self.patience_s and not self.ending:
-            self._stop("no engine came for %g s" % self.patience_s)
+        patience_s = self.patience_s if self.session else max(self.patience_s, FIRST_S)
+        if self.quiet_s >= patience_s and not self.ending:
+            self._stop("no engine came for %g s" % patience_s)
 
     def _needed_s(self, request: "Dict[str, Any]") -> "Optional[float]":
         """How long it is expected to take, where that matters."""
