@@ -25,7 +25,6 @@ The last four need what the testbed needs (docs/testbed.md), and bring up one of
 from __future__ import annotations
 
 import argparse
-import asyncio
 import math
 import os
 import signal
@@ -34,9 +33,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -47,12 +45,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # a script sees its own folder alone
 
 from bench import peers  # noqa: E402
-from tests.testbed.layout import Layout, MissingError, Site  # noqa: E402
-from tests.testbed.testbed import Testbed  # noqa: E402
-from wfrun.engine import events as ev  # noqa: E402
-from wfrun.engine.model import Task, Workflow  # noqa: E402
-from wfrun.runners.api import run_async  # noqa: E402
-from wfrun.runners.rundir import RunDir  # noqa: E402
+from bench.shared import gated_runs  # noqa: E402
+from bench.shared.gated_runs import FailedError, Grounds, Seen, alone_s  # noqa: E402
+from tests.testbed.layout import TestbedError  # noqa: E402
+from wfrun.engine.errors import WfrunError  # noqa: E402
 
 PARTS = ("peers", "memory", "channels", "overhead", "sweep", "commands")
 CHANNELS = ("tcp", "ssh", "spool")
@@ -66,12 +62,8 @@ PEER_TARGETS = {
 MEMORY_TARGET_MB = 200.0
 OVERHEAD_TARGET = 1.05
 SWEEP_TARGET = 1.03
-CORES = 8
-"""Of a node of the cluster: so large are launchers, where there are slots enough."""
-LIMIT_S = 600.0
-"""For one run."""
-GRACE_S = 60.0
-"""For what a run has started to end, once it is given up."""
+REPEATED_S = 10.0
+"""Sizes of the sweep that should take less are measured in several rounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +86,6 @@ POWERS = tuple(2**n for n in range(5, 13))
 DEFAULT = Sizes(20_000, 100_000, 10_000, 3, 1000, POWERS, POWERS[:6], (100, 1000, 10_000))
 QUICK = Sizes(2000, 10_000, 2000, 1, 1000, POWERS[:4], POWERS[:3], (100, 1000))
 FULL = replace(DEFAULT, jobs=POWERS)
-
-
-class Cluster(Layout):
-    """A testbed whose alpha has 4 nodes of 8 cores: 32 slots."""
-
-    @property
-    def sites(self) -> tuple[Site, ...]:
-        alpha, *others = super().sites
-        assert alpha.slurm is not None
-        return (replace(alpha, slurm=replace(alpha.slurm, cpus=CORES)), *others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,176 +116,16 @@ class Row:
         return f"{'≤' if self.at_most else '≥'} {self.target:g}"
 
 
-class FailedError(Exception):
-    """A run did not do what was to be measured; the message says why."""
-
-
-# ------------------------------------------------------------------------ runs behind a gate
-
-
-class Seen:
-    """What a run's events say, and the gate that they open."""
-
-    def __init__(self, gate: Path | None, slots: int) -> None:
-        self._gate = gate
-        self._wanted = slots
-        """Slots of launchers that are waited for."""
-        self._slots: dict[str, int] = {}
-        self._waits = ""
-        """The attempt that waits at the gate."""
-        self.channels: Counter[str] = Counter()
-        self.placed_s: list[float] = []
-        self.started_s: list[float] = []
-        self.ended_s: list[float] = []
-        self.commands: Counter[str] = Counter()
-        self.launchers = 0
-
-    def __call__(self, events: Sequence[ev.Event]) -> None:
-        for event in events:
-            if isinstance(event, ev.LauncherStarted):
-                self._slots[event.key] = event.slots
-                self.channels[event.channel] += 1
-            elif isinstance(event, ev.LaunchersAsked):
-                self.launchers += len(event.launchers)
-            elif isinstance(event, ev.AttemptPlaced):
-                if event.task != 0 or self._gate is None:
-                    self.placed_s.append(event.at_s)
-                else:
-                    self._waits = event.key
-            elif isinstance(event, ev.AttemptEnded) and event.key != self._waits:
-                outcome = event.outcome
-                assert outcome.started_s is not None, event
-                assert outcome.ended_s is not None, event
-                self.started_s.append(outcome.started_s)
-                self.ended_s.append(outcome.ended_s)
-            elif isinstance(event, ev.SiteCounted):
-                self.commands.update(event.commands)
-        if self._gate is not None and sum(self._slots.values()) >= self._wanted:
-            self._gate.touch()
-
-    @property
-    def rate(self) -> float:
-        """Tasks a second, from the first start to the last end."""
-        return len(self.ended_s) / (max(self.ended_s) - min(self.started_s))
-
-    @property
-    def makespan_s(self) -> float:
-        """From the first submission to the last end."""
-        return max(self.ended_s) - min(self.placed_s)
-
-
+@dataclass(frozen=True, slots=True)
 class Bench:
-    """One session of measurements: where its files are, and its cluster."""
+    """One session of measurements."""
 
-    def __init__(self, sizes: Sizes, scratch: Path, base: int) -> None:
-        self.sizes = sizes
-        self.scratch = scratch
-        self._testbed = Testbed(Cluster.of(base))
-        self._runs = 0
-        self.console = Console(width=max(110, Console().width))
+    sizes: Sizes
+    grounds: Grounds
+    console: Console
 
     def say(self, words: str) -> None:
         self.console.print(words, highlight=False)
-
-    @contextmanager
-    def cluster(self) -> Iterator[None]:
-        """The testbed is up in here. Raises MissingError where it can't be."""
-        self.say("bringing up a testbed …")
-        try:
-            self._testbed.up()
-            yield
-        finally:
-            with suppress(MissingError):
-                self._testbed.down()
-
-    def local(self, slots: int) -> str:
-        return f"sites:\n  here: {{slots: {slots}}}\n"
-
-    def alpha(self, slots: int, channel: str | None) -> str:
-        """A catalog with this many slots of alpha: in launchers, or with a job for each task."""
-        lines = [
-            "sites:",
-            "  alpha:",
-            "    kind: slurm",
-            "    host: alpha",
-            f"    ssh_config: {self._testbed.layout.ssh_config}",
-            "    directory: ~/scratch",
-            f"    slots: {slots}",
-            "    queue: main",
-            "    max_array: 1000",
-        ]
-        if channel is not None:
-            cores = min(slots, CORES)
-            count = slots // cores
-            address = "" if channel == "spool" else ", address: 127.0.0.1"
-            lines.append("    dispatch: launchers")
-            lines.append(
-                f"    launchers: {{cores: {cores}, min: {count}, max: {count}, backlog: {count}, "
-                f"walltime: 30 min, channels: {channel}{address}}}"
-            )
-        return "\n".join(lines) + "\n"
-
-    def run(
-        self, catalog: str, count: int, argv: Sequence[str], slots: int = 0, *, gate: bool = True
-    ) -> Seen:
-        """Run so many of this command, once launchers with so many slots live. Raises FailedError
-        where they do not all end well."""
-        self._runs += 1
-        directory = self.scratch / f"run-{self._runs}"
-        directory.mkdir(mode=0o755)
-        sites = directory / "sites.yaml"
-        sites.write_text(catalog)
-        door = directory / "gate" if gate else None
-        seen = Seen(door, slots)
-        workflow = bag(count, argv, door)
-        asyncio.run(_run(workflow, sites, directory / "run", seen))
-        if len(seen.ended_s) != count:
-            raise FailedError(f"{len(seen.ended_s)} of {count} ends were seen")
-        return seen
-
-    def launched(self, slots: int, channel: str, count: int, argv: Sequence[str]) -> Seen:
-        """The same in launchers that use this channel."""
-        seen = self.run(self.alpha(slots, channel), count, argv, slots)
-        if set(seen.channels) != {channel}:
-            raise FailedError(f"launchers used {', '.join(seen.channels)}, not {channel}")
-        return seen
-
-
-def bag(count: int, argv: Sequence[str], gate: Path | None) -> Workflow:
-    """These tasks, and before them one that ends when the gate is there."""
-    tasks = [Task(f"t{n}", "task", argv[0], tuple(argv[1:])) for n in range(count)]
-    parents: list[tuple[int, ...]] = [() for _ in tasks]
-    if gate is not None:
-        wait = f"until test -e {gate}; do sleep 0.05; done"
-        tasks.insert(0, Task("gate", "gate", "/bin/sh", ("-c", wait)))
-        parents = [(), *((0,) for _ in parents)]
-    return Workflow("bag", "bag", tasks, [], parents)
-
-
-async def _run(workflow: Workflow, sites: Path, directory: Path, seen: Seen) -> None:
-    """To its end, or given up after a while."""
-    work = asyncio.create_task(
-        run_async(workflow, sites=sites, run_dir=directory, retries=0, observer=seen)
-    )
-    done, _ = await asyncio.wait({work}, timeout=LIMIT_S)
-    if not done:
-        RunDir(directory).ask_to_cancel("kill")
-        await asyncio.wait({work}, timeout=GRACE_S)
-        work.cancel()
-        raise FailedError(f"took more than {LIMIT_S:g} s")
-    result = work.result()
-    if result.outcome != "done":
-        raise FailedError("; ".join(f.message or f.cause for f in result.failures) or "not done")
-
-
-def alone_s(argv: Sequence[str], times: int) -> float:
-    """What such a process takes by itself, from its start until it is waited for."""
-    taken = []
-    for _ in range(times):
-        begun_s = time.perf_counter()
-        os.waitpid(os.posix_spawn(argv[0], list(argv), {}), 0)
-        taken.append(time.perf_counter() - begun_s)
-    return statistics.median(taken)
 
 
 # ----------------------------------------------------------------------------- local, alone
@@ -338,7 +160,7 @@ def _rates(tool: peers.Tool) -> str:
 def measure_memory(bench: Bench) -> list[Row]:
     count = bench.sizes.memory
     bench.say(f"memory: {count:,} tasks")
-    directory = bench.scratch / "memory"
+    directory = bench.grounds.scratch / "memory"
     directory.mkdir()
     argv = peers.wfrun_command(count, directory)
     process = subprocess.Popen(
@@ -346,7 +168,7 @@ def measure_memory(bench: Bench) -> list[Row]:
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     most: dict[int, int] = {}
-    until_s = time.monotonic() + LIMIT_S
+    until_s = time.monotonic() + gated_runs.LIMIT_S
     try:
         while process.poll() is None and time.monotonic() < until_s:
             for pid in _engine_and_launcher(process.pid):
@@ -391,9 +213,9 @@ def measure_channels(bench: Bench) -> list[Row]:
     rates: dict[str, list[float]] = {name: [] for name in ("local", *CHANNELS)}
     for number in range(1, bench.sizes.rounds + 1):
         bench.say(f"channels: round {number} of {bench.sizes.rounds}, {count:,} tasks each")
-        rates["local"].append(bench.run(bench.local(2), count, ["/bin/true"]).rate)
+        rates["local"].append(bench.grounds.run(bench.grounds.local(2), count, ["/bin/true"]).rate)
         for channel in CHANNELS:
-            rates[channel].append(bench.launched(2, channel, count, ["/bin/true"]).rate)
+            rates[channel].append(bench.grounds.launched(2, channel, count, ["/bin/true"]).rate)
     middle = {name: statistics.median(values) for name, values in rates.items()}
     rows = [Row("channels", f"local, 2 slots, {count:,} tasks", f"{middle['local']:,.0f} tasks/s")]
     for channel in CHANNELS:
@@ -410,10 +232,10 @@ def measure_overhead(bench: Bench) -> list[Row]:
     each_s = alone_s(argv, 21)
     waves = math.ceil(count / slots)
     runs: dict[str, Callable[[], Seen]] = {
-        "local": lambda: bench.run(bench.local(slots), count, argv),
-        "tcp": lambda: bench.launched(slots, "tcp", count, argv),
-        "ssh": lambda: bench.launched(slots, "ssh", count, argv),
-        "spool": lambda: bench.launched(slots, "spool", count, argv),
+        "local": lambda: bench.grounds.run(bench.grounds.local(slots), count, argv),
+        "tcp": lambda: bench.grounds.launched(slots, "tcp", count, argv),
+        "ssh": lambda: bench.grounds.launched(slots, "ssh", count, argv),
+        "spool": lambda: bench.grounds.launched(slots, "spool", count, argv),
     }
     taken: dict[str, list[float]] = {name: [] for name in runs}
     for number in range(1, bench.sizes.rounds + 1):
@@ -448,12 +270,17 @@ def measure_sweep(bench: Bench, figure: Path | None) -> list[Row]:
     sweep = Sweep(alone_s(argv, 3))
     for count in bench.sizes.launched:
         bench.say(f"sweep: {count:,} tasks, launchers")
-        seen = bench.launched(sweep.slots, "tcp", count, argv)
-        sweep.launchers[count] = seen.makespan_s
+        # Short ones cost little, and say little when measured once.
+        times = bench.sizes.rounds if sweep.ideal_s(count) < REPEATED_S else 1
+        sweep.launchers[count] = statistics.median(
+            bench.grounds.launched(sweep.slots, "tcp", count, argv).makespan_s for _ in range(times)
+        )
         if count in bench.sizes.jobs:
             bench.say(f"sweep: {count:,} tasks, jobs")
             # A run without launchers has nothing to wait for.
-            seen = bench.run(bench.alpha(sweep.slots, None), count, argv, gate=False)
+            seen = bench.grounds.run(
+                bench.grounds.alpha(sweep.slots, None), count, argv, gate=False
+            )
             sweep.jobs[count] = seen.makespan_s
     rows = [Row("sweep", "1 s tasks, 32 slots", f"{sweep.each_s:.4f} s each")]
     for count, taken_s in sweep.launchers.items():
@@ -493,7 +320,7 @@ def measure_commands(bench: Bench) -> list[Row]:
     first = 0
     for count in bench.sizes.commands:
         bench.say(f"commands: {count:,} tasks")
-        seen = bench.launched(8, "tcp", count, ["/bin/true"])
+        seen = bench.grounds.launched(8, "tcp", count, ["/bin/true"])
         # The queue is asked at intervals while launchers live, whatever they do.
         asked = seen.commands.total() - seen.commands["squeue"]
         first = first or asked
@@ -533,7 +360,7 @@ def measure(bench: Bench, parts: Sequence[str], figure: Path | None) -> list[Row
     def take(name: str, part: Callable[[Bench], list[Row]]) -> None:
         try:
             rows.extend(part(bench))
-        except (FailedError, peers.AbsentError) as error:
+        except (FailedError, WfrunError, peers.AbsentError) as error:
             rows.append(Row(name, "", f"not measured: {error}"))
 
     for name in [name for name in alone if name in parts]:
@@ -541,10 +368,11 @@ def measure(bench: Bench, parts: Sequence[str], figure: Path | None) -> list[Row
     wanted = [name for name in launched if name in parts]
     if wanted:
         try:
-            with bench.cluster():
+            bench.say("bringing up a testbed …")
+            with bench.grounds.cluster():
                 for name in wanted:
                     take(name, launched[name])
-        except MissingError as error:
+        except TestbedError as error:
             rows.append(Row(", ".join(wanted), "", f"not measured: {error}"))
     return rows
 
@@ -564,7 +392,8 @@ def main() -> None:
     sizes = QUICK if options.quick else FULL if options.full else DEFAULT
     with tempfile.TemporaryDirectory(prefix="wfrun-bench-") as scratch:
         Path(scratch).chmod(0o755)  # tasks of the cluster's users look for the gate
-        bench = Bench(sizes, Path(scratch), options.base)
+        console = Console(width=max(110, Console().width))
+        bench = Bench(sizes, Grounds(Path(scratch), options.base), console)
         rows = measure(bench, options.only or PARTS, options.figure)
         print_table(bench, rows, options.quick)
 
