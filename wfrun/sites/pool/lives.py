@@ -12,6 +12,8 @@ from wfrun.sites.pool.talk import Peer
 TURN_S = 0.03
 """From the end of a task until it is known, and from an answer of ours until a task begins, without
 the way there and back."""
+MARGIN_S = 10.0
+"""A launcher ends so long before its walltime, or a tenth of it if that is less."""
 PROGRAMS = ("allocated.sh", "allocated.py", "batch_job.py", "channels.py")
 """What runs on the nodes, beside what any job needs."""
 
@@ -127,6 +129,20 @@ def config_of(
         "pack_logs": pack_logs,
     }
     return msgspec.json.encode(config).decode()
+
+
+def too_long(request: AttemptRequest, spec: SiteSpec) -> str | None:
+    """Why no launcher of this site would ever start it; None: one may."""
+    assert spec.access is not None
+    assert spec.access.launchers is not None
+    walltime_s = spec.access.launchers.walltime_s
+    longest_s = walltime_s - min(MARGIN_S, walltime_s / 10)
+    if request.expected_s is None or request.expected_s <= longest_s:
+        return None
+    return (
+        f"it is expected to take {request.expected_s:.0f} s, and launchers of {spec.name} run for "
+        f"{walltime_s:.0f} s: give them a longer 'walltime' in the catalog"
+    )
 
 
 def end_of(life: Life, outcome: Outcome) -> tuple[Cause, str | None]:

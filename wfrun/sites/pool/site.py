@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from wfrun.engine.errors import InfeasibleError, TransientError
+from wfrun.engine.errors import TransientError
 from wfrun.engine.events import (
     AttemptEnded,
     AttemptsSubmitted,
@@ -29,10 +29,10 @@ from wfrun.engine.events import (
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.records import AttemptRequest, Found, LauncherRequest, Outcome
 from wfrun.sites.cluster import CLAIMED_BY_US, ClusterSite
-from wfrun.sites.head_node import delay_s
 from wfrun.sites.pool.inquiry import Inquiry
 from wfrun.sites.pool.link import Link, Links
-from wfrun.sites.pool.lives import Life, end_of, fate_of_its_attempts, job_of
+from wfrun.sites.pool.listening import Listening
+from wfrun.sites.pool.lives import Life, end_of, fate_of_its_attempts, job_of, too_long
 from wfrun.sites.pool.members import Held, Member, Pool
 from wfrun.sites.pool.records import Records
 from wfrun.sites.pool.talk import Peer, Report, decode
@@ -66,14 +66,12 @@ class PoolSite:
         self.connection = cluster.connection
         self._index = index
         self._cluster = cluster
-        self._make_links = links
-        self._links: Links
-        """There since the site listens."""
+        self._lives: dict[str, Life] = {}
+        """Launchers whose end is to be told."""
+        self._listening = Listening(cluster.head, links, self, self._lives)
         self._clock = clock
         self._post: Callable[[Event], None] = _refuse
         self._pool = Pool()
-        self._lives: dict[str, Life] = {}
-        """Launchers whose end is to be told."""
         self._peers: dict[int, Peer] = {}
         """By the identity of their links."""
         self._records = Records(cluster.head)
@@ -84,33 +82,33 @@ class PoolSite:
             cluster,
             self._end,
             self._go_on,
-            self._expect,
+            self._listening.expect,
         )
         self._away: dict[Member, float] = {}
         """Launchers that can't be reached, and for how long of our own running time."""
-        self._reached = asyncio.Event()
-        """The head node can be asked anew."""
-        self._listening = asyncio.Event()
         self._assigning = False
         self._tasks: set[asyncio.Task[None]] = set()
-        cluster.connected = self._reached.set
+        cluster.connected = self._listening.reached.set
 
     # -- the protocol of a site
 
     async def open(self, post: Callable[[Event], None]) -> None:
         self._post = post
         await self._cluster.open(self._on_job)
-        for work in (self._listen(), self._tick(), self._inquiry.run()):
+        for work in (self._listening.run(), self._tick(), self._inquiry.run()):
             self._spawn(work)
 
     async def submit(self, batch: Sequence[AttemptRequest]) -> None:
         fresh = [request for request in batch if request.key not in self._pool.attempts]
-        for request in fresh:
-            self._pool.add(request)
         if fresh:
             keys = tuple(request.key for request in fresh)
             self._post(AttemptsSubmitted(self._clock(), self._index, keys))
-            self._go_on()
+        for request in fresh:
+            self._pool.add(request)
+            reason = too_long(request, self.spec)
+            if reason is not None:
+                self._end(request.key, Outcome("refused", message=reason))
+        self._go_on()
 
     async def cancel(self, keys: Sequence[str], *, queued_only: bool = False) -> None:
         here = [self._pool.attempts[key] for key in keys if key in self._pool.attempts]
@@ -151,8 +149,7 @@ class PoolSite:
         await end_tasks(self._tasks)
         for peer in self._peers.values():
             peer.end()
-        if self._listening.is_set():
-            await self._links.close()
+        await self._listening.close()
         await self._cluster.close()
 
     def store_path(self, name: str) -> str:
@@ -169,7 +166,7 @@ class PoolSite:
             self._spawn(self._start(fresh))
 
     async def _start(self, lives: list[Life]) -> None:
-        await self._expect([life.key for life in lives])
+        await self._listening.expect([life.key for life in lives])
         wanted = [life for life in lives if not life.stopping]
         for life in lives:
             if life.stopping:
@@ -181,10 +178,6 @@ class PoolSite:
             [job_of(request, self.spec, pack_logs=self._pack_logs) for request in requests]
         )
 
-    async def _expect(self, keys: Sequence[str]) -> None:
-        await self._listening.wait()
-        await self._cluster.head.insist_on_room(lambda _: self._links.expect(keys))
-
     async def stop_launchers(self, keys: Sequence[str]) -> None:
         queued = []
         for life in [self._lives[key] for key in keys if key in self._lives]:
@@ -195,7 +188,12 @@ class PoolSite:
             await self._cluster.cancel(queued, queued_only=True)
 
     async def find_launchers(self, keys: Sequence[str]) -> Mapping[str, Found]:
-        return await self._inquiry.find_launchers(keys)
+        found = dict(await self._inquiry.find_launchers(keys))
+        absent = [key for key, answer in found.items() if answer.state == "absent"]
+        # The queue may be late to show what an engine submitted with its last breath.
+        taken = await self._cluster.head.claim(absent) if absent else []
+        begun = [key for key in absent if key not in taken]
+        return {**found, **await self._inquiry.find_launchers(begun)} if begun else found
 
     async def dismiss(self) -> None:
         others = []
@@ -246,7 +244,7 @@ class PoolSite:
             tail = await self._records.tail(life.key)
             message = f"{message}\n{tail}" if tail else message
         self._forget(life, cause, message)
-        await self._cluster.head.insist(lambda _: self._links.forget([life.key]))
+        await self._listening.forget([life.key])
 
     def _forget(self, life: Life, cause: Any, message: str | None) -> None:
         self._lives.pop(life.key, None)
@@ -254,29 +252,6 @@ class PoolSite:
         self._go_on()
 
     # -- links
-
-    async def _listen(self) -> None:
-        """With every connection to the head node anew."""
-        failures = 0
-        while True:
-            await self._reached.wait()
-            self._reached.clear()
-            if not self._listening.is_set():
-                self._links = self._make_links(self._cluster.head.directory)
-            try:
-                await self._links.open(self)
-                await self._links.expect(list(self._lives))
-            except (TransientError, InfeasibleError) as error:
-                if isinstance(error, InfeasibleError):
-                    self._cluster.head.pause("channels", str(error))
-                _LOGGER.info("site %s: %s", self.spec.name, error)
-                await asyncio.sleep(delay_s(failures))
-                failures += 1
-                self._reached.set()
-                continue
-            failures = 0
-            self._cluster.head.reopen("channels")
-            self._listening.set()
 
     def connected(self, launcher: str, link: Link) -> None:
         for peer in list(self._peers.values()):
