@@ -18,6 +18,7 @@ DOCUMENT = """\
   <argument>-c 'sort $WFRUN_NODEFILE; START sh -c "echo \\$SLURMD_NODENAME" | sort'</argument>
   <profile namespace="pegasus" key="nodes">2</profile>
   <profile namespace="pegasus" key="ppn">2</profile>
+  <profile namespace="pegasus" key="maxwalltime">1</profile>
   <stdout name="hosts" link="output"/>
   <uses name="hosts" link="output"/>
 </job>
@@ -25,15 +26,25 @@ DOCUMENT = """\
 """
 
 
-@pytest.mark.parametrize("start", ["srun", "mpirun --hostfile $WFRUN_NODEFILE"])
+IN_LAUNCHERS = {"dispatch": "launchers", "launchers": {"nodes": 2, "cores": 4, "max": 1}}
+MPIRUN = "mpirun --hostfile $WFRUN_NODEFILE"
+SRUN = "SLURM_HOSTFILE=$WFRUN_NODEFILE srun --ntasks=4 --distribution=arbitrary"
+
+
+@pytest.mark.parametrize(
+    ("start", "entry"),
+    [("srun", {}), (MPIRUN, {}), (SRUN, IN_LAUNCHERS), (MPIRUN, IN_LAUNCHERS)],
+    ids=["job-srun", "job-mpirun", "launcher-srun", "launcher-mpirun"],
+)
 def test_a_task_runs_a_process_for_each_core_on_all_its_nodes(
-    start: str, testbed: Testbed, tmp_path: Path
+    start: str, entry: dict[str, object], testbed: Testbed, tmp_path: Path
 ) -> None:
-    if shutil.which(start.split()[0]) is None:
-        pytest.skip(f"no {start.split()[0]} (openmpi-bin)")
+    if start == MPIRUN and shutil.which("mpirun") is None:
+        pytest.skip("no mpirun (openmpi-bin)")
     sites = yaml.safe_load(testbed.layout.catalog.read_text())["sites"]
     catalog = tmp_path / "sites.yaml"
-    catalog.write_text(yaml.safe_dump({"sites": {"alpha": {**sites["alpha"], "poll_min": 0.5}}}))
+    alpha = {**sites["alpha"], "poll_min": 0.5, **entry}
+    catalog.write_text(yaml.safe_dump({"sites": {"alpha": alpha}}))
     document = tmp_path / "mpi.dax"
     document.write_text(DOCUMENT.replace("START", start))
     result = wfrun.run(document, sites=catalog, run_dir=tmp_path / "run", retries=0)
