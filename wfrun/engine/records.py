@@ -28,7 +28,7 @@ class OutputFile(msgspec.Struct, frozen=True, gc=False):
     optional: bool = False
 
 
-class AttemptRequest(msgspec.Struct, frozen=True):
+class AttemptRequest(msgspec.Struct, frozen=True, gc=False):
     """All that a site needs to run one attempt. Paths are relative to the sandbox."""
 
     key: str

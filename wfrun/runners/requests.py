@@ -20,6 +20,9 @@ ran."""
 SHARE_OF_LIFE = 0.8
 """A task is expected to take no more of a launcher's whole time than this."""
 
+_NO_ENV: dict[str, str] = {}
+"""One for all of a hundred thousand tasks."""
+
 
 def stored_name(workflow: Workflow, number: int, file: int) -> str:
     """The name of a file in the sites' stores: flat, unique in the run, readable."""
@@ -48,7 +51,7 @@ class Requests:
         request = AttemptRequest(
             key=key,
             argv=(task.executable, *task.arguments),
-            env=task.env or {},
+            env=task.env or _NO_ENV,
             inputs=tuple(
                 InputLink(stored_name(workflow, number, f), files[f].name)
                 for f in task.inputs

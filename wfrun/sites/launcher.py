@@ -1727,18 +1727,24 @@ class Launcher(Worker):
 
     def _clean(self) -> None:
         self.starter.close()
-        entries = []  # type: List[os.DirEntry[str]]
+        used = set()  # type: Set[str]
+        for attempt in self.keys.values():
+            names = [attempt.sandbox] + [log.spare for log in (attempt.out, attempt.err) if log]
+            used.update(map(os.path.basename, names))
+        doomed = []
         with contextlib.suppress(FileNotFoundError):  # Somebody was quicker.
             for name in os.listdir(self.starter.store):
                 remove(self.starter.store + "/" + name)
-            entries = list(os.scandir(self.starter.attempts))
-        used = {os.path.basename(attempt.sandbox) for attempt in self.running.values()}
-        for entry in entries:
-            busy = entry.name in used or entry.name in self.watched
-            # Those of the watched ones may be in use.
-            spare = entry.name.startswith(".spare-") and not (busy or self.watched)
-            if spare or (not busy and entry.is_dir(follow_symlinks=False)):
-                remove(entry.path)
+            for entry in os.scandir(self.starter.attempts):
+                spare = entry.name.startswith(".spare-")
+                # Those that are watched may be using any.
+                elsewhere = bool(self.watched) if spare else entry.name in self.watched
+                if elsewhere or entry.name in used:
+                    continue
+                if spare or entry.is_dir(follow_symlinks=False):
+                    doomed.append(entry.path)
+        for path in doomed:
+            remove(path)
 
     def _say(self, text: str) -> None:
         self.channel.say(text)
