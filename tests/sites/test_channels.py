@@ -236,6 +236,24 @@ def test_kinds_are_tried_in_their_order(engine: Engine, clock: Clock) -> None:
     assert node.channel.kind == "ssh"
 
 
+def test_an_address_that_swallows_all_is_tried_by_one_kind(engine: Engine, clock: Clock) -> None:
+    with contextlib.ExitStack() as stack:
+        # Connections that wait to be accepted, until the kernel drops what comes.
+        full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        engine.listen(1, tcp=[full.getsockname()], ssh=[full.getsockname()])
+        node = Node(engine, "tcp ssh spool")
+        kinds = []
+        for _ in range(5):
+            node.turn()
+            kinds.append(node.channel.kind)
+            clock.now_s += 1
+        assert kinds == ["tcp", "tcp", "tcp", "spool", "spool"]
+
+
 def test_it_goes_on_where_nobody_listens_yet(
     engine: Engine, clock: Clock, capfd: pytest.CaptureFixture[str]
 ) -> None:

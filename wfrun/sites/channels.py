@@ -51,6 +51,7 @@ HANDSHAKE_S = 10.0
 SPOOL_HANDSHAKE_S = 150.0
 """A network file system may show a new file half a minute late, each way."""
 CONNECT_S = 3.0
+UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH)
 SILENCE_S = 60.0
 """An engine that says nothing for so long, not even a ping, is gone, or cannot be heard."""
 STEP_S = 5.0
@@ -175,7 +176,7 @@ class Wire:
         number = self._socket.connect_ex(self._address)
         if number in (errno.EINPROGRESS, errno.EALREADY, errno.EINTR):
             if self.due_s is not None and time.monotonic() >= self.due_s:
-                raise OSError(errno.ETIMEDOUT, "no answer")
+                raise OSError(errno.EHOSTUNREACH, "no answer")
             return
         if number not in (0, errno.EISCONN):
             raise OSError(number, os.strerror(number))
@@ -434,6 +435,10 @@ class Channel:
                 if now_s - self._looked_s >= STEP_S:
                     self._look_for_another(now_s)
             except (OSError, ValueError) as error:
+                if isinstance(error, OSError) and error.errno in UNREACHABLE:
+                    # Nor will it be by another kind, and each would take seconds.
+                    gone = self._choice[1]
+                    self._choices = [choice for choice in self._choices if choice[1] != gone]
                 self._drop(str(error))
         if self._carrier is None and self._kinds and now_s >= self._retry_s:
             self._dial(now_s)

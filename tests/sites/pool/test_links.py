@@ -145,6 +145,7 @@ async def test_reconnects_to_the_next_engine(rig: Rig) -> None:
     assert rig.address()["session"] == 2
 
 
+@pytest.mark.parametrize("rig", ["tcp", "spool"], indirect=True)
 async def test_the_nodes_of_a_launcher_have_a_link_each(rig: Rig) -> None:
     for launcher, node in (("one", 0), ("one", 1), ("two", 0)):
         rig.start(launcher, node)
@@ -153,6 +154,7 @@ async def test_the_nodes_of_a_launcher_have_a_link_each(rig: Rig) -> None:
     assert sorted(found) == [("one", 0), ("one", 1), ("two", 0)]
 
 
+@pytest.mark.parametrize("rig", ["tcp", "spool"], indirect=True)
 async def test_a_node_with_the_oldest_python(rig: Rig) -> None:
     found = sorted((Path.home() / ".pyenv/versions").glob("3.6.*/bin/python"))
     if not found:
@@ -180,6 +182,7 @@ async def test_the_end_of_a_launcher_is_noticed_after_its_last_words(rig: Rig) -
     assert node.wait(10) == 0
 
 
+@pytest.mark.parametrize("rig", ["tcp", "spool"], indirect=True)
 async def test_a_launcher_that_was_killed_is_noticed(rig: Rig) -> None:
     await rig.links.close()
     rig.links = rig.new_links(ping_s=0.2)
