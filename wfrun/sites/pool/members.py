@@ -140,7 +140,7 @@ class Held:
         return self.members[0] if self.members else None
 
 
-_Likeness = tuple[Resources, tuple[str, ...], int | None]
+_Likeness = tuple[Resources, tuple[str, ...], int | None, tuple[Member, ...]]
 
 
 class Pool:
@@ -175,7 +175,7 @@ class Pool:
         assert held.request is not None
         self.set_aside(held)
         held.started = held.returning = False
-        like = self._waiting.setdefault(_likeness(held.request), OrderedDict())
+        like = self._waiting.setdefault(_likeness(held, held.request), OrderedDict())
         newest = next(reversed(like.values())).number if like else 0
         like[held.key] = held
         if held.number < newest:
@@ -185,7 +185,7 @@ class Pool:
     def is_waiting(self, held: Held) -> bool:
         if held.members or held.request is None:
             return False
-        return held.key in self._waiting.get(_likeness(held.request), ())
+        return held.key in self._waiting.get(_likeness(held, held.request), ())
 
     def set_aside(self, held: Held) -> None:
         """It neither waits nor is with a launcher."""
@@ -194,7 +194,7 @@ class Pool:
             member.held.pop(held.key, None)
         held.members = ()
         if held.request is not None:
-            likeness = _likeness(held.request)
+            likeness = _likeness(held, held.request)
             like = self._waiting.get(likeness)
             if like is not None and like.pop(held.key, None) is not None and not like:
                 del self._waiting[likeness]
@@ -404,7 +404,7 @@ def keys_of(attempts: Iterable[Held]) -> list[str]:
     return [held.key for held in attempts]
 
 
-def _likeness(request: AttemptRequest) -> _Likeness:
+def _likeness(held: Held, request: AttemptRequest) -> _Likeness:
     """Attempts that fit in the same places, but for a little in their length."""
     length = None if request.expected_s is None else frexp(request.expected_s)[1]
-    return request.resources, request.avoid_hosts, length
+    return request.resources, request.avoid_hosts, length, held.refused_by
