@@ -25,8 +25,6 @@ WORTH = 4
 """What waits for a slot is taken back for an idle site if it would wait for so many times as long
 as that takes."""
 
-_WAITING = (LauncherPhase.ASKED, LauncherPhase.QUEUED)
-
 
 class Allocation:
     """Decides for one run; remembers since when no work has waited."""
@@ -91,14 +89,15 @@ def _ask(
         return None
     if site.reported is not None or (site.breaker is not None and not site.breaker.lets_in):
         return None
+    most = min(spec.backlog - pool.queued, spec.max - len(pool.launchers))
+    wanted = spec.min - len(pool.launchers)
+    if most <= 0 or (missing <= pool.coming_slots and wanted <= 0):
+        return None
     size = spec.cores * spec.nodes
-    coming = sum(x.asked_slots for x in pool.launchers.values() if x.is_coming)
-    count = ceil((missing - coming) / size) if missing > coming else 0
-    if count and _will_be_done(state, index, pool, work):
+    count = ceil((missing - pool.coming_slots) / size)
+    if _will_be_done(state, pool, work):
         count = 0
-    count = max(count, spec.min - len(pool.launchers))
-    waiting = sum(1 for x in pool.launchers.values() if x.phase in _WAITING)
-    count = min(count, spec.backlog - waiting, spec.max - len(pool.launchers))
+    count = min(most, max(count, wanted))
     if count <= 0:
         return None
     walltime_s = _walltime_s(state, pool, work, size * (len(pool.launchers) + count))
@@ -116,7 +115,7 @@ def _ask(
     return ev.LaunchersAsked(state.now_s, index, requests)
 
 
-def _will_be_done(state: RunState, index: int, pool: Pool, work: int) -> bool:
+def _will_be_done(state: RunState, pool: Pool, work: int) -> bool:
     """Whether the slots that live anywhere will be through with the work before a launcher that
     is asked for now would have started."""
     wait_s = pool.waits.predict()
@@ -157,7 +156,7 @@ def _stop(
     spare = len(there) - pool.spec.min
     keys: list[str] = []
     next_s = inf
-    for key, launcher in sorted(there, key=lambda item: item[1].phase not in _WAITING):
+    for key, launcher in sorted(there, key=lambda item: not item[1].is_queued):
         due_s = _useless_since_s(launcher, since_s, idle=idle) + timeout_s
         if due_s > state.now_s:
             next_s = min(next_s, due_s)
@@ -170,7 +169,7 @@ def _stop(
 
 def _useless_since_s(launcher: Launcher, since_s: float, *, idle: bool) -> float:
     """Infinite: it is of use."""
-    if launcher.phase in _WAITING:
+    if launcher.is_queued:
         return since_s
     if launcher.phase is LauncherPhase.LIVE and launcher.idle_since_s is not None and idle:
         return launcher.idle_since_s

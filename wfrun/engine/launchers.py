@@ -32,6 +32,7 @@ def launchers_asked(state: RunState, event: ev.LaunchersAsked) -> None:
     for request in event.launchers:
         pool.launchers[request.key] = Launcher(request, event.at_s)
     pool.made += len(event.launchers)
+    pool.refresh()
     state.outbox.append(StartLaunchers(event.site, event.launchers))
 
 
@@ -145,6 +146,7 @@ def started(state: RunState, pool: Pool, attempt: Attempt, cores: int, key: str)
     if launcher is not None:
         attempt.launcher = key
         launcher.busy_cores += cores
+        pool.busy_cores += cores
         launcher.ran += 1
         launcher.idle_since_s = None
 
@@ -153,6 +155,7 @@ def left(state: RunState, pool: Pool, attempt: Attempt, cores: int) -> None:
     launcher = pool.launchers.get(attempt.launcher)
     if launcher is not None:
         launcher.busy_cores -= cores
+        pool.busy_cores -= cores
         if launcher.busy_cores == 0:
             launcher.idle_since_s = state.now_s
 

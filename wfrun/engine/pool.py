@@ -67,6 +67,10 @@ class Launcher:
         return self.phase in coming and not self.stopped
 
     @property
+    def is_queued(self) -> bool:
+        return self.phase in (LauncherPhase.ASKED, LauncherPhase.QUEUED)
+
+    @property
     def asked_slots(self) -> int:
         return self.request.cores * self.request.nodes
 
@@ -74,9 +78,9 @@ class Launcher:
 class Pool:
     """The launchers of a site, and what was learnt of them."""
 
-    __slots__ = ("_staged", "_tasks", "ended", "failures", "latency_s", "launchers", "live_slots",
-                 "made", "pauses", "paused_until_s", "reason", "spec", "staging_s", "stock",
-                 "task_s", "waits")  # fmt: skip
+    __slots__ = ("_staged", "_tasks", "busy_cores", "coming_slots", "ended", "failures",
+                 "latency_s", "launchers", "live_slots", "made", "pauses", "paused_until_s",
+                 "queued", "reason", "spec", "staging_s", "stock", "task_s", "waits")  # fmt: skip
 
     def __init__(self, spec: LauncherSpec) -> None:
         self.spec = spec
@@ -85,6 +89,11 @@ class Pool:
         self.ended: list[Launcher] = []
         self.made = 0
         self.live_slots = 0
+        self.coming_slots = 0
+        """Of launchers that may still come to be there, or be there again."""
+        self.queued = 0
+        """Launchers that were asked for and have not started."""
+        self.busy_cores = 0
         self.latency_s = 0.0
         """The longest of the live ones."""
         self.task_s: float | None = None
@@ -110,13 +119,13 @@ class Pool:
         """Cores of attempts that the site takes now."""
         return self.live_slots * (1 + self.stock)
 
-    @property
-    def busy_cores(self) -> int:
-        return sum(launcher.busy_cores for launcher in self.launchers.values())
-
     def refresh(self) -> None:
         """What follows from the launchers as they are now."""
-        live = [x for x in self.launchers.values() if x.phase is LauncherPhase.LIVE]
+        launchers = self.launchers.values()
+        live = [x for x in launchers if x.phase is LauncherPhase.LIVE]
+        self.coming_slots = sum(x.asked_slots for x in launchers if x.is_coming)
+        self.queued = sum(1 for x in launchers if x.is_queued)
+        self.busy_cores = sum(x.busy_cores for x in launchers)
         self.live_slots = sum(launcher.slots for launcher in live)
         self.latency_s = max((launcher.latency_s for launcher in live), default=0.0)
         self._set_stock()
