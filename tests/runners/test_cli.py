@@ -154,9 +154,13 @@ def test_logs(user: User) -> None:
     assert "did you mean a?" in near.err
 
 
-def test_packed_logs(user: User) -> None:
+@pytest.mark.parametrize("more", ["", "kind: ssh, transport: local, directory: far, "])
+def test_packed_logs(user: User, more: str) -> None:
+    sites = user.folder / "sites.yaml"
+    sites.write_text(f"sites:\n  alpha: {{{more}slots: 2}}\n".replace("far", f"{user.folder}/far"))
     jobs = [Job("a", "echo one; echo two >&2"), Job("b", "echo three; exit 1"), Job("c", "true")]
-    assert user.wfrun(user.write(jobs), "--pack-logs", "--retries", "0").status == 1
+    told = user.wfrun(user.write(jobs), "--sites", sites, "--pack-logs", "--retries", "0")
+    assert told.status == 1
     assert user.wfrun("logs", "last", "a").out.splitlines()[1::2] == ["one", "two"]
     assert user.wfrun("logs", "last", "b").out.splitlines()[1] == "three"
     assert [line[:4] for line in user.wfrun("logs", "last", "c").out.splitlines()] == ["--- "] * 2
