@@ -289,3 +289,22 @@ def test_a_new_engine_looks_for_the_launchers_of_the_one_before() -> None:
     core.step(ev.LauncherStarted(52.0, 0, "r.L0.1", "n", 4, None, "tcp", 0.1))
     assert pool.live_slots == 4
     assert pool.launchers["r.L0.1"].started_s == 1.0
+
+
+def test_a_launcher_that_stays_away_is_replaced() -> None:
+    core = Core({"d": tasks_of([1000.0] * 8)})
+    core.step(ev.RunStarted(0.0, "r", ev.Settings("round-robin"), (site("a", 8),), (), 1))
+    core.step(ev.WorkflowAdded(0.0, 0, "w", "d"))
+    for number in (1, 2):
+        core.step(ev.LauncherStarted(1.0, 0, f"r.L0.{number}", "n", 4, None, "tcp", 0.1))
+    core.step(ev.RunResumed(50.0))
+    core.step(ev.LauncherStarted(52.0, 0, "r.L0.2", "n", 4, None, "tcp", 0.1))
+    core.step(ev.LauncherEnded(53.0, 0, "r.L0.2", "lost", "its node failed"))
+    pool = core.state.sites[0].pool
+    assert pool is not None
+    due_s = core.state.timers["away:0"]
+    assert pool.coming_slots == 8, "one is away, one was asked for in the place of the dead one"
+    core.step(ev.TimerFired(due_s, "away:0"))
+    assert pool.coming_slots == 4
+    core.step(ev.LauncherStarted(due_s + 9, 0, "r.L0.1", "n", 4, None, "tcp", 0.1))
+    assert pool.live_slots == 4

@@ -65,7 +65,10 @@ def _run_started(state: RunState, event: ev.RunStarted) -> None:
     scale = event.settings.time_scale if event.settings.emulate else 1.0
     state.network = Network([s.name for s in event.sites], event.links, time_scale=scale)
     state.pools = [i for i, site in enumerate(state.sites) if site.pool is not None]
-    state.open_sites = sum(1 << i for i, site in enumerate(state.sites) if site.has_room)
+    for index, site in enumerate(state.sites):
+        if state.pools:
+            site.most_cores = AHEAD * site.spec.slots
+        update(state, index)
     state.information = placement_class(event.settings.policy).information
     if state.information.task_runtime is not Knowledge.UNKNOWN:
         for site in state.sites:
@@ -104,7 +107,7 @@ def _run_resumed(state: RunState, event: ev.RunResumed) -> None:
         site.reported = None
         forget(state, index)
         state.timers.pop(_patience(index), None)
-    state.open_sites = sum(1 << i for i, site in enumerate(state.sites) if site.has_room)
+        update(state, index)
     for w in state.workflows:
         _revive(state, w)
     for index in state.pools:
@@ -248,6 +251,7 @@ _FIRED: dict[str, Callable[..., None]] = {
     "copy": _copy_again,
     "paused": _patience_over,
     "launchers": _allocation_due,
+    "away": launchers.stayed_away,
     "breaker": pause_over,
     "trial": trial_over,
 }

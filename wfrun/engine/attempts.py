@@ -47,7 +47,7 @@ def attempt_placed(state: RunState, event: ev.AttemptPlaced) -> None:
         )
     if site.breaker is not None:
         health.placed(state, attempt, site.breaker)
-    if site.pool is not None:
+    if state.pools:
         health.update(state, site_index)
     w.placement.placed(task, site_index)
     if attempt.missing == 0:
@@ -207,6 +207,7 @@ def close(state: RunState, attempt: Attempt) -> None:
     site.committed_cores -= cores
     if site.pool is not None:
         launchers.left(state, site.pool, attempt, cores)
+    if state.pools:
         health.update(state, attempt.site)
     site.phases[attempt.phase] -= 1
     w.dispatched -= 1

@@ -118,11 +118,11 @@ def update(state: RunState, index: int) -> None:
     site, bit = state.sites[index], 1 << index
     breaker = site.breaker
     closed = site.reported is not None or (breaker is not None and not breaker.lets_in)
-    if site.pool is not None:
+    if state.pools:
         state.allocation_due = True
         state.idle_sites &= ~bit
         state.stocked_sites &= ~bit
-        if not closed and site.committed_cores < site.pool.live_slots:
+        if not closed and site.committed_cores < site.slots_now:
             state.idle_sites |= bit
         elif not closed and site.has_room:
             state.stocked_sites |= bit

@@ -8,12 +8,21 @@ from __future__ import annotations
 from math import inf
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import CancelAttempts, FindLaunchers, StartLaunchers, StopLaunchers
+from wfrun.engine.actions import (
+    CancelAttempts,
+    FindLaunchers,
+    SetTimer,
+    StartLaunchers,
+    StopLaunchers,
+)
 from wfrun.engine.health import FAILURES_IN_A_ROW, FIRST_PAUSE_S, LONGEST_PAUSE_S, MAX_PAUSES
 from wfrun.engine.health import update as update_site
 from wfrun.engine.pool import Launcher, LauncherPhase, Pool
 from wfrun.engine.records import Outcome
 from wfrun.engine.state import Attempt, RunState
+
+RETURN_S = 120.0
+"""A launcher of the engine before is expected back for so long; then others are asked for."""
 
 
 def _pool(state: RunState, site: int) -> Pool:
@@ -135,6 +144,19 @@ def resumed(state: RunState, site: int) -> None:
             launcher.phase = LauncherPhase.AWAY
     if pool.launchers:
         state.outbox.append(FindLaunchers(site, tuple(pool.launchers)))
+        timer = f"away:{site}"
+        state.timers[timer] = state.now_s + RETURN_S
+        state.outbox.append(SetTimer(timer, state.timers[timer]))
+    _changed(state, site)
+
+
+def stayed_away(state: RunState, site: int) -> None:
+    """The timer of launchers that have not been heard of since the last engine: they are not
+    waited for any longer, as long as they stay away."""
+    for launcher in _pool(state, site).launchers.values():
+        if launcher.phase is LauncherPhase.AWAY:
+            launcher.phase = LauncherPhase.DRAINING
+            launcher.reason = "it has not come back since the last engine"
     _changed(state, site)
 
 

@@ -10,6 +10,7 @@ from array import array
 from collections import Counter, deque
 from collections.abc import Mapping
 from enum import IntEnum
+from math import inf
 from typing import NamedTuple
 
 from wfrun.engine.actions import Action
@@ -149,9 +150,9 @@ class SiteState:
     """A site as the core knows it."""
 
     __slots__ = ("background", "breaker", "bytes_in", "commands", "committed_cores", "connections",
-                 "done", "failed", "failing_hosts", "good_hosts", "head_cpu_s", "last2", "phases",
-                 "pool", "queue_model", "quick_failures", "reported", "spec", "transfers_in",
-                 "used_core_s")  # fmt: skip
+                 "done", "failed", "failing_hosts", "good_hosts", "head_cpu_s", "last2",
+                 "most_cores", "phases", "pool", "queue_model", "quick_failures", "reported",
+                 "spec", "transfers_in", "used_core_s")  # fmt: skip
 
     def __init__(self, spec: SiteSpec) -> None:
         self.spec = spec
@@ -172,6 +173,9 @@ class SiteState:
         launchers = access.launchers if access and access.dispatch == "launchers" else None
         self.pool = None if launchers is None else Pool(launchers)
         """Its launchers; None: it has none."""
+        self.most_cores = inf
+        """Of attempts that it takes without launchers; ``apply`` bounds it in a run where other
+        sites have some."""
         self.quick_failures = 0
         """Attempts in a row that failed as soon as they had started."""
         self.queue_model: QueueModel | None = None
@@ -201,8 +205,16 @@ class SiteState:
 
     @property
     def has_room(self) -> bool:
-        """Whether it takes another attempt: always, unless launchers are to run it."""
-        return self.pool is None or self.committed_cores < self.pool.capacity
+        """Whether it takes another attempt: always, unless there are launchers in the run."""
+        most = self.most_cores if self.pool is None else self.pool.capacity
+        return self.committed_cores < most
+
+    @property
+    def slots_now(self) -> int:
+        """Cores that attempts would start on at once if nothing of ours were there."""
+        if self.pool is not None:
+            return self.pool.live_slots
+        return self.spec.slots - self.background_cores
 
     @property
     def background_cores(self) -> int:
@@ -294,7 +306,7 @@ class WorkflowState:
         return mask & ~avoid or mask if avoid else mask
 
     def candidates(self, task: int, state: RunState) -> int:
-        """The sites that may get a task now, as a mask: open, and where launchers have idle slots,
+        """The sites that may get a task now, as a mask: open, and where others have idle slots,
         not those that would only hold it in advance."""
         mask = self.choice(task) & state.open_sites
         if mask & state.stocked_sites and mask & state.idle_sites:
@@ -330,9 +342,9 @@ class RunState:
         self.open_sites = 0
         """Sites that take work now, as a mask."""
         self.idle_sites = 0
-        """Of these, those whose launchers have idle slots."""
+        """Of these, in a run with launchers, those that have idle slots."""
         self.stocked_sites = 0
-        """And those whose launchers would hold an attempt in advance."""
+        """And those that would hold an attempt in advance."""
         self.expected = 1
         """Workflows that the run will have."""
         self.workflows: list[WorkflowState] = []

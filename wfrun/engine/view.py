@@ -77,10 +77,10 @@ class View:
         return found
 
     def lacks_room(self, task: int, site: int) -> bool:
-        """Whether nothing but a lack of room keeps a site with launchers from being a candidate
-        for this task."""
+        """Whether nothing but a lack of room, in a run with launchers, keeps a site from being a
+        candidate for this task."""
         s = self._state.sites[site]
-        if s.pool is None or s.reported is not None or (s.breaker and not s.breaker.lets_in):
+        if s.reported is not None or (s.breaker and not s.breaker.lets_in):
             return False
         return bool(self._workflow.choice(task) >> site & 1)
 
