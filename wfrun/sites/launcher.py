@@ -81,6 +81,8 @@ RETRY_S = 1.0
 SPARE_MARGIN = 8
 """Empty sandboxes and pairs of logs that are kept beyond one for each slot, for tasks that have
 ended and were not looked at yet."""
+MOST_SPARE_LOGS = 128
+"""They are open, and a process has a thousand files at most, two for each task that runs."""
 SHORT_S = 0.1
 """Of tasks that run no longer than this the files are not shown while they run."""
 PACK_BYTES = 1 << 20
@@ -883,10 +885,11 @@ class Starter:
         packed = None
         if self._pack is not None and limit and attempt.out is not None and attempt.err is not None:
             packed = self._pack_logs(self._pack, attempt, attempt.out, attempt.err)
+        logs = min(2 * limit, MOST_SPARE_LOGS)
         if attempt.out is not None:
-            self._logs.retire(attempt.out, attempt.key + ".out", 2 * limit, True)
+            self._logs.retire(attempt.out, attempt.key + ".out", logs, True)
         if attempt.err is not None:
-            self._logs.retire(attempt.err, attempt.key + ".err", 2 * limit, False)
+            self._logs.retire(attempt.err, attempt.key + ".err", logs, False)
         if base and empty_sandbox:
             self._clear(base, named, limit)
         elif base and base != named:
