@@ -146,10 +146,11 @@ class QueueWatch:
     async def _end_refused(self) -> None:
         """Jobs that the batch system took and will never start."""
         refused, self._refused = self._refused, {}
-        for key in await self._head.claim(list(refused)):
+        ours = await self._head.claim(list(refused))
+        await self._head.cancel_jobs(list(refused))
+        for key in ours:
             text = f"the batch system will never start it: {refused[key]}"
             self._attempts.end(key, Outcome("refused", message=text))
-        await self._head.cancel_jobs(list(refused))
 
     def _observe(self, jobs: Sequence[Job]) -> None:
         """Running jobs first, then the queue in order."""
