@@ -180,7 +180,7 @@ def measure_memory(bench: Bench) -> list[Row]:
         status = process.wait()
     if status != 0 or len(most) < 2:
         raise FailedError(f"wfrun ended with {status}, {len(most)} of two processes were seen")
-    parts = [kib / 1024 for kib in most.values()]
+    parts = [kib * 1024 / 1e6 for kib in most.values()]
     total = sum(parts)
     words = f"{total:.0f} MB ({' + '.join(f'{part:.0f}' for part in parts)})"
     return [
