@@ -46,7 +46,7 @@ sys.path.insert(0, str(ROOT))  # a script sees its own folder alone
 
 from bench import peers  # noqa: E402
 from bench.shared import gated_runs  # noqa: E402
-from bench.shared.gated_runs import FailedError, Grounds, Seen, alone_s  # noqa: E402
+from bench.shared.gated_runs import FailedError, Grounds, Seen, alone_s, together_s  # noqa: E402
 from tests.testbed.layout import TestbedError  # noqa: E402
 from wfrun.engine.errors import WfrunError  # noqa: E402
 
@@ -282,7 +282,9 @@ def measure_sweep(bench: Bench, figure: Path | None) -> list[Row]:
                 bench.grounds.alpha(sweep.slots, None), count, argv, gate=False
             )
             sweep.jobs[count] = seen.makespan_s
-    rows = [Row("sweep", "1 s tasks, 32 slots", f"{sweep.each_s:.4f} s each")]
+    bare_s = together_s(argv, sweep.slots)
+    words = f"{sweep.each_s:.3f} s each; {sweep.slots} by a bare loop {bare_s:.3f} s"
+    rows = [Row("sweep", f"1 s tasks, {sweep.slots} slots", words)]
     for count, taken_s in sweep.launchers.items():
         ideal_s = sweep.ideal_s(count)
         jobs = f"; jobs {sweep.jobs[count]:.1f} s" if count in sweep.jobs else ""
@@ -386,7 +388,7 @@ def main() -> None:
     size.add_argument("--full", action="store_true", help="the whole sweep with jobs, too")
     parser.add_argument("--only", action="append", choices=PARTS, help="more than once, too")
     parser.add_argument("--figure", type=Path, metavar="PNG", help="draw the sweep")
-    parser.add_argument("--base", type=int, default=34000, help="port of the testbed (34000)")
+    parser.add_argument("--base", type=int, default=32200, help="of the testbed's ports (32200)")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     sizes = QUICK if options.quick else FULL if options.full else DEFAULT

@@ -21,7 +21,7 @@ from wfrun.runners.rundir import RunDir
 
 CORES = 8
 """Of a node of the cluster: so large are launchers, where there are slots enough."""
-LIMIT_S = 600.0
+LIMIT_S = 1200.0
 """For one run."""
 GRACE_S = 60.0
 """For what a run has started to end, once it is given up."""
@@ -205,3 +205,12 @@ def alone_s(argv: Sequence[str], times: int) -> float:
         os.waitpid(os.posix_spawn(argv[0], list(argv), {}), 0)
         taken.append(time.perf_counter() - begun_s)
     return statistics.median(taken)
+
+
+def together_s(argv: Sequence[str], count: int) -> float:
+    """What so many of them take that a bare loop starts, one right after the other."""
+    begun_s = time.perf_counter()
+    pids = [os.posix_spawn(argv[0], list(argv), {}) for _ in range(count)]
+    for pid in pids:
+        os.waitpid(pid, 0)
+    return time.perf_counter() - begun_s
