@@ -287,6 +287,28 @@ def test_a_new_session_is_noticed(engine: Engine, clock: Clock) -> None:
     other.close()
 
 
+def test_an_engine_that_comes_after_long_is_called_at_once(engine: Engine, clock: Clock) -> None:
+    """Though it was tried in vain so often that it would be tried in a while only."""
+    node = Node(engine).opened()
+    engine.nodes.clear()
+    engine.close()
+    for _ in range(60):
+        clock.now_s += 1
+        node.channel.turn()
+    other = Engine(engine.directory)
+    other.listen(2)
+    due_s = node.channel.due_s()
+    assert due_s is not None
+    assert due_s <= clock.now_s + 1
+    clock.now_s = due_s
+    node.engine = other
+    other.nodes.append(node)
+    node.turn()
+    other.work()
+    assert other.calls == 1
+    other.close()
+
+
 def test_spool_files_are_read_in_order(engine: Engine, clock: Clock) -> None:
     node = Node(engine, "spool")
     node.turn()

@@ -59,6 +59,8 @@ STEP_S = 5.0
 QUICK_S = 0.01
 SLOW_S = 1.0
 """Between looks for spool files: while some come, and when none have come for a while."""
+LOOK_S = 1.0
+"""Between looks whether an engine listens anew, while none answers, or none would be missed."""
 BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Between rounds of all kinds, each varied by a half, so that launchers do not come at once."""
 READ_BYTES = 1 << 18
@@ -410,9 +412,9 @@ class Channel:
         ``close``."""
         if not self._kinds:
             return None
+        due_s = self._looked_s + self._look_s
         if self._carrier is None:
-            return min(self._retry_s, self._turned_s + STEP_S)
-        due_s = self._turned_s + STEP_S
+            return min(self._retry_s, due_s)
         return due_s if self._carrier.due_s is None else min(due_s, self._carrier.due_s)
 
     def owns(self, fd: int) -> bool:
@@ -432,15 +434,15 @@ class Channel:
         if self._carrier is not None:
             try:
                 self._converse(self._carrier, lines)
-                if now_s - self._looked_s >= STEP_S:
-                    self._look_for_another(now_s)
+                if self._listens_anew(now_s):
+                    raise OSError(errno.ECONNRESET, "the engine listens anew")
             except (OSError, ValueError) as error:
                 if isinstance(error, OSError) and error.errno in UNREACHABLE:
                     # Nor will it be by another kind, and each would take seconds.
                     gone = self._choice[1]
                     self._choices = [choice for choice in self._choices if choice[1] != gone]
                 self._drop(str(error))
-        if self._carrier is None and self._kinds and now_s >= self._retry_s:
+        if self._carrier is None and self._kinds and self._is_time_to_dial(now_s):
             self._dial(now_s)
         return lines
 
@@ -519,17 +521,29 @@ class Channel:
         self._good = self._choice
         self._said.clear()
 
-    def _look_for_another(self, now_s: float) -> None:
-        """Raises OSError where another engine, or the same with another agent, listens now."""
+    @property
+    def _look_s(self) -> float:
+        """The end of an engine is seen by who has a connection to it."""
+        return STEP_S if self.is_open and self.kind != "spool" else LOOK_S
+
+    def _is_time_to_dial(self, now_s: float) -> bool:
+        return now_s >= self._retry_s or self._listens_anew(now_s)
+
+    def _listens_anew(self, now_s: float) -> bool:
+        """Whether another engine, or the same with another agent, listens now; looked for now and
+        then."""
+        if now_s - self._looked_s < self._look_s:
+            return False
         self._looked_s = now_s
         try:
             session = int(self._address()["session"])
         except (OSError, ValueError, KeyError, TypeError):
-            return
-        if session != self._engine:
-            self._choices = []
-            self._failures = 0
-            raise OSError(errno.ECONNRESET, "the engine listens anew")
+            return False
+        if session == self._engine:
+            return False
+        self._choices = []
+        self._failures = 0
+        return True
 
     def _drop(self, reason: str) -> None:
         if self._carrier is not None:
