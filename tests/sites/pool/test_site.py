@@ -196,6 +196,17 @@ async def test_cancellation_wherever_it_is(rig: SiteRig) -> None:
     await rig.until(lambda: back.told("cancel") == ["k4"])
 
 
+async def test_what_is_withdrawn_while_it_comes_back_goes_to_nobody(rig: SiteRig) -> None:
+    await rig.open()
+    link = await rig.launcher("L1")
+    await rig.site.submit(tasks("k1", "k2"))
+    await rig.until(lambda: len(link.given()) == 2)
+    await rig.site.cancel(["k1"], queued_only=True)
+    link.say({"returned": ["k1", "k2"]})
+    assert rig.cause("k1") == "cancelled"
+    assert rig.cause("k2") is None
+
+
 async def test_launchers_are_stopped(rig: SiteRig) -> None:
     """One that waits in the queue is taken from it, one that runs is told, and ends."""
     await rig.open()

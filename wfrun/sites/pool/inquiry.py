@@ -79,9 +79,9 @@ class Inquiry:
 
     def put_back(self, held: Held) -> None:
         """Its launcher has not started it and is not going to."""
-        if held.request is None or (held.cancelled and held.stray):
+        if held.request is None or (held.withdrawn and held.stray):
             self._set_aside(held)
-        elif held.cancelled:
+        elif held.withdrawn:
             self._end(held.key, CLAIMED_BY_US)
         else:
             self._pool.wait(held)
@@ -130,15 +130,14 @@ class Inquiry:
                 self._end(key, verdict.outcome)
             elif verdict.where is not None:
                 self._pool.hold(held, (self._pool.join(*verdict.where),))
-                held.started = True
-            elif verdict.fate == "absent" and held.request is not None and not held.cancelled:
+            elif verdict.fate == "absent" and held.request is not None and not held.withdrawn:
                 del self._unclear[key]
                 self._pool.wait(held)
             elif verdict.fate == "absent":
                 ours.append(key)
         for key in await self._cluster.head.claim(ours) if ours else ():
             held = attempts.get(key)
-            self._end(key, CLAIMED_BY_US if held is not None and held.cancelled else _NOT_TAKEN)
+            self._end(key, CLAIMED_BY_US if held is not None and held.withdrawn else _NOT_TAKEN)
         self._go_on()
 
     async def bury(self, life: Life, had: Sequence[Held], lost: Outcome) -> None:
@@ -217,39 +216,38 @@ class Inquiry:
     def _adopt(self, key: str, verdict: _Verdict) -> None:
         held = self._pool.learn(key)
         held.asked = msgspec.structs.replace(held.asked, cores=verdict.cores)
-        held.started = True
         if verdict.where is None:
             self._set_aside(held)
         else:
             self._pool.hold(held, (self._pool.join(*verdict.where),))
 
-    def _unreached(self) -> set[Node]:
-        """Launchers that run, and are not connected."""
+    def _running(self) -> set[Node]:
         return {
             (life.key, node)
             for life in self._lives.values()
             if life.began
             for node in range(life.nodes)
-            if node not in life.peers
         }
 
     async def _until_all_are_back(self) -> None:
         loop = asyncio.get_running_loop()
         end_s = loop.time() + RETURN_S
-        while self._unreached() and loop.time() < end_s:
+        while loop.time() < end_s and any(
+            node not in self._lives[launcher].peers for launcher, node in self._running()
+        ):
             await asyncio.sleep(0.1)
 
     # -- judging
 
     async def _judge(self, keys: Sequence[str], patient: Collection[str]) -> dict[str, _Verdict]:
         """What became of each. Of ``patient`` ones that leave no trace nothing is concluded."""
-        verdicts = await self._ask_all(keys)
+        verdicts, answered = await self._ask_all(keys)
         rest = [key for key in keys if key not in verdicts]
         if not rest:
             return verdicts
         traces = await self._read(set(rest))
         claimed = await self._records.claimed(rest)
-        unreached = self._unreached()
+        unreached = {node for node in self._running() if node not in answered}
         lost = []
         for key in rest:
             found = traces.get(key)
@@ -267,22 +265,25 @@ class Inquiry:
         verdicts.update(await self._give_up(lost))
         return verdicts
 
-    async def _ask_all(self, keys: Sequence[str]) -> dict[str, _Verdict]:
-        """What launchers say that are connected, as far as they know anything."""
+    async def _ask_all(self, keys: Sequence[str]) -> tuple[dict[str, _Verdict], set[Node]]:
+        """What launchers say that are connected, as far as they know anything, and who answered."""
         peers = [peer for life in self._lives.values() for peer in life.peers.values()]
         answers = await asyncio.gather(*(p.ask(keys) for p in peers), return_exceptions=True)
         verdicts: dict[str, _Verdict] = {}
+        answered = set()
         for peer, answer in zip(peers, answers, strict=True):
             if isinstance(answer, TransientError):
-                continue  # it counts as one that can't be reached
+                continue
             if isinstance(answer, BaseException):
                 raise answer
+            node = peer.launcher, peer.link.node
+            answered.add(node)
             for key, found in answer.items():
                 if found.outcome is not None:
                     verdicts[key] = _Verdict("ended", found.outcome)
                 elif found.state == "active" and key not in verdicts:
-                    verdicts[key] = _Verdict("active", None, (peer.launcher, peer.link.node))
-        return verdicts
+                    verdicts[key] = _Verdict("active", None, node)
+        return verdicts, answered
 
     async def _read(self, keys: Collection[str]) -> dict[str, Trace]:
         """Of all journals."""
@@ -297,6 +298,10 @@ class Inquiry:
         if others:
             found = await self.find_launchers(others)
             self.dead.update(key for key, answer in found.items() if answer.state != "active")
+        for (launcher, node), _ in names:
+            if launcher in self._lives:
+                life = self._lives[launcher]
+                life.nodes = max(life.nodes, node + 1)
         return names
 
     async def _give_up(self, keys: Sequence[str]) -> dict[str, _Verdict]:

@@ -115,6 +115,7 @@ class Held:
         "sent_s",
         "started",
         "stray",
+        "withdrawn",
     )
 
     def __init__(self, key: str, request: AttemptRequest | None, number: int) -> None:
@@ -129,7 +130,10 @@ class Held:
         self.sent_s = 0.0
         self.returning = False
         """It was asked back."""
+        self.withdrawn = False
+        """It is to end where it has not started."""
         self.cancelled = False
+        """It is to end in any case."""
         self.stray = False
         """A launcher that can't be reached may have it too."""
         self.refused_by: tuple[Member, ...] = ()

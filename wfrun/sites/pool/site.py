@@ -35,7 +35,7 @@ from wfrun.sites.pool.listening import Listening
 from wfrun.sites.pool.lives import Life, end_of, fate_of_its_attempts, job_of, too_long
 from wfrun.sites.pool.members import Held, Member, Pool
 from wfrun.sites.pool.records import Records
-from wfrun.sites.pool.talk import Peer, Report, decode
+from wfrun.sites.pool.talk import PROTOCOL, Peer, Report, decode
 from wfrun.sites.tasks import end_tasks
 
 _LOGGER = logging.getLogger(__name__)
@@ -119,6 +119,7 @@ class PoolSite:
             if self._pool.is_waiting(held) and not held.stray:
                 self._end(held.key, CLAIMED_BY_US)
                 continue
+            held.withdrawn = True
             held.cancelled = held.cancelled or not queued_only
             if peer is not None:
                 told.setdefault(peer, []).append(held.key)
@@ -235,6 +236,7 @@ class PoolSite:
         for peer in [peer for peer in self._peers.values() if peer.launcher == life.key]:
             self._drop(peer)
             peer.link.close()
+        self._cluster.head.reopen(f"records of {life.key}")
         had = self._pool.leave(life.key)
         self._inquiry.dead.add(life.key)
         lost = fate_of_its_attempts(life, outcome)
@@ -296,7 +298,13 @@ class PoolSite:
         for line in lines:
             if peer is None:
                 return
-            self._on_report(peer, decode(line))
+            try:
+                report = decode(line)
+            except msgspec.MsgspecError as error:
+                name = f"launcher {peer.launcher}"
+                _LOGGER.warning("site %s: %s: %s: %r", self.spec.name, name, error, line[:200])
+                continue
+            self._on_report(peer, report)
             peer = self._peers.get(id(link))
 
     # -- what launchers say
@@ -329,8 +337,13 @@ class PoolSite:
         life = self._lives.get(peer.launcher)
         if life is None:
             return  # not known yet, or not any more
+        if report.hello != PROTOCOL:
+            text = f"launcher {life.key} speaks version {report.hello}, not {PROTOCOL}: cancel it"
+            _LOGGER.error("site %s: %s", self.spec.name, text)
+            return
         life.began = life.greeted = True
-        life.nodes = max(life.nodes, report.nodes)
+        if peer.link.node == 0:
+            life.nodes = report.nodes
         life.peers[peer.link.node] = peer
         member = peer.member = self._pool.join(peer.launcher, peer.link.node)
         self._away.pop(member, None)

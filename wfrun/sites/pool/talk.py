@@ -15,6 +15,8 @@ from wfrun.engine.records import AttemptRequest, Found, Outcome
 from wfrun.sites.pool.link import Link
 from wfrun.sites.pool.members import Member
 
+PROTOCOL = 1
+"""Of launchers; those that an older wfrun has started may speak another."""
 CHUNK = 100
 """Attempts or keys in a message, so that neither side works on one for long."""
 
