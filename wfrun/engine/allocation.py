@@ -4,7 +4,8 @@ Tasks are placed at a site with launchers only while these have room, so that th
 moves first does the work. More launchers are asked for while eligible tasks wait for room, at every
 site that could take them, unless what lives will be through with the work before a new one would
 have started, as the last waits in that queue say. What no work waits for is ended after a while.
-What a site holds in advance goes back when another site idles.
+What a site holds in advance goes back when another site idles. Work that the policy keeps from a
+site which has room is none that launchers are asked for there.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from wfrun.engine.actions import SetTimer
 from wfrun.engine.apply import apply
 from wfrun.engine.pool import Launcher, LauncherPhase, Pool
 from wfrun.engine.records import LauncherRequest
-from wfrun.engine.state import Attempt, Phase, RunState, SiteState
+from wfrun.engine.state import Attempt, Phase, RunState, SiteState, WorkflowState
 
 SHORTEST_S = 300.0
 """Of a launcher's walltime: what starts it and ends it should be little beside it."""
@@ -32,6 +33,12 @@ class Allocation:
     def __init__(self) -> None:
         self._unneeded_s: dict[int, float] = {}
         """By site: since when nothing waits for more launchers than live."""
+        self._declined: dict[int, int] = {}
+        """By workflow: sites that had room and that its policy kept a task from, as a mask."""
+
+    def decline(self, workflow: int, sites: int) -> None:
+        """The policy has left a task unplaced that these sites could have got."""
+        self._declined[workflow] = self._declined.get(workflow, 0) | sites
 
     def decide(self, state: RunState) -> list[ev.Event]:
         """What follows for launchers from the state; the events are applied."""
@@ -53,7 +60,7 @@ class Allocation:
         site = state.sites[index]
         pool = site.pool
         assert pool is not None
-        work = _waiting_cores(state, index)
+        work = self._waiting_cores(state, index)
         missing = work - max(0, pool.live_slots - pool.busy_cores)
         if missing > 0 or len(pool.launchers) < pool.spec.min:
             self._unneeded_s.pop(index, None)
@@ -61,22 +68,32 @@ class Allocation:
         since_s = self._unneeded_s.setdefault(index, state.now_s)
         return _stop(state, index, pool, since_s, idle=work == 0)
 
+    def _waiting_cores(self, state: RunState, index: int) -> int:
+        """That eligible tasks which this site could take ask for, as far as policy and throttle
+        let them start, and attempts that are there and have not started."""
+        site = state.sites[index]
+        assert site.pool is not None
+        cores = site.committed_cores - site.pool.busy_cores
+        throttle = state.settings.throttle
+        for w in state.workflows:
+            wanted = w.eligible.cores_for(1 << index)
+            if not wanted or self._is_kept_from(state, w, index):
+                continue
+            if throttle is not None:
+                allowed = max(0, throttle - w.dispatched)
+                if allowed < w.eligible.count:
+                    wanted = ceil(wanted * allowed / w.eligible.count)
+            cores += wanted
+        return cores
 
-def _waiting_cores(state: RunState, index: int) -> int:
-    """That eligible tasks which this site could take ask for, as far as the throttle lets them
-    start, and attempts that are there and have not started."""
-    site = state.sites[index]
-    assert site.pool is not None
-    cores = site.committed_cores - site.pool.busy_cores
-    throttle = state.settings.throttle
-    for w in state.workflows:
-        wanted = w.eligible.cores_for(1 << index)
-        if wanted and throttle is not None:
-            allowed = max(0, throttle - w.dispatched)
-            if allowed < w.eligible.count:
-                wanted = ceil(wanted * allowed / w.eligible.count)
-        cores += wanted
-    return cores
+    def _is_kept_from(self, state: RunState, w: WorkflowState, index: int) -> bool:
+        """Whether the policy wants the workflow to run elsewhere: as long as it can."""
+        declined = self._declined.get(w.index, 0)
+        if not declined >> index & 1:
+            return False
+        return any(
+            site.is_well and not declined >> other & 1 for other, site in enumerate(state.sites)
+        )
 
 
 def _ask(
@@ -87,7 +104,7 @@ def _ask(
     if pool.paused_until_s > state.now_s:
         _wake(state, index, pool.paused_until_s)
         return None
-    if site.reported is not None or (site.breaker is not None and not site.breaker.lets_in):
+    if not site.is_well:
         return None
     most = min(spec.backlog - pool.queued, spec.max - len(pool.launchers))
     wanted = spec.min - len(pool.launchers)
@@ -191,12 +208,11 @@ def _withdrawals(state: RunState) -> list[ev.Event]:
     """Attempts that wait at one site while another has idle slots for them."""
     idle = {i: free for i, site in enumerate(state.sites) if (free := _idle_cores(state, i, site))}
     events: list[ev.Event] = []
-    for index in state.pools:
-        site = state.sites[index]
-        pool = _pool_of(site)
+    for index, site in enumerate(state.sites):
         others = {i: free for i, free in idle.items() if i != index}
-        surplus = site.committed_cores - max(pool.live_slots, pool.busy_cores)
-        if surplus <= 0 or not others or not _is_worth_it(pool):
+        busy_cores = 0 if site.pool is None else site.pool.busy_cores
+        surplus = site.committed_cores - max(site.slots_now, busy_cores)
+        if surplus <= 0 or not others or not _is_worth_it(state, site):
             continue
         keys = _waiting_attempts(state, index, others, surplus)
         if keys:
@@ -207,17 +223,19 @@ def _withdrawals(state: RunState) -> list[ev.Event]:
 def _idle_cores(state: RunState, index: int, site: SiteState) -> int:
     if not state.open_sites >> index & 1:
         return 0
-    slots = site.spec.slots - site.background_cores if site.pool is None else site.pool.live_slots
-    return max(0, slots - site.committed_cores)
+    return max(0, site.slots_now - site.committed_cores)
 
 
-def _is_worth_it(pool: Pool) -> bool:
-    """Whether what waits there would wait for long."""
-    if not pool.live_slots:
+def _is_worth_it(state: RunState, site: SiteState) -> bool:
+    """Whether what waits there would wait for long; a site without launchers is judged by what
+    those of others have seen."""
+    if not site.slots_now:
         return True
-    if pool.task_s is None:
-        return False
-    return pool.task_s > WORTH * (pool.latency_s + pool.staging_s)
+    pools = [_pool_of(other) for other in _pools(state)] if site.pool is None else [site.pool]
+    return any(
+        pool.task_s is not None and pool.task_s > WORTH * (pool.latency_s + pool.staging_s)
+        for pool in pools
+    )
 
 
 def _waiting_attempts(

@@ -42,6 +42,10 @@ ends as failed."""
 CLUSTER_PATIENCE_S = 3600.0
 """Likewise for a cluster: its connection may come back, or its user may log in again."""
 
+AHEAD = 2
+"""Where other sites have launchers, one without gets no more than so many times its slots: it would
+otherwise hold all that is eligible before the first launcher has started."""
+
 _WAITING, _ELIGIBLE, _DISPATCHED, _DELAYED, _DONE, _FAILED, _BLOCKED = (int(s) for s in TaskStatus)
 
 

@@ -68,6 +68,7 @@ class Core:
             site = w.placement.place(task)
             if site is None:
                 self._held.add(w.index)  # asked again after the next event
+                self._allocation.decline(w.index, w.candidates(task, state))
                 break
             if type(site) is not int or site < 0 or not mask & state.open_sites & 1 << site:
                 raise InvalidError(

@@ -116,8 +116,7 @@ def forget(state: RunState, index: int) -> None:
 def update(state: RunState, index: int) -> None:
     """Open or close a site for placements, as what is known of it says."""
     site, bit = state.sites[index], 1 << index
-    breaker = site.breaker
-    closed = site.reported is not None or (breaker is not None and not breaker.lets_in)
+    closed = not site.is_well
     if state.pools:
         state.allocation_due = True
         state.idle_sites &= ~bit

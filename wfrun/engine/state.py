@@ -204,6 +204,11 @@ class SiteState:
         return breaker.reason
 
     @property
+    def is_well(self) -> bool:
+        """Whether nothing is held against it that keeps attempts away now."""
+        return self.reported is None and (self.breaker is None or self.breaker.lets_in)
+
+    @property
     def has_room(self) -> bool:
         """Whether it takes another attempt: always, unless there are launchers in the run."""
         most = self.most_cores if self.pool is None else self.pool.capacity

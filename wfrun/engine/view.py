@@ -79,10 +79,8 @@ class View:
     def lacks_room(self, task: int, site: int) -> bool:
         """Whether nothing but a lack of room, in a run with launchers, keeps a site from being a
         candidate for this task."""
-        s = self._state.sites[site]
-        if s.reported is not None or (s.breaker and not s.breaker.lets_in):
-            return False
-        return bool(self._workflow.choice(task) >> site & 1)
+        choice = self._workflow.choice(task)
+        return self._state.sites[site].is_well and bool(choice >> site & 1)
 
     def cores(self, task: int) -> int:
         return self._workflow.workflow.tasks[task].resources.cores
@@ -101,10 +99,7 @@ class View:
         """Cores that nothing of ours or of others holds, of launchers those that are live; 0 where
         more is dispatched than fits."""
         s = self._state.sites[site]
-        if s.pool is not None:
-            return max(0, s.pool.live_slots - s.committed_cores)
-        background = s.background_cores if s.background else 0
-        return max(0, s.spec.slots - s.committed_cores - background)
+        return max(0, s.slots_now - s.committed_cores)
 
     def load(self, site: int) -> float:
         """Cores asked for by all jobs running or queued there, ours and others', over the site's

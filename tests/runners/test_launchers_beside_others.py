@@ -1,0 +1,71 @@
+"""Sites with launchers beside sites without, in virtual time: neither starves the other."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.runners.test_simulated_launchers import Run, site, tasks_of
+from wfrun.engine import events as ev
+from wfrun.engine.core import Core
+from wfrun.engine.model import SiteSpec
+from wfrun.engine.policies import PLACEMENT
+from wfrun.engine.state import RunState
+
+DESK = SiteSpec("desk", 2)
+
+
+def held_s(state: RunState, index: int) -> float:
+    """Slot seconds that launchers of a site have taken from others."""
+    pool = state.sites[index].pool
+    assert pool is not None
+    return sum(
+        ((state.now_s if x.ended_s is None else x.ended_s) - x.started_s) * x.slots
+        for x in [*pool.ended, *pool.launchers.values()]
+        if x.started_s is not None
+    )
+
+
+@pytest.mark.parametrize("policy", sorted(set(PLACEMENT) - {"single-cluster"}))
+def test_a_site_without_launchers_leaves_work_for_them(policy: str) -> None:
+    run = Run(tasks_of([10.0] * 400), [site("a"), DESK, site("b")], ev.Settings(policy))
+    assert run.state.ended == "done"
+    assert run.state.now_s < 400 * 10 / 34 * 1.05
+    assert min(s.done for s in run.state.sites) >= 20
+    moved = {key for e in run.of(ev.AttemptsWithdrawn) for key in e.keys}  # type: ignore[attr-defined]
+    assert len(moved) == 2, "what waited at the desk when all else was done"
+
+
+def test_what_the_desk_can_run_needs_no_launchers() -> None:
+    run = Run(tasks_of([10.0] * 4), [site("a"), DESK], ev.Settings("file-aware"))
+    assert [s.done for s in run.state.sites] == [0, 4]
+    assert not run.of(ev.LaunchersAsked)
+
+
+@pytest.mark.parametrize("beside", [DESK, site("b")])
+def test_launchers_that_the_policy_has_no_use_for_are_let_go(beside: SiteSpec) -> None:
+    """Single Cluster stays with the first site that it has placed a task at."""
+    sites = [beside, site("a", idle_timeout_s=60.0)]
+    run = Run(tasks_of([100.0] * 100), sites, ev.Settings("single-cluster"))
+    assert [s.done for s in run.state.sites] == [100, 0]
+    assert held_s(run.state, 1) <= 16 * 61
+
+
+def test_work_goes_where_the_policy_had_not_wanted_it_once_its_own_choice_is_gone() -> None:
+    sites = [DESK, site("a", idle_timeout_s=60.0)]
+    core = Core({"d": tasks_of([100.0] * 10)})
+
+    def step(event: ev.Event) -> list[ev.Event]:
+        decided, _ = core.step(event)
+        return decided
+
+    step(ev.RunStarted(0.0, "r", ev.Settings("single-cluster"), tuple(sites), (), 1))
+    asked = [e for e in step(ev.WorkflowAdded(0.0, 0, "w", "d")) if type(e) is ev.LaunchersAsked]
+    keys = [request.key for e in asked for request in e.launchers]
+    for key in keys:
+        step(ev.LauncherStarted(1.0, 1, key, "n", 4, None, "tcp", 0.1))
+    stopped = step(ev.TimerFired(61.0, "launchers:1"))
+    assert [set(e.keys) for e in stopped if isinstance(e, ev.LaunchersStopped)] == [set(keys)]
+    for key in keys:
+        assert not step(ev.LauncherEnded(62.0, 1, key, "done", None))
+    decided = step(ev.SitePaused(70.0, 0, "its disk is full"))
+    assert ev.LaunchersAsked in {type(e) for e in decided}
