@@ -102,6 +102,7 @@ class LineProgress:
 
     async def show(self) -> None:
         """Until cancelled."""
+        self._rate.update(self._state.done)
         while True:
             await asyncio.sleep(LINE_EVERY_S)
             rate, _ = self._rate.update(self._state.done)
