@@ -63,8 +63,8 @@ def with_launchers(site: Section, spec: SiteSpec) -> SiteSpec:
 
 
 def _read(site: Section, spec: SiteSpec, max_jobs: int | None) -> LauncherSpec:
-    title = f"the launchers of {site.title}"
-    section = site.inner("launchers", title, KEYS)
+    section = site.inner("launchers", f"'launchers' of {site.title}", KEYS)
+    section.title = title = f"the launchers of {site.title}"
     nodes = section.take("nodes", to_count, 1)
     cores = section.take("cores", to_count, max(1, min(spec.slots // nodes, MOST_CORES)))
     if nodes * cores > spec.slots:
@@ -89,7 +89,7 @@ def _read(site: Section, spec: SiteSpec, max_jobs: int | None) -> LauncherSpec:
         message = f"gpus of {title} is {gpus}; {site.title} has {spec.gpus} on a node"
         raise section.error(message, "gpus", hint="Correct one of the two.")
     channels = section.take("channels", _channels, _CHANNELS)
-    address = section.take("address", host_name, None)
+    address = section.take("address", _address, None)
     if address is not None and channels == ("spool",):
         message = f"{title} use files alone, so there is no address to connect to"
         raise section.error(message, "address", hint="Leave 'address' out, or add a channel.")
@@ -125,9 +125,19 @@ def _how_many(site: Section, section: Section, room: int, max_jobs: int | None) 
     return least, most
 
 
+def _address(value: Any) -> str:
+    try:
+        return host_name(value)
+    except ValueError as error:
+        message = f"{value!r} can't be an address; write a name or a number, without user and port"
+        raise ValueError(message) from error
+
+
 def _channels(value: Any) -> tuple[Literal["tcp", "ssh", "spool"], ...]:
     given = value if isinstance(value, list) else [value]
-    if not given or not all(isinstance(word, str) for word in given):
+    if not given:
+        raise ValueError("none is named; write [tcp, spool], or leave 'channels' out")
+    if not all(isinstance(word, str) for word in given):
         raise ValueError(f"a list of channels is needed, not {in_words(value)}; write [tcp, spool]")
     channels = tuple(choice("channel", _CHANNELS)(word) for word in given)
     for channel in channels:
