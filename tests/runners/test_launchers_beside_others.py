@@ -1,4 +1,4 @@
-"""Sites with launchers beside sites without, in virtual time: neither starves the other."""
+"""Sites with launchers beside sites without, in virtual time, and launchers that nothing runs in."""
 
 from __future__ import annotations
 
@@ -69,3 +69,15 @@ def test_work_goes_where_the_policy_had_not_wanted_it_once_its_own_choice_is_gon
         assert not step(ev.LauncherEnded(62.0, 1, key, "done", None))
     decided = step(ev.SitePaused(70.0, 0, "its disk is full"))
     assert ev.LaunchersAsked in {type(e) for e in decided}
+
+
+def test_launchers_that_are_refused_together_are_one_incident() -> None:
+    core = Core({"d": tasks_of([100.0] * 8)})
+    core.step(ev.RunStarted(0.0, "r", ev.Settings("round-robin"), (site("a"),), (), 1))
+    core.step(ev.WorkflowAdded(0.0, 0, "w", "d"))
+    for number in (1, 2):
+        core.step(ev.LauncherEnded(1.0, 0, f"r.L0.{number}", "refused", "no such queue"))
+    pool = core.state.sites[0].pool
+    assert pool is not None
+    assert pool.pauses == 1
+    assert pool.paused_until_s == 61.0

@@ -106,7 +106,10 @@ def launcher_ended(state: RunState, event: ev.LauncherEnded) -> None:
 
 def _was_in_vain(state: RunState, pool: Pool, event: ev.LauncherEnded) -> None:
     """It has run nothing, and nobody had told it to end: after some of them in a row no more are
-    asked for until a while has passed, twice as long as the last time."""
+    asked for until a while has passed, twice as long as the last time. Those that were asked for
+    before have failed by the same incident."""
+    if pool.paused_until_s > state.now_s:
+        return
     pool.failures += 1
     if pool.failures < FAILURES_IN_A_ROW and event.cause != "refused":
         return

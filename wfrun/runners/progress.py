@@ -93,12 +93,14 @@ class LiveProgress:
 
 
 class LineProgress:
-    """Where there is no terminal: a line every ten seconds."""
+    """Where there is no terminal: a line every ten seconds, and one when a site is paused."""
 
     def __init__(self, state: RunState, title: str) -> None:
         self._state = state
         self._title = title
         self._rate = Rate()
+        self._told: dict[str, str] = {}
+        """Why sites are paused, as far as that has been said."""
 
     async def show(self) -> None:
         """Until cancelled."""
@@ -108,6 +110,11 @@ class LineProgress:
             rate, _ = self._rate.update(self._state.done)
             line = f"{self._title}: {progress_line(self._state)}, {rate:.1f} tasks/s"
             print(line, file=sys.stderr, flush=True)
+            paused = {s.spec.name: s.pause_reason for s in self._state.sites if s.pause_reason}
+            for name, reason in paused.items():
+                if self._told.get(name) != reason:
+                    print(f"site {name} is paused: {reason}", file=sys.stderr, flush=True)
+            self._told = paused
 
 
 class JsonEvents:
