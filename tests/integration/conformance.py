@@ -131,14 +131,18 @@ class ClusterOnTestbed(Clustered, OnTestbed):
 class WithLauncher:
     """A site whose attempts are run by launchers, with the one that a core would have asked for."""
 
-    def __init__(self, site: PoolSite, request: LauncherRequest) -> None:
+    def __init__(self, site: PoolSite, request: LauncherRequest, place: Path) -> None:
         self.site = site
         self._request = request
+        self._place = place
+        """There when an engine before this one has asked for it."""
 
     async def open(self, post: Callable[[Event], None]) -> None:
+        resumes = self._place.exists()
         await self.site.open(post)
-        key = self._request.key
-        if (await self.site.find_launchers([key]))[key].state == "absent":
+        if resumes:
+            await self.site.find_launchers([self._request.key])
+        else:
             await self.site.start_launchers([self._request])
 
     def __getattr__(self, name: str) -> Any:
@@ -172,4 +176,4 @@ class LaunchersOnTestbed(OnTestbed):
         site = super().make(directory, slots)
         assert isinstance(site, PoolSite)
         request = LauncherRequest(f"{run_id(directory)}.L1", 1, slots, 0, 0, 600.0)
-        return WithLauncher(site, request)
+        return WithLauncher(site, request, directory / f"wfrun-{run_id(directory)}")

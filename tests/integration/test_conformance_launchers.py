@@ -1,9 +1,16 @@
-"""A cluster whose tasks are run by a launcher passes the suite of all sites, on every channel."""
+"""A cluster whose tasks are run by a launcher passes the suite of all sites: with a TCP connection,
+and with WFRUN_LONG=1 on the other channels too."""
 
 from __future__ import annotations
 
+import os
+
+import pytest
+
 from tests.integration.conformance import LaunchersOnTestbed, access_of
 from wfrun.engine.model import Access
+
+LONG = pytest.mark.skipif(not os.environ.get("WFRUN_LONG"), reason="takes minutes: WFRUN_LONG=1")
 
 
 class TestTcp(LaunchersOnTestbed):
@@ -14,6 +21,7 @@ class TestTcp(LaunchersOnTestbed):
         return access_of("alpha", "asyncssh")
 
 
+@LONG
 class TestForwarded(LaunchersOnTestbed):
     name = "alpha"
     channel = "ssh"
@@ -22,6 +30,7 @@ class TestForwarded(LaunchersOnTestbed):
         return access_of("alpha", "openssh")
 
 
+@LONG
 class TestSpool(LaunchersOnTestbed):
     name = "alpha"
     channel = "spool"

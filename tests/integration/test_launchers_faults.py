@@ -96,7 +96,7 @@ def test_launchers_and_their_jobs_are_killed(testbed: Testbed, grid: Grid) -> No
 
 def test_their_time_is_over(testbed: Testbed, grid: Grid) -> None:
     """Tasks of unknown length that are cut off are done again, and that is no failure of theirs."""
-    grid.bag(24, 3.0)
+    grid.bag(16, 3.0)
     changes = {"alpha": launchers(walltime=12, max=2)}
     engine = grid.start(grid.catalog("alpha", changes=changes), "--retries", "0")
     grid.check(engine.done(100), once=False)
@@ -111,7 +111,7 @@ def test_an_engine_that_can_t_be_reached_for_long(testbed: Testbed, grid: Grid) 
     grid.wait_begun(engine, 8)
     faults.kill(testbed, "alpha.sshd")
     faults.cut(testbed, "alpha")
-    time.sleep(8)
+    time.sleep(4)
     faults.start(testbed, "alpha.sshd")
     grid.check(engine.done(100))
     assert not grid.failures()
