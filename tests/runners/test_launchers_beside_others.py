@@ -1,4 +1,4 @@
-"""Sites with launchers beside sites without, in virtual time, and launchers that nothing runs in."""
+"""Launchers beside sites without any, in virtual time, and launchers that nothing runs in."""
 
 from __future__ import annotations
 
