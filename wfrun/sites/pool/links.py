@@ -86,7 +86,8 @@ class SiteLinks:
         if not channels:
             raise InfeasibleError(
                 f"site {self._site}: its launchers can't reach the engine: {'; '.join(reasons)}",
-                hint="Allow more 'channels', or leave them out, in the catalog.",
+                hint="Allow more 'channels', or leave them out, in the catalog."
+                + (" Or correct 'address' there." if self._spec.address else ""),
             )
         await host.write([NewFile(f"{home}/address.json", json.dumps(address).encode())])
         self.channels = tuple(channels)
