@@ -107,10 +107,12 @@ def test_a_task_that_somebody_terminates(engine: Engine) -> None:
 
 
 def test_daemons_end_with_their_task(engine: Engine, tmp_path: Path) -> None:
+    """And what these have started."""
     paths = [tmp_path / "pid-1", tmp_path / "pid-2"]
     engine.start()
     engine.accept()
-    daemon = "setsid sh -c 'echo $$ >$0; sleep 60' $1 & while ! test -s $1; do sleep 0.02; done"
+    start = "setsid sh -c 'sleep 60 & echo $! >$0; sleep 61' $1"
+    daemon = f"{start} & while ! test -s $1; do sleep 0.02; done"
     engine.run(*[shell(f"k-{n}", daemon, str(path)) for n, path in enumerate(paths)])
     engine.until_ended("k-0", "k-1")
     for path in paths:

@@ -1333,6 +1333,7 @@ class Runner:
         """Wait for all that have ended. What a task has left behind ends with it: its process
         group is killed while the task is a zombie, so that its number can't be another's."""
         ended = []
+        orphan = False
         flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
         while True:
             try:
@@ -1346,11 +1347,16 @@ class Runner:
             if attempt is not None:
                 signal_group(pid, signal.SIGKILL)
             _, status, usage = os.wait4(pid, 0)
-            self.helpers.discard(pid)
             if attempt is not None:
                 self.slots.give_back(attempt.grant)
                 ended.append((attempt, status, usage, time.time()))
+            elif pid in self.helpers:
+                self.helpers.discard(pid)
+            else:
+                orphan = True
         self.orphans_known = False
+        if orphan and self.reaps_orphans:
+            self._kill_orphans()  # its children are ours now
         return ended
 
     def _kill_orphans(self) -> int:
