@@ -6,9 +6,11 @@ import pytest
 
 from tests.runners.test_simulated_launchers import Run, site, tasks_of
 from wfrun.engine import events as ev
+from wfrun.engine.actions import StopLaunchers
 from wfrun.engine.core import Core
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.policies import PLACEMENT
+from wfrun.engine.records import Outcome
 from wfrun.engine.state import RunState
 
 DESK = SiteSpec("desk", 2)
@@ -81,3 +83,24 @@ def test_launchers_that_are_refused_together_are_one_incident() -> None:
     assert pool is not None
     assert pool.pauses == 1
     assert pool.paused_until_s == 61.0
+
+
+def test_launchers_that_were_dismissed_with_the_run_hold_no_new_ones_back() -> None:
+    core = Core({"d": tasks_of([100.0] * 40)})
+    core.step(ev.RunStarted(0.0, "r", ev.Settings("round-robin"), (site("a"),), (), 1))
+    core.step(ev.WorkflowAdded(0.0, 0, "w", "d"))
+    core.step(ev.LauncherStarted(1.0, 0, "r.L0.1", "n", 4, None, "tcp", 0.1))
+    core.step(ev.CancelAsked(2.0, "drain"))
+    for key in list(core.state.attempts):
+        decided, _ = core.step(ev.AttemptEnded(3.0, key, Outcome("cancelled")))
+    assert core.state.ended == "cancelled"
+    decided, actions = core.step(ev.RunResumed(10.0))
+    before = ("r.L0.1", "r.L0.2", "r.L0.3")
+    assert [a.keys for a in actions if isinstance(a, StopLaunchers)] == [before]
+    (asked,) = [e for e in decided if isinstance(e, ev.LaunchersAsked)]
+    assert [request.key for request in asked.launchers] == ["r.L0.4", "r.L0.5"]
+    pool = core.state.sites[0].pool
+    assert pool is not None
+    assert set(pool.launchers) == {"r.L0.1", "r.L0.4", "r.L0.5"}, "the first may still run"
+    core.step(ev.LauncherEnded(11.0, 0, "r.L0.1", "done", None))
+    assert pool.failures == 0

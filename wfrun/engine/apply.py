@@ -103,6 +103,7 @@ def _workflow_added(state: RunState, event: ev.WorkflowAdded) -> None:
 def _run_resumed(state: RunState, event: ev.RunResumed) -> None:
     """A new engine: everything that was under way is asked for again, failed tasks get all
     their retries back."""
+    dismissed = state.ended is not None
     state.draining = state.killed = state.stopping = False
     state.ended = state.end_reason = None
     state.uncollected.clear()
@@ -115,7 +116,7 @@ def _run_resumed(state: RunState, event: ev.RunResumed) -> None:
     for w in state.workflows:
         _revive(state, w)
     for index in state.pools:
-        launchers.resumed(state, index)
+        launchers.resumed(state, index, dismissed=dismissed)
     for (workflow, file, destination), copy in state.copies.items():
         state.outbox.append(CopyFile(workflow, file, copy.source, destination))
     for w in state.workflows:

@@ -135,18 +135,29 @@ def attempts_withdrawn(state: RunState, event: ev.AttemptsWithdrawn) -> None:
     state.outbox.append(CancelAttempts(event.site, event.keys, queued_only=True))
 
 
-def resumed(state: RunState, site: int) -> None:
-    """A new engine: the launchers of the one before are looked for."""
+def resumed(state: RunState, site: int, *, dismissed: bool) -> None:
+    """A new engine: the launchers of the one before are looked for. ``dismissed``: that has told
+    them all to end, so none is counted on, and those that had not started are as good as gone."""
     pool = state.sites[site].pool
     if pool is None:
         return
     pool.failures = pool.pauses = 0
     pool.paused_until_s, pool.reason = -inf, None
-    for launcher in pool.launchers.values():
+    keys = tuple(pool.launchers)
+    for key in keys:
+        launcher = pool.launchers[key]
         if launcher.phase in (LauncherPhase.LIVE, LauncherPhase.DRAINING):
             launcher.phase = LauncherPhase.AWAY
-    if pool.launchers:
-        state.outbox.append(FindLaunchers(site, tuple(pool.launchers)))
+        launcher.stopped = launcher.stopped or dismissed
+        if dismissed and launcher.started_s is None:
+            launcher.phase = LauncherPhase.ENDED
+            launcher.ended_s, launcher.cause = state.now_s, "cancelled"
+            launcher.reason = "dismissed with the run"
+            pool.ended.append(pool.launchers.pop(key))
+    if keys:
+        state.outbox.append(FindLaunchers(site, keys))
+        if dismissed:
+            state.outbox.append(StopLaunchers(site, keys))
         timer = f"away:{site}"
         state.timers[timer] = state.now_s + RETURN_S
         state.outbox.append(SetTimer(timer, state.timers[timer]))
