@@ -349,7 +349,8 @@ def print_table(bench: Bench, rows: Sequence[Row], quick: bool) -> None:
     bench.console.print(table)
 
 
-def measure(bench: Bench, parts: Sequence[str], figure: Path | None) -> list[Row]:
+def measure(bench: Bench, parts: Sequence[str], figure: Path | None, rows: list[Row]) -> None:
+    """Append to ``rows`` what the parts give, one after the other."""
     alone = {"peers": measure_peers, "memory": measure_memory}
     launched: dict[str, Callable[[Bench], list[Row]]] = {
         "channels": measure_channels,
@@ -357,7 +358,6 @@ def measure(bench: Bench, parts: Sequence[str], figure: Path | None) -> list[Row
         "sweep": lambda bench: measure_sweep(bench, figure),
         "commands": measure_commands,
     }
-    rows: list[Row] = []
 
     def take(name: str, part: Callable[[Bench], list[Row]]) -> None:
         try:
@@ -376,7 +376,6 @@ def measure(bench: Bench, parts: Sequence[str], figure: Path | None) -> list[Row
                     take(name, launched[name])
         except TestbedError as error:
             rows.append(Row(", ".join(wanted), "", f"not measured: {error}"))
-    return rows
 
 
 def main() -> None:
@@ -396,8 +395,11 @@ def main() -> None:
         Path(scratch).chmod(0o755)  # tasks of the cluster's users look for the gate
         console = Console(width=max(110, Console().width))
         bench = Bench(sizes, Grounds(Path(scratch), options.base), console)
-        rows = measure(bench, options.only or PARTS, options.figure)
-        print_table(bench, rows, options.quick)
+        rows: list[Row] = []
+        try:
+            measure(bench, options.only or PARTS, options.figure, rows)
+        finally:  # interrupted: what there is
+            print_table(bench, rows, options.quick)
 
 
 if __name__ == "__main__":
