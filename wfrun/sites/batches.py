@@ -2,7 +2,8 @@
 
 A batch is written down at its site before it is submitted: ``batches/<name>.jsonl`` holds the
 request of each element, a line each. Its name is the job's name, so that what the queue shows can
-be told to be ours, and which attempt it is, also by an engine that did not submit it.
+be told to be ours, and which attempt it is, also by an engine that did not submit it. When it has
+been submitted ``batches/<name>.ids`` tells as what, for when the queue shows it no more.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Batches:
         self._made += 1
         return self._add(Batch(f"{self._prefix}{self._made}", [r.key for r in requests]))
 
-    def load(self, name: str, content: bytes) -> None:
+    def load(self, name: str, content: bytes, ids: bytes = b"") -> None:
         """Take in what another engine has written down; a torn last line was never submitted."""
         number = name.removeprefix(self._prefix)
         if name == number or not number.isdigit():
@@ -64,7 +65,7 @@ class Batches:
                 keys.append(msgspec.json.decode(line, type=_Key).key)
             except msgspec.MsgspecError:
                 break
-        self._add(Batch(name, keys))
+        self._add(Batch(name, keys)).ids.update(ids.decode().split())
 
     def _add(self, batch: Batch) -> Batch:
         self._by_name[batch.name] = batch

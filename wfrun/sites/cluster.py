@@ -154,6 +154,7 @@ class ClusterSite:
             elif key in queued or claim is not None:
                 entry = self._attempts.open[key] = OpenAttempt()
                 entry.submitted_s = time.monotonic()
+                entry.missed = 0 if key in queued else 1
                 found[key] = Found("active")
             else:
                 found[key] = Found("absent")
@@ -195,6 +196,12 @@ class ClusterSite:
         """Look at the queue soon."""
         self._watch.hurry()
 
+    def has_left(self, key: str) -> bool:
+        """Whether the queue did not show it any more when it was seen last, so that it has ended,
+        and is waited for no longer than its record takes to be seen."""
+        entry = self._attempts.open.get(key)
+        return entry is None or entry.missed > 0
+
     def store_path(self, name: str) -> str:
         """Where the file of this name is in the site's store."""
         return f"{self.head.directory}/files/{name}"
@@ -219,10 +226,11 @@ class ClusterSite:
         names = [n.removesuffix(".jsonl") for n in text(listing.output).split()
                  if n.endswith(".jsonl")]  # fmt: skip
         for start in range(0, len(names), 50):
-            some = names[start : start + 50]
-            paths = [f"{self.head.directory}/batches/{name}.jsonl" for name in some]
-            for name, found in zip(some, await host.read(paths, limit=1 << 30), strict=True):
-                self.head.batches.load(name, found or b"")
+            some = [f"{self.head.directory}/batches/{name}" for name in names[start : start + 50]]
+            paths = [f"{path}.{kind}" for path in some for kind in ("jsonl", "ids")]
+            found = await host.read(paths, limit=1 << 30)
+            for name, requests, ids in zip(names[start:], found[::2], found[1::2], strict=False):
+                self.head.batches.load(name, requests or b"", ids or b"")
 
     def _on_connection(self, reason: str | None) -> None:
         """Why the cluster can't be used now; None: it can."""

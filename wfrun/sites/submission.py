@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -137,9 +138,17 @@ class Submission:
             failures += 1
         self._head.reopen("submission")
         self._taken(batch)
+        await self._note_ids(batch, f"{path}.ids")
         if self._bound is not None:  # a little more may do
             self._bound = self._attempts.in_queue() + max(1, len(requests) // 4)
         return True
+
+    async def _note_ids(self, batch: Batch, path: str) -> None:
+        """For an engine after this one, which may not see in the queue any more what it has to
+        ask about."""
+        note = NewFile(path, " ".join(sorted(batch.ids)).encode())
+        with contextlib.suppress(InfeasibleError):  # Without it is only slower.
+            await self._head.insist(lambda host: host.write([note]))
 
     def _put_back(self, requests: Sequence[AttemptRequest]) -> None:
         """They are first in the line again."""
