@@ -61,7 +61,7 @@ class Allocation:
         pool = site.pool
         assert pool is not None
         work = self._waiting_cores(state, index)
-        missing = work - max(0, pool.live_slots - pool.busy_cores)
+        missing = work - max(0, pool.live_slots + pool.closed_cores - pool.busy_cores)
         if missing > 0 or len(pool.launchers) < pool.spec.min:
             self._unneeded_s.pop(index, None)
             return _ask(state, index, site, pool, missing, work)
@@ -229,7 +229,7 @@ def _idle_cores(state: RunState, index: int, site: SiteState) -> int:
 def _is_worth_it(state: RunState, site: SiteState) -> bool:
     """Whether what waits there would wait for long; a site without launchers is judged by what
     those of others have seen."""
-    if not site.slots_now:
+    if not (site.slots_now if site.pool is None else site.pool.live_slots):
         return True
     pools = [_pool_of(other) for other in _pools(state)] if site.pool is None else [site.pool]
     return any(

@@ -181,17 +181,22 @@ def started(state: RunState, pool: Pool, attempt: Attempt, cores: int, key: str)
     launcher = pool.launchers.get(key)
     if launcher is not None:
         attempt.launcher = key
-        launcher.busy_cores += cores
-        pool.busy_cores += cores
+        _occupy(pool, launcher, cores)
         launcher.ran += 1
         launcher.idle_since_s = None
+
+
+def _occupy(pool: Pool, launcher: Launcher, cores: int) -> None:
+    launcher.busy_cores += cores
+    pool.busy_cores += cores
+    if launcher.phase is not LauncherPhase.LIVE:
+        pool.closed_cores += cores
 
 
 def left(state: RunState, pool: Pool, attempt: Attempt, cores: int) -> None:
     launcher = pool.launchers.get(attempt.launcher)
     if launcher is not None:
-        launcher.busy_cores -= cores
-        pool.busy_cores -= cores
+        _occupy(pool, launcher, -cores)
         if launcher.busy_cores == 0:
             launcher.idle_since_s = state.now_s
 

@@ -78,9 +78,10 @@ class Launcher:
 class Pool:
     """The launchers of a site, and what was learnt of them."""
 
-    __slots__ = ("_staged", "_tasks", "busy_cores", "coming_slots", "ended", "failures",
-                 "latency_s", "launchers", "live_slots", "made", "pauses", "paused_until_s",
-                 "queued", "reason", "spec", "staging_s", "stock", "task_s", "waits")  # fmt: skip
+    __slots__ = ("_staged", "_tasks", "busy_cores", "closed_cores", "coming_slots", "ended",
+                 "failures", "latency_s", "launchers", "live_slots", "made", "pauses",
+                 "paused_until_s", "queued", "reason", "spec", "staging_s", "stock", "task_s",
+                 "waits")  # fmt: skip
 
     def __init__(self, spec: LauncherSpec) -> None:
         self.spec = spec
@@ -94,6 +95,9 @@ class Pool:
         self.queued = 0
         """Launchers that were asked for and have not started."""
         self.busy_cores = 0
+        self.closed_cores = 0
+        """Of these, those in launchers that take no more, or can't be reached: they are no load on
+        the others."""
         self.latency_s = 0.0
         """The longest of the live ones."""
         self.task_s: float | None = None
@@ -116,8 +120,8 @@ class Pool:
 
     @property
     def capacity(self) -> int:
-        """Cores of attempts that the site takes now."""
-        return self.live_slots * (1 + self.stock)
+        """Cores of attempts that the site takes now, counting all that it has."""
+        return self.live_slots * (1 + self.stock) + self.closed_cores
 
     def refresh(self) -> None:
         """What follows from the launchers as they are now."""
@@ -126,6 +130,7 @@ class Pool:
         self.coming_slots = sum(x.asked_slots for x in launchers if x.is_coming)
         self.queued = sum(1 for x in launchers if x.is_queued)
         self.busy_cores = sum(x.busy_cores for x in launchers)
+        self.closed_cores = self.busy_cores - sum(x.busy_cores for x in live)
         self.live_slots = sum(launcher.slots for launcher in live)
         self.latency_s = max((launcher.latency_s for launcher in live), default=0.0)
         self._set_stock()

@@ -216,9 +216,10 @@ class SiteState:
 
     @property
     def slots_now(self) -> int:
-        """Cores that attempts would start on at once if nothing of ours were there."""
+        """Cores that attempts would start on at once if nothing of ours were there; beside them
+        those that ours hold in launchers that take no more."""
         if self.pool is not None:
-            return self.pool.live_slots
+            return self.pool.live_slots + self.pool.closed_cores
         return self.spec.slots - self.background_cores
 
     @property
