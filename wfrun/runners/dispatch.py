@@ -39,6 +39,8 @@ class Dispatcher:
         self._requests = requests
         self._orders: list[asyncio.Queue[act.Action]] = [asyncio.Queue() for _ in sites]
         self._tasks: set[asyncio.Task[None]] = set()
+        self._searches: list[set[asyncio.Task[None]]] = [set() for _ in sites]
+        """For attempts, by site."""
 
     async def __aenter__(self) -> None:
         for index in range(len(self._sites)):
@@ -58,10 +60,11 @@ class Dispatcher:
         elif isinstance(action, _ORDERS):
             self._orders[action.site].put_nowait(action)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._finished)
+        return task
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -71,8 +74,10 @@ class Dispatcher:
                 self._clock.fail(error)
 
     async def _serve(self, index: int) -> None:
-        """The orders to one site, one after another."""
+        """The orders to one site, one after another. Only what is looked for, which may take as
+        long as a launcher is away, holds up nothing but cancellations."""
         site, orders = self._sites[index], self._orders[index]
+        searches = self._searches[index]
         while True:
             action = await orders.get()
             if isinstance(action, (act.StartLaunchers, act.StopLaunchers, act.FindLaunchers)):
@@ -81,10 +86,15 @@ class Dispatcher:
                 continue
             if isinstance(action, act.SubmitAttempts):
                 await site.submit([self._request(index, a) for a in action.attempts])
+            elif isinstance(action, act.CancelAttempts) and searches:
+                self._spawn(self._cancel_later(index, action))
             elif isinstance(action, act.CancelAttempts):
                 await site.cancel(action.keys, queued_only=action.queued_only)
             elif isinstance(action, act.FindAttempts):
-                await self._find(index, action.keys)
+                search = self._spawn(self._find(index, action.keys))
+                searches.add(search)
+                search.add_done_callback(searches.discard)
+                await asyncio.sleep(0)  # it is asked before what comes next is submitted
 
     async def _serve_launchers(
         self,
@@ -109,6 +119,11 @@ class Dispatcher:
     def _request(self, site: int, attempt: tuple[str, int, int]) -> AttemptRequest:
         key, workflow, task = attempt
         return self._requests.attempt(key, workflow, task, site)
+
+    async def _cancel_later(self, index: int, action: act.CancelAttempts) -> None:
+        """What is being looked for is not known to the site yet."""
+        await asyncio.wait(self._searches[index])
+        await self._sites[index].cancel(action.keys, queued_only=action.queued_only)
 
     async def _find(self, index: int, keys: Sequence[str]) -> None:
         found = await self._sites[index].find(keys)

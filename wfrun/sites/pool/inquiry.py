@@ -23,9 +23,9 @@ from wfrun.sites.pool.records import Records
 
 DELAYS_S = (0.05, 1.0, 2.0, 5.0, 10.0, 30.0)
 """Between looks at what is not clear yet."""
-RETURN_S = 90.0
-"""Launchers of an engine before this one have so long to connect to this one before their journals
-alone are asked."""
+RETURN_S = 4.0
+"""Launchers of an engine before this one have so long to connect to this one before the journals
+of those that have not are taken at their word. It is only a courtesy: claims decide."""
 TRACELESS_S = 15.0
 """A claim of which no launcher writes or says anything is believed to be nobody's after so long:
 network file systems show files late."""
@@ -40,11 +40,13 @@ class _Verdict(NamedTuple):
     where: Node | None = None
     """Who has it, or may have it."""
     cores: int = 1
+    has_begun: bool = False
+    """It is written that who has it has started it."""
 
 
 class Inquiry:
-    """``end`` tells of an end, ``go_on`` that something can be given out again; launchers that are
-    found are given to ``expect``, so that they can connect."""
+    """``begin`` tells of a start at a launcher, ``end`` of an end, ``go_on`` that something can be
+    given out again; launchers that are found are given to ``expect``, so that they can connect."""
 
     def __init__(
         self,
@@ -52,6 +54,7 @@ class Inquiry:
         lives: dict[str, Life],
         records: Records,
         cluster: ClusterSite,
+        begin: Callable[[Held, str], None],
         end: Callable[[str, Outcome], None],
         go_on: Callable[[], None],
         expect: Callable[[Sequence[str]], Awaitable[None]],
@@ -64,6 +67,7 @@ class Inquiry:
         self._lives = lives
         self._records = records
         self._cluster = cluster
+        self._begin = begin
         self._end = end
         self._go_on = go_on
         self._expect = expect
@@ -220,6 +224,8 @@ class Inquiry:
             self._set_aside(held)
         else:
             self._pool.hold(held, (self._pool.join(*verdict.where),))
+            if verdict.has_begun:
+                self._begin(held, verdict.where[0])
 
     def _running(self) -> set[Node]:
         return {
@@ -233,7 +239,8 @@ class Inquiry:
         loop = asyncio.get_running_loop()
         end_s = loop.time() + RETURN_S
         while loop.time() < end_s and any(
-            node not in self._lives[launcher].peers for launcher, node in self._running()
+            node not in self._lives[launcher].peers and not self._cluster.has_left(launcher)
+            for launcher, node in self._running()
         ):
             await asyncio.sleep(0.1)
 
@@ -259,7 +266,9 @@ class Inquiry:
             traceless = found is None or (found.owner is None and not found.queued)
             if known == "lost" and traceless and (unreached or key in patient):
                 known = "active"  # perhaps a launcher has it that can't be asked now
-            verdicts[key] = _Verdict(known, outcome, where, found.cores if found else 1)
+            cores = found.cores if found is not None else 1
+            has_begun = found is not None and found.owner is not None
+            verdicts[key] = _Verdict(known, outcome, where, cores, has_begun)
             if known == "lost":
                 lost.append(key)
         verdicts.update(await self._give_up(lost))

@@ -80,6 +80,7 @@ class PoolSite:
             self._lives,
             self._records,
             cluster,
+            self._begin,
             self._end,
             self._go_on,
             self._listening.expect,
@@ -383,17 +384,13 @@ class PoolSite:
         self._go_on()
 
     def _on_news(self, peer: Peer, report: Report) -> None:
-        at_s = self._clock()
-        attempts = self._pool.attempts
         for key in report.started:
-            held = attempts.get(key)
+            held = self._pool.attempts.get(key)
             if held is None:
                 continue
             if held.member is not peer.member and peer.member is not None:
                 self._pool.hold(held, (peer.member,))
-            if not held.started:
-                held.started, held.returning = True, False
-                self._post(AttemptStarted(at_s, key, peer.launcher))
+            self._begin(held, peer.launcher)
             if held.cancelled:
                 peer.say({"cancel": [key], "queued_only": False})
         for key, outcome in report.ended:
@@ -410,6 +407,12 @@ class PoolSite:
                 held.refused_by = (*held.refused_by, peer.member)  # its time is too short
             self._inquiry.put_back(held)
         self._go_on()
+
+    def _begin(self, held: Held, launcher: str) -> None:
+        """Post a start once."""
+        if not held.started:
+            held.started, held.returning = True, False
+            self._post(AttemptStarted(self._clock(), held.key, launcher))
 
     def _end(self, key: str, outcome: Outcome) -> None:
         """Post an end once, whichever way it came to be known."""
@@ -452,11 +455,10 @@ class PoolSite:
 
     async def _tick(self) -> None:
         """What time brings: stocks are evened out, and given up where they can't be reached."""
-        loop = asyncio.get_running_loop()
-        last_s = loop.time()
+        last_s = self._now()
         while True:
             await asyncio.sleep(TICK_S)
-            now_s = loop.time()
+            now_s = self._now()
             passed_s = min(now_s - last_s, 2 * TICK_S)  # this machine may have slept
             last_s = now_s
             for keys in self._pool.surplus(now_s).values():
