@@ -64,6 +64,9 @@ def parser() -> argparse.ArgumentParser:
     late = verbs.add_parser("late-records", help="let exit records be seen late")
     late.add_argument("site")
     late.add_argument("delay_s", type=float)
+    spool = verbs.add_parser("late-spool", help="let files of channels be seen late, in any order")
+    spool.add_argument("site")
+    spool.add_argument("delay_s", type=float)
     return top
 
 
@@ -112,6 +115,8 @@ def act(testbed: Testbed, options: argparse.Namespace) -> int:
         faults.grow(testbed, options.site)
     elif verb == "late-records":
         faults.delay_records(testbed, options.site, options.delay_s)
+    elif verb == "late-spool":
+        faults.delay_spool(testbed, options.site, options.delay_s)
     else:
         faults.shift_clock(testbed, options.site, options.offset_s)
     return 0

@@ -140,6 +140,13 @@ def delay_records(testbed: Testbed, site: str, delay_s: float) -> None:
     _preload(testbed, site, {"RECORD_DELAY": f"{delay_s:.0f}"} if delay_s else {})
 
 
+def delay_spool(testbed: Testbed, site: str, delay_s: float) -> None:
+    """Let spool files of channels, both ways, be seen up to so late, each as it happens, in
+    whatever order (0: at once), by sessions that begin from now on and the jobs that they submit.
+    Raises MissingError without a compiler."""
+    _preload(testbed, site, {"SPOOL_DELAY_MS": f"{delay_s * 1000:.0f}"} if delay_s else {})
+
+
 def _preload(testbed: Testbed, site: str, settings: dict[str, str]) -> None:
     where = testbed.layout.site(site)
     if settings:

@@ -1,0 +1,94 @@
+"""Whatever is killed, again and again, at any moment: every task succeeds once.
+
+With WFRUN_LONG=1 with ten seeds, else with one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.integration.clusters import Grid
+from tests.integration.test_launchers_faults import launchers
+from tests.runners.harness import Engine, User, kill, lines_of
+from tests.testbed.testbed import Testbed
+from wfrun.engine import events as ev
+
+LONG = bool(os.environ.get("WFRUN_LONG"))
+TASKS = 400 if LONG else 150
+SEEDS = range(10) if LONG else range(1)
+SITES = ("alpha", "beta")
+VICTIMS = ("engine", "agent.py", "allocated.py", "job.py", "task")
+
+
+@pytest.fixture
+def grid(testbed: Testbed, tmp_path: Path) -> Iterator[Grid]:
+    user = User(tmp_path)
+    grid = Grid(testbed, user)
+    try:
+        yield grid
+    finally:
+        user.close()
+        grid.close()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_killed_at_random(grid: Grid, seed: int) -> None:
+    random = Random(seed)
+    grid.bag(TASKS, 0.3)
+    catalog = grid.catalog(*SITES, changes=dict.fromkeys(SITES, launchers()))
+    engine = grid.start(catalog, "--retries", "12", "--retry-delay", "0.05")
+    grid.wait_begun(engine, 8)
+    while len(grid.done()) < 0.9 * TASKS and not engine.ended:
+        engine = kill_one(grid, engine, random)
+        time.sleep(random.uniform(1, 3))
+    grid.check(engine.done(150), once=False)
+    check_each(grid)
+
+
+def kill_one(grid: Grid, engine: Engine, random: Random) -> Engine:
+    """One of all that a run consists of. Returns the engine that lives then."""
+    victim = random.choice(VICTIMS)
+    if victim == "engine":
+        engine.kill()
+        return grid.resume()
+    found = grid.processes_at(random.choice(SITES))
+    if victim == "task":
+        pids = [pid for pid, line in found if "echo begin:" in line]
+        with contextlib.suppress(ProcessLookupError):  # It has ended.
+            for pid in random.sample(pids, min(1, len(pids))):
+                os.killpg(os.getpgid(pid), signal.SIGKILL)
+        return engine
+    pids = [pid for pid, line in found if victim in line and "python" in line]
+    kill(random.sample(pids, min(1, len(pids))))
+    return engine
+
+
+def check_each(grid: Grid) -> None:
+    """No attempt began twice, no task was in two places at once, and what was committed was the
+    last attempt, which had done it all."""
+    begun: defaultdict[str, list[str]] = defaultdict(list)
+    done: Counter[str] = Counter()
+    for line in lines_of(grid.record):
+        what, task, attempt = line.split(":")
+        if what == "begin":
+            begun[task].append(attempt)
+        else:
+            assert attempt == begun[task][-1], f"{attempt} ran beside {begun[task][-1]}"
+            done[attempt] += 1
+    for attempts in begun.values():
+        assert len(set(attempts)) == len(attempts)
+    assert set(done.values()) == {1}
+    ended = [e for e in grid.events() if isinstance(e, ev.AttemptEnded)]
+    committed = {e.key for e in ended if e.outcome.cause == "done"}
+    assert committed == {attempts[-1] for attempts in begun.values()}
+    assert committed <= set(done)
