@@ -37,7 +37,7 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python tools/check_imports.py
-	$(BIN)/vermin --quiet --no-tips --violations -t=3.6- wfrun/sites/launcher.py wfrun/sites/job.py wfrun/sites/allocated.py wfrun/sites/batch_job.py wfrun/sites/channels.py wfrun/sites/python_function.py wfrun/sites/remote/agent.py
+	$(BIN)/vermin --quiet --no-tips --violations -t=3.6- wfrun/sites/node/*.py wfrun/sites/remote/agent.py
 
 format: $(STAMP)
 	$(BIN)/ruff format .

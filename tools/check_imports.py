@@ -33,26 +33,12 @@ ENGINE_MAY_IMPORT = frozenset(
 )  # fmt: skip
 """``random`` comes on top, for ``from random import Random`` alone: an instance has a seed."""
 
-ELSEWHERE: dict[str, frozenset[str]] = {
-    "wfrun/sites/launcher.py": frozenset(),
-    "wfrun/sites/job.py": frozenset({"launcher", "wfrun.sites.launcher"}),
-    "wfrun/sites/allocated.py": frozenset(
-        {
-            "batch_job",
-            "channels",
-            "launcher",
-            "wfrun.sites.batch_job",
-            "wfrun.sites.channels",
-            "wfrun.sites.launcher",
-        }
-    ),
-    "wfrun/sites/batch_job.py": frozenset(),
-    "wfrun/sites/channels.py": frozenset(),
-    "wfrun/sites/python_function.py": frozenset(),
-    "wfrun/sites/remote/agent.py": frozenset(),
-}
-"""Files that run on clusters, where there is the standard library alone, with what stands beside
-them there."""
+NODE = Path("wfrun/sites/node")
+"""Files that run on clusters, where there is the standard library alone, and these beside each
+other; ``__init__.py`` is for us."""
+
+AGENT = Path("wfrun/sites/remote/agent.py")
+"""Runs on clusters too, by itself."""
 
 
 class Import:
@@ -70,6 +56,15 @@ class Import:
     @property
     def text(self) -> str:
         return self.module if self.name is None else f"{self.module}.{self.name}"
+
+
+def is_beside(found: Import) -> bool:
+    """Whether it is one of the files that stand beside each other on clusters."""
+    names = {file.stem for file in (Path(__file__).parents[1] / NODE).glob("*.py")}
+    *package, name = found.module.split(".")
+    if found.module == ".".join(NODE.parts):
+        return found.name in names
+    return name in names and package in ([], list(NODE.parts))
 
 
 def room_of(path: Path) -> str:
@@ -97,9 +92,8 @@ def imports_of(tree: ast.AST, path: Path) -> Iterator[Import]:
 def fault_of(path: Path, found: Import) -> str | None:
     """What is wrong with one import of the file ``path``; None: nothing."""
     top = found.module.split(".")[0]
-    beside = ELSEWHERE.get(path.as_posix())
-    if beside is not None:
-        if top not in sys.stdlib_module_names and found.text not in beside:
+    if path == AGENT or path.parent == NODE:
+        if top not in sys.stdlib_module_names and (path == AGENT or not is_beside(found)):
             return f"{path.name} imports {found.text}, which is not in the standard library"
         return None
     room = room_of(path)

@@ -20,7 +20,7 @@ from wfrun.engine import events
 from wfrun.engine.policies import PLACEMENT
 from wfrun.engine.records import Cause
 from wfrun.runners.cli import cli
-from wfrun.sites.launcher import THREADS
+from wfrun.sites.node.slots import THREADS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -202,7 +202,7 @@ def texts_of_the_code() -> str:
                 texts.append("".join(map(str, parts)))
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 texts.append(node.value)
-    texts += [file.read_text() for file in (ROOT / "wfrun/sites").glob("*.sh")]
+    texts += [file.read_text() for file in (ROOT / "wfrun/sites/node").glob("*.sh")]
     return "\n".join(texts)
 
 

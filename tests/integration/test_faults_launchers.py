@@ -25,7 +25,7 @@ from tests.testbed import faults
 from tests.testbed.layout import MissingError
 from tests.testbed.testbed import Testbed
 from wfrun.engine import events as ev
-from wfrun.sites.channels import Channel
+from wfrun.sites.node.channels import Channel
 
 LONG = pytest.mark.skipif(not os.environ.get("WFRUN_LONG"), reason="takes minutes: WFRUN_LONG=1")
 
@@ -97,9 +97,11 @@ def test_a_bag_of_tasks_that_one_site_can_not_run(testbed: Testbed, grid: Grid) 
 @pytest.mark.parametrize(
     "size_bytes", [10**8, pytest.param(10**9, marks=LONG)], ids=["100 MB", "1 GB"]
 )
-@pytest.mark.parametrize("way", ["kept", "packed"])
+@pytest.mark.parametrize(
+    ("site", "way"), [("alpha", "kept"), ("alpha", "packed"), ("delta", "kept")]
+)
 def test_tasks_that_print_much_and_leave_daemons(
-    testbed: Testbed, grid: Grid, size_bytes: int, way: str
+    testbed: Testbed, grid: Grid, size_bytes: int, site: str, way: str
 ) -> None:
     """Nobody needs memory for it, all of it is kept, and what is left behind ends at once."""
     if way == "packed" and size_bytes > 10**8:

@@ -20,7 +20,7 @@ import msgspec
 
 from wfrun.engine.model import Resources
 from wfrun.engine.records import AttemptRequest
-from wfrun.sites import channels
+from wfrun.sites.node import ALLOCATED_PROGRAMS, JOB_PROGRAMS, channels
 
 PROGRAMS = Path(channels.__file__).parent
 PATIENCE_S = 30.0
@@ -87,10 +87,7 @@ class Engine:
         self.directory = directory
         for name in ("attempts", "files", "exits", "bin", "batches", "launchers"):
             (directory / name).mkdir(parents=True, exist_ok=True)
-        for name in (
-            "python.sh", "job.sh", "job.py", "launcher.py", "allocated.sh", "allocated.py",
-            "batch_job.py", "channels.py",
-        ):  # fmt: skip
+        for name in (*JOB_PROGRAMS, *ALLOCATED_PROGRAMS):
             shutil.copy(PROGRAMS / name, directory / "bin")
         self.secret = secrets.token_hex(32).encode()
         (directory / "launchers" / "secret").write_bytes(self.secret)

@@ -31,14 +31,6 @@ def expected(attempt: AttemptRequest, expected_s: float) -> AttemptRequest:
     return msgspec.structs.replace(attempt, expected_s=expected_s)
 
 
-@pytest.mark.parametrize("name", ["allocated.py", "batch_job.py"])
-def test_it_runs_on_python_3_6(name: str) -> None:
-    vermin = Path(sys.executable).with_name("vermin")
-    command = [str(vermin), "-t=3.6-", "--violations", str(PROGRAMS / name)]
-    check = subprocess.run(command, capture_output=True, check=False)
-    assert check.returncode == 0, check.stdout.decode()
-
-
 def test_what_becomes_of_tasks(engine: Engine) -> None:
     engine.start(walltime_s=3600, memory_bytes=1 << 30)
     hello = engine.accept()

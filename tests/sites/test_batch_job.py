@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wfrun.sites import batch_job
+from wfrun.sites.node import batch_job
 
 VARIABLES = (
     "SLURM_JOB_END_TIME", "SLURM_JOB_ID", "PBS_WALLTIME", "PBS_NODEFILE", "PE_HOSTFILE",

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from wfrun.sites import channels
-from wfrun.sites.channels import Channel, Seal, proof_of
+from wfrun.sites.node import channels
+from wfrun.sites.node.channels import Channel, Seal, proof_of
 
 SECRET = b"s" * 64
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from wfrun.engine.model import Resources
-from wfrun.sites import job
+from wfrun.sites.node import job
 from wfrun.testing.probe import shell
 
 SAY = 'sort "$WFRUN_NODEFILE"; echo $OMP_NUM_THREADS'

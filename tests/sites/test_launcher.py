@@ -19,8 +19,9 @@ import pytest
 
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.records import AttemptRequest
-from wfrun.sites import launcher as launcher_module
 from wfrun.sites.local import LocalSite
+from wfrun.sites.node import launcher as launcher_module
+from wfrun.sites.node import processes
 from wfrun.testing.probe import request, shell
 
 PROGRAM = Path(launcher_module.__file__)
@@ -99,9 +100,10 @@ def talk(tmp_path: Path) -> Iterator[Talk]:
     talk.close()
 
 
-def test_it_runs_on_python_3_6() -> None:
+def test_all_that_runs_on_clusters_runs_on_python_3_6() -> None:
+    vermin = str(Path(sys.executable).with_name("vermin"))
     check = subprocess.run(
-        [str(Path(sys.executable).with_name("vermin")), "-t=3.6-", "--violations", str(PROGRAM)],
+        [vermin, "-t=3.6-", "--violations", *map(str, PROGRAM.parent.glob("*.py"))],
         capture_output=True,
         check=False,
     )
@@ -193,7 +195,7 @@ def test_claims_of_the_dead_without_a_start_are_lost(tmp_path: Path) -> None:
     site = tmp_path / "site"
     for name in ("attempts", "exits"):
         (site / name).mkdir(parents=True)
-    owner = {**launcher_module.identity(), "pid": 2**22 + 1}
+    owner = {**processes.identity(), "pid": 2**22 + 1}
     lines = [{"launcher": owner}, {"queued": ["k-1", "k-2"]}]
     journal = "\n".join(map(json.dumps, lines)) + '\n{"ended": [["k-2", {"cau'
     (site / "exits" / "old.jsonl").write_text(journal)
@@ -245,8 +247,8 @@ def test_a_recycled_pid_is_not_killed(tmp_path: Path) -> None:
         (site / name).mkdir(parents=True)
     bystander = subprocess.Popen(["sleep", "600"], start_new_session=True)
     try:
-        owner = {**launcher_module.identity(), "pid": 2**22 + 1}
-        long_ago_s = launcher_module.boot_clock() - 100
+        owner = {**processes.identity(), "pid": 2**22 + 1}
+        long_ago_s = processes.boot_clock() - 100
         started = ["k-1", bystander.pid, long_ago_s, 1, 0, [], []]
         lines = [{"launcher": owner}, {"queued": ["k-1"]}, {"started": [started]}]
         (site / "exits" / "old.jsonl").write_text("".join(json.dumps(m) + "\n" for m in lines))
@@ -269,8 +271,8 @@ def test_a_container_that_was_begun_anew(tmp_path: Path) -> None:
     site = tmp_path / "site"
     for name in ("attempts", "exits"):
         (site / name).mkdir(parents=True)
-    ours = {"pid": os.getpid(), "start_s": launcher_module.start_time(os.getpid())}
-    owner = {**launcher_module.identity(), **ours, "host": "container-1", "locked": True}
+    ours = {"pid": os.getpid(), "start_s": processes.start_time(os.getpid())}
+    owner = {**processes.identity(), **ours, "host": "container-1", "locked": True}
     started = ["k-1", 2**22 + 1, 1.0, 1, 0, [], []]
     lines = [{"launcher": owner}, {"queued": ["k-1"]}, {"started": [started]}]
     journal = site / "exits" / "old.jsonl"

@@ -1,8 +1,8 @@
 """Workflows whose tasks are calls of Python functions.
 
 Each task is the command ``python3 wfrun_function.py FILE FUNCTION ARGUMENTS RESULT``, with the
-program ``wfrun/sites/python_function.py`` as one of its inputs, so that it runs wherever there is
-a ``python3``. Launchers know the program, and start the function in a warm interpreter.
+program ``wfrun/sites/node/python_function.py`` as one of its inputs, so that it runs wherever there
+is a ``python3``. Launchers know the program, and start the function in a warm interpreter.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import File, Resources, Task, Workflow
-from wfrun.sites import python_function
+from wfrun.sites.node import python_function
 
 _MOST_BYTES = 100_000
 """Of the arguments of a call; Linux takes 128 KiB as one word of a command."""

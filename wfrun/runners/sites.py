@@ -14,7 +14,7 @@ from wfrun.sites.batch import make_batch_system
 from wfrun.sites.cluster import ClusterSite
 from wfrun.sites.local import LocalSite
 from wfrun.sites.pool.links import SiteLinks
-from wfrun.sites.pool.lives import PROGRAMS
+from wfrun.sites.node import ALLOCATED_PROGRAMS
 from wfrun.sites.pool.site import PoolSite
 from wfrun.sites.remote.connection import connection_of
 from wfrun.sites.routes import Routes
@@ -57,7 +57,7 @@ def make_site(
         connection,
         system,
         observes=observes,
-        programs=PROGRAMS if launchers is not None else (),
+        programs=ALLOCATED_PROGRAMS if launchers is not None else (),
         clock=clock,
     )
     if launchers is None:

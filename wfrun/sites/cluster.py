@@ -1,7 +1,7 @@
 """A cluster with a batch system, reached over one connection.
 
 Each attempt is a batch job, or an element of an array. On its compute node it is carried out by
-``wfrun/sites/job.py``, which claims it and leaves an exit record; nothing else tells that it
+``wfrun/sites/node/job.py``, which claims it and leaves an exit record; nothing else tells that it
 succeeded. The queue is asked, once an interval for all attempts, to see which have started and
 which are gone from it. Of one that is gone without a record the batch system is asked how it
 ended, and when the site's patience is over it is given up: its claim is taken, so that it can
@@ -27,6 +27,7 @@ from wfrun.sites.attempts import Attempts, OpenAttempt
 from wfrun.sites.batch.system import BatchSystem
 from wfrun.sites.batches import Batches
 from wfrun.sites.head_node import COMMAND_S, HeadNode, text
+from wfrun.sites.node import JOB_PROGRAMS
 from wfrun.sites.queue_watch import QueueWatch, is_from_outside
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.directory import make_directory, put_programs
@@ -37,7 +38,6 @@ from wfrun.sites.tasks import end_tasks
 _LOGGER = logging.getLogger(__name__)
 
 CLAIMED_BY_US = Outcome("cancelled", message="was cancelled before it started")
-_PROGRAMS = ("python.sh", "job.sh", "job.py", "launcher.py")
 
 
 class _Record(msgspec.Struct):
@@ -69,7 +69,7 @@ class ClusterSite:
         self.spec = spec
         self.connection = connection
         self.connected: Callable[[], None] = _ignore
-        self._programs = (*_PROGRAMS, *programs)
+        self._programs = (*JOB_PROGRAMS, *programs)
         self._run_id = run_id
         self._attempts = Attempts(clock)
         self.head = HeadNode(

@@ -1,4 +1,4 @@
-"""A site whose tasks are processes that its launcher starts (``wfrun/sites/launcher.py``).
+"""A site whose tasks are processes that its launcher starts (``wfrun/sites/node/launcher.py``).
 
 The launcher is a process in a session of its own that outlives us. What it and we say to each
 other is described in that file. The ground that it stands on is this machine (``local.py``) or

@@ -81,7 +81,7 @@ class _ThisMachine:
         on_lines: Callable[[list[bytes]], None],
         on_end: Callable[[], None],
     ) -> Channel:
-        program = str(Path(__file__).with_name("launcher.py"))
+        program = str(Path(__file__).parent / "node" / "launcher.py")
         # Isolated and without site-packages: quick to start, and small.
         flags = ("-I", "-S", "-X", "utf8")
         # json: in ASCII, also of a directory whose name is not UTF-8.

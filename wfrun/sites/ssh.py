@@ -14,6 +14,7 @@ from wfrun.engine.errors import TransientError
 from wfrun.engine.model import SiteSpec
 from wfrun.parsers.access import DEFAULT_DIRECTORY
 from wfrun.sites.launched import Channel, LaunchedSite
+from wfrun.sites.node import LAUNCHER_PROGRAMS
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.directory import make_directory, put_programs
 from wfrun.sites.remote.host import NewFile
@@ -21,7 +22,6 @@ from wfrun.sites.remote.transport import Process
 
 _READ_BYTES = 1 << 18
 _HIGH_WATER_BYTES = 4 << 20
-_PROGRAMS = ("python.sh", "launch.sh", "launcher.py")
 
 
 class SshSite(LaunchedSite):
@@ -72,7 +72,7 @@ class _FarMachine:
         written = self._spec.directory or DEFAULT_DIRECTORY
         self.directory = await make_directory(host, self._spec.name, written, self._run_id)
         self.launcher_log = f"{self.directory}/launcher.log at site {self._spec.name}"
-        await put_programs(host, self.directory, _PROGRAMS)
+        await put_programs(host, self.directory, LAUNCHER_PROGRAMS)
         probe = f"{self.directory}/exits/.probe"
         try:
             await host.write([NewFile(probe, bytes(4096))])

@@ -22,7 +22,7 @@ from wfrun.sites.remote.openssh_transport import OpensshTransport
 from wfrun.sites.remote.transport import Transport
 
 LIMIT_S = 30.0
-CHANNELS = Path(__file__).parents[3] / "wfrun" / "sites"
+CHANNELS = Path(__file__).parents[3] / "wfrun" / "sites" / "node"
 NODE = Path(__file__).with_name("echo_node.py")
 
 

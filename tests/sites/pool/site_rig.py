@@ -16,8 +16,8 @@ from wfrun.engine.model import Access, LauncherSpec, SiteSpec
 from wfrun.engine.records import LauncherRequest
 from wfrun.sites.batch import make_batch_system
 from wfrun.sites.cluster import ClusterSite
+from wfrun.sites.node import ALLOCATED_PROGRAMS
 from wfrun.sites.pool.link import Taker
-from wfrun.sites.pool.lives import PROGRAMS
 from wfrun.sites.pool.site import PoolSite
 from wfrun.sites.remote.connection import connection_of
 from wfrun.testing.probe import Probe
@@ -118,7 +118,7 @@ class SiteRig:
         spec = SiteSpec("here", 6, kind="pbs", directory=scratch, access=access)
         system = make_batch_system("pbs", access)
         connection = connection_of(access)
-        cluster = ClusterSite(spec, 0, RUN, connection, system, programs=PROGRAMS)
+        cluster = ClusterSite(spec, 0, RUN, connection, system, programs=ALLOCATED_PROGRAMS)
         return PoolSite(spec, 0, cluster, lambda directory: self.links)
 
     async def open(self, script: str = WAITS) -> None:

@@ -20,7 +20,7 @@ from tests.sites.remote.conftest import Cluster
 from tests.sites.remote.servers import Sshd, public
 from wfrun.engine.errors import InfeasibleError
 from wfrun.engine.model import LauncherSpec
-from wfrun.sites.channels import Seal, proof_of
+from wfrun.sites.node.channels import Seal, proof_of
 from wfrun.sites.pool.link import Link
 from wfrun.sites.pool.links import SiteLinks
 

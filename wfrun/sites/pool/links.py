@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from wfrun.engine.errors import InfeasibleError, WfrunError
 from wfrun.engine.model import LauncherSpec
-from wfrun.sites.channels import HANDSHAKE_S, SPOOL_HANDSHAKE_S
+from wfrun.sites.node.channels import HANDSHAKE_S, SPOOL_HANDSHAKE_S
 from wfrun.sites.pool.link import Taker
 from wfrun.sites.pool.spool import FILE_BYTES, Spool, leftovers
 from wfrun.sites.pool.stream import WRITE_BYTES, StreamLink

@@ -1,4 +1,4 @@
-"""Launchers that call by files. How these are named is described in ``wfrun/sites/channels.py``."""
+"""Launchers that call by files, which ``wfrun/sites/node/channels.py`` says how to name."""
 
 from __future__ import annotations
 

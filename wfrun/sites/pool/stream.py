@@ -1,5 +1,5 @@
 """One connection of a launcher: who it is, and its lines. What both ends say is described in
-``wfrun/sites/channels.py``."""
+``wfrun/sites/node/channels.py``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from wfrun.engine.errors import WfrunError
-from wfrun.sites.channels import (
+from wfrun.sites.node.channels import (
     HANDSHAKE_BYTES,
     HANDSHAKE_S,
     PROTOCOL,

@@ -8,7 +8,7 @@ from pathlib import Path
 from wfrun.engine.errors import InfeasibleError
 from wfrun.sites.remote.host import Host, NewFile
 
-_HERE = Path(__file__).parent.parent
+_PROGRAMS = Path(__file__).parents[1] / "node"
 
 
 async def find_directory(host: Host, site: str, written: str, run_id: str) -> str:
@@ -43,4 +43,4 @@ async def make_directory(host: Host, site: str, written: str, run_id: str) -> st
 
 async def put_programs(host: Host, directory: str, names: Sequence[str]) -> None:
     """Write these programs of ours to ``bin``."""
-    await host.write([NewFile(f"{directory}/bin/{n}", (_HERE / n).read_bytes()) for n in names])
+    await host.write([NewFile(f"{directory}/bin/{n}", (_PROGRAMS / n).read_bytes()) for n in names])

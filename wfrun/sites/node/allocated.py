@@ -61,14 +61,28 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Optional, Set, Tuple
 
-    from wfrun.sites import batch_job, channels, launcher
+    from wfrun.sites.node import (
+        batch_job,
+        channels,
+        journals,
+        processes,
+        runner,
+        slots,
+        starter,
+        store,
+    )
 
-    Unsettled = Tuple[float, Tuple[launcher.Attempt, int, Any, float]]
+    Unsettled = Tuple[float, Tuple[slots.Attempt, int, Any, float]]
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     import batch_job
     import channels
-    import launcher
+    import journals
+    import processes
+    import runner
+    import slots
+    import starter
+    import store
 
 MARGIN_S = 10.0
 SHORT_S = 2.0
@@ -92,13 +106,13 @@ TURN_S = 1.0
 """The longest wait while no engine is connected."""
 
 
-class Allocated(launcher.Worker):
+class Allocated(runner.Worker):
     """The loop. One thread; nothing in it blocks but the wait for news."""
 
     def __init__(self, directory: str, key: str, config: "Dict[str, Any]", node: int) -> None:
         name = "%s.jsonl" % key if node == 0 else "%s.%d.jsonl" % (key, node)
-        journal = launcher.Journal(directory + "/exits", name)
-        launcher.Worker.__init__(self, directory, dict(config, slots=config["cores"]), journal)
+        journal = journals.Journal(directory + "/exits", name)
+        runner.Worker.__init__(self, directory, dict(config, slots=config["cores"]), journal)
         self.host = os.environ.get("SLURMD_NODENAME") or self.host
         self.key = key
         self.config = config
@@ -110,10 +124,10 @@ class Allocated(launcher.Worker):
         self.session = self.channel.session
         now = time.monotonic()
         self.whole_s = batch_job.time_granted_s(config.get("walltime_s"))
-        self.end_s = None  # type: Optional[float]
+        self.end_s: "Optional[float]" = None
         if self.whole_s is not None:
-            begun_s = launcher.start_time(os.getpid()) or launcher.boot_clock()
-            passed_s = launcher.boot_clock() - begun_s
+            begun_s = processes.start_time(os.getpid()) or processes.boot_clock()
+            passed_s = processes.boot_clock() - begun_s
             self.end_s = now - passed_s + self.whole_s - margin_of(self.whole_s)
         self.last_turn_s = now
         self.quiet_s = 0.0
@@ -121,13 +135,13 @@ class Allocated(launcher.Worker):
         """Why no more is taken."""
         self.reason = ""
         """The cause of what is being ended with the launcher."""
-        self.gone_s = None  # type: Optional[float]
+        self.gone_s: "Optional[float]" = None
         """When we end, whatever is left undone."""
-        self.latest = []  # type: List[Tuple[float, str]]
+        self.latest: "List[Tuple[float, str]]" = []
         """When each queued attempt has to start at the latest."""
-        self.unsettled = collections.OrderedDict()  # type: collections.OrderedDict[str, Unsettled]
+        self.unsettled: "collections.OrderedDict[str, Unsettled]" = collections.OrderedDict()
         """Have ended, and are to be looked at then or later."""
-        self.contested = []  # type: List[str]
+        self.contested: "List[str]" = []
         self.remote: "Set[int]" = set()
         """What holds the launchers on the other nodes: helpers too."""
         self.problem = ""
@@ -232,9 +246,9 @@ class Allocated(launcher.Worker):
             self.gone_s = now + LAST_WORDS_S
         for attempt in self.running.values():
             if attempt.reason is not None:  # they were told before
-                launcher.signal_group(attempt.pid, signal.SIGKILL)
+                processes.signal_group(attempt.pid, signal.SIGKILL)
         for pid in self.remote:
-            launcher.signal_group(pid, signal.SIGTERM)
+            processes.signal_group(pid, signal.SIGTERM)
         near = self.end_s is not None and now >= self.end_s - NEAR_S
         self._end_all("expired" if near else "lost", "it was terminated")
 
@@ -312,7 +326,7 @@ class Allocated(launcher.Worker):
 
     def _find(self, keys: "List[str]") -> "Dict[str, Any]":
         self._write_all()
-        found = {}  # type: Dict[str, Any]
+        found: "Dict[str, Any]" = {}
         for key in keys:
             found[key] = {"state": "active" if self._is_here(key) else "absent"}
         absent = {key for key, answer in found.items() if answer["state"] == "absent"}
@@ -325,9 +339,9 @@ class Allocated(launcher.Worker):
     def _claimed_elsewhere(self, key: str) -> None:
         self.contested.append(key)
 
-    def _commit(self, attempt: "launcher.Attempt", sandbox: str) -> "List[Optional[int]]":
-        launcher.refuse_revoked(self.starter.attempts, attempt.key)
-        return launcher.Worker._commit(self, attempt, sandbox)
+    def _commit(self, attempt: "slots.Attempt", sandbox: str) -> "List[Optional[int]]":
+        store.refuse_revoked(self.starter.attempts, attempt.key)
+        return runner.Worker._commit(self, attempt, sandbox)
 
     def _take_in(self) -> None:
         """Signals have come: of processes that have ended, or to ourselves."""
@@ -366,7 +380,7 @@ class Allocated(launcher.Worker):
         self.session = self.channel.session
         self._write_all()
         hello = {
-            "hello": launcher.PROTOCOL,
+            "hello": runner.PROTOCOL,
             "launcher": self.key,
             "pid": os.getpid(),
             "host": self.host,
@@ -392,7 +406,7 @@ class Allocated(launcher.Worker):
     def _flush(self) -> None:
         if self.contested:
             self._contest()
-        launcher.Worker._flush(self)
+        runner.Worker._flush(self)
 
     def _contest(self) -> None:
         """Claimed before: by us, and then it has ended and the engine missed it, or by others."""
@@ -425,7 +439,7 @@ class Allocated(launcher.Worker):
             os.write(2, ("wfrun: %s\n" % self.problem).encode())
             return
         path = "%s/launchers/%s.json" % (self.directory, self.key)
-        launcher.make_parent(path)
+        store.make_parent(path)
         with open(path + ".part", "w") as file:
             json.dump(self.config, file)
         os.rename(path + ".part", path)
@@ -433,7 +447,7 @@ class Allocated(launcher.Worker):
         null = os.open(os.devnull, os.O_RDONLY)
         for command in commands:
             found = shutil.which(command[0]) or command[0]
-            self.remote.add(launcher.spawn(found, command, environment, [null, 2, 2]))
+            self.remote.add(starter.spawn(found, command, environment, [null, 2, 2]))
         self.helpers |= self.remote
         os.close(null)
 
@@ -459,7 +473,7 @@ def end_with_parent() -> None:
 
 
 def main() -> None:
-    launcher.close_inherited()
+    processes.close_inherited()
     directory, key, last = sys.argv[1:]
     directory = os.path.abspath(directory)
     node = 0

@@ -157,11 +157,11 @@ class Wire:
         found = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
         )[0]
-        self._address = found[4]  # type: Any
+        self._address: "Any" = found[4]
         self._poller = poller
         self._socket = socket.socket(*found[:3])
         self.fd = self._socket.fileno()
-        self.due_s = time.monotonic() + CONNECT_S  # type: Optional[float]
+        self.due_s: "Optional[float]" = time.monotonic() + CONNECT_S
         self._connected = False
         self._ended = False
         self._mask = 0
@@ -266,10 +266,10 @@ class Spool:
         self._name = "%s.%d.%s" % (launcher, node, self._stem)
         self._read = 1
         self._written = 1
-        self._outstanding = []  # type: List[str]
+        self._outstanding: "List[str]" = []
         self._ended = False
         self._pause_s = QUICK_S
-        self.due_s = time.monotonic()  # type: Optional[float]
+        self.due_s: "Optional[float]" = time.monotonic()
         self.unsent = bytearray()
         for path in (self._in, self._out):
             os.makedirs(path, 0o700, exist_ok=True)
@@ -386,24 +386,24 @@ class Channel:
         self._node = node
         self._kinds = tuple(kinds)
         self._poller = poller
-        self._carrier = None  # type: Optional[Union[Wire, Spool]]
+        self._carrier: "Optional[Union[Wire, Spool]]" = None
         self._splitter = Splitter()
         self._nonce = ""
         self._secret = b""
-        self._seal = None  # type: Optional[Seal]
-        self._check = None  # type: Optional[Seal]
+        self._seal: "Optional[Seal]" = None
+        self._check: "Optional[Seal]" = None
         self._quiet_s = 0.0
         """Time that ran since this connection was begun or heard of last."""
         self._turned_s = self._retry_s = self._looked_s = time.monotonic()
         self._engine = 0
         """The session of the engine that is tried."""
-        self._choices = []  # type: List[Choice]
-        self._good = ("", "", 0)  # type: Choice
+        self._choices: "List[Choice]" = []
+        self._good: "Choice" = ("", "", 0)
         """The address that worked last."""
         self._choice = self._good
         self._failures = 0
         self._dials = 0
-        self._said = []  # type: List[str]
+        self._said: "List[str]" = []
 
     # -- for the launcher
 
@@ -430,7 +430,7 @@ class Channel:
         self._turned_s = now_s
         self.silent_s += step_s
         self._quiet_s += step_s
-        lines = []  # type: List[bytes]
+        lines: "List[bytes]" = []
         if self._carrier is not None:
             try:
                 self._converse(self._carrier, lines)
@@ -582,7 +582,7 @@ class Channel:
         if session != self._engine:
             self._engine = session
             self._failures = 0
-        choices = []  # type: List[Choice]
+        choices: "List[Choice]" = []
         for kind in self._kinds:
             if kind == "spool":
                 choices.append((kind, "", 0))

@@ -1,6 +1,6 @@
 """One attempt as a batch job: what runs on the compute node.
 
-A single file of the standard library for Python >= 3.6 that stands beside ``launcher.py`` in the
+A single file of the standard library for Python >= 3.6 that stands beside ``runner.py`` in the
 run's directory at the site, and is started there as
 
     sh job.sh DIRECTORY BATCH ELEMENT
@@ -34,10 +34,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Mapping, Optional
 
-    from wfrun.sites import launcher
+    from wfrun.sites.node import runner, slots, store
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    import launcher
+    import runner
+    import slots
+    import store
 
 ROOM_BYTES = 8192
 """Kept for a record; one that does not fit is shortened where the disk is full."""
@@ -50,13 +52,13 @@ RECORD_PATIENCE_S = 600.0
 """A record that can't be written is tried again for so long."""
 
 
-class Job(launcher.Runner):
+class Job(runner.Runner):
     """Runs one attempt to its end."""
 
     def __init__(self, directory: str, request: "Dict[str, Any]") -> None:
         resources = request["resources"]
         config = {"slots": resources["cores"], "gpus": resources["gpus"]}
-        launcher.Runner.__init__(self, directory, config)
+        runner.Runner.__init__(self, directory, config)
         # The batch system's name of the node, with which it can be told to avoid it.
         self.host = os.environ.get("SLURMD_NODENAME") or self.host
         self.request = request
@@ -64,7 +66,7 @@ class Job(launcher.Runner):
             request["hosts"] = hosts_of_job(os.environ) or [self.host]
         self.record = directory + "/exits/" + request["key"] + ".json"
         self.part = "%s/exits/%s.%s-%d.part" % (directory, request["key"], self.host, os.getpid())
-        self.outcome = None  # type: Optional[Dict[str, Any]]
+        self.outcome: "Optional[Dict[str, Any]]" = None
         self.is_ours = True
 
     def run(self) -> None:
@@ -85,14 +87,14 @@ class Job(launcher.Runner):
         if self.outcome is not None:
             self._record(self.outcome)
         else:
-            launcher.remove(self.part)
+            store.remove(self.part)
 
     def _timeout_ms(self) -> "Optional[int]":
         if not self.timers:
             return None
         return max(0, int((self.timers[0][0] - time.monotonic()) * 1000) + 1)
 
-    def _begun(self, attempt: launcher.Attempt) -> None:
+    def _begun(self, attempt: slots.Attempt) -> None:
         """The queue shows it."""
 
     def _conclude(self, key: str, outcome: "Dict[str, Any]") -> None:
@@ -106,9 +108,9 @@ class Job(launcher.Runner):
         for attempt in list(self.running.values()):
             self._end(attempt, "lost")
 
-    def _commit(self, attempt: launcher.Attempt, sandbox: str) -> "List[Optional[int]]":
-        launcher.refuse_revoked(self.starter.attempts, attempt.key)
-        return launcher.Runner._commit(self, attempt, sandbox)
+    def _commit(self, attempt: slots.Attempt, sandbox: str) -> "List[Optional[int]]":
+        store.refuse_revoked(self.starter.attempts, attempt.key)
+        return runner.Runner._commit(self, attempt, sandbox)
 
     # -- the record
 
@@ -117,7 +119,7 @@ class Job(launcher.Runner):
             with open(self.part, "wb") as file:
                 file.write(b" " * ROOM_BYTES)
         except OSError:
-            launcher.remove(self.part)
+            store.remove(self.part)
 
     def _record(self, outcome: "Dict[str, Any]") -> None:
         """Write it, however long it takes until there is room."""
@@ -134,7 +136,7 @@ class Job(launcher.Runner):
             # Over what was kept for it, so that no more room is needed.
             fd = os.open(self.part, os.O_WRONLY | os.O_CREAT, 0o644)
             try:
-                launcher.write_all(fd, text.ljust(ROOM_BYTES) + b"\n")
+                store.write_all(fd, text.ljust(ROOM_BYTES) + b"\n")
                 os.ftruncate(fd, len(text))
             finally:
                 os.close(fd)

@@ -53,7 +53,7 @@ def hosts_here() -> "List[str]":
     """The nodes of the job, this one first, from the file that job.py made for us as for a task
     of several nodes."""
     with contextlib.suppress(OSError), open(os.environ.get("WFRUN_NODEFILE", "")) as file:
-        names = []  # type: List[str]
+        names: "List[str]" = []
         for line in file:
             name = line.strip()
             if name and name not in names:

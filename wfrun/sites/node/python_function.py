@@ -122,7 +122,7 @@ def serve() -> "Tuple[List[str], Optional[CodeType]]":
     mark = getenv(MARK.encode())
     channel = socket.socket(fileno=os.dup(0))
     os.chdir("/")
-    codes = {}  # type: Dict[Tuple[str, int, int], CodeType]
+    codes: "Dict[Tuple[str, int, int], CodeType]" = {}
     channel.sendall(_LENGTH.pack(0))
     getattr(gc, "freeze", int)()  # what is not looked at stays shared; since Python 3.7
     while True:

@@ -1,0 +1,347 @@
+"""Making a sandbox and starting a process in it."""
+
+import contextlib
+import errno
+import os
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional, Set, Tuple
+
+    from wfrun.sites.node.logs import MOST_SPARE_LOGS, PACK_BYTES, Log, Logs, Pack
+    from wfrun.sites.node.processes import boot_clock, kill_leftovers
+    from wfrun.sites.node.slots import THREADS, Attempt, Slots
+    from wfrun.sites.node.store import (
+        AttemptError,
+        inside,
+        link_input,
+        make_parent,
+        remove,
+        remove_tree,
+    )
+
+    Request = Dict[str, Any]
+else:
+    from logs import MOST_SPARE_LOGS, PACK_BYTES, Log, Logs, Pack
+    from processes import boot_clock, kill_leftovers
+    from slots import THREADS, Attempt, Slots
+    from store import AttemptError, inside, link_input, make_parent, remove, remove_tree
+
+SPARE_MARGIN = 8
+"""Empty sandboxes and pairs of logs that are kept beyond one for each slot, for tasks that have
+ended and were not looked at yet."""
+SHORT_S = 0.1
+"""Of tasks that run no longer than this the files are not shown while they run."""
+FUNCTION = "wfrun_function.py"
+"""The program of tasks that are Python functions (``python_function.py``)."""
+
+
+class Starter:
+    """Makes a sandbox and starts a process in it."""
+
+    def __init__(self, directory: str, slots: Slots, pack_logs: bool = False) -> None:
+        self.attempts = directory + "/attempts/"
+        self.store = directory + "/files"
+        self._slots = slots
+        self._null = os.open(os.devnull, os.O_RDONLY)
+        self._spares: "List[str]" = []
+        self._logs = Logs(self.attempts)
+        self._pack = Pack(directory + "/logs") if pack_logs else None
+        self.spare_limit = 0
+        """How many empty sandboxes, and as many empty logs, to keep."""
+        self.helpers: "Optional[Set[int]]" = None
+        """Where many tasks are started: gets the warm interpreter for Python functions."""
+        self._interpreter: "Any" = None
+        self.are_short = False
+        """The tasks that end now had run for a moment."""
+        self._programs: "Dict[Tuple[str, str], str]" = {}
+        self._environments: "Dict[int, Dict[str, str]]" = {}
+
+    def claim(self, attempt: Attempt) -> None:
+        """Claim an attempt; FileExistsError: it is somebody else's."""
+        attempt.out = self._logs.claim(attempt.key + ".out")
+
+    def start(self, attempt: Attempt, out: Log) -> None:
+        """Start an attempt whose claim is ``out``.
+
+        Raises AttemptError, OSError or ValueError where it can't be started.
+        """
+        request = attempt.request
+        base = attempt.sandbox = self.attempts + attempt.key
+        opened: "List[int]" = []
+        try:
+            attempt.err = self._logs.open(attempt.key + ".err")
+            redirected = request["stdin"] or request["stdout"] or request["stderr"]
+            furnished = request["inputs"] or request["outputs"] or request.get("hosts")
+            if not self._spares:
+                os.mkdir(base, 0o755)
+            elif self.are_short and not (redirected or furnished):
+                # Nobody is going to look for it, unless the task fails.
+                base = attempt.sandbox = self._spares.pop()
+            else:
+                os.rename(self._spares.pop(), base)
+            if request["inputs"] or request["outputs"]:
+                self._furnish(request, base)
+            streams = [self._null, out.fd, attempt.err.fd]
+            if redirected:
+                streams = self._redirect(request, base, streams, opened)
+            # The task inherits it. Later attempts move on, and the launcher has no other use.
+            os.chdir(base)
+            environment = self._environment(attempt)
+            program = self._program(request["argv"][0], environment.get("PATH", os.defpath))
+            attempt.started_s = time.time()
+            attempt.boot_s = boot_clock()
+            attempt.pid = self._spawn(attempt, program, environment, streams)
+        finally:
+            for fd in opened:
+                os.close(fd)
+
+    def show(self, attempt: Attempt) -> None:
+        """Let what a task prints be found, as is to be done for one that runs for some time."""
+        with contextlib.suppress(OSError):
+            if attempt.out is not None:
+                self._logs.show(attempt.out, attempt.key + ".out")
+            if attempt.err is not None:
+                self._logs.show(attempt.err, attempt.key + ".err")
+
+    def retire(self, attempt: Attempt, empty_sandbox: bool) -> "Optional[List[Any]]":
+        """Done with the logs, and perhaps with the sandbox, which is kept for another attempt.
+        Returns where what it printed is packed."""
+        base = attempt.sandbox
+        named = self.attempts + attempt.key
+        limit = self.spare_limit
+        packed = None
+        if self._pack is not None and limit and attempt.out is not None and attempt.err is not None:
+            packed = self._pack_logs(self._pack, attempt, attempt.out, attempt.err)
+        logs = min(2 * limit, MOST_SPARE_LOGS)
+        if attempt.out is not None:
+            self._logs.retire(attempt.out, attempt.key + ".out", logs, True)
+        if attempt.err is not None:
+            self._logs.retire(attempt.err, attempt.key + ".err", logs, False)
+        if base and empty_sandbox:
+            self._clear(base, named, limit)
+        elif base and base != named:
+            with contextlib.suppress(OSError):
+                os.rename(base, named)
+        return packed
+
+    def _pack_logs(self, pack: Pack, attempt: Attempt, out: Log, err: Log) -> "Optional[List[Any]]":
+        """Move what a task printed into the pack; None: it stays where it is."""
+        try:
+            sizes = os.fstat(out.fd).st_size, os.fstat(err.fd).st_size
+            if not 0 < sum(sizes) <= PACK_BYTES:
+                return None
+            packed = pack.add(attempt.key, (out, sizes[0]), (err, sizes[1]))
+            os.ftruncate(out.fd, 0)
+            os.ftruncate(err.fd, 0)
+        except OSError:  # For instance, the disk is full.
+            return None
+        return packed
+
+    def _clear(self, base: str, named: str, limit: int) -> None:
+        if len(self._spares) >= limit:
+            remove_tree(base)
+            return
+        try:
+            for name in os.listdir(base):
+                remove(base + "/" + name)
+            if base == named:
+                base = self._logs.spare_name()
+                os.rename(named, base)
+        except OSError:
+            remove_tree(base)
+            remove_tree(named)
+        else:
+            self._spares.append(base)
+
+    def close(self) -> None:
+        """Remove what was kept for later tasks."""
+        while self._spares:
+            remove_tree(self._spares.pop())
+        self._logs.close()
+
+    def _furnish(self, request: "Request", sandbox: str) -> None:
+        for link in request["inputs"]:
+            stored = self.store + "/" + link["stored"]
+            if not os.path.exists(stored):
+                raise AttemptError(
+                    "staging", "its input %r is not in the site's store" % link["name"]
+                )
+            path = sandbox + "/" + inside(link["name"])
+            if "/" in link["name"]:
+                make_parent(path)
+            link_input(stored, path)
+        for output in request["outputs"]:
+            if "/" in inside(output["name"]):
+                make_parent(sandbox + "/" + output["name"])
+
+    def _redirect(
+        self, request: "Request", sandbox: str, streams: "List[int]", opened: "List[int]"
+    ) -> "List[int]":
+        """Standard streams that are files of the sandbox."""
+        stdin, stdout, stderr = request["stdin"], request["stdout"], request["stderr"]
+        if stdin:
+            try:
+                streams[0] = os.open(sandbox + "/" + inside(stdin), os.O_RDONLY)
+            except FileNotFoundError:
+                raise AttemptError("staging", "its standard input %r is absent" % stdin) from None
+            opened.append(streams[0])
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+        for number, name in ((1, stdout), (2, stderr)):
+            if not name:
+                continue
+            if number == 2 and name == stdout:
+                streams[2] = streams[1]
+                continue
+            path = sandbox + "/" + inside(name)
+            make_parent(path)
+            remove(path)  # An input of the same name: its link, not the stored file.
+            streams[number] = os.open(path, flags, 0o644)
+            opened.append(streams[number])
+        return streams
+
+    def _environment(self, attempt: Attempt) -> "Dict[str, str]":
+        cores, _, gpus, _ = attempt.grant
+        if cores not in self._environments:
+            base = dict(os.environ)
+            base.update((name, str(cores)) for name in THREADS)
+            self._environments[cores] = base
+        environment = self._environments[cores].copy()
+        if gpus:
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+        environment.update(attempt.request["env"])
+        environment["WFRUN_ATTEMPT"] = attempt.key
+        hosts = attempt.request.get("hosts")
+        if hosts:
+            environment.update(self._node_file(attempt, hosts))
+        return environment
+
+    def _node_file(self, attempt: Attempt, hosts: "List[str]") -> "Dict[str, str]":
+        """The nodes of a task that has several, a line for each of its cores as PBS writes them,
+        which every mpirun reads. It starts a process for each core, so each has one thread."""
+        asked = attempt.request["resources"]
+        if len(hosts) != asked["nodes"]:
+            text = "it needs %d nodes, and its job has these: %s"
+            raise AttemptError("node", text % (asked["nodes"], " ".join(hosts)))
+        path = self.attempts + attempt.key + "/.wfrun-nodes"
+        with open(path, "w") as file:
+            for host in hosts:
+                file.write((host + "\n") * (asked["cores"] // asked["nodes"]))
+        return dict(dict.fromkeys(THREADS, "1"), WFRUN_NODEFILE=path)
+
+    def _program(self, name: str, path: str) -> str:
+        """The file to execute. Relative names are relative to the sandbox, where we are."""
+        found = self._programs.get((name, path))
+        if found is not None:
+            return found
+        if "/" in name:
+            candidates = [name]
+        else:
+            candidates = [os.path.join(entry, name) for entry in path.split(os.pathsep)]
+        for candidate in candidates:
+            if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):
+                if candidate.startswith("/"):
+                    self._programs[name, path] = candidate
+                return candidate
+        for candidate in candidates:
+            if os.path.exists(candidate):
+                raise AttemptError(
+                    "start", "executable %r is not executable (see chmod)" % candidate
+                )
+        where = "is absent" if "/" in name else "is not in the site's PATH (%s)" % path
+        raise AttemptError("start", "executable %r %s" % (name, where))
+
+    def _spawn(
+        self,
+        attempt: Attempt,
+        program: str,
+        environment: "Dict[str, str]",
+        streams: "List[int]",
+    ) -> int:
+        argv = attempt.request["argv"]
+        pins = attempt.grant[3]
+        if pins:
+            os.sched_setaffinity(0, pins)  # inherited by the task
+        try:
+            if self.helpers is not None and argv[1:2] == [FUNCTION]:
+                pid = self._call(program, argv, environment, streams, pins)
+                if pid:
+                    return pid
+            try:
+                return spawn(program, argv, environment, streams)
+            except OSError as error:
+                if error.errno != errno.ENOEXEC:
+                    raise
+                # A script without a first line #!, which execvp(3) gives to the shell too.
+                return spawn("/bin/sh", ["sh", program, *argv[1:]], environment, streams)
+        except FileNotFoundError:
+            self._programs.clear()
+            text = "executable %r, or the interpreter that its first line names, is absent"
+            raise AttemptError("start", text % program) from None
+        finally:
+            if pins:
+                os.sched_setaffinity(0, self._slots.allowed)
+
+    def _call(
+        self,
+        program: str,
+        argv: "List[str]",
+        environment: "Dict[str, str]",
+        streams: "List[int]",
+        pins: "List[int]",
+    ) -> int:
+        """Start a Python function in a process of a warm interpreter. 0: it is a command like any
+        other here. Once the interpreter has failed, all are."""
+        assert self.helpers is not None
+        try:
+            if self._interpreter is None:
+                path = os.path.realpath(argv[1])
+                names: "Dict[str, Any]" = {"__name__": "wfrun_function"}
+                with open(path, "rb") as file:
+                    exec(compile(file.read(), path, "exec"), names)
+                self._interpreter = names["Interpreter"](spawn, program, path, environment)
+                self.helpers.add(self._interpreter.pid)
+            if not (self._interpreter and self._interpreter.can(program, environment)):
+                return 0
+        except Exception as error:
+            os.write(2, b"Python functions are started as commands: %r\n" % error)
+            self._interpreter = False
+            return 0
+        try:
+            return int(self._interpreter.start(argv, environment, streams, pins))
+        except (OSError, EOFError) as error:
+            self._interpreter = False
+            kill_leftovers({environment["WFRUN_ATTEMPT"]}, [])
+            raise AttemptError("lost", "its warm interpreter is gone: %s" % error) from None
+
+
+def spawn(
+    program: str, argv: "List[str]", environment: "Dict[str, str]", streams: "List[int]"
+) -> int:
+    """Start a process in the current directory and in a group of its own; returns its pid."""
+    posix_spawn = getattr(os, "posix_spawn", None)
+    if posix_spawn is None:  # Python 3.6 and 3.7
+        return popen(program, argv, environment, streams)
+    dup2 = getattr(os, "POSIX_SPAWN_DUP2", 1)
+    actions = [(dup2, stream, number) for number, stream in enumerate(streams)]
+    return int(posix_spawn(program, argv, environment, file_actions=actions, setpgroup=0))
+
+
+def popen(
+    program: str, argv: "List[str]", environment: "Dict[str, str]", streams: "List[int]"
+) -> int:
+    """What ``spawn`` does, where posix_spawn is not at hand."""
+    import subprocess
+
+    process = subprocess.Popen(
+        argv,
+        executable=program,
+        env=environment,
+        stdin=streams[0],
+        stdout=streams[1],
+        stderr=streams[2],
+        start_new_session=True,
+    )
+    process.returncode = 0  # We wait for it ourselves.
+    return process.pid
