@@ -8,9 +8,17 @@ to be avoided. All of it follows from the log.
 
 from __future__ import annotations
 
-from wfrun.engine.actions import SetTimer
+from wfrun.engine.actions import CancelAttempts, SetTimer
 from wfrun.engine.records import Cause, Outcome
-from wfrun.engine.state import Attempt, Breaker, BreakerPhase, HostStreak, RunState, SiteState
+from wfrun.engine.state import (
+    Attempt,
+    Breaker,
+    BreakerPhase,
+    HostStreak,
+    Phase,
+    RunState,
+    SiteState,
+)
 
 FAILURES_IN_A_ROW = 3
 """So many, with no success between, pause a site, or make a host one to avoid."""
@@ -69,6 +77,21 @@ def _failed_at_once(state: RunState, attempt: Attempt, site: SiteState, outcome:
         site.breaker = breaker
         breaker.failures = site.quick_failures
         _pause(state, attempt.site, breaker, outcome)
+        _withdraw(state, attempt.site)
+
+
+def _withdraw(state: RunState, index: int) -> None:
+    """What waits there would fail likewise: others are to have it."""
+    waiting = [
+        attempt
+        for attempt in state.attempts.values()
+        if attempt.site == index and attempt.phase in (Phase.SUBMITTING, Phase.QUEUED)
+    ]
+    for attempt in waiting:
+        attempt.withdrawn = True
+    if waiting:
+        keys = tuple(attempt.key for attempt in waiting)
+        state.outbox.append(CancelAttempts(index, keys, queued_only=True))
 
 
 def in_trouble(state: RunState, attempt: Attempt, outcome: Outcome) -> None:
