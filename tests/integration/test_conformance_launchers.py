@@ -37,3 +37,12 @@ class TestSpool(LaunchersOnTestbed):
 
     def login(self) -> Access:
         return access_of("alpha", "asyncssh")
+
+
+@LONG
+class TestGridEngine(LaunchersOnTestbed):
+    name = "gamma"
+    channel = "spool"
+
+    def login(self) -> Access:
+        return access_of("gamma", "asyncssh")
