@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.integration.clusters import Grid
 from tests.runners.harness import User
@@ -18,13 +19,10 @@ from tests.testbed.testbed import Testbed
 from wfrun.engine import events as ev
 
 MONTAGE = Path(__file__).parents[2] / "examples" / "montage"
-LAUNCHERS = {
-    "alpha": {"cores": 4, "channels": "tcp"},
-    "beta": {"cores": 8, "channels": "ssh"},
-    "gamma": {"cores": 4, "channels": "spool"},
-}
+CATALOG = Path(__file__).parents[1] / "testbed" / "launchers.yaml"
 CHANGES = {
-    name: {"dispatch": "launchers", "launchers": launchers} for name, launchers in LAUNCHERS.items()
+    name: {key: site[key] for key in ("dispatch", "launchers") if key in site}
+    for name, site in yaml.safe_load(CATALOG.read_text())["sites"].items()
 }
 
 

@@ -332,7 +332,7 @@ async def test_ways_that_a_site_has_not_are_passed_over(tmp_path: Path) -> None:
     await rig.links.close()
     spec = LauncherSpec(cores=1, channels=("ssh",))
     rig.links = SiteLinks(rig.connection, str(rig.directory), spec, "here")
-    with pytest.raises(InfeasibleError, match="site here: its launchers can't reach the engine: s"):
+    with pytest.raises(InfeasibleError, match="launchers of here can't reach the engine: s"):
         await rig.links.open(rig.taker)
     await rig.close()
 

@@ -85,7 +85,7 @@ class SiteLinks:
             channels.append(channel)
         if not channels:
             raise InfeasibleError(
-                f"site {self._site}: its launchers can't reach the engine: {'; '.join(reasons)}",
+                f"launchers of {self._site} can't reach the engine: {'; '.join(reasons)}",
                 hint="Allow more 'channels', or leave them out, in the catalog."
                 + (" Or correct 'address' there." if self._spec.address else ""),
             )
