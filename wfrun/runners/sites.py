@@ -13,8 +13,8 @@ from wfrun.engine.model import LinkSpec, SiteSpec
 from wfrun.sites.batch import make_batch_system
 from wfrun.sites.cluster import ClusterSite
 from wfrun.sites.local import LocalSite
-from wfrun.sites.pool.links import SiteLinks
 from wfrun.sites.node import ALLOCATED_PROGRAMS
+from wfrun.sites.pool.links import SiteLinks
 from wfrun.sites.pool.site import PoolSite
 from wfrun.sites.remote.connection import connection_of
 from wfrun.sites.routes import Routes
