@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,6 +14,7 @@ from tests.sites.pool.site_rig import SiteRig, ended, started
 from wfrun.engine import events as ev
 from wfrun.engine.records import AttemptRequest, LauncherRequest
 from wfrun.sites.pool import inquiry, site
+from wfrun.sites.pool.records import Records
 from wfrun.testing.probe import request
 
 
@@ -205,6 +206,57 @@ async def test_what_is_withdrawn_while_it_comes_back_goes_to_nobody(rig: SiteRig
     link.say({"returned": ["k1", "k2"]})
     assert rig.cause("k1") == "cancelled"
     assert rig.cause("k2") is None
+
+
+async def test_nobody_starts_what_was_withdrawn_and_is_with_two(
+    rig: SiteRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The word of the launcher at hand does not hold for the one that is away."""
+    monkeypatch.setattr(site, "AWAY_S", 0.5)
+    await rig.open()
+    away = await rig.launcher("L1", slots=1)
+    await rig.site.submit(tasks("k1"))
+    await rig.until(lambda: away.given() == ["k1"])
+    away.vanish()
+    other = await rig.launcher("L2", slots=1)
+    await rig.until(lambda: other.given() == ["k1"])
+    await rig.site.cancel(["k1"], queued_only=True)
+    assert rig.is_claimed("k1")
+    assert rig.cause("k1") == "cancelled"
+    assert not other.told("cancel")
+
+
+async def test_a_launcher_dies_while_it_is_asked_for(
+    rig: SiteRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has answered that it has an attempt, and has ended before use is made of that."""
+    monkeypatch.setattr(inquiry, "TRACELESS_S", 1.0)
+    await rig.open()
+    link = await rig.launcher("L2")
+    await rig.site.submit(tasks("k1", "k2"))
+    await rig.until(lambda: len(link.given()) == 2)
+    dies = await rig.launcher("L1")
+    dies.answers = {"k1": {"state": "active"}}
+    claimed = Records.claimed
+
+    async def late(records: Records, keys: Sequence[str]) -> set[str]:
+        if "k2" in keys and not rig.events(ev.LauncherEnded):
+            rig.end("L1")
+            await rig.until(lambda: bool(rig.events(ev.LauncherEnded)))
+        elif not rig.events(ev.LauncherEnded):
+            again.connect()  # while its end is looked into
+        return await claimed(records, keys)
+
+    monkeypatch.setattr(Records, "claimed", late)
+    again = rig.play("L1")
+    rig.claim("k1")
+    rig.claim("k2")
+    link.say({"contested": ["k1", "k2"]})
+    await rig.until(lambda: rig.cause("k1") == rig.cause("k2") == "lost")
+    assert again.heard == []
+    await rig.site.submit(tasks("k3", "k4", "k5"))
+    await rig.until(lambda: len(link.given()) == 4)
+    assert again.given() == []
 
 
 async def test_launchers_are_stopped(rig: SiteRig) -> None:

@@ -133,7 +133,7 @@ class Inquiry:
             if verdict.outcome is not None:
                 self._end(key, verdict.outcome)
             elif verdict.where is not None:
-                self._pool.hold(held, (self._pool.join(*verdict.where),))
+                self._leave_to(held, verdict.where)
             elif verdict.fate == "absent" and held.request is not None and not held.withdrawn:
                 del self._unclear[key]
                 self._pool.wait(held)
@@ -220,12 +220,18 @@ class Inquiry:
     def _adopt(self, key: str, verdict: _Verdict) -> None:
         held = self._pool.learn(key)
         held.asked = msgspec.structs.replace(held.asked, cores=verdict.cores)
-        if verdict.where is None:
+        if verdict.where is None or not self._leave_to(held, verdict.where):
             self._set_aside(held)
-        else:
-            self._pool.hold(held, (self._pool.join(*verdict.where),))
-            if verdict.has_begun:
-                self._begin(held, verdict.where[0])
+        elif verdict.has_begun:
+            self._begin(held, verdict.where[0])
+
+    def _leave_to(self, held: Held, where: Node) -> bool:
+        """This launcher has it; False: that has died since it was asked, and is not to be waited
+        for."""
+        if where[0] in self.dead:
+            return False
+        self._pool.hold(held, (self._pool.join(*where),))
+        return True
 
     def _running(self) -> set[Node]:
         return {

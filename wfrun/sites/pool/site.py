@@ -122,7 +122,7 @@ class PoolSite:
                 continue
             held.withdrawn = True
             held.cancelled = held.cancelled or not queued_only
-            if peer is not None:
+            if peer is not None and (held.started or not held.stray):
                 told.setdefault(peer, []).append(held.key)
             else:
                 unclear.append(held.key)
@@ -336,7 +336,7 @@ class PoolSite:
 
     def _greet(self, peer: Peer, report: Report) -> None:
         life = self._lives.get(peer.launcher)
-        if life is None:
+        if life is None or life.key in self._inquiry.dead:
             return  # not known yet, or not any more
         if report.hello != PROTOCOL:
             text = f"launcher {life.key} speaks version {report.hello}, not {PROTOCOL}: cancel it"
