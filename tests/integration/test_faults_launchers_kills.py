@@ -45,7 +45,8 @@ def grid(testbed: Testbed, tmp_path: Path) -> Iterator[Grid]:
 def test_killed_at_random(grid: Grid, seed: int) -> None:
     random = Random(seed)
     grid.bag(TASKS, 0.3)
-    catalog = grid.catalog(*SITES, changes=dict.fromkeys(SITES, launchers()))
+    keys = {"channels": "spool"} if seed % 3 == 1 else {}
+    catalog = grid.catalog(*SITES, changes=dict.fromkeys(SITES, launchers(**keys)))
     engine = grid.start(catalog, "--retries", "12", "--retry-delay", "0.05")
     grid.wait_begun(engine, 8)
     while len(grid.done()) < 0.9 * TASKS and not engine.ended:
