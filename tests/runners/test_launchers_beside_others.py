@@ -104,3 +104,54 @@ def test_launchers_that_were_dismissed_with_the_run_hold_no_new_ones_back() -> N
     assert set(pool.launchers) == {"r.L0.1", "r.L0.4", "r.L0.5"}, "the first may still run"
     core.step(ev.LauncherEnded(11.0, 0, "r.L0.1", "done", None))
     assert pool.failures == 0
+
+
+def test_launchers_of_a_slow_site_live_long_enough_for_the_longest_task() -> None:
+    """Its length is known from its document alone, and holds for the reference processor."""
+    core = Core({"d": tasks_of([1.0, 200.0], [(), (0,)])})
+    slow = site("a", 4, speed=0.2, walltime_s=7200.0)
+    core.step(ev.RunStarted(0.0, "r", ev.Settings("round-robin"), (slow,), (), 1))
+    core.step(ev.WorkflowAdded(0.0, 0, "w", "d"))
+    core.step(ev.LauncherStarted(1.0, 0, "r.L0.1", "n", 4, None, "tcp", 0.1))
+    (key,) = core.state.attempts
+    core.step(ev.AttemptEnded(6.0, key, Outcome("done", started_s=1.0, ended_s=6.0)))
+    decided, _ = core.step(ev.LauncherEnded(7.0, 0, "r.L0.1", "lost", "its node failed"))
+    (asked,) = [e for e in decided if isinstance(e, ev.LaunchersAsked)]
+    assert asked.launchers[0].walltime_s >= 2 * 200 / 0.2
+
+
+def test_slots_that_the_policy_leaves_alone_do_not_count_as_help() -> None:
+    """Single Cluster stays where it is, also when another site has slots and its own has none."""
+    core = Core({"d": tasks_of([1.0] * 40)})
+    now_s = 0.0
+
+    def step(event: ev.Event) -> list[ev.Event]:
+        decided, _ = core.step(event)
+        return decided
+
+    sites = (site("a", 4), site("b", 4, min=1))
+    step(ev.RunStarted(now_s, "r", ev.Settings("single-cluster"), sites, (), 1))
+    step(ev.WorkflowAdded(now_s, 0, "w", "d"))
+    step(ev.LauncherStarted(500.0, 0, "r.L0.1", "n", 4, None, "tcp", 0.1))
+    step(ev.LauncherStarted(501.0, 1, "r.L1.1", "n", 4, None, "tcp", 0.1))
+    outcome = Outcome("done", started_s=501.0, ended_s=502.0)
+    for key in list(core.state.attempts):
+        step(ev.AttemptStarted(501.0, key, "r.L0.1"))
+        step(ev.AttemptEnded(502.0, key, outcome))
+    assert {attempt.site for attempt in core.state.attempts.values()} == {0}
+    decided = step(ev.LauncherEnded(503.0, 0, "r.L0.1", "walltime", None))
+    assert [e.site for e in decided if isinstance(e, ev.LaunchersAsked)] == [0]
+
+
+def test_a_run_does_not_wait_for_launchers_of_a_site_that_is_given_up() -> None:
+    """They have ended long ago, perhaps, and nobody can be asked."""
+    core = Core({"d": tasks_of([1.0] * 4)})
+    core.step(ev.RunStarted(0.0, "r", ev.Settings("round-robin"), (site("a", 4),), (), 1))
+    core.step(ev.WorkflowAdded(0.0, 0, "w", "d"))
+    core.step(ev.SitePaused(5.0, 0, "it can't be reached"))
+    assert core.state.ended is None
+    (due_s,) = (at_s for timer, at_s in core.state.timers.items() if timer.startswith("paused:"))
+    decided, _ = core.step(ev.TimerFired(due_s, "paused:0"))
+    (end,) = [e for e in decided if isinstance(e, ev.RunEnded)]
+    assert end.outcome == "failed"
+    assert "it can't be reached" in (end.reason or "")

@@ -44,8 +44,9 @@ class Allocation:
         """What follows for launchers from the state; the events are applied."""
         state.allocation_due = False
         decided: list[ev.Event] = []
+        work = {index: self._waiting_cores(state, index) for index in state.pools}
         for index in state.pools:
-            event = self._decide_site(state, index)
+            event = self._decide_site(state, index, work)
             if event is not None:
                 apply(state, event)
                 decided.append(event)
@@ -56,17 +57,15 @@ class Allocation:
         state.allocation_due = False
         return decided
 
-    def _decide_site(self, state: RunState, index: int) -> ev.Event | None:
-        site = state.sites[index]
-        pool = site.pool
-        assert pool is not None
-        work = self._waiting_cores(state, index)
-        missing = work - max(0, pool.live_slots + pool.closed_cores - pool.busy_cores)
+    def _decide_site(self, state: RunState, index: int, work: dict[int, int]) -> ev.Event | None:
+        """``work``: the cores that wait for each site with launchers."""
+        pool = _pool_of(state.sites[index])
+        missing = work[index] - max(0, pool.live_slots + pool.closed_cores - pool.busy_cores)
         if missing > 0 or len(pool.launchers) < pool.spec.min:
             self._unneeded_s.pop(index, None)
-            return _ask(state, index, site, pool, missing, work)
+            return _ask(state, index, missing, work)
         since_s = self._unneeded_s.setdefault(index, state.now_s)
-        return _stop(state, index, pool, since_s, idle=work == 0)
+        return _stop(state, index, pool, since_s, idle=work[index] == 0)
 
     def _waiting_cores(self, state: RunState, index: int) -> int:
         """That eligible tasks which this site could take ask for, as far as policy and throttle
@@ -96,10 +95,10 @@ class Allocation:
         )
 
 
-def _ask(
-    state: RunState, index: int, site: SiteState, pool: Pool, missing: int, work: int
-) -> ev.Event | None:
+def _ask(state: RunState, index: int, missing: int, work: dict[int, int]) -> ev.Event | None:
     """For as many launchers as there is work for, within what the catalog allows."""
+    site = state.sites[index]
+    pool = _pool_of(site)
     spec = pool.spec
     if pool.paused_until_s > state.now_s:
         _wake(state, index, pool.paused_until_s)
@@ -112,12 +111,13 @@ def _ask(
         return None
     size = spec.cores * spec.nodes
     count = ceil((missing - pool.coming_slots) / size)
-    if _will_be_done(state, pool, work):
+    if _will_be_done(state, index, work):
         count = 0
     count = min(most, max(count, wanted))
     if count <= 0:
         return None
-    walltime_s = _walltime_s(state, pool, work, size * (len(pool.launchers) + count))
+    slots = size * (len(pool.launchers) + count)
+    walltime_s = _walltime_s(state, site, pool, work[index], slots)
     requests = tuple(
         LauncherRequest(
             key=f"{state.run_id}.L{index}.{pool.made + number}",
@@ -132,15 +132,15 @@ def _ask(
     return ev.LaunchersAsked(state.now_s, index, requests)
 
 
-def _will_be_done(state: RunState, pool: Pool, work: int) -> bool:
-    """Whether the slots that live anywhere will be through with the work before a launcher that
-    is asked for now would have started."""
-    wait_s = pool.waits.predict()
+def _will_be_done(state: RunState, index: int, work: dict[int, int]) -> bool:
+    """Whether the slots that live anywhere, but where nothing may go, will be through with the
+    work before a launcher that is asked for now would have started."""
+    wait_s = _pool_of(state.sites[index]).waits.predict()
     lengths_s = [p.task_s for p in map(_pool_of, _pools(state)) if p.task_s is not None]
-    slots = sum(_pool_of(site).live_slots for site in _pools(state))
+    slots = sum(_pool_of(state.sites[i]).live_slots for i, cores in work.items() if cores)
     if wait_s is None or not lengths_s or not slots:
         return False
-    return work * max(lengths_s) / slots < wait_s
+    return work[index] * max(lengths_s) / slots < wait_s
 
 
 def _pools(state: RunState) -> list[SiteState]:
@@ -152,13 +152,14 @@ def _pool_of(site: SiteState) -> Pool:
     return site.pool
 
 
-def _walltime_s(state: RunState, pool: Pool, work: int, slots: int) -> float:
+def _walltime_s(state: RunState, site: SiteState, pool: Pool, work: int, slots: int) -> float:
     """Twice of what the work takes and of the longest task: short jobs start sooner. All that the
     catalog allows, where lengths are not known."""
     longest_s = state.lengths.longest_s
     if pool.task_s is None or longest_s is None:
         return pool.spec.walltime_s
     waiting = sum(w.waiting_tasks for w in state.workflows)
+    longest_s /= site.spec.speed_ratio
     wanted_s = 2 * ((work + waiting) * pool.task_s / slots + longest_s)
     return min(pool.spec.walltime_s, max(SHORTEST_S, wanted_s))
 

@@ -192,7 +192,7 @@ def attempt_ended(state: RunState, event: ev.AttemptEnded) -> None:
         if outcome.cause == "expired":
             ran_s = (outcome.ended_s or 0.0) - (outcome.started_s or 0.0)
             w.ran_s[attempt.task] = max(ran_s, w.ran_s.get(attempt.task, 0.0))
-            state.lengths.foresee(2 * ran_s)
+            state.lengths.foresee(2 * ran_s, state.sites[attempt.site].spec.speed_ratio)
         health.failed(state, attempt, outcome)
         fail(state, w, attempt, outcome)
     settle(w, event.at_s)

@@ -84,12 +84,13 @@ class Core:
         state.dirty.discard(w.index)
 
     def _waits_for_launchers(self) -> bool:
-        """Whether there are launchers that could still get the work that is left."""
+        """Whether there are launchers that could still get the work that is left. Of a site that
+        is not well nothing is expected: as long as it may become well again, a timer runs."""
         state = self.state
         if not any(w.open for w in state.workflows):
             return False
-        pools = [state.sites[index].pool for index in state.pools]
-        return any(pool is not None and pool.launchers for pool in pools)
+        sites = [state.sites[index] for index in state.pools]
+        return any(site.is_well and site.pool and site.pool.launchers for site in sites)
 
     def _end_if_settled(self, decided: list[Event]) -> None:
         """Decide that the run is over, when nothing is under way and nothing can start."""

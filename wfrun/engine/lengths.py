@@ -12,18 +12,18 @@ class Lengths:
     def __init__(self) -> None:
         self._means: dict[tuple[int, str], tuple[int, float]] = {}
         self.longest_s: float | None = None
-        """That any task took, or is said to take."""
+        """That any task took, or is said to take: on the reference processor too."""
 
     def observe(self, kind: tuple[int, str], elapsed_s: float, speed_ratio: float) -> None:
         """A task of this kind took so long at a site of this speed."""
         count, mean_s = self._means.get(kind, (0, 0.0))
         mean_s += (elapsed_s * speed_ratio - mean_s) / (count + 1)
         self._means[kind] = count + 1, mean_s
-        self.foresee(elapsed_s)
+        self.foresee(elapsed_s, speed_ratio)
 
-    def foresee(self, length_s: float) -> None:
-        """Some task is going to take as long as this."""
-        self.longest_s = max(self.longest_s or 0.0, length_s)
+    def foresee(self, length_s: float, speed_ratio: float = 1.0) -> None:
+        """Some task is going to take as long as this at a site of this speed."""
+        self.longest_s = max(self.longest_s or 0.0, length_s * speed_ratio)
 
     def expected_s(
         self, kind: tuple[int, str], documented_s: float | None, speed_ratio: float
