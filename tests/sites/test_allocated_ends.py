@@ -49,6 +49,17 @@ def test_at_the_end_of_its_time_all_ends(engine: Engine, tmp_path: Path) -> None
     assert engine.record()["cause"] == "done", "not of the walltime that job.py enforces"
 
 
+def test_its_time_is_over_while_it_drains(engine: Engine) -> None:
+    engine.start(cores=1, walltime_s=4)
+    engine.accept()
+    engine.run(shell("k-1", "sleep 60"))
+    engine.until_started("k-1")
+    engine.say({"stop": True})
+    (end,) = engine.until_ended("k-1")
+    assert end["cause"] == "expired"
+    assert engine.record()["cause"] == "done", "not of the walltime that job.py enforces"
+
+
 def test_the_end_that_the_batch_system_tells(engine: Engine) -> None:
     engine.start(walltime_s=3600, env={"SLURM_JOB_END_TIME": str(int(time.time()) + 100)})
     assert engine.accept()["left_s"] < 91

@@ -190,7 +190,7 @@ class Allocated(runner.Worker):
             due.append(min(at_s for at_s, _ in self.unsettled.values()))
         if not self.channel.is_open:
             due.append(time.monotonic() + TURN_S)
-        for at_s in (self.channel.due_s(), self.gone_s, None if self.ending else self.end_s):
+        for at_s in (self.channel.due_s(), self.gone_s, None if self.reason else self.end_s):
             if at_s is not None:
                 due.append(at_s)
         if not due:

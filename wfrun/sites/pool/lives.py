@@ -14,7 +14,6 @@ TURN_S = 0.03
 the way there and back."""
 MARGIN_S = 10.0
 """A launcher ends so long before its walltime, or a tenth of it if that is less."""
-"""What runs on the nodes, beside what any job needs."""
 
 
 class Life:

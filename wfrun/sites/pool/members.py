@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import frexp
 
 from wfrun.engine.model import Resources
@@ -402,10 +402,6 @@ class Pool:
             assert member.used_memory_bytes == sum(h.asked.memory_bytes for h in parts)
             assert member.used_gpus == sum(h.asked.gpus for h in parts)
             assert set(member.held) == {h.key for h in parts if h.members[0] is member}
-
-
-def keys_of(attempts: Iterable[Held]) -> list[str]:
-    return [held.key for held in attempts]
 
 
 def _likeness(held: Held, request: AttemptRequest) -> _Likeness:
