@@ -308,3 +308,25 @@ def test_a_launcher_that_stays_away_is_replaced() -> None:
     assert pool.coming_slots == 4
     core.step(ev.LauncherStarted(due_s + 9, 0, "r.L0.1", "n", 4, None, "tcp", 0.1))
     assert pool.live_slots == 4
+
+
+def test_what_a_launcher_turns_out_not_to_have_keeps_it_no_longer_busy() -> None:
+    core = Core({"d": tasks_of([1000.0] * 4)})
+    core.step(ev.RunStarted(0.0, "r", ev.Settings("round-robin"), (site("a", 4),), (), 1))
+    core.step(ev.WorkflowAdded(0.0, 0, "w", "d"))
+    core.step(ev.LauncherStarted(1.0, 0, "r.L0.1", "n", 4, None, "tcp", 0.1))
+    keys = tuple(core.state.attempts)
+    for key in keys:
+        core.step(ev.AttemptStarted(2.0, key, "r.L0.1"))
+    pool = core.state.sites[0].pool
+    assert pool is not None
+    assert pool.busy_cores == 4
+    core.step(ev.RunResumed(50.0))
+    core.step(ev.AttemptsFound(51.0, 0, keys[:1], keys[1:]))
+    assert pool.busy_cores == 3
+    for key in keys:
+        core.step(ev.AttemptStarted(52.0, key, "r.L0.1"))
+    assert pool.busy_cores == 4
+    for key in keys:
+        core.step(ev.AttemptEnded(60.0, key, Outcome("done")))
+    assert pool.busy_cores == 0

@@ -137,6 +137,11 @@ def attempts_found(state: RunState, event: ev.AttemptsFound) -> None:
         if attempt is not None and not _has_inputs(state, attempt):
             take_back(state, attempt)
         elif attempt is not None:
+            pool = state.sites[attempt.site].pool
+            if pool is not None and attempt.launcher:
+                w = state.workflows[attempt.workflow]
+                launchers.left(state, pool, attempt, w.workflow.tasks[attempt.task].resources.cores)
+                attempt.launcher = ""
             _move(state, attempt, Phase.SUBMITTING)
             attempt.started_s = None
             state.outbox.append(
