@@ -4,12 +4,14 @@ their own, outside of every sandbox, and what has to hold when their run is over
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.runners.harness import (
@@ -29,6 +31,8 @@ from wfrun.engine.state import RunState
 from wfrun.runners.rundir import RunDir
 from wfrun.runners.session import read_state
 from wfrun.runners.store import Store
+
+LONG = pytest.mark.skipif(not os.environ.get("WFRUN_LONG"), reason="takes minutes: WFRUN_LONG=1")
 
 SCRIPT = (
     "set -e; echo begin:{id}:$WFRUN_ATTEMPT >> {record}; sleep {seconds}; "

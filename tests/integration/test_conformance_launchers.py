@@ -3,14 +3,9 @@ and with WFRUN_LONG=1 on the other channels too."""
 
 from __future__ import annotations
 
-import os
-
-import pytest
-
+from tests.integration.clusters import LONG
 from tests.integration.conformance import LaunchersOnTestbed, access_of
 from wfrun.engine.model import Access
-
-LONG = pytest.mark.skipif(not os.environ.get("WFRUN_LONG"), reason="takes minutes: WFRUN_LONG=1")
 
 
 class TestTcp(LaunchersOnTestbed):

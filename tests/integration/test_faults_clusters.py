@@ -9,32 +9,19 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from tests.integration.clusters import Grid
-from tests.runners.harness import User, kill, wait_until
+from tests.integration.clusters import LONG, Grid
+from tests.runners.harness import kill, wait_until
 from tests.testbed import faults, processes
 from tests.testbed.layout import MissingError
 from tests.testbed.testbed import Testbed
 from wfrun.engine import events as ev
 
-LONG = pytest.mark.skipif(not os.environ.get("WFRUN_LONG"), reason="takes minutes: WFRUN_LONG=1")
 OUTAGE_S = 30.0
-
-
-@pytest.fixture
-def grid(testbed: Testbed, tmp_path: Path) -> Iterator[Grid]:
-    user = User(tmp_path)
-    grid = Grid(testbed, user)
-    try:
-        yield grid
-    finally:
-        user.close()
-        grid.close()
 
 
 def fill(place: Path) -> Path:

@@ -13,32 +13,18 @@ import select
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.integration.clusters import Grid
+from tests.integration.clusters import LONG, Grid
 from tests.integration.test_launchers_faults import launchers, live, pids
-from tests.runners.harness import Job, User, kill, lines_of, wait_until
+from tests.runners.harness import Job, kill, lines_of, wait_until
 from tests.testbed import faults
 from tests.testbed.layout import MissingError
 from tests.testbed.testbed import Testbed
 from wfrun.engine import events as ev
 from wfrun.sites.node.channels import Channel
-
-LONG = pytest.mark.skipif(not os.environ.get("WFRUN_LONG"), reason="takes minutes: WFRUN_LONG=1")
-
-
-@pytest.fixture
-def grid(testbed: Testbed, tmp_path: Path) -> Iterator[Grid]:
-    user = User(tmp_path)
-    grid = Grid(testbed, user)
-    try:
-        yield grid
-    finally:
-        user.close()
-        grid.close()
 
 
 def peak_bytes(pid: int) -> int:

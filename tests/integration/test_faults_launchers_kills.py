@@ -10,16 +10,13 @@ import os
 import signal
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 
 import pytest
 
 from tests.integration.clusters import Grid
 from tests.integration.test_launchers_faults import launchers
-from tests.runners.harness import Engine, User, kill, lines_of
-from tests.testbed.testbed import Testbed
+from tests.runners.harness import Engine, kill, lines_of
 from wfrun.engine import events as ev
 
 LONG = bool(os.environ.get("WFRUN_LONG"))
@@ -27,17 +24,6 @@ TASKS = 400 if LONG else 150
 SEEDS = range(10) if LONG else range(1)
 SITES = ("alpha", "beta")
 VICTIMS = ("engine", "agent.py", "allocated.py", "job.py", "task")
-
-
-@pytest.fixture
-def grid(testbed: Testbed, tmp_path: Path) -> Iterator[Grid]:
-    user = User(tmp_path)
-    grid = Grid(testbed, user)
-    try:
-        yield grid
-    finally:
-        user.close()
-        grid.close()
 
 
 @pytest.mark.timeout(300)

@@ -5,28 +5,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration.clusters import Grid
-from tests.runners.harness import User, kill
+from tests.runners.harness import kill
 from tests.testbed import faults, processes
 from tests.testbed.testbed import Testbed
 from wfrun.engine import events as ev
-
-
-@pytest.fixture
-def grid(testbed: Testbed, tmp_path: Path) -> Iterator[Grid]:
-    user = User(tmp_path)
-    grid = Grid(testbed, user)
-    try:
-        yield grid
-    finally:
-        user.close()
-        grid.close()
 
 
 def launchers(**keys: Any) -> dict[str, Any]:

@@ -4,29 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 
 from tests.integration.clusters import Grid
-from tests.runners.harness import User, wait_until
+from tests.runners.harness import wait_until
 from tests.testbed.testbed import Testbed
 from wfrun.parsers.catalog import read_catalog
 from wfrun.runners.bench_command import Sizes, measure
 
 LAUNCHERS = {"slots": 4, "dispatch": "launchers", "launchers": {"cores": 2, "channels": "tcp"}}
-
-
-@pytest.fixture
-def grid(testbed: Testbed, tmp_path: Path) -> Iterator[Grid]:
-    user = User(tmp_path)
-    grid = Grid(testbed, user)
-    try:
-        yield grid
-    finally:
-        user.close()
-        grid.close()
 
 
 def test_live_launchers_are_shown_while_another_process_drives_the_run(grid: Grid) -> None:

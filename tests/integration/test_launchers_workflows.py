@@ -7,15 +7,12 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.integration.clusters import Grid
-from tests.runners.harness import User
-from tests.testbed.testbed import Testbed
 from wfrun.engine import events as ev
 
 MONTAGE = Path(__file__).parents[2] / "examples" / "montage"
@@ -24,17 +21,6 @@ CHANGES = {
     name: {key: site[key] for key in ("dispatch", "launchers") if key in site}
     for name, site in yaml.safe_load(CATALOG.read_text())["sites"].items()
 }
-
-
-@pytest.fixture
-def grid(testbed: Testbed, tmp_path: Path) -> Iterator[Grid]:
-    user = User(tmp_path)
-    grid = Grid(testbed, user)
-    try:
-        yield grid
-    finally:
-        user.close()
-        grid.close()
 
 
 def done_at(grid: Grid) -> Counter[str]:
