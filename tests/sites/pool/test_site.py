@@ -226,6 +226,24 @@ async def test_nobody_starts_what_was_withdrawn_and_is_with_two(
     assert not other.told("cancel")
 
 
+async def test_what_was_withdrawn_from_one_that_is_away_goes_to_nobody(
+    rig: SiteRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have done so, and said so to nobody."""
+    monkeypatch.setattr(site, "AWAY_S", 0.5)
+    await rig.open()
+    away = await rig.launcher("L1", slots=2)
+    await rig.site.submit(tasks("k1", "k2"))
+    await rig.until(lambda: away.given() == ["k1", "k2"])
+    await rig.site.cancel(["k1"], queued_only=True)
+    assert away.told("cancel") == ["k1"]
+    away.vanish()
+    other = await rig.launcher("L2", slots=2)
+    await rig.until(lambda: other.given() == ["k2"])
+    await rig.until(lambda: rig.cause("k1") == "cancelled")
+    assert rig.is_claimed("k1")
+
+
 async def test_a_launcher_dies_while_it_is_asked_for(
     rig: SiteRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -161,8 +161,7 @@ class PoolSite:
     # -- launchers
 
     async def start_launchers(self, launchers: Sequence[LauncherRequest]) -> None:
-        fresh = [Life(request.key, request) for request in launchers
-                 if request.key not in self._lives]  # fmt: skip
+        fresh = [Life(x.key, x) for x in launchers if x.key not in self._lives]
         self._lives.update((life.key, life) for life in fresh)
         if fresh:
             self._spawn(self._start(fresh))
@@ -170,9 +169,8 @@ class PoolSite:
     async def _start(self, lives: list[Life]) -> None:
         await self._listening.expect([life.key for life in lives])
         wanted = [life for life in lives if not life.stopping]
-        for life in lives:
-            if life.stopping:
-                self._forget(life, "done", None)
+        for life in [life for life in lives if life.stopping]:
+            self._forget(life, "done", None)
         for life in wanted:
             life.submitted = True
         requests = [life.request for life in wanted if life.request is not None]
@@ -198,11 +196,9 @@ class PoolSite:
         return {**found, **await self._inquiry.find_launchers(begun)} if begun else found
 
     async def dismiss(self) -> None:
-        others = []
         for life in self._lives.values():
             self._stop(life)
-            if not life.peers:
-                others.append(life.key)
+        others = [life.key for life in self._lives.values() if not life.peers]
         drained = [peer.link.drained() for peer in self._peers.values()]
         work = asyncio.gather(*drained, self._cluster.cancel(others), return_exceptions=True)
         try:
@@ -302,8 +298,8 @@ class PoolSite:
             try:
                 report = decode(line)
             except msgspec.MsgspecError as error:
-                name = f"launcher {peer.launcher}"
-                _LOGGER.warning("site %s: %s: %s: %r", self.spec.name, name, error, line[:200])
+                where = f"site {self.spec.name}: launcher {peer.launcher}"
+                _LOGGER.warning("%s: %s: %r", where, error, line[:200])
                 continue
             self._on_report(peer, report)
             peer = self._peers.get(id(link))
@@ -475,9 +471,12 @@ class PoolSite:
                     del self._away[member]
 
     def _give_to_others(self, member: Member) -> None:
-        for held in [h for h in member.held.values() if not h.started and h.request is not None]:
+        waiting = [h for h in member.held.values() if not h.started and h.request is not None]
+        for held in [held for held in waiting if not held.withdrawn]:
             held.stray = True
             self._pool.wait(held)
+        withdrawn = [held.key for held in waiting if held.withdrawn]
+        self._spawn(self.cancel(withdrawn, queued_only=True))
         self._go_on()
 
     # -- tasks
