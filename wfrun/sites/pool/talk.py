@@ -19,6 +19,8 @@ PROTOCOL = 1
 """Of launchers; those that an older wfrun has started may speak another."""
 CHUNK = 100
 """Attempts or keys in a message, so that neither side works on one for long."""
+ASKED = 5000
+"""Keys in a question: for each question a launcher may read all of its journal."""
 
 
 class Report(msgspec.Struct):
@@ -99,11 +101,11 @@ class Peer:
         """What it knows of these. Raises TransientError when the link ends over it."""
         answers: dict[str, Found] = {}
         asked_s = time.monotonic()
-        for start in range(0, len(keys) or 1, CHUNK):
+        for start in range(0, len(keys) or 1, ASKED):
             number = next(self._numbers)
             answer: asyncio.Future[dict[str, Found]] = asyncio.get_running_loop().create_future()
             self._questions[number] = answer
-            self.say({"find": keys[start : start + CHUNK], "id": number})
+            self.say({"find": keys[start : start + ASKED], "id": number})
             answers.update(await answer)
             self._answered_s = self._answered_s or time.monotonic() - asked_s
         return answers
