@@ -294,6 +294,28 @@ async def test_launchers_are_stopped(rig: SiteRig) -> None:
     assert link.given() == []
 
 
+async def test_the_journal_of_one_that_has_told_all_is_not_read(
+    rig: SiteRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be long, and the connection slow."""
+    read: list[str] = []
+
+    async def journals_of(records: Records, launcher: str, nodes: int) -> list[object]:
+        read.append(launcher)
+        return []
+
+    monkeypatch.setattr(Records, "journals_of", journals_of)
+    await rig.open()
+    link, other = await rig.launcher("L1"), await rig.launcher("L2")
+    await rig.site.submit(tasks("k1", "k2", "k3", "k4"))
+    await rig.until(lambda: len(link.given()) == len(other.given()) == 2)
+    link.say(ended(*link.given()))
+    rig.end("L1")
+    rig.end("L2")
+    await rig.until(lambda: len(rig.events(ev.LauncherEnded)) == 2)
+    assert set(read) == {"L2"}
+
+
 async def test_records_that_can_t_be_written_pause_the_site(rig: SiteRig) -> None:
     await rig.open()
     link = await rig.launcher("L1")

@@ -148,7 +148,9 @@ class Inquiry:
         """A launcher is dead that had these: its journal tells, and what it had not started goes
         to others."""
         attempts = self._pool.attempts
-        traces = trace(await self._records.journals_of(life.key, life.nodes), attempts)
+        # It may be long: what others are believed to have is asked for when these deny it.
+        journals = await self._records.journals_of(life.key, life.nodes) if had else []
+        traces = trace(journals, attempts)
         for key, found in traces.items():
             if found.outcome is not None:
                 self._end(key, found.outcome)
