@@ -378,9 +378,6 @@ class Channel:
         """Whether there is a connection to an engine that has proved that it is ours."""
         self.kind = ""
         """Of the connection that is open, or is being tried."""
-        self.silent_s = 0.0
-        """How long this process has run, pauses of the whole machine not counted, since an engine
-        was last heard."""
         self._directory = directory
         self._launcher = launcher_key
         self._node = node
@@ -426,10 +423,8 @@ class Channel:
         Returns the lines that came, whole, in order and without their ends; all of them are of
         the connection ``session``, also where it has been closed by now."""
         now_s = time.monotonic()
-        step_s = min(now_s - self._turned_s, STEP_S)
+        self._quiet_s += min(now_s - self._turned_s, STEP_S)
         self._turned_s = now_s
-        self.silent_s += step_s
-        self._quiet_s += step_s
         lines: "List[bytes]" = []
         if self._carrier is not None:
             try:
@@ -491,7 +486,6 @@ class Channel:
                 self._prove(carrier, object_of(line))
                 continue
             line = self._check.opened(line)
-            self.silent_s = 0.0
             if line.startswith(b'{"ping": '):
                 self.say(line.decode().replace("ping", "pong"))
             else:
@@ -516,7 +510,7 @@ class Channel:
         self._check = Seal(proof("to-launcher"))
         self.is_open = True
         self.session += 1
-        self.silent_s = self._quiet_s = 0.0
+        self._quiet_s = 0.0
         self._failures = 0
         self._good = self._choice
         self._said.clear()
