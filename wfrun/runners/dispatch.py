@@ -122,7 +122,8 @@ class Dispatcher:
 
     async def _cancel_later(self, index: int, action: act.CancelAttempts) -> None:
         """What is being looked for is not known to the site yet."""
-        await asyncio.wait(self._searches[index])
+        if searches := list(self._searches[index]):  # They may have ended just now.
+            await asyncio.wait(searches)
         await self._sites[index].cancel(action.keys, queued_only=action.queued_only)
 
     async def _find(self, index: int, keys: Sequence[str]) -> None:
