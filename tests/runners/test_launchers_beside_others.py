@@ -8,7 +8,7 @@ from tests.runners.test_simulated_launchers import Run, site, tasks_of
 from wfrun.engine import events as ev
 from wfrun.engine.actions import StopLaunchers
 from wfrun.engine.core import Core
-from wfrun.engine.model import SiteSpec
+from wfrun.engine.model import Resources, SiteSpec, Task, Workflow
 from wfrun.engine.policies import PLACEMENT
 from wfrun.engine.records import Outcome
 from wfrun.engine.state import RunState
@@ -155,3 +155,30 @@ def test_a_run_does_not_wait_for_launchers_of_a_site_that_is_given_up() -> None:
     (end,) = [e for e in decided if isinstance(e, ev.RunEnded)]
     assert end.outcome == "failed"
     assert "it can't be reached" in (end.reason or "")
+
+
+def test_slots_that_can_not_run_all_of_it_do_not_count_as_help() -> None:
+    """A task that needs what only one site has does not wait until others have nothing to do."""
+    tasks = [Task(f"t{n}", "t", "t", runtime_s=1.0) for n in range(40)]
+    special = Task("g", "g", "g", resources=Resources(gpus=1), runtime_s=1.0)
+    parents: list[tuple[int, ...]] = [()] * 40 + [(0,)]
+    core = Core({"d": Workflow("w", "w.dax", [*tasks, special], [], parents)})
+
+    def step(event: ev.Event) -> list[ev.Event]:
+        decided, _ = core.step(event)
+        return decided
+
+    sites = (site("a", 4), site("b", 4, gpus=1))
+    step(ev.RunStarted(0.0, "r", ev.Settings("round-robin"), sites, (), 1))
+    step(ev.WorkflowAdded(0.0, 0, "w", "d"))
+    for index in (0, 1):
+        step(ev.LauncherStarted(500.0, index, f"r.L{index}.1", "n", 4, None, "tcp", 0.1))
+    outcome = Outcome("done", started_s=500.0, ended_s=501.0)
+    for attempt in [x for x in core.state.attempts.values() if x.site == 0]:
+        step(ev.AttemptStarted(500.0, attempt.key, "r.L0.1"))
+        step(ev.AttemptEnded(501.0, attempt.key, outcome))
+    assert core.state.workflows[0].eligible.cores_for(1) < (
+        core.state.workflows[0].eligible.cores_for(2)
+    )
+    decided = step(ev.LauncherEnded(503.0, 1, "r.L1.1", "walltime", None))
+    assert [e.site for e in decided if isinstance(e, ev.LaunchersAsked)] == [1]

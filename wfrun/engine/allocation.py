@@ -133,11 +133,17 @@ def _ask(state: RunState, index: int, missing: int, work: dict[int, int]) -> ev.
 
 
 def _will_be_done(state: RunState, index: int, work: dict[int, int]) -> bool:
-    """Whether the slots that live anywhere, but where nothing may go, will be through with the
-    work before a launcher that is asked for now would have started."""
+    """Whether the slots that live anywhere, but where none of it or not all of it may go, will be
+    through with the work before a launcher that is asked for now would have started."""
     wait_s = _pool_of(state.sites[index]).waits.predict()
     lengths_s = [p.task_s for p in map(_pool_of, _pools(state)) if p.task_s is not None]
-    slots = sum(_pool_of(state.sites[i]).live_slots for i, cores in work.items() if cores)
+    for_all = ~0
+    for w in state.workflows:
+        for mask, cores in w.eligible.cores.items():
+            if cores and mask >> index & 1:
+                for_all &= mask
+    helpers = [i for i, cores in work.items() if cores and for_all >> i & 1]
+    slots = sum(_pool_of(state.sites[i]).live_slots for i in helpers)
     if wait_s is None or not lengths_s or not slots:
         return False
     return work[index] * max(lengths_s) / slots < wait_s
