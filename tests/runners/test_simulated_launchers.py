@@ -330,3 +330,20 @@ def test_what_a_launcher_turns_out_not_to_have_keeps_it_no_longer_busy() -> None
     for key in keys:
         core.step(ev.AttemptEnded(60.0, key, Outcome("done")))
     assert pool.busy_cores == 0
+
+
+def test_slots_that_no_task_has_time_in_are_no_reason_to_wait() -> None:
+    """The next launcher is in the queue before the last one has ended."""
+    core = Core({"d": tasks_of([400.0] * 8, [()] * 4 + [(n,) for n in range(4)])})
+    core.step(ev.RunStarted(0.0, "r", ev.Settings("round-robin"), (site("a", 16),), (), 1))
+    core.step(ev.WorkflowAdded(0.0, 0, "w", "d"))
+    core.step(ev.LauncherStarted(1.0, 0, "r.L0.1", "n", 4, 700.0, "tcp", 0.1))
+    keys = list(core.state.attempts)
+    for key in keys:
+        core.step(ev.AttemptStarted(1.0, key, "r.L0.1"))
+    asked: list[ev.Event] = []
+    for key in keys:
+        end = ev.AttemptEnded(401.0, key, Outcome("done", started_s=1.0, ended_s=401.0))
+        asked += [e for e in core.step(end)[0] if isinstance(e, ev.LaunchersAsked)]
+    assert len(core.state.attempts) == 4
+    assert len(asked) == 1

@@ -61,6 +61,8 @@ class Allocation:
         """``work``: the cores that wait for each site with launchers."""
         pool = _pool_of(state.sites[index])
         missing = work[index] - max(0, pool.live_slots + pool.closed_cores - pool.busy_cores)
+        if work[index] > 0 and missing <= 0:
+            missing += _slots_without_time(pool, state.now_s)
         if missing > 0 or len(pool.launchers) < pool.spec.min:
             self._unneeded_s.pop(index, None)
             return _ask(state, index, missing, work)
@@ -93,6 +95,20 @@ class Allocation:
         return any(
             site.is_well and not declined >> other & 1 for other, site in enumerate(state.sites)
         )
+
+
+def _slots_without_time(pool: Pool, now_s: float) -> int:
+    """That are free, and whose launchers end before another task would."""
+    task_s = pool.task_s
+    if task_s is None:
+        return 0
+    return sum(
+        launcher.slots - launcher.busy_cores
+        for launcher in pool.launchers.values()
+        if launcher.phase is LauncherPhase.LIVE
+        and launcher.ends_s is not None
+        and launcher.ends_s - now_s < task_s
+    )
 
 
 def _ask(state: RunState, index: int, missing: int, work: dict[int, int]) -> ev.Event | None:

@@ -17,8 +17,8 @@ GROWTH_OF_EXPIRED = 1.5
 """A task whose launcher's time was over before it had ended is expected to take this times what it
 ran."""
 
-SHARE_OF_LIFE = 0.8
-"""A task is expected to take no more of a launcher's whole time than this."""
+SHARE_OF_LIFE = 0.75
+"""A task is expected to take no more of a launcher's whole time than this, unless it has."""
 
 _NO_ENV: dict[str, str] = {}
 """One for all of a hundred thousand tasks."""
@@ -77,19 +77,21 @@ class Requests:
         )
 
     def _expected_s(self, w: WorkflowState, task_index: int, site: int) -> float | None:
-        """For launchers: never longer than one of them lives, or none would ever begin it."""
+        """For launchers. What may be wrong is never taken for longer than one of them lives, or
+        none would ever begin it; what has filled one is."""
         spec = self._specs[site]
         if spec.access is None or spec.access.launchers is None:
             return None
         task = w.workflow.tasks[task_index]
+        life_s = spec.access.launchers.walltime_s
         kind = w.index, task.name
         length_s = self._state.lengths.expected_s(kind, task.runtime_s, spec.speed_ratio)
         ran_s = w.ran_s.get(task_index)
         if ran_s is not None:
             length_s = max(length_s or 0.0, GROWTH_OF_EXPIRED * ran_s)
-        if length_s is None:
-            return None
-        return min(length_s, SHARE_OF_LIFE * spec.access.launchers.walltime_s)
+            if ran_s > SHARE_OF_LIFE * life_s:
+                return length_s
+        return None if length_s is None else min(length_s, SHARE_OF_LIFE * life_s)
 
     def path(self, number: int, file: int, site: int) -> str:
         """Where a file is, or goes, at a site: a name in its store, or a path at ORIGIN."""
