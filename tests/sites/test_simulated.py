@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -10,8 +12,10 @@ from tests.sites.rig import Rig, VirtualProbe, other, task
 from wfrun.engine import events as ev
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import NodeGroup, SiteSpec
-from wfrun.engine.records import AttemptRequest
+from wfrun.engine.protocols import LauncherSite
+from wfrun.engine.records import AttemptRequest, LauncherRequest
 from wfrun.runners.clock import VirtualClock
+from wfrun.sites.sim_launchers import SimulatedLauncherSite
 from wfrun.sites.simulated import SimulatedSite, SiteModel
 from wfrun.testing.any_site import AnySiteConformance
 
@@ -80,6 +84,24 @@ class TestThroughASlowHeadNode(Simulated):
     """What is cancelled or asked for may still be on its way to the queue."""
 
     model = SiteModel(submit_s=0.01, overload_jobs=10, poll_s=0.05)
+
+
+class WithLauncher(SimulatedLauncherSite):
+    """With the one launcher that a core would have asked for."""
+
+    async def open(self, post: Callable[[ev.Event], None]) -> None:
+        await super().open(post)
+        request = LauncherRequest("x.L0.1", 1, self.spec.slots, 0, 0, 1e6)
+        await self.start_launchers([request])
+
+
+class TestInALauncher(Simulated):
+    model = SiteModel()
+
+    def make(self, directory: Path, slots: int) -> SimulatedSite:
+        self.clock = VirtualClock()
+        site: LauncherSite = WithLauncher(SiteSpec("there", slots), 0, self.clock, self.model)
+        return cast(SimulatedSite, site)
 
 
 # -- one site and its events
