@@ -31,6 +31,12 @@ class Cluster:
         return config_of(self.config, port, key or self.key, self.known_hosts, name=name, more=more)
 
 
+@pytest.fixture(autouse=True)
+def _own_home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No profile but ours is run by login shells."""
+    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+
+
 @pytest.fixture(scope="session")
 def sockets() -> Iterator[Path]:
     """For sockets, whose paths must be short."""

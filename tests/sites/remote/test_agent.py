@@ -41,12 +41,6 @@ receive()
 """A program in the agent's place: answers the first ping only."""
 
 
-@pytest.fixture(autouse=True)
-def _own_home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """No profile but ours is run."""
-    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
-
-
 @pytest.fixture
 async def transport() -> AsyncIterator[LocalTransport]:
     transport = LocalTransport()

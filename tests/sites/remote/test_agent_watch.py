@@ -21,11 +21,6 @@ from wfrun.sites.remote.local_transport import LocalTransport
 PATIENCE_S = 60.0
 
 
-@pytest.fixture(autouse=True)
-def _own_home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
-
-
 @pytest.fixture
 def exits(tmp_path: Path) -> Path:
     (tmp_path / "exits").mkdir()

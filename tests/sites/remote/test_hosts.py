@@ -38,11 +38,8 @@ PATIENCE_S = 30.0
 
 @pytest.fixture(params=[AgentHost, PlainHost])
 async def host(
-    request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[AnyHost]:
-    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
     monkeypatch.setattr(plain, "QUICK_S", 0.1)
     monkeypatch.setattr(plain, "SLOW_S", 0.1)
     transport = LocalTransport()

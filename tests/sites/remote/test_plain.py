@@ -34,11 +34,6 @@ class Through(LocalTransport):
         return await super().start(command)
 
 
-@pytest.fixture(autouse=True)
-def _own_home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
-
-
 @pytest.fixture
 async def host() -> AsyncIterator[PlainHost]:
     transport = LocalTransport()
