@@ -148,9 +148,9 @@ class SimulatedLauncherSite:
     async def stop_launchers(self, keys: Sequence[str]) -> None:
         for key in keys:
             launcher = self._live.get(key)
-            if launcher is not None and launcher.running:
+            if launcher is not None:
                 launcher.stopping = True
-            else:
+            if launcher is None or not launcher.running:
                 await self.jobs.cancel([key])
 
     async def find_launchers(self, keys: Sequence[str]) -> Mapping[str, Found]:
@@ -195,13 +195,14 @@ class SimulatedLauncherSite:
 
     def _finish(self, key: str, outcome: Outcome) -> None:
         launcher = self._live.pop(key, None)
-        expired = launcher is not None and launcher.stopping
+        is_stopped = launcher is not None and launcher.stopping
         for attempt in list(launcher.running) if launcher is not None else ():
             assert launcher is not None
             self._end(launcher, attempt, "lost", outcome.message)
-        cause: Cause = "done" if expired and outcome.cause == "cancelled" else outcome.cause
-        now_s = self._time.now()
-        self._post(LauncherEnded(now_s, self._index, key, cause, outcome.message))
+        cause, message = outcome.cause, outcome.message
+        if is_stopped and cause == "cancelled":
+            cause, message = "done", None
+        self._post(LauncherEnded(self._time.now(), self._index, key, cause, message))
 
     # Attempts
 
