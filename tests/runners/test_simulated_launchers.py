@@ -347,3 +347,29 @@ def test_slots_that_no_task_has_time_in_are_no_reason_to_wait() -> None:
         asked += [e for e in core.step(end)[0] if isinstance(e, ev.LaunchersAsked)]
     assert len(core.state.attempts) == 4
     assert len(asked) == 1
+
+
+def test_what_may_be_in_a_launcher_that_is_not_back_takes_no_room_from_the_others() -> None:
+    core = Core({"d": tasks_of([1000.0] * 12)})
+    core.step(ev.RunStarted(0.0, "r", ev.Settings("round-robin"), (site("a", 8),), (), 1))
+    core.step(ev.WorkflowAdded(0.0, 0, "w", "d"))
+    for number in (1, 2):
+        core.step(ev.LauncherStarted(1.0, 0, f"r.L0.{number}", "n", 4, None, "tcp", 0.1))
+    keys = tuple(core.state.attempts)
+    assert len(keys) == 8
+    core.step(ev.RunResumed(50.0))
+    core.step(ev.LauncherStarted(51.0, 0, "r.L0.2", "n", 4, None, "tcp", 0.1))
+    decided = []
+    for key in keys[:4]:
+        decided += core.step(ev.AttemptEnded(52.0, key, Outcome("done")))[0]
+    decided += core.step(ev.AttemptsFound(53.0, 0, (), keys[4:]))[0]
+    placed = [e for e in decided if isinstance(e, ev.AttemptPlaced)]
+    assert len(placed) == 4
+    for key in core.state.attempts:
+        core.step(ev.AttemptStarted(54.0, key, "r.L0.2"))
+    pool = core.state.sites[0].pool
+    assert pool is not None
+    assert pool.unclear_cores == 0
+    for key in list(core.state.attempts):
+        core.step(ev.AttemptEnded(60.0, key, Outcome("done")))
+    assert pool.busy_cores == pool.closed_cores == pool.unclear_cores == 0

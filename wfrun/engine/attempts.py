@@ -123,8 +123,7 @@ def attempt_started(state: RunState, event: ev.AttemptStarted) -> None:
         state.workflows[attempt.workflow].waiting_s += event.at_s - attempt.ready_s
     site = state.sites[attempt.site]
     if site.pool is not None and event.launcher:
-        cores = state.workflows[attempt.workflow].workflow.tasks[attempt.task].resources.cores
-        launchers.started(state, site.pool, attempt, cores, event.launcher)
+        launchers.started(state, site.pool, attempt, _cores(state, attempt), event.launcher)
     if site.queue_model is not None:
         site.queue_model.start(event.key, event.at_s)
     if site.breaker is not None:
@@ -132,15 +131,14 @@ def attempt_started(state: RunState, event: ev.AttemptStarted) -> None:
 
 
 def attempts_found(state: RunState, event: ev.AttemptsFound) -> None:
+    pool = state.sites[event.site].pool
     for key in event.absent:
         attempt = state.attempts.get(key)
         if attempt is not None and not _has_inputs(state, attempt):
             take_back(state, attempt)
         elif attempt is not None:
-            pool = state.sites[attempt.site].pool
-            if pool is not None and attempt.launcher:
-                w = state.workflows[attempt.workflow]
-                launchers.left(state, pool, attempt, w.workflow.tasks[attempt.task].resources.cores)
+            if pool is not None:
+                launchers.left(state, pool, attempt, _cores(state, attempt))
                 attempt.launcher = ""
             _move(state, attempt, Phase.SUBMITTING)
             attempt.started_s = None
@@ -149,8 +147,16 @@ def attempts_found(state: RunState, event: ev.AttemptsFound) -> None:
             )
     for key in event.active:
         attempt = state.attempts.get(key)
+        if attempt is not None and pool is not None:
+            launchers.found(pool, attempt, _cores(state, attempt))
         if attempt is not None and attempt.phase is Phase.SUBMITTING:
             _move(state, attempt, Phase.QUEUED)
+    if pool is not None:
+        health.update(state, event.site)
+
+
+def _cores(state: RunState, attempt: Attempt) -> int:
+    return state.workflows[attempt.workflow].workflow.tasks[attempt.task].resources.cores
 
 
 def _has_inputs(state: RunState, attempt: Attempt) -> bool:

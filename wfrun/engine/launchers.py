@@ -177,7 +177,21 @@ def stayed_away(state: RunState, site: int) -> None:
 # Attempts in launchers
 
 
+def found(pool: Pool, attempt: Attempt, cores: int) -> None:
+    """It is at the site, with whichever launcher."""
+    if not attempt.launcher and not attempt.unclear:
+        attempt.unclear = True
+        pool.unclear_cores += cores
+
+
+def _clear(pool: Pool, attempt: Attempt, cores: int) -> None:
+    if attempt.unclear:
+        attempt.unclear = False
+        pool.unclear_cores -= cores
+
+
 def started(state: RunState, pool: Pool, attempt: Attempt, cores: int, key: str) -> None:
+    _clear(pool, attempt, cores)
     launcher = pool.launchers.get(key)
     if launcher is not None:
         attempt.launcher = key
@@ -194,6 +208,7 @@ def _occupy(pool: Pool, launcher: Launcher, cores: int) -> None:
 
 
 def left(state: RunState, pool: Pool, attempt: Attempt, cores: int) -> None:
+    _clear(pool, attempt, cores)
     launcher = pool.launchers.get(attempt.launcher)
     if launcher is not None:
         _occupy(pool, launcher, -cores)

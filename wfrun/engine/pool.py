@@ -79,9 +79,9 @@ class Pool:
     """The launchers of a site, and what was learnt of them."""
 
     __slots__ = ("_staged", "_tasks", "busy_cores", "closed_cores", "coming_slots", "ended",
-                 "failures", "latency_s", "launchers", "live_slots", "made", "pauses",
-                 "paused_until_s", "queued", "reason", "spec", "staging_s", "stock", "task_s",
-                 "waits")  # fmt: skip
+                 "failures", "latency_s", "launchers", "live_slots", "made", "paused_until_s",
+                 "pauses", "queued", "reason", "spec", "staging_s", "stock", "task_s",
+                 "unclear_cores", "waits")  # fmt: skip
 
     def __init__(self, spec: LauncherSpec) -> None:
         self.spec = spec
@@ -98,6 +98,9 @@ class Pool:
         self.closed_cores = 0
         """Of these, those in launchers that take no more, or can't be reached: they are no load on
         the others."""
+        self.unclear_cores = 0
+        """Of attempts that the engine before gave to some launcher, perhaps one that is not back:
+        likewise, until they start."""
         self.latency_s = 0.0
         """The longest of the live ones."""
         self.task_s: float | None = None
@@ -121,7 +124,7 @@ class Pool:
     @property
     def capacity(self) -> int:
         """Cores of attempts that the site takes now, counting all that it has."""
-        return self.live_slots * (1 + self.stock) + self.closed_cores
+        return self.live_slots * (1 + self.stock) + self.closed_cores + self.unclear_cores
 
     def refresh(self) -> None:
         """What follows from the launchers as they are now."""

@@ -52,7 +52,7 @@ class Attempt:
     """One open try of a task at a site."""
 
     __slots__ = ("key", "launcher", "missing", "phase", "placed_s", "ready_s", "site",
-                 "started_s", "task", "withdrawn", "workflow")  # fmt: skip
+                 "started_s", "task", "unclear", "withdrawn", "workflow")  # fmt: skip
 
     def __init__(self, key: str, workflow: int, task: int, site: int, placed_s: float) -> None:
         self.key = key
@@ -68,6 +68,9 @@ class Attempt:
         self.started_s: float | None = None
         self.launcher = ""
         """That runs it; empty: none does."""
+        self.unclear = False
+        """It was given to a launcher by the engine before this one, and has not started as far as
+        is known."""
         self.withdrawn = False
         """It is being taken back, unless it has started."""
 
