@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.strategies import catalogs, settings_of_runs, workflows
+import msgspec
+
 from wfrun.engine import events as ev
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Catalog, File, LinkSpec, SiteSpec, Task, Workflow
@@ -359,9 +361,8 @@ def test_a_retry_waits_from_when_it_is_eligible_again() -> None:
 
 def test_unknown_run_times_are_taken_as_measured_on_the_reference_processor() -> None:
     workflow = diamond()
-    workflow.tasks[:] = [
-        Task(t.id, t.name, "x", inputs=t.inputs, outputs=t.outputs) for t in workflow.tasks
-    ]
+    tasks = [Task(t.id, t.name, "x", inputs=t.inputs, outputs=t.outputs) for t in workflow.tasks]
+    workflow = msgspec.structs.replace(workflow, tasks=tasks)
     times = [10, 20, 5, 7]
     world = World(
         [workflow],

@@ -36,6 +36,19 @@ class Settings(msgspec.Struct, frozen=True):
     size_scale: float = 1.0
     pack_logs: bool = False
     """What tasks print goes into a file of each launcher's, rather than two of each task's."""
+    selection: str = ""
+    """The selection policy, for all workflows and bags of the run together. Empty: each workflow's
+    tasks are considered for themselves, the workflows in their order (thesis section 6.1.2)."""
+    replication: Literal["idle", "stragglers"] = "idle"
+    """When a running task gets a replica: as soon as no task waits for the cores (WQR), or if it
+    takes much longer than others of its class."""
+    replicas: int | None = None
+    """Most replicas of a task at once; None: as many as the placement policy has."""
+    replica_share: float = 1.0
+    """Of all cores, replicas hold no more than this share."""
+    straggler_factor: float = 1.5
+    straggler_quantile: float = 0.75
+    """A straggler has run for longer than the factor times this quantile of its class."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):
@@ -57,6 +70,31 @@ class WorkflowAdded(Event, frozen=True, tag="workflow-added"):
     name: str
     digest: str
     """The workflow itself is stored beside the log, under this name."""
+    queue: int = 0
+    """The resource manager that it was submitted to."""
+
+
+class SubmissionEnded(Event, frozen=True, tag="submission-ended"):
+    """No more workflows will be added."""
+
+
+class ClassHistory(msgspec.Struct, frozen=True, array_like=True):
+    """The latest run times of one class of tasks in earlier runs."""
+
+    owner: str
+    application: str
+    cores: int
+    site: str
+    runtimes_s: tuple[float, ...]
+    """At that site, the oldest first."""
+
+
+class HistoryRead(Event, frozen=True, tag="history-read"):
+    """What earlier runs have left for predictions and fairness."""
+
+    classes: tuple[ClassHistory, ...]
+    usage_s: dict[str, float]
+    """CPU seconds by owner."""
 
 
 class RunResumed(Event, frozen=True, tag="run-resumed"):
@@ -246,6 +284,8 @@ class RunEnded(Event, frozen=True, tag="run-ended"):
 AnyEvent = (
     RunStarted
     | WorkflowAdded
+    | SubmissionEnded
+    | HistoryRead
     | RunResumed
     | AttemptPlaced
     | AttemptsSubmitted

@@ -1,4 +1,5 @@
-"""What a policy may know: the taxonomy of thesis section 6.1.3 and Table 6.1, made executable."""
+"""What a policy may know: the taxonomies of the thesis, sections 5.1.4 (Table 5.1) and 6.1.3 (Table
+6.1), made executable."""
 
 from __future__ import annotations
 
@@ -16,13 +17,17 @@ class Knowledge(Enum):
     """Known a priori."""
     RUNTIME = "R"
     """Obtained at run time."""
+    HISTORICAL = "H"
+    """From what was seen of earlier tasks."""
 
 
 U, K, R = Knowledge.UNKNOWN, Knowledge.KNOWN, Knowledge.RUNTIME
+H = Knowledge.HISTORICAL
 
 
 class Information(msgspec.Struct, frozen=True):
-    """One row of Table 6.1. The view refuses what is not declared."""
+    """One row of Table 6.1, or one place in Table 5.1 (``processing_speed``, ``task_runtime``). The
+    view refuses what is not declared."""
 
     status: Knowledge = U
     """Idle cores and load of the sites."""

@@ -6,6 +6,8 @@ are immutable. Sizes are bytes, times seconds, speeds ratios (1.0 is the referen
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -74,8 +76,122 @@ class Task(msgspec.Struct, frozen=True, gc=False):
     """Larger goes first."""
 
 
+class Packed(msgspec.Struct, frozen=True, tag="packed"):
+    """Many values as one text."""
+
+    text: bytes
+    """UTF-8, one value after another."""
+    ends: bytes
+    """Where each of them ends in it: an array of 64-bit numbers of this machine."""
+
+    def __len__(self) -> int:
+        return len(self.ends) // 8
+
+    @classmethod
+    def of(cls, values: Sequence[str]) -> Packed:
+        """These values."""
+        ends, text = array("Q"), bytearray()
+        for value in values:
+            text += value.encode()
+            ends.append(len(text))
+        return cls(bytes(text), ends.tobytes())
+
+
+class Coded(msgspec.Struct, frozen=True, tag="coded"):
+    """Values of which many are alike."""
+
+    values: Packed
+    """Each of them once."""
+    codes: bytes
+    """Which of them comes when: an array of 32-bit numbers of this machine."""
+
+    def __len__(self) -> int:
+        return len(self.codes) // 4
+
+
+class Progression(msgspec.Struct, frozen=True, tag="progression"):
+    """Decimal numbers at equal distances: ``(start + i * step) / 10**decimals``."""
+
+    start: int
+    step: int
+    count: int
+    decimals: int = 0
+
+    def __len__(self) -> int:
+        return self.count
+
+
+Column = Packed | Coded | Progression
+
+
+class Axis(msgspec.Struct, frozen=True):
+    """Parameters that vary together, as the columns of a table do."""
+
+    names: tuple[str, ...]
+    columns: tuple[Column, ...]
+    """One for each name, all equally long, and at least one value long."""
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+
+class BagFile(msgspec.Struct, frozen=True):
+    """An input or output of every task. ``name`` and ``url`` are templates; see `File`."""
+
+    name: str
+    url: str | None = None
+    executable: bool = False
+    optional: bool = False
+    sizes: bytes = b""
+    """Of inputs, as an array of 64-bit numbers of this machine in the order of their numbers;
+    empty: unknown."""
+
+
+class Bag(msgspec.Struct, frozen=True):
+    """A set of independent tasks of one owner: what is stored of it.
+
+    Its tasks are all combinations of the values of its axes, the last axis varying fastest; without
+    an axis there is one. Templates are texts with ``{parameter}`` in them
+    (`wfrun.engine.templates`). What makes it is to check that they name parameters that there are.
+    """
+
+    name: str
+    source: str
+    """Path of the document, for messages."""
+    executable: str
+    arguments: tuple[str, ...] = ()
+    axes: tuple[Axis, ...] = ()
+    inputs: tuple[BagFile, ...] = ()
+    outputs: tuple[BagFile, ...] = ()
+    """All of them final outputs."""
+    stdin: str | None = None
+    """The name of one of the inputs, as it stands there; likewise the outputs for the next two."""
+    stdout: str | None = None
+    stderr: str | None = None
+    env: dict[str, str] | None = None
+    resources: Resources = Resources()
+    estimate: str | None = None
+    """Seconds that a task takes on the reference processor, a template; None: unknown."""
+    scale: float = 1.0
+    """The estimates are multiplied by this (emulation)."""
+    output_bytes: int | None = None
+    """Of each output, as documented (emulation)."""
+    owner: str = ""
+    application: str = ""
+    """What run times are alike of; empty: the executable."""
+    priority: int = 0
+    """Of the owner, and of its tasks; larger goes first."""
+    warnings: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        count = 1
+        for axis in self.axes:
+            count *= len(axis)
+        return count
+
+
 class Workflow(msgspec.Struct, frozen=True):
-    """A DAG of tasks that pass files.
+    """A DAG of tasks that pass files, or a bag of independent ones.
 
     ``parents[i]`` holds the indices of the tasks that have to be done before task ``i``: the
     declared edges and those that the files imply, without repeats, in ascending order.
@@ -84,11 +200,18 @@ class Workflow(msgspec.Struct, frozen=True):
     name: str
     source: str
     """Path of the document, for messages."""
-    tasks: list[Task]
-    files: list[File]
-    parents: list[tuple[int, ...]]
+    tasks: Sequence[Task]
+    files: Sequence[File]
+    parents: Sequence[tuple[int, ...]]
     warnings: tuple[str, ...] = ()
     """What the reader accepted although it was odd, with counts."""
+    owner: str = ""
+    """Whose use of the sites it counts as; empty: the user's."""
+    priority: int = 0
+    """Of the owner; larger goes first."""
+    bag: Bag | None = None
+    """What it was expanded from (`wfrun.engine.bag.expand`); its tasks and files are then made when
+    they are asked for, and those of a bag are not to be walked through without need."""
 
     def children(self) -> list[list[int]]:
         """The inverse of ``parents``; computed anew at every call."""

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from wfrun.engine.events import Event
@@ -32,6 +32,11 @@ class Placement(Protocol):
     """One line for ``wfrun policies``."""
     options: ClassVar[Mapping[str, int | float | str]]
     """Names and defaults of its options."""
+    late: ClassVar[bool]
+    """It assigns tasks to processors that are free, not to queues: sites are candidates only while
+    they have some."""
+    replicas: ClassVar[int]
+    """Most replicas of a task, where the user does not say; 0: it replicates none."""
 
     def __init__(self, view: View, options: Mapping[str, int | float | str]) -> None:
         """``options`` holds a value of the default's type for every name in ``options``."""
@@ -45,6 +50,46 @@ class Placement(Protocol):
 
     def placed(self, task: int, site: int) -> None:
         """Told of every placement, also those that are replayed after a crash."""
+
+
+class Selection(Protocol):
+    """Decides whose eligible tasks are considered next. One object serves one resource manager of
+    one run (thesis section 5.1.3).
+
+    The *eligible set* of the thesis is what it has selected and what is not dispatched yet. It is
+    renewed when nothing of it can be dispatched, though a site has room.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+
+    def __init__(self, queue: Queue) -> None:
+        """``queue`` is always the present one."""
+
+    def select(self) -> Iterable[tuple[int, int | None]]:
+        """Bags of ``queue.waiting``, and how many of the tasks of each are considered; None: all.
+        At least one, where one waits."""
+
+    def arrived(self, bag: int) -> bool:
+        """Whether the tasks of a bag that has begun to wait join the eligible set at once."""
+
+
+class Queue(Protocol):
+    """What a selection policy sees of the bags that wait at a resource manager."""
+
+    @property
+    def waiting(self) -> Mapping[int, None]:
+        """Bags with eligible tasks that are not in the eligible set, as they arrived."""
+
+    @property
+    def owners(self) -> Mapping[str, Mapping[int, None]]:
+        """The same by owner; those alone of whom a bag waits."""
+
+    def priority(self, owner: str) -> int:
+        """The highest of an owner's bags; larger goes first."""
+
+    def usage_s(self, owner: str) -> float:
+        """CPU seconds of an owner's tasks, those that run counted up to the present."""
 
 
 class Site(Protocol):

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from wfrun.engine.bag import expand
 from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError, WfrunError
 from wfrun.engine.events import SCHEMA_VERSION, AnyEvent, Event
 from wfrun.engine.model import Workflow
@@ -35,6 +36,8 @@ COMMIT;
 
 def encode_workflow(workflow: Workflow) -> tuple[str, bytes]:
     """A workflow as it is stored, and its digest."""
+    if workflow.bag is not None:
+        workflow = msgspec.structs.replace(workflow, tasks=[], files=[], parents=[])
     body = msgspec.msgpack.encode(workflow)
     return hashlib.sha256(body).hexdigest()[:16], body
 
@@ -87,7 +90,9 @@ class Store:
         decoder = msgspec.msgpack.Decoder(Workflow)
         with self._errors():
             rows = self._db.execute("SELECT digest, body FROM documents").fetchall()
-            return {digest: decoder.decode(body) for digest, body in rows}
+            workflows = {digest: decoder.decode(body) for digest, body in rows}
+            return {digest: w if w.bag is None else expand(w.bag)
+                    for digest, w in workflows.items()}  # fmt: skip
 
     def append(self, events: Sequence[Event]) -> None:
         """Add events to the group that the next commit makes durable."""

@@ -1,0 +1,73 @@
+"""Templates of bags: texts with parameters in braces.
+
+``{ligand}`` stands for the value of that parameter, ``{seed:04}`` for the same in the format
+``04`` of Python's mini-language, ``{{`` and ``}}`` for braces.
+"""
+
+from __future__ import annotations
+
+import re
+from string import Formatter
+
+import msgspec
+
+from wfrun.engine.errors import InvalidError
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+"""Of a parameter."""
+
+_SPEC = re.compile(r"(?:.?[<>^])?[-+ ]?0?\d*(?:\.\d+)?([defgosxX]?)")
+_INTEGERS = frozenset("doxX")
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A stretch of text, and the parameter after it."""
+
+    literal: str
+    name: str | None = None
+    """None: nothing comes after it."""
+    spec: str = ""
+
+    def formatted(self, value: str) -> str:
+        """The value as the format says. Raises ValueError where it is no such number."""
+        if not self.spec:
+            return value
+        kind = self.spec[-1]
+        if kind in _INTEGERS:
+            return format(int(value), self.spec)
+        if kind in "efg":
+            return format(float(value), self.spec)
+        if kind == "s" or not re.fullmatch(r"[-+]?\d+", value):
+            return format(value, self.spec)
+        return format(int(value), self.spec)
+
+
+def parse_template(text: str) -> tuple[Part, ...]:
+    """Its parts, in order. Raises InvalidError for braces that are not paired, and for what is no
+    name of a parameter or no format."""
+    parts = []
+    try:
+        for literal, name, spec, conversion in Formatter().parse(text):
+            if name is None:
+                parts.append(Part(literal))
+                continue
+            if not NAME.fullmatch(name) or conversion or not _SPEC.fullmatch(spec or ""):
+                shown = name + (f":{spec}" if spec else "")
+                raise InvalidError(
+                    f"{{{shown}}} is no parameter in {text!r}",
+                    hint="a parameter is {name} or {name:format}; braces of the text itself are "
+                    "doubled: {{ and }}",
+                )
+            parts.append(Part(literal, name, spec or ""))
+    except ValueError as error:
+        raise InvalidError(
+            f"the braces in {text!r} are not paired: {error}",
+            hint="a parameter is {name} or {name:format}; braces of the text itself are doubled: "
+            "{{ and }}",
+        ) from None
+    return tuple(parts)
+
+
+def placeholders(text: str) -> tuple[str, ...]:
+    """The parameters that a template names, in order, each once."""
+    return tuple(dict.fromkeys(p.name for p in parse_template(text) if p.name is not None))
