@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -71,32 +71,69 @@ def simulate(
     for workflow in workflows:
         check_runtimes(workflow)
     names = list(digests) if digests is not None else [str(i) for i in range(len(workflows))]
-    clock = VirtualClock()
-    core = Core(dict(zip(names, workflows, strict=True)))
-    catalog = _with_queues(world.catalog, world.model)
-    sites = [
-        _site_class(spec)(
-            spec,
-            index,
-            clock,
-            world.model,
-            background=world.background.get(spec.name, ()),
-            observed_from_s=world.start_s,
-            seed=settings.seed,
-        )
-        for index, spec in enumerate(catalog.sites)
-    ]
-    dispatcher = SimulatedDispatch(clock, core.state, sites, world)
-    start_s = world.start_s
-    begin = ev.RunStarted(start_s, RUN_ID, settings, catalog.sites, catalog.links, len(workflows))
-    clock.call_at(start_s, begin)
+    documents = dict(zip(names, workflows, strict=True))
+    simulation = Simulation(documents, world, settings, log=log, observers=observers)
+    clock, start_s = simulation.clock, world.start_s
+    simulation.begin(len(workflows))
     for number, (workflow, name) in enumerate(zip(workflows, names, strict=True)):
         added = ev.WorkflowAdded(start_s, number, workflow.name, name)
         # after what the information services say at that time
         clock.schedule(start_s, partial(clock.post, added), LAST + 1)
-    loop = Loop(core, log or _NoLog(), clock, dispatcher, observers)
-    at_once(_run(loop, sites, clock))
-    return core.state
+    return simulation.run()
+
+
+AttemptRuntime = Callable[[int, int], float]
+"""Seconds that a task (workflow, task) takes on the reference processor."""
+
+
+class Simulation:
+    """The core with its clock and simulated sites. Somebody schedules what is submitted, as events
+    of ``clock``; ``documents`` needs a workflow only when it is added.
+
+    ``runtime_s`` says how long tasks really take; by default as long as their documents say.
+    """
+
+    def __init__(
+        self,
+        documents: Mapping[str, Workflow],
+        world: World,
+        settings: ev.Settings,
+        *,
+        log: EventLog | None = None,
+        observers: Sequence[Observer] = (),
+        runtime_s: AttemptRuntime | None = None,
+    ) -> None:
+        self.clock = VirtualClock()
+        core = Core(documents)
+        self.state = core.state
+        self._world = world
+        self._settings = settings
+        self._catalog = _with_queues(world.catalog, world.model)
+        self._sites = [
+            _site_class(spec)(
+                spec,
+                index,
+                self.clock,
+                world.model,
+                background=world.background.get(spec.name, ()),
+                observed_from_s=world.start_s,
+                seed=settings.seed,
+            )
+            for index, spec in enumerate(self._catalog.sites)
+        ]
+        dispatcher = SimulatedDispatch(self.clock, self.state, self._sites, world, runtime_s)
+        self._loop = Loop(core, log or _NoLog(), self.clock, dispatcher, observers)
+
+    def begin(self, workflows: int) -> None:
+        """Let the run start when the world does; so many workflows are going to be added."""
+        at_s, catalog = self._world.start_s, self._catalog
+        begun = ev.RunStarted(at_s, RUN_ID, self._settings, catalog.sites, catalog.links, workflows)
+        self.clock.call_at(at_s, begun)
+
+    def run(self) -> RunState:
+        """To the end; returns the last state."""
+        at_once(_run(self._loop, self._sites, self.clock))
+        return self.state
 
 
 AnySimulatedSite = SimulatedSite | SimulatedLauncherSite
@@ -139,9 +176,11 @@ class SimulatedDispatch:
         state: RunState,
         sites: Sequence[AnySimulatedSite],
         world: World,
+        runtime_s: AttemptRuntime | None = None,
     ) -> None:
         self._clock = clock
         self._state = state
+        self._runtime_s = runtime_s or self._documented_s
         self._sites = sites
         names = [spec.name for spec in world.catalog.sites]
         heads = {}
@@ -195,9 +234,12 @@ class SimulatedDispatch:
             stdout=None,
             stderr=None,
             resources=w.asked(index),
-            runtime_s=(task.runtime_s or 0.0) / speed_ratio,
+            runtime_s=self._runtime_s(number, index) / speed_ratio,
             sizes=tuple(workflow.files[f].size_bytes or 0 for f in task.outputs),
         )
+
+    def _documented_s(self, workflow: int, task: int) -> float:
+        return self._state.workflows[workflow].workflow.tasks[task].runtime_s or 0.0
 
     def _copy(self, action: act.CopyFile) -> None:
         now_s = self._clock.now()
