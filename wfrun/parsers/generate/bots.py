@@ -1,0 +1,290 @@
+"""Workloads of bags of tasks, drawn from the model of the thesis's section 5.2.
+
+Every cluster receives an independent stream of bags (section 5.3.3). What the thesis says is done
+as it says: users by Zipf ranks; gaps between arrivals as in the peak hours, longer at other hours
+by the daily cycle; sizes, mean run times (ART) and their variability (RTV) from the fits of one row
+of Table 5.3 (`wfrun.parsers.generate.bots_model`). What it leaves open is settled so:
+
+- ART and RTV of a bag are the same quantile of their fits. In logs they go together: the
+  correlation of their logarithms is 0.92 in LPC-EGEE-2004 and 0.71 in HPC2N-2002. Drawn
+  independently, a third of the bags would have a variance that no positive run times of that mean
+  can have.
+- Each user has a few applications, and the bags of one are alike: their quantiles are those of
+  normal deviates with correlation `LIKENESS`, as is seen in both logs. Over all bags the fits hold
+  as they stand.
+- Run times within a bag are 1 s and a log-normal share of what is above it, scaled such that the
+  bag's own mean and variance are ART and RTV. Log-normal, because run times are skewed and none
+  is 0. Tasks of a bag of n can't vary more than by n - 1 squared means; those of one not at all.
+- No task runs longer than `LONGEST_S`. Some fits have no finite mean at all in seconds (T4's), and
+  few tasks would be most of the work; the workload says what was cut.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from random import Random
+from statistics import NormalDist
+from typing import Literal
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.model import SiteSpec
+from wfrun.parsers.generate.bots_model import LEAST, MOST, ROWS, Fit, Row
+from wfrun.parsers.generate.bots_records import BotWorkload, SubmittedBag
+
+LONGEST_S = 6 * 3600.0
+LIKENESS = 0.5
+"""Correlation of any two bags of an application; 0.50 in LPC-EGEE-2004, 0.41 in HPC2N-2002, for the
+logarithm of the mean run time."""
+APPLICATIONS = 3
+"""Of each user."""
+PEAK = range(16, 34)
+"""Half hours from 8 to 17 o'clock."""
+_HALF_HOUR_S = 1800.0
+_STEEPEST = 5.0
+"""Largest standard deviation of the logarithms of a bag's run times."""
+_NORMAL = NormalDist()
+
+Arrival = Literal["realistic", "at-once", "even"]
+
+
+def generate_workload(
+    sites: Sequence[SiteSpec],
+    *,
+    row: str = "average",
+    load: float = 0.6,
+    tasks: int = 60_000,
+    seed: int = 0,
+    arrival: Arrival = "realistic",
+    median_size: float | None = None,
+    mean_runtime_s: float | None = None,
+    inaccuracy: float = 0.0,
+) -> BotWorkload:
+    """A workload of exactly ``tasks`` tasks for these clusters, one stream for each.
+
+    All times between arrivals are multiplied by one factor such that the work, in seconds on the
+    reference processor, is ``load`` times what all slots can do at their speeds from the first to
+    the last arrival. Days become shorter or longer with it, as for logs
+    (`wfrun.parsers.workload.scale_load`). The last bag is cut to the number of tasks.
+
+    ``arrival`` "at-once" lets all bags arrive at 0, "even" at equal distances within the same span.
+    ``median_size`` multiplies sizes such that the fit has that median; ``mean_runtime_s`` is the
+    mean over all tasks that run times are multiplied to have. ``inaccuracy`` is the I of section
+    5.4.3, in percent: estimates are max(R + E/100 R, 1) with E uniform in [-I, I].
+
+    The same arguments give the same workload; workloads that differ in load, arrival or inaccuracy
+    alone have the same bags. Raises InvalidError for what can't be.
+    """
+    if row not in ROWS:
+        raise InvalidError(
+            f"there is no row {row!r} of the workload model",
+            hint=f"Rows there are: {', '.join(ROWS)}.",
+        )
+    _check(sites, load, tasks, median_size, mean_runtime_s, inaccuracy)
+    longer = 0.0
+    if median_size is not None:
+        longer = math.log2(median_size) - ROWS[row].size.quantile(0.5)
+    streams = [
+        _stream(ROWS[row], site.name, place, seed, longer) for place, site in enumerate(sites)
+    ]
+    bags, remarks = _first(heapq.merge(*streams, key=lambda bag: bag.arrival_s), tasks)
+    if len(bags) < 2:
+        raise InvalidError(
+            f"{tasks} tasks are a single bag, which has no load", hint="Ask for more tasks."
+        )
+    if mean_runtime_s is not None:
+        factor = mean_runtime_s / (sum(sum(bag.runtime_s) for bag in bags) / tasks)
+        bags = [_with_runtimes(bag, (x * factor for x in bag.runtime_s)) for bag in bags]
+    workload = BotWorkload(
+        row,
+        tuple(site.name for site in sites),
+        tuple(bags),
+        sum(site.slots * site.speed_ratio for site in sites),
+        bags[-1].arrival_s - bags[0].arrival_s,
+        remarks,
+    )
+    return with_estimates(at_load(workload, load, arrival), inaccuracy, seed)
+
+
+def at_load(workload: BotWorkload, load: float, arrival: Arrival = "realistic") -> BotWorkload:
+    """The same bags, the first at 0, in a span in which the clusters have that load.
+
+    Raises InvalidError when all of them arrive at once or the capacity is not known.
+    """
+    if not 0 < load < math.inf:
+        raise InvalidError(
+            f"a load of {load} can't be reached",
+            hint="Give one above 0; 0.6 keeps 60% of the processors busy.",
+        )
+    if not workload.load > 0:
+        raise InvalidError(
+            "a workload without a span or processors has no load to change",
+            source=workload.source,
+            hint="Take one of several bags.",
+        )
+    factor, first_s = workload.load / load, workload.bags[0].arrival_s
+    last = len(workload.bags) - 1
+    span_s = workload.span_s * factor
+    bags = []
+    for number, bag in enumerate(workload.bags):
+        at_s = (bag.arrival_s - first_s) * factor
+        if arrival != "realistic":
+            at_s = span_s * number / last if arrival == "even" else 0.0
+        bags.append(replace(bag, arrival_s=round(at_s, 3)))
+    return replace(workload, bags=tuple(bags), span_s=span_s)
+
+
+def with_estimates(workload: BotWorkload, inaccuracy: float, seed: int = 0) -> BotWorkload:
+    """The same bags with estimates that are wrong by up to that many percent (section 5.4.3)."""
+    if not 0 <= inaccuracy < math.inf:
+        raise InvalidError(
+            f"estimates can't be inaccurate by {inaccuracy}%",
+            hint="Give 0 for the run times themselves, or a percentage above.",
+        )
+    if inaccuracy == 0:
+        return workload
+    rng, most = Random(f"{seed}/estimates"), inaccuracy / 100
+    bags = []
+    for bag in workload.bags:
+        wrong = (max(x + rng.uniform(-most, most) * x, 1.0) for x in bag.runtime_s)
+        bags.append(replace(bag, estimate_s=array("d", (round(x, 2) for x in wrong))))
+    return replace(workload, bags=tuple(bags))
+
+
+def _check(
+    sites: Sequence[SiteSpec],
+    load: float,
+    tasks: int,
+    median_size: float | None,
+    mean_runtime_s: float | None,
+    inaccuracy: float,
+) -> None:
+    if not sites:
+        raise InvalidError("a workload needs a cluster", hint="Give a catalog with sites.")
+    if not (0 < load < math.inf and 0 <= inaccuracy < math.inf and tasks >= 1):
+        raise InvalidError(
+            f"no workload has {tasks} tasks, load {load}, inaccuracy {inaccuracy}",
+            hint="Give tasks and a load above 0, and a percentage.",
+        )
+    if median_size is not None and not 1 <= median_size < math.inf:
+        raise InvalidError(
+            f"bags can't have a median of {median_size} tasks",
+            hint="Give 1 or more; the thesis has 10 to 50.",
+        )
+    if mean_runtime_s is not None and not 1 <= mean_runtime_s < math.inf:
+        raise InvalidError(
+            f"tasks can't run for {mean_runtime_s} s on average",
+            hint="Give 1 s or more; the thesis has 3 min to 3 h.",
+        )
+
+
+def _first(bags: Iterator[SubmittedBag], tasks: int) -> tuple[list[SubmittedBag], tuple[str, ...]]:
+    """Those with the first so many tasks, none longer than `LONGEST_S`, and what was cut."""
+    chosen = []
+    left, cut, cut_s, work_s = tasks, 0, 0.0, 0.0
+    while left > 0:
+        bag = next(bags)
+        long_s = bag.runtime_s[:left]
+        left -= len(long_s)
+        work_s += sum(long_s)
+        cut += sum(1 for x in long_s if x > LONGEST_S)
+        cut_s += sum(x - LONGEST_S for x in long_s if x > LONGEST_S)
+        chosen.append(_with_runtimes(bag, (min(x, LONGEST_S) for x in long_s)))
+    if not cut:
+        return chosen, ()
+    return chosen, (
+        f"{cut} of {tasks} tasks are cut to {LONGEST_S / 3600:g} h, "
+        f"{cut_s / work_s:.1%} of the work that was drawn",
+    )
+
+
+def _with_runtimes(bag: SubmittedBag, runtimes: Iterator[float]) -> SubmittedBag:
+    rounded = array("d", (max(round(x, 2), 1.0) for x in runtimes))
+    return replace(bag, runtime_s=rounded, estimate_s=rounded)
+
+
+def _stream(row: Row, site: str, place: int, seed: int, longer: float) -> Iterator[SubmittedBag]:
+    """Bags without end; ``longer`` is added to the logarithms of sizes."""
+    gaps, choices, rest = (Random(f"{seed}/{site}/{what}") for what in ("gaps", "bags", "tasks"))
+    cycle, users = DailyCycle(row.cycle), row.users.cumulated()
+    levels: dict[str, float] = {}
+    passed_s = 0.0
+    while True:
+        passed_s += 2 ** _draw(row.gap, gaps)
+        rank = min(bisect_left(users, choices.random()), len(users) - 1) + 1
+        user = f"{site}.u{rank}"
+        application = f"{user}.a{choices.randrange(APPLICATIONS) + 1}"
+        if application not in levels:
+            levels[application] = Random(f"{seed}/{application}").gauss(0, 1)
+        deviate = math.sqrt(LIKENESS) * levels[application]
+        deviate += math.sqrt(1 - LIKENESS) * choices.gauss(0, 1)
+        probability = min(max(_NORMAL.cdf(deviate), LEAST), MOST)
+        size = max(1, round(2 ** (_draw(row.size, choices) + longer)))
+        mean_s = 2 ** row.runtime.quantile(probability)
+        times = spread(mean_s, 2 ** row.variance.quantile(probability), size, rest)
+        yield SubmittedBag(cycle.time_s(passed_s), place, user, application, times, times)
+
+
+def _draw(fit: Fit, rng: Random) -> float:
+    return fit.quantile(min(max(rng.random(), LEAST), MOST))
+
+
+class DailyCycle:
+    """How fast bags arrive at which half hour of the day, 1 being the mean of the peak hours.
+
+    What of the fit lies beyond the day is left out.
+    """
+
+    __slots__ = ("ends_s", "rates")
+
+    def __init__(self, fit: Fit) -> None:
+        shares = [fit.cdf(slot + 1) - fit.cdf(slot) for slot in range(48)]
+        peak = sum(shares[slot] for slot in PEAK) / len(PEAK)
+        self.rates = [share / peak for share in shares]
+        widths_s = (rate * _HALF_HOUR_S for rate in self.rates)
+        self.ends_s = list(accumulate(widths_s, initial=0.0))
+
+    def time_s(self, passed_s: float) -> float:
+        """When, after a midnight, as many bags have come as do in ``passed_s`` of peak hours."""
+        days, left_s = divmod(passed_s, self.ends_s[-1])
+        slot = min(bisect_right(self.ends_s, left_s), 48) - 1
+        within_s = (left_s - self.ends_s[slot]) / self.rates[slot]
+        return days * 86400 + slot * _HALF_HOUR_S + within_s
+
+
+def spread(mean_s: float, variance: float, size: int, rng: Random) -> array[float]:
+    """So many run times of at least 1 s with this mean and, if they can have it, variance."""
+    above_s = mean_s - 1
+    if size == 1 or above_s <= 0:
+        return array("d", [max(mean_s, 1.0)]) * size
+    deviates = [rng.gauss(0, 1) for _ in range(size)]
+    target = variance / above_s**2
+    low, high = 0.0, _STEEPEST
+    shares = _shares(deviates, high)
+    if _squares(shares) > target:
+        sigma = min(math.sqrt(math.log1p(target)), high)
+        while True:  # bisection, the first guess being right for very many tasks
+            shares = _shares(deviates, sigma)
+            varied = _squares(shares)
+            if abs(varied - target) <= 1e-3 * target or high - low < 1e-9:
+                break
+            low, high = (sigma, high) if varied < target else (low, sigma)
+            sigma = (low + high) / 2
+    return array("d", [1 + above_s * share for share in shares])
+
+
+def _shares(deviates: Sequence[float], sigma: float) -> list[float]:
+    """Log-normal, with a mean of 1."""
+    weights = [math.exp(sigma * deviate) for deviate in deviates]
+    total = sum(weights) / len(weights)
+    return [weight / total for weight in weights]
+
+
+def _squares(shares: Sequence[float]) -> float:
+    """Their variance."""
+    return sum(share * share for share in shares) / len(shares) - 1
