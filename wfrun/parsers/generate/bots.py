@@ -106,7 +106,7 @@ def generate_workload(
         tuple(bags),
         sum(site.slots * site.speed_ratio for site in sites),
         bags[-1].arrival_s - bags[0].arrival_s,
-        remarks,
+        remarks=remarks,
     )
     return with_estimates(at_load(workload, load, arrival), inaccuracy, seed)
 
@@ -136,7 +136,14 @@ def at_load(workload: BotWorkload, load: float, arrival: Arrival = "realistic") 
         if arrival != "realistic":
             at_s = span_s * number / last if arrival == "even" else 0.0
         bags.append(replace(bag, arrival_s=round(at_s, 3)))
-    return replace(workload, bags=tuple(bags), span_s=span_s)
+    midnight_s = workload.midnight_s + (first_s / workload.pace if workload.pace else 0.0)
+    return replace(
+        workload,
+        bags=tuple(bags),
+        span_s=span_s,
+        midnight_s=midnight_s % 86400,
+        pace=workload.pace * factor if arrival == "realistic" else 0.0,
+    )
 
 
 def with_estimates(workload: BotWorkload, inaccuracy: float, seed: int = 0) -> BotWorkload:

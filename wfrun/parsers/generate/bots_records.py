@@ -40,6 +40,11 @@ class BotWorkload:
     span_s: float
     """From the first to the last arrival; for bags that arrive at once, what the load was reckoned
     with."""
+    midnight_s: float = 0.0
+    """At arrival 0 it was so long after a midnight, in the clusters' time."""
+    pace: float = 1.0
+    """Times between arrivals have been multiplied by this since then, to get a load. 0: arrivals
+    have been moved, and say nothing about the time of day."""
     remarks: tuple[str, ...] = ()
     """What was left out or cut, with counts."""
 

@@ -1,0 +1,294 @@
+"""Workloads of bags as logs, and logs as workloads of bags."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timezone, tzinfo
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.model import SiteSpec
+from wfrun.parsers.generate.bots import at_load
+from wfrun.parsers.generate.bots_records import BotWorkload, SubmittedBag
+from wfrun.parsers.workload import (
+    RUNNABLE_RULES,
+    GridFields,
+    LoggedJob,
+    LogHeader,
+    WorkloadLog,
+    drop_jobs,
+    read_gwf,
+    read_swf,
+)
+from wfrun.parsers.workload.records import COMPLETED
+
+GAP_S = 120.0
+_MARK = "BagsOfTasks"
+"""Of logs that were written here; its text says where the number of the bag stands."""
+_OF_MARKED = ("Capacity", "Span", "Midnight", "Pace")
+"""The workload's numbers that its jobs do not tell."""
+
+
+def log_of(workload: BotWorkload, *, grid: bool) -> WorkloadLog:
+    """The workload as a log: for GWF if ``grid``, which holds names; or for SWF, with numbers.
+
+    Each task is a sequential job, requested for its estimate. The group is the number of its bag;
+    in SWF the partition is that of the cluster, in GWF its name is the site.
+    """
+    users: dict[str, int] = {}
+    applications: dict[str, int] = {}
+    jobs: list[LoggedJob] = []
+    for index, bag in enumerate(workload.bags, 1):
+        first = LoggedJob(
+            0,
+            bag.arrival_s,
+            processors=1,
+            requested_processors=1,
+            status=COMPLETED,
+            user=bag.user if grid else users.setdefault(bag.user, len(users) + 1),
+            group=index,
+            application=bag.application
+            if grid
+            else applications.setdefault(bag.application, len(applications) + 1),
+            partition=None if grid else bag.cluster + 1,
+            site=workload.clusters[bag.cluster] if grid else None,
+            grid=GridFields(structure="BoT", structure_id=str(index)) if grid else None,
+        )
+        for runtime_s, estimate_s in zip(bag.runtime_s, bag.estimate_s, strict=True):
+            number = len(jobs) + 1
+            jobs.append(
+                msgspec.structs.replace(
+                    first, id=number, runtime_s=runtime_s, requested_s=estimate_s
+                )
+            )
+    return WorkloadLog(workload.source, LogHeader(tuple(_comments(workload))), tuple(jobs))
+
+
+def _comments(workload: BotWorkload) -> Iterator[str]:
+    yield f" Note: Bags of tasks, {workload.source}"
+    yield f" {_MARK}: Group"
+    for name, field in zip(_OF_MARKED, ("capacity", "span_s", "midnight_s", "pace"), strict=True):
+        yield f" {name}: {getattr(workload, field)!r}"
+    for index, name in enumerate(workload.clusters, 1):
+        yield f" Partition: {index} {name}"
+    for remark in workload.remarks:
+        yield f" Note: {remark}"
+
+
+def bags_of_log(path: str | Path, *, gap_s: float = GAP_S, tolerant: bool = False) -> BotWorkload:
+    """The bags in a log: SWF, or GWF where the file's name has ``.gwf`` in it.
+
+    Consecutive sequential jobs of one user, one application and one cluster, where these are known,
+    are a bag if there are at most ``gap_s`` seconds between any two of them (A. Iosup et al., "The
+    characteristics and performance of groups of jobs in grids", Euro-Par 2007, with 120 s). The bag
+    arrives with its first job. Where a log says which bag a job is part of (GWF's JobStructure
+    BoT), that counts; so it does in logs of generated workloads, which are read as they were.
+    Requested times of other logs are limits rather than estimates: there, estimates are run times.
+
+    Jobs without a run time and parallel ones are left out and counted in ``remarks``; run times
+    below 1 s are 1 s. Raises InvalidError for what can't be read, and for a log without bags.
+    """
+    source = Path(path)
+    log = (read_gwf if ".gwf" in source.suffixes else read_swf)(source, tolerant=tolerant)
+    marked = log.header.text(_MARK) is not None
+    rules = {**RUNNABLE_RULES, "parallel, not a task of a bag": lambda job: job.size != 1}
+    jobs, dropped = drop_jobs(log.jobs, rules)
+    if not jobs:
+        raise InvalidError(
+            f"none of the {len(log.jobs)} jobs of the log is sequential and has a run time",
+            source=str(path),
+            hint="What was dropped: " + ("; ".join(dropped) or "nothing") + ".",
+        )
+    groups = _grouped(jobs, _marked_key if marked else _bag_key, gap_s)
+    clusters = _Clusters(source, log.header if marked else LogHeader())
+    bags = tuple(_bag(group, clusters.of(group[0]), estimated=marked) for group in groups)
+    remarks = [str(remark) for remark in log.dropped]
+    remarks += [f"{count} of {len(log.jobs)} jobs dropped: {why}" for why, count in dropped.items()]
+    workload = BotWorkload(
+        str(path),
+        clusters.names,
+        bags,
+        float(log.processors or 0),
+        bags[-1].arrival_s - bags[0].arrival_s,
+        _midnight_s(log.header),
+        remarks=tuple(remarks),
+    )
+    return _restored(workload, log.header) if marked else workload
+
+
+class _Key(NamedTuple):
+    of: object
+    """Jobs of one bag have it in common."""
+    is_bag: bool
+    """Jobs that have it in common are one bag, however long there is between them."""
+
+
+def _marked_key(job: LoggedJob) -> _Key:
+    return _Key(job.group, True)
+
+
+def _bag_key(job: LoggedJob) -> _Key:
+    grid = job.grid
+    if grid is not None and (grid.structure or "").lower() == "bot" and grid.structure_id:
+        return _Key((job.site, job.user, grid.structure_id), True)
+    if job.user is None:
+        return _Key((job.id,), False)
+    return _Key((job.site, job.user, job.application), False)
+
+
+def _grouped(
+    jobs: Iterable[LoggedJob], key_of: Callable[[LoggedJob], _Key], gap_s: float
+) -> list[list[LoggedJob]]:
+    """The jobs of each bag, in the order of the bags' first jobs."""
+    groups: list[list[LoggedJob]] = []
+    latest: dict[_Key, list[LoggedJob]] = {}
+    for job in jobs:
+        key = key_of(job)
+        group = latest.get(key)
+        if group is None or not (key.is_bag or job.submit_s - group[-1].submit_s <= gap_s):
+            group = latest[key] = []
+            groups.append(group)
+        group.append(job)
+    return groups
+
+
+class _Clusters:
+    """Clusters in the order in which they are met, or as a header lists them."""
+
+    def __init__(self, source: Path, header: LogHeader) -> None:
+        lines = (text.split(maxsplit=1) for text in header.values("Partition"))
+        self._of_partition = {int(line[0]): line[1] for line in lines if len(line) == 2}
+        self._known = {name: index for index, name in enumerate(self._of_partition.values())}
+        self._log = source.name.removesuffix(".gz").removesuffix(".swf").removesuffix(".gwf")
+
+    def of(self, job: LoggedJob) -> int:
+        partition = job.partition if isinstance(job.partition, int) else 0
+        name = job.site or self._of_partition.get(partition, self._log)
+        return self._known.setdefault(name, len(self._known))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._known)
+
+
+def _bag(jobs: Sequence[LoggedJob], cluster: int, *, estimated: bool) -> SubmittedBag:
+    first = jobs[0]
+    runtimes = array("d", (max(job.runtime_s or 0.0, 1.0) for job in jobs))
+    estimates = runtimes
+    if estimated:
+        estimates = array("d", (job.requested_s or 1.0 for job in jobs))
+    user = "unknown" if first.user is None else str(first.user)
+    application = user if first.application is None else f"{user}.{first.application}"
+    if estimated:
+        application = str(first.application)
+    return SubmittedBag(first.submit_s, cluster, user, application, runtimes, estimates)
+
+
+def _restored(workload: BotWorkload, header: LogHeader) -> BotWorkload:
+    numbers = []
+    for name in _OF_MARKED:
+        try:
+            numbers.append(float(header.text(name) or ""))
+        except ValueError:
+            raise InvalidError(
+                f"its header says {_MARK}, but has no number {name}",
+                source=workload.source,
+                hint=f"Generate the log again, or take the line {_MARK} out.",
+            ) from None
+    capacity, span_s, midnight_s, pace = numbers
+    return replace(workload, capacity=capacity, span_s=span_s, midnight_s=midnight_s, pace=pace)
+
+
+def _midnight_s(header: LogHeader) -> float:
+    """Seconds after a local midnight at which the log begins; 0 where it does not say."""
+    if header.unix_start_s is None:
+        return 0.0
+    zone: tzinfo = timezone.utc
+    with suppress(OSError, ValueError, LookupError):
+        zone = ZoneInfo(header.zone or "UTC")
+    start = datetime.fromtimestamp(header.unix_start_s, zone)
+    return start.hour * 3600.0 + start.minute * 60 + start.second
+
+
+def replay(
+    workload: BotWorkload,
+    sites: Sequence[SiteSpec],
+    *,
+    load: float | None = None,
+    tasks: int | None = None,
+    seed: int = 0,
+) -> BotWorkload:
+    """The bags of a log for these clusters, each of which receives a stream of its own.
+
+    If the log's clusters are these, by name, each keeps its bags. Or else the log is cut, from a
+    random time on and going round at its end, into as many parts as there are clusters, which begin
+    at the same time; where they are days long, at the same time of day. Users of different streams
+    are different ones. Of ``tasks``, if given, the first so many are taken, whole bags. With a
+    ``load``, times between arrivals are multiplied by one factor (`at_load`).
+
+    Raises InvalidError where nothing is left.
+    """
+    names = tuple(site.name for site in sites)
+    if set(workload.clusters) <= set(names):
+        places = [names.index(name) for name in workload.clusters]
+        bags = [replace(bag, cluster=places[bag.cluster]) for bag in workload.bags]
+    else:
+        bags = _parted(workload, names, Random(f"{seed}/replay"))
+    if tasks is not None:
+        bags = _whole(bags, tasks)
+    if not bags:
+        raise InvalidError(
+            "no bag is left for these clusters", source=workload.source, hint="Take a longer log."
+        )
+    made = replace(
+        workload,
+        clusters=names,
+        bags=tuple(bags),
+        capacity=sum(site.slots * site.speed_ratio for site in sites),
+        span_s=bags[-1].arrival_s - bags[0].arrival_s,
+    )
+    return made if load is None else at_load(made, load)
+
+
+def _parted(workload: BotWorkload, names: Sequence[str], rng: Random) -> list[SubmittedBag]:
+    first_s = workload.bags[0].arrival_s
+    length_s = max(workload.span_s, 1.0)
+    part_s = length_s / len(names)
+    if part_s >= 86400:
+        part_s -= part_s % 86400
+    start_s = rng.random() * length_s
+    start_s -= start_s % 86400
+    bags = []
+    for bag in workload.bags:
+        since_s = (bag.arrival_s - first_s - start_s) % length_s
+        part = int(since_s / part_s)
+        if part < len(names):
+            name = names[part]
+            bags.append(
+                replace(
+                    bag,
+                    arrival_s=since_s - part * part_s + first_s,
+                    cluster=part,
+                    user=f"{name}.{bag.user}",
+                    application=f"{name}.{bag.application}",
+                )
+            )
+    return sorted(bags, key=lambda bag: bag.arrival_s)
+
+
+def _whole(bags: Iterable[SubmittedBag], tasks: int) -> list[SubmittedBag]:
+    chosen, left = [], tasks
+    for bag in bags:
+        if left <= 0:
+            break
+        chosen.append(bag)
+        left -= len(bag)
+    return chosen
