@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from wfrun.engine import events as ev
-from wfrun.engine import launchers
+from wfrun.engine import launchers, stragglers
 from wfrun.engine.actions import CopyFile, FindAttempts, SetTimer
 from wfrun.engine.attempts import (
     attempt_ended,
@@ -19,20 +21,26 @@ from wfrun.engine.attempts import (
     attempts_found,
     attempts_submitted,
     enter,
+    make_all_eligible,
     make_eligible,
     settle,
     withdraw,
 )
+from wfrun.engine.bag import BagFiles, tasks_of
 from wfrun.engine.fit import classify
 from wfrun.engine.health import forget, pause_over, trial_over, update
 from wfrun.engine.information import Knowledge
-from wfrun.engine.model import ORIGIN
+from wfrun.engine.late import bound
+from wfrun.engine.model import ORIGIN, Workflow
 from wfrun.engine.network import Network
 from wfrun.engine.policies import placement_class, placement_options
+from wfrun.engine.predictors import JobClass
 from wfrun.engine.queue_model import Expected, make_queue_model
+from wfrun.engine.replicas import Replicas
 from wfrun.engine.retry import forgive
 from wfrun.engine.state import Phase, RunState, SiteState, TaskStatus, WorkflowState
 from wfrun.engine.transfers import collect_missing, lose_files, transfer_ended, transfer_failed
+from wfrun.engine.usage import Usage
 from wfrun.engine.view import View, expected_runtimes_s
 
 PAUSE_PATIENCE_S = 60.0
@@ -41,10 +49,6 @@ ends as failed."""
 
 CLUSTER_PATIENCE_S = 3600.0
 """Likewise for a cluster: its connection may come back, or its user may log in again."""
-
-AHEAD = 2
-"""Where other sites have launchers, one without gets no more than so many times its slots: it would
-otherwise hold all that is eligible before the first launcher has started."""
 
 _WAITING, _ELIGIBLE, _DISPATCHED, _DELAYED, _DONE, _FAILED, _BLOCKED = (int(s) for s in TaskStatus)
 
@@ -69,11 +73,22 @@ def _run_started(state: RunState, event: ev.RunStarted) -> None:
     scale = event.settings.time_scale if event.settings.emulate else 1.0
     state.network = Network([s.name for s in event.sites], event.links, time_scale=scale)
     state.pools = [i for i, site in enumerate(state.sites) if site.pool is not None]
-    for index, site in enumerate(state.sites):
-        if state.pools:
-            site.most_cores = AHEAD * site.spec.slots
+    policy = placement_class(event.settings.policy)
+    for index in range(len(state.sites)):
         update(state, index)
-    state.information = placement_class(event.settings.policy).information
+    if event.settings.selection:
+        everywhere = (1 << len(state.sites)) - 1
+        state.queues = [sum(1 << s for s in sites) for sites in event.queues] or [everywhere]
+        state.last_owners = [""] * len(state.queues)
+    most = policy.replicas if event.settings.replicas is None else event.settings.replicas
+    most = min(most, len(state.sites) - 1)  # a site has one attempt of a task
+    if most > 0:
+        cores = sum(site.spec.slots for site in state.sites)
+        state.replicas = Replicas(most, event.settings.replica_share * cores)
+    state.information = policy.information
+    learns = Knowledge.HISTORICAL in msgspec.structs.astuple(policy.information)
+    if state.pools or state.queues or policy.late or most > 0 or learns:
+        bound(state, late=policy.late)
     if state.information.task_runtime is not Knowledge.UNKNOWN:
         for site in state.sites:
             site.queue_model = make_queue_model(site.spec.slots, backfills=site.spec.backfills)
@@ -82,22 +97,53 @@ def _run_started(state: RunState, event: ev.RunStarted) -> None:
 def _workflow_added(state: RunState, event: ev.WorkflowAdded) -> None:
     workflow = state.documents[event.digest]
     w = WorkflowState(event.workflow, workflow, event.at_s)
+    w.queue = event.queue
     origin = state.network.bit(ORIGIN)
-    w.present = [origin if f.producer is None else 0 for f in workflow.files]
+    files = workflow.files
+    if isinstance(files, BagFiles):
+        w.present = [origin] * files.input_count + [0] * (len(files) - files.input_count)
+    else:
+        w.present = [origin if f.producer is None else 0 for f in files]
+    placement = placement_class(state.settings.policy)
+    if workflow.bag is not None and not state.bounded:
+        bound(state, late=placement.late)
     classify(state, w)
-    if state.information.task_runtime is not Knowledge.UNKNOWN:
+    if state.information.task_runtime is Knowledge.KNOWN:
         w.runtimes_s = expected_runtimes_s(workflow)
     if state.pools:
-        state.lengths.foresee(max((t.runtime_s or 0.0 for t in workflow.tasks), default=0.0))
-    placement = placement_class(state.settings.policy)
+        state.lengths.foresee(_longest_s(workflow))
     options = placement_options(placement, state.settings.policy_options)
     w.placement = placement(View(state, w, state.information), options)
     w.order = w.placement.order()
     state.workflows.append(w)
-    for task, waiting in enumerate(w.waiting):
-        if waiting == 0:
-            make_eligible(state, w, task)
+    if workflow.bag is not None:
+        make_all_eligible(state, w)
+    else:
+        for task, waiting in enumerate(w.waiting):
+            if waiting == 0:
+                make_eligible(state, w, task)
     settle(w, event.at_s)
+
+
+def _longest_s(workflow: Workflow) -> float:
+    if workflow.bag is not None:
+        return max(tasks_of(workflow).runtimes_s() or (0.0,))
+    return max((t.runtime_s or 0.0 for t in workflow.tasks), default=0.0)
+
+
+def _submission_ended(state: RunState, event: ev.SubmissionEnded) -> None:
+    state.expected = len(state.workflows)
+
+
+def _history_read(state: RunState, event: ev.HistoryRead) -> None:
+    speeds = {site.spec.name: site.spec.speed_ratio for site in state.sites}
+    for one in event.classes:
+        kind = JobClass(one.owner, one.application, one.cores)
+        if one.site in speeds:
+            for runtime_s in one.runtimes_s:
+                state.run_times.observe(kind, one.site, runtime_s, speeds[one.site])
+    for owner, used_s in event.usage_s.items():
+        state.usage[owner] = Usage(used_s)
 
 
 def _run_resumed(state: RunState, event: ev.RunResumed) -> None:
@@ -149,9 +195,10 @@ def _revive(state: RunState, w: WorkflowState) -> None:
     # Sites that a task was not to be tried at again are open to it again.
     w.eligible.clear()
     for task, status in enumerate(w.status):
-        if status == _ELIGIBLE:
+        if status == _ELIGIBLE and w.serials[task]:  # The others of a bag are fresh.
             enter(w, task)
-            state.dirty.add(w.index)
+    if w.eligible.count:
+        state.dirty.add(w.index)
 
 
 def _run_ended(state: RunState, event: ev.RunEnded) -> None:
@@ -177,6 +224,8 @@ def _site_observed(state: RunState, event: ev.SiteObserved) -> None:
         if job.id not in now and job.started_s is not None:
             site.last2.observe(event.at_s - job.started_s)
     site.background = now
+    if state.bounded:
+        update(state, event.site)
     if site.queue_model is None:
         return
     accurate = state.information.background_runtime is Knowledge.KNOWN
@@ -230,6 +279,10 @@ def _timer_fired(state: RunState, event: ev.TimerFired) -> None:
     _FIRED[kind](state, *(int(n) for n in numbers))
 
 
+def _superseded(state: RunState) -> None:
+    """Nothing: the core sees that the time is over."""
+
+
 def _retry(state: RunState, workflow: int, task: int) -> None:
     w = state.workflows[workflow]
     if w.status[task] == _DELAYED:
@@ -259,11 +312,15 @@ _FIRED: dict[str, Callable[..., None]] = {
     "away": launchers.stayed_away,
     "breaker": pause_over,
     "trial": trial_over,
+    "straggler": stragglers.look,
+    "superseded": _superseded,
 }
 
 _APPLY: dict[type[ev.Event], Callable[[RunState, Any], None]] = {
     ev.RunStarted: _run_started,
     ev.WorkflowAdded: _workflow_added,
+    ev.SubmissionEnded: _submission_ended,
+    ev.HistoryRead: _history_read,
     ev.RunResumed: _run_resumed,
     ev.AttemptPlaced: attempt_placed,
     ev.AttemptsSubmitted: attempts_submitted,

@@ -6,13 +6,31 @@ A part of ``wfrun.engine.apply``.
 from __future__ import annotations
 
 from wfrun.engine import events as ev
-from wfrun.engine import health, launchers
+from wfrun.engine import health, late, launchers, stragglers
 from wfrun.engine.actions import CancelAttempts, CopyFile, SetTimer, SubmitAttempts
+from wfrun.engine.eligible import Fresh
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.records import Outcome
+from wfrun.engine.replicas import Try
 from wfrun.engine.retry import judge
-from wfrun.engine.state import Attempt, Copy, Failure, Phase, RunState, TaskStatus, WorkflowState
-from wfrun.engine.view import transfer_s
+from wfrun.engine.state import (
+    SUPERSEDED,
+    Attempt,
+    Copy,
+    Failure,
+    Phase,
+    RunState,
+    TaskStatus,
+    WorkflowState,
+)
+from wfrun.engine.usage import Usage
+from wfrun.engine.view import expected_s, job_class, predicted, transfer_s
+
+SUPERSEDED_S = 30.0
+"""A run whose tasks are all done waits so long for attempts that do not matter any more."""
+
+NEWEST = 0.2
+"""What the latest task says of a site's performance counts so much."""
 
 _WAITING, _ELIGIBLE, _DISPATCHED, _DELAYED, _DONE, _FAILED, _BLOCKED = (int(s) for s in TaskStatus)
 
@@ -21,34 +39,47 @@ def attempt_placed(state: RunState, event: ev.AttemptPlaced) -> None:
     w = state.workflows[event.workflow]
     task, site_index = event.task, event.site
     attempt = Attempt(event.key, event.workflow, task, site_index, event.at_s)
-    if w.status[task] != _ELIGIBLE:
-        _overrule(state, w, task)
-    w.status[task] = _DISPATCHED
-    w.eligible.remove(task, w.asked(task).cores)
+    replicas = state.replicas
+    attempt.is_replica = replicas is not None and w.status[task] == _DISPATCHED
+    if not attempt.is_replica:
+        if w.status[task] != _ELIGIBLE:
+            _overrule(state, w, task)
+        w.status[task] = _DISPATCHED
+        w.eligible.remove(task, w.asked(task).cores)
     w.attempts_of[task] += 1
     w.dispatched += 1
     state.attempts[event.key] = attempt
     site = state.sites[site_index]
     record = w.workflow.tasks[task]
-    site.committed_cores += record.resources.cores
+    cores = record.resources.cores
+    site.committed_cores += cores
     site.phases[Phase.STAGING] += 1
+    if replicas is not None:
+        replicas.placed(
+            (w.index, task), Try(event.key, site_index, cores, attempt.is_replica),
+            in_turn=state.settings.replication == "idle",
+        )  # fmt: skip
+    if state.queues:
+        state.last_owners[w.queue] = w.workflow.owner
     bit = 1 << site_index
     present = w.present
     for file in record.inputs:
         if not present[file] & bit and present[file]:
             _need(state, w, file, site_index, attempt)
-    if site.queue_model is not None and w.runtimes_s is not None:
+    if site.queue_model is not None:
         site.queue_model.place(
             event.key,
-            record.resources.cores,
-            w.runtimes_s[task] / site.spec.speed_ratio,
+            cores,
+            expected_s(state, w, task, site_index),
             event.at_s,
             event.at_s + transfer_s(state, w, task, site_index),
+            predicted(state, w, task, site_index),
         )
     if site.breaker is not None:
         health.placed(state, attempt, site.breaker)
-    if state.pools:
+    if state.bounded:
         health.update(state, site_index)
+    state.last_site = site_index
     w.placement.placed(task, site_index)
     if attempt.missing == 0:
         ready(state, attempt)
@@ -128,13 +159,21 @@ def attempt_started(state: RunState, event: ev.AttemptStarted) -> None:
         site.queue_model.start(event.key, event.at_s)
     if site.breaker is not None:
         health.started(state, attempt, site.breaker)
+    if state.queues:
+        owner = state.workflows[attempt.workflow].workflow.owner
+        usage = state.usage.get(owner)
+        if usage is None:
+            usage = state.usage[owner] = Usage()
+        usage.started(_cores(state, attempt), event.at_s)
+    if state.replicas is not None:
+        stragglers.watch(state, attempt.workflow)
 
 
 def attempts_found(state: RunState, event: ev.AttemptsFound) -> None:
     pool = state.sites[event.site].pool
     for key in event.absent:
         attempt = state.attempts.get(key)
-        if attempt is not None and not _has_inputs(state, attempt):
+        if attempt is not None and (attempt.superseded or not _has_inputs(state, attempt)):
             take_back(state, attempt)
         elif attempt is not None:
             if pool is not None:
@@ -151,6 +190,8 @@ def attempts_found(state: RunState, event: ev.AttemptsFound) -> None:
             launchers.found(pool, attempt, _cores(state, attempt))
         if attempt is not None and attempt.phase is Phase.SUBMITTING:
             _move(state, attempt, Phase.QUEUED)
+        if attempt is not None and attempt.superseded:
+            state.outbox.append(CancelAttempts(event.site, (key,)))
     if pool is not None:
         health.update(state, event.site)
 
@@ -174,9 +215,12 @@ def _has_inputs(state: RunState, attempt: Attempt) -> bool:
 
 
 def take_back(state: RunState, attempt: Attempt) -> None:
-    """An attempt that was never started is no more; its task is to be placed anew."""
+    """An attempt that was never started is no more; its task is to be placed anew, unless another
+    one of it goes on."""
     close(state, attempt)
     w = state.workflows[attempt.workflow]
+    if attempt.superseded or _has_others(state, attempt):
+        return
     if w.waiting[attempt.task] == 0:
         make_eligible(state, w, attempt.task)
     else:
@@ -193,19 +237,22 @@ def attempt_ended(state: RunState, event: ev.AttemptEnded) -> None:
     if outcome.started_s is not None and outcome.ended_s is not None:
         cores = w.workflow.tasks[attempt.task].resources.cores
         state.sites[attempt.site].used_core_s += cores * (outcome.ended_s - outcome.started_s)
+    if attempt.superseded:
+        return
     if outcome.cause == "done":
         _succeed(state, w, attempt, outcome)
     elif outcome.cause == "cancelled" and (
         state.draining or state.stopping or (attempt.withdrawn and attempt.started_s is None)
     ):
-        make_eligible(state, w, attempt.task)
+        if not _has_others(state, attempt):
+            make_eligible(state, w, attempt.task)
     else:
         if outcome.cause == "expired":
             ran_s = (outcome.ended_s or 0.0) - (outcome.started_s or 0.0)
             w.ran_s[attempt.task] = max(ran_s, w.ran_s.get(attempt.task, 0.0))
             state.lengths.foresee(2 * ran_s, state.sites[attempt.site].spec.speed_ratio)
         health.failed(state, attempt, outcome)
-        fail(state, w, attempt, outcome)
+        fail_one(state, w, attempt, outcome)
     settle(w, event.at_s)
 
 
@@ -218,8 +265,13 @@ def close(state: RunState, attempt: Attempt) -> None:
     site.committed_cores -= cores
     if site.pool is not None:
         launchers.left(state, site.pool, attempt, cores)
-    if state.pools:
+    if state.bounded:
         health.update(state, attempt.site)
+    if state.replicas is not None:
+        state.replicas.left((attempt.workflow, attempt.task), attempt.key)
+        state.replicas.superseded -= attempt.superseded
+    if state.queues and attempt.started_s is not None:
+        state.usage[w.workflow.owner].ended(cores, attempt.started_s, state.now_s)
     site.phases[attempt.phase] -= 1
     w.dispatched -= 1
     state.dirty.add(attempt.workflow)
@@ -229,14 +281,41 @@ def close(state: RunState, attempt: Attempt) -> None:
         health.left(state, attempt, site.breaker)
 
 
+def _has_others(state: RunState, attempt: Attempt) -> bool:
+    """Whether another attempt of the same task, which has ended, is open."""
+    replicas = state.replicas
+    return replicas is not None and (attempt.workflow, attempt.task) in replicas.running
+
+
+def _supersede(state: RunState, w: WorkflowState, winner: Attempt) -> None:
+    """The other attempts of the task are cancelled. The files of a replica have names of their
+    own, so that nothing of theirs is ever taken for what the task wrote."""
+    replicas = state.replicas
+    if winner.is_replica:
+        w.variants[winner.task] = int(winner.key.rpartition(".")[2])
+    if replicas is None:
+        return
+    for other in replicas.others((w.index, winner.task)):
+        attempt = state.attempts[other.key]
+        if attempt.phase is Phase.STAGING:
+            close(state, attempt)
+            continue
+        attempt.superseded = True
+        replicas.superseded += 1
+        state.outbox.append(CancelAttempts(other.site, (other.key,)))
+        at_s = state.timers[SUPERSEDED] = state.now_s + SUPERSEDED_S
+        state.outbox.append(SetTimer(SUPERSEDED, at_s))
+
+
 def _succeed(state: RunState, w: WorkflowState, attempt: Attempt, outcome: Outcome) -> None:
     site = state.sites[attempt.site]
     site.done += 1
     site.quick_failures = 0
+    _learn(state, w, attempt, outcome)
     if site.pool is not None:
-        _learn(state, w, attempt, outcome)
         launchers.done(site.pool, attempt, outcome)
         health.update(state, attempt.site)
+    _supersede(state, w, attempt)
     if site.breaker is not None or outcome.host is not None:
         health.succeeded(state, attempt.site, outcome.host)
     task = attempt.task
@@ -261,10 +340,24 @@ def _succeed(state: RunState, w: WorkflowState, attempt: Attempt, outcome: Outco
 
 
 def _learn(state: RunState, w: WorkflowState, attempt: Attempt, outcome: Outcome) -> None:
-    if outcome.started_s is not None and outcome.ended_s is not None:
+    """How long it took, for those who want to know."""
+    if not state.bounded or outcome.started_s is None or outcome.ended_s is None:
+        return
+    site = state.sites[attempt.site]
+    elapsed_s = max(0.0, outcome.ended_s - outcome.started_s)
+    speed_ratio = site.spec.speed_ratio
+    if site.pool is not None:
         kind = w.index, w.workflow.tasks[attempt.task].name
-        speed_ratio = state.sites[attempt.site].spec.speed_ratio
-        state.lengths.observe(kind, max(0.0, outcome.ended_s - outcome.started_s), speed_ratio)
+        state.lengths.observe(kind, elapsed_s, speed_ratio)
+    elif site.late:
+        late.learn(site, elapsed_s)
+    state.run_times.observe(job_class(w, attempt.task), site.spec.name, elapsed_s, speed_ratio)
+    if w.runtimes_s is not None and elapsed_s > 0:
+        latest = w.runtimes_s[attempt.task] / elapsed_s
+        known = site.performance
+        site.performance = latest if known is None else known + NEWEST * (latest - known)
+    if state.replicas is not None and state.settings.replication == "stragglers":
+        stragglers.learn(state, w, attempt.task, elapsed_s * speed_ratio)
 
 
 def collect(state: RunState, w: WorkflowState, file: int) -> None:
@@ -273,7 +366,7 @@ def collect(state: RunState, w: WorkflowState, file: int) -> None:
     state.outbox.append(CopyFile(w.index, file, source, ORIGIN))
 
 
-def fail(
+def fail_one(
     state: RunState,
     w: WorkflowState,
     attempt: Attempt,
@@ -281,21 +374,21 @@ def fail(
     *,
     own: bool | None = None,
 ) -> None:
+    """An attempt has failed. Its task has not, as long as another one goes on; nor does a replica
+    cost it a retry."""
+    if _has_others(state, attempt):
+        _note_failure(state, w, attempt, outcome, "", final=False)
+    else:
+        _fail(state, w, attempt, outcome, own=False if attempt.is_replica else own)
+
+
+def _fail(
+    state: RunState, w: WorkflowState, attempt: Attempt, outcome: Outcome, *, own: bool | None
+) -> None:
     """Retry after a delay, as the rule of the cause says, or give up."""
     task = attempt.task
-    site = state.sites[attempt.site]
-    site.failed += 1
     retry, delay_s, note = judge(state, w, attempt, outcome, own=own)
-    state.recent_failures.append(
-        Failure(
-            w.workflow.tasks[task].id,
-            site.spec.name,
-            attempt.key,
-            outcome.cause,
-            "\n".join(text for text in (outcome.message, note) if text),
-            not retry,
-        )
-    )
+    _note_failure(state, w, attempt, outcome, note, final=not retry)
     if retry:
         state.retried += 1
         w.status[task] = _DELAYED
@@ -311,6 +404,23 @@ def fail(
     if state.settings.on_failure == "stop" and not state.stopping:
         state.stopping = True
         withdraw(state, running_too=False)
+
+
+def _note_failure(
+    state: RunState, w: WorkflowState, attempt: Attempt, outcome: Outcome, note: str, *, final: bool
+) -> None:
+    site = state.sites[attempt.site]
+    site.failed += 1
+    state.recent_failures.append(
+        Failure(
+            w.workflow.tasks[attempt.task].id,
+            site.spec.name,
+            attempt.key,
+            outcome.cause,
+            "\n".join(text for text in (outcome.message, note) if text),
+            final,
+        )
+    )
 
 
 def _block_descendants(w: WorkflowState, task: int) -> None:
@@ -333,6 +443,20 @@ def make_eligible(state: RunState, w: WorkflowState, task: int) -> None:
         state.allocation_due = True
 
 
+def make_all_eligible(state: RunState, w: WorkflowState) -> None:
+    """All tasks of a bag, as `make_eligible` would one after the other."""
+    count = len(w.status)
+    w.status[:] = bytes([_ELIGIBLE]) * count
+    keys = float(-w.workflow.priority) if w.order is None else w.order
+    first = state.eligible_serial + 1
+    state.eligible_serial += count
+    if count:
+        cores = w.workflow.tasks[0].resources.cores
+        w.eligible.fill(Fresh(count, w.choice(0), cores, first, keys))
+        state.dirty.add(w.index)
+        state.allocation_due = bool(state.pools)
+
+
 def enter(w: WorkflowState, task: int) -> None:
     """Into the eligible set, where its last serial number says."""
     order = -w.workflow.tasks[task].priority if w.order is None else w.order[task]
@@ -347,7 +471,8 @@ def settle(w: WorkflowState, at_s: float) -> None:
 def withdraw(state: RunState, *, running_too: bool) -> None:
     for attempt in [a for a in state.attempts.values() if a.phase is Phase.STAGING]:
         close(state, attempt)
-        make_eligible(state, state.workflows[attempt.workflow], attempt.task)
+        if not _has_others(state, attempt):
+            make_eligible(state, state.workflows[attempt.workflow], attempt.task)
     if running_too:
         state.copies.clear()  # a resume collects what is missing
     else:

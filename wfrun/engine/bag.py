@@ -283,6 +283,8 @@ class BagFiles(_Lazy[File]):
             self._inputs.append((first, count, number, reader))
             first += count
         self.input_count = first
+        """Their numbers come before those of the outputs."""
+        self.output_bytes = bag.output_bytes
         self._names = [expansion.fill(file.name) for file in (*bag.inputs, *bag.outputs)]
         self._urls = [expansion.fill(file.url) if file.url else None for file in bag.inputs]
         self._sizes = [memoryview(file.sizes).cast("q") for file in bag.inputs]

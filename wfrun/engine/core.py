@@ -15,7 +15,9 @@ from wfrun.engine.apply import apply
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import AttemptPlaced, Event, RunEnded
 from wfrun.engine.model import Workflow
-from wfrun.engine.state import RunState, WorkflowState
+from wfrun.engine.resource_manager import ResourceManager
+from wfrun.engine.selection import selection_class
+from wfrun.engine.state import SUPERSEDED, RunState, TaskStatus, WorkflowState
 
 
 class Core:
@@ -26,6 +28,8 @@ class Core:
         self._allocation = Allocation()
         self._held: set[int] = set()
         """Workflows whose policy left an eligible task unplaced."""
+        self._managers: list[ResourceManager] = []
+        """Of a run with a selection policy."""
 
     def replay(self, events: Iterable[Event]) -> None:
         """Bring the state to the end of a log, deciding nothing. A RunResumed event, stepped
@@ -45,10 +49,15 @@ class Core:
         apply(state, event)
         decided: list[Event] = []
         if state.ended is None and not (state.draining or state.stopping):
-            state.dirty |= self._held
-            self._held.clear()
-            while state.dirty:
-                self._place_eligible(state.workflows[min(state.dirty)], decided)
+            if state.queues:
+                self._select(decided)
+            else:
+                state.dirty |= self._held
+                self._held.clear()
+                while state.dirty:
+                    self._place_eligible(state.workflows[min(state.dirty)], decided)
+            if state.replicas is not None:
+                self._replicate(decided)
             if state.allocation_due:
                 decided += self._allocation.decide(state)
         self._end_if_settled(decided)
@@ -70,18 +79,85 @@ class Core:
                 self._held.add(w.index)  # asked again after the next event
                 self._allocation.decline(w.index, w.candidates(task, state))
                 break
-            if type(site) is not int or site < 0 or not mask & state.open_sites & 1 << site:
-                raise InvalidError(
-                    f"policy {state.settings.policy!r} placed task "
-                    f"{w.workflow.tasks[task].id!r} at site {site!r}, which is not one of its "
-                    "candidates",
-                    hint="a policy returns one of view.candidates(task), or None",
-                )
-            key = f"{state.run_id}.{w.index}.{task}.{w.attempts_of[task] + 1}"
-            placed = AttemptPlaced(state.now_s, key, w.index, task, site)
-            apply(state, placed)
-            decided.append(placed)
+            self._place(w, task, site, mask, decided)
         state.dirty.discard(w.index)
+
+    def _place(
+        self, w: WorkflowState, task: int, site: object, mask: int, decided: list[Event]
+    ) -> None:
+        """Decide for a site, one of ``mask``."""
+        state = self.state
+        if type(site) is not int or site < 0 or not mask & state.open_sites & 1 << site:
+            raise InvalidError(
+                f"policy {state.settings.policy!r} placed task "
+                f"{w.workflow.tasks[task].id!r} at site {site!r}, which is not one of its "
+                "candidates",
+                hint="a policy returns one of view.candidates(task), or None",
+            )
+        key = f"{state.run_id}.{w.index}.{task}.{w.attempts_of[task] + 1}"
+        placed = AttemptPlaced(state.now_s, key, w.index, task, site)
+        apply(state, placed)
+        decided.append(placed)
+
+    def _select(self, decided: list[Event]) -> None:
+        """Place the tasks that the selection policy has come next, as far as there is room."""
+        state = self.state
+        if not self._managers:
+            policy = selection_class(state.settings.selection)
+            self._managers = [ResourceManager(state, n, policy) for n in range(len(state.queues))]
+        if state.dirty:
+            for index in sorted(state.dirty) if len(state.dirty) > 1 else state.dirty:
+                w = state.workflows[index]
+                self._managers[w.queue].news(w)
+            state.dirty.clear()
+        for number, sites in enumerate(state.queues):
+            if sites & state.open_sites:
+                self._place_selected(self._managers[number], sites, decided)
+
+    def _place_selected(self, manager: ResourceManager, sites: int, decided: list[Event]) -> None:
+        state = self.state
+        throttle = state.settings.throttle
+        while open_sites := state.open_sites & sites:
+            head = manager.head(open_sites)
+            if head is None:
+                break
+            w, task, mask = head
+            if throttle is not None and w.dispatched >= throttle:
+                manager.put_aside(w)
+                continue
+            site = w.placement.place(task)
+            if site is None:
+                self._allocation.decline(w.index, w.candidates(task, state))
+                manager.put_aside(w)
+                continue
+            self._place(w, task, site, mask, decided)
+            manager.placed(w)
+        manager.take_back()
+
+    def _replicate(self, decided: list[Event]) -> None:
+        """Give sites that are still idle replicas of what runs."""
+        state, replicas = self.state, self.state.replicas
+        assert replicas is not None
+        while state.idle_sites and replicas.running:
+            chosen = replicas.choose(self._replica_site)
+            if chosen is None:
+                return
+            (workflow, task), site = chosen
+            w = state.workflows[workflow]
+            self._place(w, task, site, w.candidates(task, state), decided)
+
+    def _replica_site(self, key: tuple[int, int]) -> int | None:
+        state = self.state
+        w, task = state.workflows[key[0]], key[1]
+        throttle = state.settings.throttle
+        assert state.replicas is not None
+        if not w.candidates(task, state) or w.status[task] != TaskStatus.DISPATCHED:
+            return None
+        if throttle is not None and w.dispatched >= throttle:
+            return None
+        if not state.replicas.allows(w.asked(task).cores):
+            return None
+        return w.placement.place(task)
 
     def _waits_for_launchers(self) -> bool:
         """Whether there are launchers that could still get the work that is left. Of a site that
@@ -92,10 +168,20 @@ class Core:
         sites = [state.sites[index] for index in state.pools]
         return any(site.is_well and site.pool and site.pool.launchers for site in sites)
 
+    def _attempts_matter(self) -> bool:
+        """Whether there are open attempts, apart from those that others were done before and that
+        can't be cancelled in time."""
+        state = self.state
+        if not state.attempts:
+            return False
+        replicas = state.replicas
+        superseded = replicas is not None and len(state.attempts) == replicas.superseded
+        return not superseded or SUPERSEDED in state.timers
+
     def _end_if_settled(self, decided: list[Event]) -> None:
         """Decide that the run is over, when nothing is under way and nothing can start."""
         state = self.state
-        if state.ended is not None or state.attempts or len(state.workflows) < state.expected:
+        if state.ended is not None or not state.is_complete or self._attempts_matter():
             return
         if state.copies:
             return

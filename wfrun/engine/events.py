@@ -62,7 +62,10 @@ class RunStarted(Event, frozen=True, tag="run-started"):
     sites: tuple[SiteSpec, ...]
     links: tuple[LinkSpec, ...]
     workflows: int
-    """How many workflows are going to be added."""
+    """That will be added; -1: until SubmissionEnded."""
+    queues: tuple[tuple[int, ...], ...] = ()
+    """The sites of each resource manager, of which each has a queue of its own (thesis section
+    5.1.2). Empty: one for all sites."""
 
 
 class WorkflowAdded(Event, frozen=True, tag="workflow-added"):

@@ -15,18 +15,24 @@ def classify(state: RunState, w: WorkflowState) -> None:
     classes: dict[Resources, int] = {}
     numbers = array("H")
     specs = [s.spec for s in state.sites]
+    home = state.home(w)
+    if w.workflow.bag is not None:
+        w.resource_class = array("H", bytes(2 * len(w.workflow.tasks)))
+        w.class_masks = [site_mask(w.workflow.tasks[0], specs, w.workflow.source, home)]
+        return
     for task in w.workflow.tasks:
         number = classes.get(task.resources)
         if number is None:
             number = classes[task.resources] = len(classes)
-            w.class_masks.append(site_mask(task, specs, w.workflow.source))
+            w.class_masks.append(site_mask(task, specs, w.workflow.source, home))
         numbers.append(number)
     w.resource_class = numbers
 
 
-def site_mask(task: Task, sites: Sequence[SiteSpec], source: str) -> int:
-    """The sites that could ever run a task, as a mask. Raises InvalidError where there is none, or
-    its cores can't be spread evenly over its nodes, with the document ``source``."""
+def site_mask(task: Task, sites: Sequence[SiteSpec], source: str, home: int = -1) -> int:
+    """The sites that could ever run a task, of those in ``home``, as a mask. Raises InvalidError
+    where there is none, or its cores can't be spread evenly over its nodes, with the document
+    ``source``."""
     cores, nodes = task.resources.cores, task.resources.nodes
     if nodes < 1 or cores % nodes:
         raise InvalidError(
@@ -34,13 +40,17 @@ def site_mask(task: Task, sites: Sequence[SiteSpec], source: str) -> int:
             source=source,
             hint="The cores are those of all nodes together, on each the same number.",
         )
-    mask = sum(1 << i for i, spec in enumerate(sites) if fits(task.resources, spec))
+    mask = home & sum(1 << i for i, spec in enumerate(sites) if fits(task.resources, spec))
     if mask == 0:
         raise InvalidError(
             f"task {task.id!r} fits no site: it asks for {_request(task.resources)}",
             source=source,
             hint="the sites offer "
-            + "; ".join(f"{s.name}: {_offer(s, task.resources)}" for s in sites),
+            + "; ".join(
+                f"{site.name}: {_offer(site, task.resources)}"
+                for i, site in enumerate(sites)
+                if home >> i & 1
+            ),
         )
     return mask
 

@@ -140,19 +140,20 @@ def update(state: RunState, index: int) -> None:
     """Open or close a site for placements, as what is known of it says."""
     site, bit = state.sites[index], 1 << index
     closed = not site.is_well
-    if state.pools:
-        state.allocation_due = True
+    if state.bounded:
+        state.allocation_due = bool(state.pools)
         state.idle_sites &= ~bit
         state.stocked_sites &= ~bit
         if not closed and site.committed_cores < site.slots_now:
             state.idle_sites |= bit
-        elif not closed and site.has_room:
+        elif (state.pools or site.late) and not closed and site.has_room:
             state.stocked_sites |= bit
     if closed or not site.has_room:
         state.open_sites &= ~bit
     elif not state.open_sites & bit:
         state.open_sites |= bit
-        state.dirty.update(w.index for w in state.workflows if w.eligible.count)
+        if not state.queues:  # which look for themselves
+            state.dirty.update(w.index for w in state.workflows if w.eligible.count)
 
 
 # The trial of a site that was paused

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from wfrun.engine.events import Event
@@ -41,7 +41,7 @@ class Placement(Protocol):
     def __init__(self, view: View, options: Mapping[str, int | float | str]) -> None:
         """``options`` holds a value of the default's type for every name in ``options``."""
 
-    def order(self) -> list[float] | None:
+    def order(self) -> Sequence[float] | None:
         """A key for every task of the workflow, asked once; eligible tasks are placed in
         ascending order of it. None: by priority, then as they became eligible."""
 
@@ -67,26 +67,42 @@ class Selection(Protocol):
         """``queue`` is always the present one."""
 
     def select(self) -> Iterable[tuple[int, int | None]]:
-        """Bags of ``queue.waiting``, and how many of the tasks of each are considered; None: all.
+        """Bags of ``queue``, and how many of the tasks of each are considered; None: all.
         At least one, where one waits."""
 
     def arrived(self, bag: int) -> bool:
         """Whether the tasks of a bag that has begun to wait join the eligible set at once."""
 
 
+class Bags(Protocol):
+    """Bags by their numbers, which are in the order of their arrival."""
+
+    def first(self) -> int:
+        """The earliest; there is one."""
+
+    def __iter__(self) -> Iterator[int]: ...
+
+    def __len__(self) -> int: ...
+
+
 class Queue(Protocol):
-    """What a selection policy sees of the bags that wait at a resource manager."""
+    """What a selection policy sees of the bags that wait at a resource manager: those with eligible
+    tasks that are not in the eligible set."""
 
     @property
-    def waiting(self) -> Mapping[int, None]:
-        """Bags with eligible tasks that are not in the eligible set, as they arrived."""
+    def waiting(self) -> Bags:
+        """All of them."""
 
     @property
-    def owners(self) -> Mapping[str, Mapping[int, None]]:
+    def owners(self) -> Mapping[str, Bags]:
         """The same by owner; those alone of whom a bag waits."""
 
+    def next_owner(self) -> str:
+        """In round-robin order, the first of these after the owner of the last task that was
+        placed. Owners are in the order of their first bags."""
+
     def priority(self, owner: str) -> int:
-        """The highest of an owner's bags; larger goes first."""
+        """The highest of an owner's bags that wait; larger goes first."""
 
     def usage_s(self, owner: str) -> float:
         """CPU seconds of an owner's tasks, those that run counted up to the present."""

@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import heapq
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import msgspec
 
 from wfrun.engine.profile import Profile
+
+Predict = Callable[[], float | None]
+"""What a job is expected to take now, seconds; None: nothing is known."""
 
 
 class Expected(NamedTuple):
@@ -33,6 +36,7 @@ class _Open(msgspec.Struct):
     cores: int
     runtime_s: float
     expected_end_s: float
+    predict_s: Predict | None
     started_s: float | None = None
 
 
@@ -60,10 +64,21 @@ class QueueModel(ABC):
     def _reserve(self, cores: int, runtime_s: float, from_s: float) -> float:
         """Plan a job at the end of the queue; returns its expected end."""
 
-    def place(self, key: str, cores: int, runtime_s: float, now_s: float, ready_s: float) -> None:
-        """A task joined the queue; its inputs will be there at ``ready_s``."""
+    def place(
+        self,
+        key: str,
+        cores: int,
+        runtime_s: float,
+        now_s: float,
+        ready_s: float,
+        predict_s: Predict | None = None,
+    ) -> None:
+        """A task joined the queue; its inputs will be there at ``ready_s``.
+
+        With ``predict_s`` its run time is a prediction, which is corrected whenever the plan is
+        rebuilt: by then tasks of its class have ended (thesis section 7.3.1)."""
         end_s = self._reserve(cores, runtime_s, max(now_s, ready_s))
-        self._open[key] = _Open(cores, runtime_s, end_s)
+        self._open[key] = _Open(cores, runtime_s, end_s, predict_s)
 
     def start(self, key: str, now_s: float) -> None:
         job = self._open.get(key)
@@ -88,15 +103,18 @@ class QueueModel(ABC):
         all that the plan has, which is the cheapest order for a profile."""
         self._drifted = 0
         self._clear(now_s)
+        for job in self._open.values():
+            if job.predict_s is not None:
+                job.runtime_s = job.predict_s() or job.runtime_s
         jobs: list[Expected | _Open] = [*self._background, *self._open.values()]
         running = [j for j in jobs if j.started_s is not None]
         running.sort(key=_expected_end_s, reverse=True)
-        for job in running + [j for j in jobs if j.started_s is None]:
+        for one in running + [j for j in jobs if j.started_s is None]:
             # An overdue job counts as about to end.
-            left_s = job.runtime_s if job.started_s is None else _expected_end_s(job) - now_s
-            end_s = self._reserve(min(job.cores, self._slots), max(0.0, left_s), now_s)
-            if isinstance(job, _Open):
-                job.expected_end_s = end_s
+            left_s = one.runtime_s if one.started_s is None else _expected_end_s(one) - now_s
+            end_s = self._reserve(min(one.cores, self._slots), max(0.0, left_s), now_s)
+            if isinstance(one, _Open):
+                one.expected_end_s = end_s
 
 
 def _expected_end_s(running: Expected | _Open) -> float:
@@ -148,9 +166,17 @@ class BackfillModel(QueueModel):
             return float("inf")
         return self._profile.earliest_s(cores, length_s, now_s)
 
-    def place(self, key: str, cores: int, runtime_s: float, now_s: float, ready_s: float) -> None:
+    def place(
+        self,
+        key: str,
+        cores: int,
+        runtime_s: float,
+        now_s: float,
+        ready_s: float,
+        predict_s: Predict | None = None,
+    ) -> None:
         self._profile.advance(now_s)
-        super().place(key, cores, runtime_s, now_s, ready_s)
+        super().place(key, cores, runtime_s, now_s, ready_s, predict_s)
 
     def _clear(self, now_s: float) -> None:
         self._profile = Profile(self._slots, now_s)

@@ -95,7 +95,7 @@ def judge(
         if asked is None:
             return Verdict(False, 0.0, note)
         w.asks[task] = asked
-        w.masks[task] = _mask(state, asked) & ~w.refused.get(task, 0)
+        w.masks[task] = _mask(state, w, asked) & ~w.refused.get(task, 0)
     else:
         w.avoid[task] = w.avoid.get(task, 0) | bit
         if rule.where == "elsewhere" and not w.sites_of(task) & ~w.avoid[task]:
@@ -110,11 +110,13 @@ def forgive(state: RunState, w: WorkflowState) -> None:
     w.setbacks.clear()
     w.avoid.clear()
     w.refused.clear()
-    w.masks = {task: _mask(state, asked) for task, asked in w.asks.items()}
+    w.masks = {task: _mask(state, w, asked) for task, asked in w.asks.items()}
 
 
-def _mask(state: RunState, asked: Resources) -> int:
-    return sum(1 << i for i, site in enumerate(state.sites) if fits(asked, site.spec))
+def _mask(state: RunState, w: WorkflowState, asked: Resources) -> int:
+    return state.home(w) & sum(
+        1 << i for i, site in enumerate(state.sites) if fits(asked, site.spec)
+    )
 
 
 def _grown(

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from math import inf
 from typing import NamedTuple
 
 from wfrun.engine.actions import Action
+from wfrun.engine.bag import BagFiles
 from wfrun.engine.eligible import EligibleSet
 from wfrun.engine.events import BackgroundJob, Settings
 from wfrun.engine.information import Information
@@ -21,10 +22,15 @@ from wfrun.engine.lengths import Lengths
 from wfrun.engine.model import LinkSpec, Resources, SiteSpec, Workflow
 from wfrun.engine.network import Network
 from wfrun.engine.pool import Pool
-from wfrun.engine.predictors import Last2
+from wfrun.engine.predictors import Last2, RunTimes
 from wfrun.engine.protocols import Placement
 from wfrun.engine.queue_model import QueueModel
 from wfrun.engine.records import Cause
+from wfrun.engine.replicas import Replicas
+from wfrun.engine.usage import Usage
+
+SUPERSEDED = "superseded"
+"""The timer until which attempts that others were done before may take to be cancelled."""
 
 
 class TaskStatus(IntEnum):
@@ -51,8 +57,9 @@ class Phase(IntEnum):
 class Attempt:
     """One open try of a task at a site."""
 
-    __slots__ = ("key", "launcher", "missing", "phase", "placed_s", "ready_s", "site",
-                 "started_s", "task", "unclear", "withdrawn", "workflow")  # fmt: skip
+    __slots__ = ("is_replica", "key", "launcher", "missing", "phase", "placed_s", "ready_s", "site",
+                 "started_s", "superseded", "task", "unclear", "withdrawn",
+                 "workflow")  # fmt: skip
 
     def __init__(self, key: str, workflow: int, task: int, site: int, placed_s: float) -> None:
         self.key = key
@@ -73,6 +80,10 @@ class Attempt:
         is known."""
         self.withdrawn = False
         """It is being taken back, unless it has started."""
+        self.is_replica = False
+        self.superseded = False
+        """Another one of its task was done first: it is being cancelled, and how it ends does not
+        matter."""
 
 
 class Copy:
@@ -154,8 +165,9 @@ class SiteState:
 
     __slots__ = ("background", "breaker", "bytes_in", "commands", "committed_cores", "connections",
                  "done", "failed", "failing_hosts", "good_hosts", "head_cpu_s", "last2",
-                 "most_cores", "phases", "pool", "queue_model", "quick_failures", "reported",
-                 "spec", "transfers_in", "used_core_s")  # fmt: skip
+                 "late", "most_cores", "performance", "phases", "pool", "queue_model",
+                 "quick_failures", "reported", "spec", "stock", "task_s", "transfers_in",
+                 "used_core_s")  # fmt: skip
 
     def __init__(self, spec: SiteSpec) -> None:
         self.spec = spec
@@ -177,8 +189,17 @@ class SiteState:
         self.pool = None if launchers is None else Pool(launchers)
         """Its launchers; None: it has none."""
         self.most_cores = inf
-        """Of attempts that it takes without launchers; ``apply`` bounds it in a run where other
-        sites have some."""
+        """Of attempts that it takes without launchers; ``apply`` bounds it in a run with bags, or
+        where other sites have launchers."""
+        self.late = False
+        """Without launchers it takes attempts only while slots are free, and this many cores more,
+        so that these don't wait for the engine when an attempt ends:"""
+        self.stock = 0
+        self.task_s: float | None = None
+        """What attempts took lately; None: none has ended."""
+        self.performance: float | None = None
+        """How fast it was lately, beside the reference processor, by what is known of the run times
+        of tasks; None: nothing has been seen."""
         self.quick_failures = 0
         """Attempts in a row that failed as soon as they had started."""
         self.queue_model: QueueModel | None = None
@@ -213,9 +234,12 @@ class SiteState:
 
     @property
     def has_room(self) -> bool:
-        """Whether it takes another attempt: always, unless there are launchers in the run."""
-        most = self.most_cores if self.pool is None else self.pool.capacity
-        return self.committed_cores < most
+        """Whether it takes another attempt: always, unless the run has bags or launchers."""
+        if self.pool is not None:
+            return self.committed_cores < self.pool.capacity
+        if self.late:
+            return self.committed_cores < self.slots_now + self.stock
+        return self.committed_cores < self.most_cores
 
     @property
     def slots_now(self) -> int:
@@ -240,9 +264,9 @@ class WorkflowState:
     __slots__ = ("added_s", "asks", "attempts_of", "avoid", "blocked", "children",
                  "class_masks", "collected", "delayed", "dispatched", "done", "eligible",
                  "ended_s", "failed", "failures", "index", "masks", "order", "placement",
-                 "present", "ran_s", "refused", "resource_class", "runtimes_s", "serials",
-                 "setbacks", "sizes", "staging_s", "status", "to_collect", "waiting", "waiting_s",
-                 "workflow")  # fmt: skip
+                 "present", "queue", "ran_s", "refused", "resource_class", "runtimes_s", "serials",
+                 "setbacks", "sizes", "staging_s", "status", "to_collect", "variants", "waiting",
+                 "waiting_s", "workflow")  # fmt: skip
 
     def __init__(self, index: int, workflow: Workflow, added_s: float) -> None:
         tasks = len(workflow.tasks)
@@ -250,9 +274,14 @@ class WorkflowState:
         self.workflow = workflow
         self.added_s = added_s
         self.ended_s: float | None = None
-        self.children = [tuple(c) for c in workflow.children()]
-        self.waiting = [len(p) for p in workflow.parents]
+        self.children: Sequence[tuple[int, ...]] = workflow.parents
+        self.waiting: list[int] | bytearray = bytearray(tasks)
         """Predecessors that are not done."""
+        if workflow.bag is None:
+            self.children = [tuple(c) for c in workflow.children()]
+            self.waiting = [len(p) for p in workflow.parents]
+        self.queue = 0
+        """The resource manager that it was submitted to."""
         self.status = bytearray(tasks)
         self.attempts_of = array("H", bytes(2 * tasks))
         """Attempts so far; numbers the next one."""
@@ -271,7 +300,7 @@ class WorkflowState:
         self.eligible = EligibleSet(tasks)
         self.serials = array("q", bytes(8 * tasks))
         """When each task became eligible for the last time, as a serial number in the run."""
-        self.order: list[float] | None = None
+        self.order: Sequence[float] | None = None
         """The placement policy's own order, smaller first."""
         self.delayed = 0
         self.dispatched = 0
@@ -283,10 +312,9 @@ class WorkflowState:
         """Per class of like resource requests: the sites that could ever run them."""
         self.present: list[int] = []
         """Per file: the places that hold it, as a mask."""
-        self.sizes = array("q", [-1 if f.size_bytes is None else f.size_bytes
-                                 for f in workflow.files])  # fmt: skip
+        self.sizes = _sizes(workflow)
         """Bytes of each file; documented first, then as written; -1: unknown."""
-        self.to_collect = sum(1 for f in workflow.files if f.collect and f.producer is not None)
+        self.to_collect = _to_collect(workflow)
         self.collected = 0
         self.staging_s = 0.0
         """Sum over attempts from placement to the arrival of the last input (FTD)."""
@@ -294,7 +322,10 @@ class WorkflowState:
         """Sum over attempts from then to the start (QWT)."""
         self.ran_s: dict[int, float] = {}
         """How long tasks have run until their launcher's time was over."""
-        self.runtimes_s: list[float] | None = None
+        self.variants: dict[int, int] = {}
+        """Tasks that a replica was done first of, with the number of that attempt: it is in the
+        names of their files at the sites."""
+        self.runtimes_s: Sequence[float] | None = None
         """Expected on the reference processor, for policies that know them."""
         self.placement: Placement
 
@@ -316,8 +347,11 @@ class WorkflowState:
 
     def candidates(self, task: int, state: RunState) -> int:
         """The sites that may get a task now, as a mask: open, and where others have idle slots,
-        not those that would only hold it in advance."""
+        not those that would only hold it in advance. A replica: those that have idle slots, and no
+        attempt of the task."""
         mask = self.choice(task) & state.open_sites
+        if state.replicas is not None and self.status[task] == TaskStatus.DISPATCHED:
+            return mask & state.idle_sites & ~state.replicas.sites((self.index, task))
         if mask & state.stocked_sites and mask & state.idle_sites:
             mask &= ~state.stocked_sites
         return mask
@@ -332,6 +366,24 @@ class WorkflowState:
     def open(self) -> bool:
         """Whether anything of it may still run."""
         return self.ended_s is None
+
+
+def _sizes(workflow: Workflow) -> array[int]:
+    files = workflow.files
+    if not isinstance(files, BagFiles):
+        return array("q", [-1 if f.size_bytes is None else f.size_bytes for f in files])
+    sizes = array("q", map(files.size_bytes, range(files.input_count)))
+    documented = files.output_bytes
+    sizes.extend(array("q", [-1 if documented is None else documented])
+                 * (len(files) - files.input_count))  # fmt: skip
+    return sizes
+
+
+def _to_collect(workflow: Workflow) -> int:
+    files = workflow.files
+    if isinstance(files, BagFiles):
+        return len(files) - files.input_count
+    return sum(1 for f in files if f.collect and f.producer is not None)
 
 
 class RunState:
@@ -355,7 +407,7 @@ class RunState:
         self.stocked_sites = 0
         """And those that would hold an attempt in advance."""
         self.expected = 1
-        """Workflows that the run will have."""
+        """Workflows that the run will have; -1: that is not known yet."""
         self.workflows: list[WorkflowState] = []
         self.attempts: dict[str, Attempt] = {}
         """Open ones by key."""
@@ -365,6 +417,19 @@ class RunState:
         self.uncollected: list[str] = []
         """Final outputs that could not be fetched, with the reason."""
         self.lengths = Lengths()
+        self.bounded = False
+        """Sites take no more than they have room for: there are launchers, or bags."""
+        self.queues: list[int] = []
+        """The sites of each resource manager, as masks. Empty: the run has no selection policy."""
+        self.last_owners: list[str] = []
+        """Of each resource manager: whose task it placed last."""
+        self.last_site = -1
+        """That the last placed task of the run got; -1: none was placed."""
+        self.usage: dict[str, Usage] = {}
+        """By owner."""
+        self.run_times = RunTimes()
+        self.replicas: Replicas | None = None
+        """None: no task gets any."""
         self.pools: list[int] = []
         """Sites with launchers."""
         self.allocation_due = False
@@ -386,6 +451,15 @@ class RunState:
         """Workflows for which a placement may be possible now."""
         self.outbox: list[Action] = []
         """What ``apply`` found out is to be done; taken away by the core."""
+
+    def home(self, w: WorkflowState) -> int:
+        """The sites of the resource manager that a workflow was submitted to, as a mask."""
+        return self.queues[w.queue] if self.queues else (1 << len(self.sites)) - 1
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all workflows that the run will have are there."""
+        return 0 <= self.expected <= len(self.workflows)
 
     @property
     def tasks(self) -> int:

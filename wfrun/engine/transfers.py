@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from wfrun.engine import events as ev
 from wfrun.engine.actions import SetTimer
-from wfrun.engine.attempts import close, collect, fail, make_eligible, ready, settle, take_back
+from wfrun.engine.attempts import close, collect, fail_one, make_eligible, ready, settle, take_back
 from wfrun.engine.health import in_trouble
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.records import Outcome
@@ -77,7 +77,7 @@ def transfer_failed(state: RunState, event: ev.TransferFailed) -> None:
         # Nobody else can be to blame; between two sites it may be either.
         in_trouble(state, waiting[-1], outcome)
     for attempt in waiting:
-        fail(state, w, attempt, outcome, own=not event.transient)
+        fail_one(state, w, attempt, outcome, own=not event.transient)
     settle(w, event.at_s)
 
 
@@ -141,11 +141,11 @@ def _redo(state: RunState, w: WorkflowState, tasks: set[int]) -> None:
 def collect_missing(state: RunState, w: WorkflowState) -> None:
     """After a resume: final outputs whose collection was given up."""
     origin = state.network.bit(ORIGIN)
-    for index, file in enumerate(w.workflow.files):
+    for index, present in enumerate(w.present):
         if (
-            file.collect
-            and w.present[index]
-            and not w.present[index] & origin
+            present
+            and not present & origin
+            and w.workflow.files[index].collect
             and (w.index, index, ORIGIN) not in state.copies
         ):
             collect(state, w, index)

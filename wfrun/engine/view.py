@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
+from functools import partial
 from random import Random
 from typing import NoReturn
 
+from wfrun.engine.bag import tasks_of
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.information import Information, Knowledge
 from wfrun.engine.model import Workflow
+from wfrun.engine.predictors import JobClass
+from wfrun.engine.queue_model import Predict
 from wfrun.engine.state import RunState, WorkflowState
 
 _UNKNOWN = Knowledge.UNKNOWN
@@ -29,15 +34,23 @@ class View:
         self._candidates: dict[int, tuple[int, ...]] = {}
         refused = {
             "status": ("idle", "load", "estimate_start_s", "estimate_completion_s"),
-            "processing_speed": ("speed_ratio", "estimate_completion_s"),
+            "processing_speed": ("speed_ratio", "performance", "estimate_completion_s"),
             "link_speed": ("transfer_s", "reference_seconds_per_byte"),
-            "task_runtime": ("runtime_s", "estimate_start_s", "estimate_completion_s"),
+            "task_runtime": (
+                "runtime_s", "runtimes_s", "predict_s", "estimate_start_s", "estimate_completion_s"
+            ),
             "file_size": ("transfer_s", "size_bytes"),
-        }
+        }  # fmt: skip
         for piece, methods in refused.items():
             if getattr(information, piece) is _UNKNOWN:
                 for method in methods:
                     setattr(self, method, _Refusal(method, piece))
+        if information.task_runtime is Knowledge.HISTORICAL:
+            for method in ("runtime_s", "runtimes_s"):
+                setattr(self, method, _Refusal(method, "task_runtime=K"))
+        if information.processing_speed is Knowledge.HISTORICAL:
+            for method in ("speed_ratio", "estimate_completion_s"):
+                setattr(self, method, _Refusal(method, "processing_speed=K"))
 
     # What every policy may know
 
@@ -89,6 +102,10 @@ class View:
         """Whether every task of the workflow could run there."""
         return all(mask >> site & 1 for mask in self._workflow.class_masks)
 
+    def last_site(self) -> int:
+        """That got the last task that was placed in the run, whosever it is; -1: none was."""
+        return self._state.last_site
+
     def random(self) -> Random:
         """A generator of its own, seeded from the run's seed and the workflow's number."""
         return Random(f"{self._state.settings.seed}/{self._workflow.index}")
@@ -119,6 +136,22 @@ class View:
         runtimes_s = self._workflow.runtimes_s
         assert runtimes_s is not None, "the state keeps them for policies that declare run times"
         return runtimes_s[task]
+
+    def runtimes_s(self) -> Sequence[float]:
+        """``runtime_s`` of all tasks."""
+        runtimes_s = self._workflow.runtimes_s
+        assert runtimes_s is not None, "the state keeps them for policies that declare run times"
+        return runtimes_s
+
+    def predict_s(self, task: int, site: int) -> float:
+        """What the task is going to take at the site, as the last two of its class there did; see
+        `RunTimes.predict_s`. 1 where nothing is known."""
+        return expected_s(self._state, self._workflow, task, site)
+
+    def performance(self, site: int) -> float | None:
+        """The site's speed beside the reference processor, as the tasks that ended there show it,
+        the latest first of all; None: none has ended."""
+        return self._state.sites[site].performance
 
     def size_bytes(self, file: int) -> int:
         """Of a file. Obtained at run time (R) it is known once the file is written, a priori (K)
@@ -154,10 +187,9 @@ class View:
 
     def _start_and_runtime_s(self, site: int, task: int, staging_s: float) -> tuple[float, float]:
         s, now_s = self._state.sites[site], self._state.now_s
-        model, runtimes_s = s.queue_model, self._workflow.runtimes_s
+        model = s.queue_model
         assert model is not None, "the state keeps queue models for policies that declare run times"
-        assert runtimes_s is not None, "and run times"
-        runtime_s = runtimes_s[task] / s.spec.speed_ratio
+        runtime_s = expected_s(self._state, self._workflow, task, site)
         start_s = model.start_s(self.cores(task), staging_s + runtime_s, now_s)
         return start_s - now_s, runtime_s
 
@@ -171,6 +203,29 @@ class _Refusal:
 
     def __call__(self, *args: object) -> NoReturn:
         raise InvalidError(self._message, hint="declare it: information = Information(...)")
+
+
+def expected_s(state: RunState, w: WorkflowState, task: int, site: int) -> float:
+    """What a task is going to take at a site, by what the policy knows of run times: K or H."""
+    spec = state.sites[site].spec
+    if w.runtimes_s is not None:
+        return w.runtimes_s[task] / spec.speed_ratio
+    known_s = state.run_times.predict_s(job_class(w, task), spec.name, spec.speed_ratio)
+    return 1.0 / spec.speed_ratio if known_s is None else known_s
+
+
+def predicted(state: RunState, w: WorkflowState, task: int, site: int) -> Predict | None:
+    """The same, asked again later; None: it is known and stays the same."""
+    if w.runtimes_s is not None:
+        return None
+    spec = state.sites[site].spec
+    return partial(state.run_times.predict_s, job_class(w, task), spec.name, spec.speed_ratio)
+
+
+def job_class(w: WorkflowState, task: int) -> JobClass:
+    """What run times of a task are to be like those of."""
+    one = w.workflow.tasks[task]
+    return JobClass(w.workflow.owner, one.name, one.resources.cores)
 
 
 def transfer_s(state: RunState, workflow: WorkflowState, task: int, site: int) -> float:
@@ -189,8 +244,10 @@ def transfer_s(state: RunState, workflow: WorkflowState, task: int, site: int) -
     return total_s
 
 
-def expected_runtimes_s(workflow: Workflow) -> list[float]:
+def expected_runtimes_s(workflow: Workflow) -> Sequence[float]:
     """Run time of each task on the reference processor, with stand-ins for unknown ones."""
+    if workflow.bag is not None:
+        return tasks_of(workflow).runtimes_s() or array("d", [1.0]) * len(workflow.tasks)
     known: dict[str, list[float]] = {}
     for task in workflow.tasks:
         if task.runtime_s is not None:

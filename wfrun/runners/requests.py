@@ -116,7 +116,7 @@ class Requests:
     def _output_paths(self, number: int) -> dict[int, Path]:
         workflow = self._state.workflows[number].workflow
         folder = self._run.outputs.absolute()
-        if self._state.expected > 1:
+        if self._state.expected != 1:
             folder = folder / f"{number}-{re.sub(r'[^A-Za-z0-9._-]', '_', workflow.name)}"
         paths: dict[int, Path] = {}
         taken: set[str] = set()

@@ -11,26 +11,36 @@ from wfrun.engine.errors import InvalidError
 from wfrun.engine.policies.all_clusters import AllClusters
 from wfrun.engine.policies.cluster_min import ClusterMin
 from wfrun.engine.policies.coarsening import Coarsening
+from wfrun.engine.policies.ect import Ect, EctP
 from wfrun.engine.policies.file_aware import FileAware
+from wfrun.engine.policies.fpf import Fpf
+from wfrun.engine.policies.fplt import Dfplt, Fplt
 from wfrun.engine.policies.heft import Heft, HeftP
 from wfrun.engine.policies.round_robin import RoundRobin
+from wfrun.engine.policies.rr import Rr, Wqr
 from wfrun.engine.policies.single_cluster import SingleCluster
+from wfrun.engine.policies.stfr import Stfr
 from wfrun.engine.protocols import Placement
 
-PLACEMENT: dict[str, type[Placement]] = {
-    policy.name: policy
-    for policy in (
-        RoundRobin,
-        SingleCluster,
-        AllClusters,
-        FileAware,
-        Coarsening,
-        ClusterMin,
-        Heft,
-        HeftP,
-    )
-}
+WORKFLOW_POLICIES: tuple[type[Placement], ...] = (
+    RoundRobin,
+    SingleCluster,
+    AllClusters,
+    FileAware,
+    Coarsening,
+    ClusterMin,
+    Heft,
+    HeftP,
+)
 """In the order of Table 6.1: by increasing use of information."""
+
+BAG_POLICIES: tuple[type[Placement], ...] = (Ect, Fplt, Rr, Wqr, Dfplt, EctP, Stfr, Fpf)
+"""In the order of section 5.1.4."""
+
+PLACEMENT: dict[str, type[Placement]] = {
+    policy.name: policy for policy in (*WORKFLOW_POLICIES, *BAG_POLICIES)
+}
+"""Both kinds place tasks of workflows and of bags."""
 
 
 def placement_class(name: str) -> type[Placement]:

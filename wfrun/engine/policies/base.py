@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from wfrun.engine.information import Information
@@ -23,7 +23,7 @@ class BasePlacement(ABC):
     def __init__(self, view: View, options: Mapping[str, int | float | str]) -> None:
         self.view = view
 
-    def order(self) -> list[float] | None:
+    def order(self) -> Sequence[float] | None:
         return None
 
     @abstractmethod

@@ -1,0 +1,20 @@
+"""Fastest Processor First (thesis section 5.1.4, policy 8)."""
+
+from __future__ import annotations
+
+from wfrun.engine.information import Information, K
+from wfrun.engine.policies.base import BasePlacement, least
+
+
+class Fpf(BasePlacement):
+    """Takes the tasks in their initial order; each gets the fastest processor available, of equally
+    fast clusters that of the first in the catalog."""
+
+    name = "fpf"
+    information = Information(processing_speed=K)
+    summary = "each task in turn to the fastest free processor"
+    late = True
+
+    def place(self, task: int) -> int | None:
+        view = self.view
+        return least(view.candidates(task), lambda site: -view.speed_ratio(site))

@@ -1,0 +1,51 @@
+"""Fastest Processor, Largest Task (thesis section 5.1.4, policies 2 and 5)."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+
+from wfrun.engine.information import H, Information, K
+from wfrun.engine.policies.base import BasePlacement, least
+
+
+class Fplt(BasePlacement):
+    """Assigns the largest task to the fastest processor available.
+
+    Equally large tasks are taken as they became eligible, equally fast clusters in the order of the
+    catalog.
+    """
+
+    name = "fplt"
+    information = Information(processing_speed=K, task_runtime=K)
+    summary = "the largest task to the fastest free processor"
+    late = True
+
+    def order(self) -> Sequence[float]:
+        return array("d", (-runtime_s for runtime_s in self.view.runtimes_s()))
+
+    def place(self, task: int) -> int | None:
+        view = self.view
+        return least(view.candidates(task), lambda site: -view.speed_ratio(site))
+
+
+class Dfplt(Fplt):
+    """Assigns the largest task to the processor with the highest performance rank.
+
+    The performance of a cluster is computed anew with every task that ends there: its run time on
+    the reference processor over what it took, of which the latest counts a fifth and all before it
+    the rest. A cluster where nothing has ended yet ranks first.
+    """
+
+    name = "dfplt"
+    information = Information(processing_speed=H, task_runtime=K)
+    summary = "the largest task to the free processor that was the fastest lately"
+
+    def place(self, task: int) -> int | None:
+        view = self.view
+
+        def rank(site: int) -> float:
+            performance = view.performance(site)
+            return float("-inf") if performance is None else -performance
+
+        return least(view.candidates(task), rank)

@@ -1,0 +1,38 @@
+"""Round-Robin with Replication and Work Queue with Replication (thesis section 5.1.4, policies 3
+and 4)."""
+
+from __future__ import annotations
+
+from wfrun.engine.information import Information
+from wfrun.engine.policies.base import BasePlacement
+from wfrun.engine.view import View
+
+
+class Rr(BasePlacement):
+    """Assigns the tasks to free processors in their initial order, the clusters in turn. When no
+    task is left, those that run are replicated once on the processors that become available."""
+
+    name = "rr"
+    information = Information()
+    summary = "free processors in turn; then each task that runs is replicated once"
+    late = True
+    replicas = 1
+
+    def place(self, task: int) -> int | None:
+        return next_in_turn(self.view, task)
+
+
+class Wqr(Rr):
+    """RR with several replicas of a task at a time: four, unless the user says otherwise (the
+    thesis' WQR4x; WQR1x is RR)."""
+
+    name = "wqr"
+    summary = "rr, with up to four replicas of each task (--replicas)"
+    replicas = 4
+
+
+def next_in_turn(view: View, task: int) -> int | None:
+    """The candidate after the one that got the last task of the run."""
+    sites = view.candidates(task)
+    last = view.last_site()
+    return next((site for site in sites if site > last), sites[0])

@@ -1,0 +1,26 @@
+"""Shortest Task First with Replication (thesis section 5.1.4, policy 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wfrun.engine.information import Information, K
+from wfrun.engine.policies.base import BasePlacement
+from wfrun.engine.policies.rr import next_in_turn
+
+
+class Stfr(BasePlacement):
+    """Assigns the shortest task first, to free processors, the clusters in turn. When no task is
+    left, those that run are replicated once on the processors that become available."""
+
+    name = "stfr"
+    information = Information(task_runtime=K)
+    summary = "the shortest task first; then each task that runs is replicated once"
+    late = True
+    replicas = 1
+
+    def order(self) -> Sequence[float]:
+        return self.view.runtimes_s()
+
+    def place(self, task: int) -> int | None:
+        return next_in_turn(self.view, task)
