@@ -11,12 +11,27 @@ import click
 @click.command()
 @click.argument("workflows", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--sites", type=click.Path(path_type=Path), metavar="CATALOG",
-              help="Site catalog (YAML). Without it there is one site: this machine.")  # fmt: skip
+              help="Site catalog (YAML). Without it there is one site: this machine; with "
+              "--workload, the DAS-3 and Grid'5000, 20 clusters.")  # fmt: skip
 @click.option("--each", is_flag=True,
               help="Simulate each workflow on its own; else all are submitted "
               "at once.")  # fmt: skip
+@click.option("--workload", metavar="NAMES",
+              help="Bags of tasks instead of WORKFLOWS: rows of the workload model (average, "
+              "das-2, grid5000, ngs, auvergrid, sharcnet, lcg, nordugrid) or logs (*.swf, "
+              "*.gwf).")  # fmt: skip
+@click.option("--architecture", metavar="NAMES",
+              help="With --workload: csp (by default), sep-c, fcondor, or `all`.")  # fmt: skip
+@click.option("--selection", metavar="NAMES",
+              help="With --workload: selection policies, or `all`; by default s-t.")  # fmt: skip
+@click.option("--tasks", type=click.IntRange(min=2), metavar="N",
+              help="Of a workload, by default 60000; of a log, by default all.")  # fmt: skip
+@click.option("--replicas", type=click.IntRange(min=0), metavar="N",
+              help="With --workload: most replicas of a task, for all policies; by default each "
+              "policy's own.")  # fmt: skip
 @click.option("--policy", "-p", default="all", show_default=True, metavar="NAMES",
-              help="Policies, with commas between them, or `all`.")  # fmt: skip
+              help="Policies, with commas between them, or `all`; with --workload these are those "
+              "for bags.")  # fmt: skip
 @click.option("--throttle", metavar="N,...", help="Throttles to compare, with commas; - is none.")
 @click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
               help="Repetitions; they differ in all that is random.")  # fmt: skip
@@ -29,7 +44,9 @@ import click
 @click.option("--background", type=click.Path(path_type=Path, exists=True), metavar="LOG",
               help="Other users' jobs, from a workload log (SWF or GWF).")  # fmt: skip
 @click.option("--load", metavar="X,...",
-              help="Scale the background to these shares of each site.")  # fmt: skip
+              help="Scale the background to these shares of each site; with --workload, the "
+              "bags to these shares of all sites. 0.2:0.95 are 0.2, 0.35, … 0.95, 0.2:0.6:0.1 has "
+              "its own step.")  # fmt: skip
 @click.option("--log", "log_", type=click.Path(path_type=Path, exists=True), metavar="LOG",
               help="Simulate one cluster's queue of this workload log instead.")  # fmt: skip
 @click.option("--tolerant", is_flag=True,
@@ -69,7 +86,7 @@ def simulate(workflows: tuple[Path, ...], **options: Any) -> None:
     """Run WORKFLOWS in virtual time, and compare policies.
 
     The core, the policies and the loop are those of `wfrun run`; the sites of the catalog are
-    simulated.
+    simulated. With --workload, users submit bags of tasks to them as time goes on.
     """
     from wfrun.runners import simulate_command
 

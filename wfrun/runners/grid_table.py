@@ -30,6 +30,9 @@ _LESS_WANTED = ("moved MB", "core h", "transfers", "FTD s", "QWT s", "NSL", "fai
 LONGEST_NAME = 20
 """Of a workflow, in the heading of its column."""
 
+_NAMES = ("workflow", "workload", "architecture", "selection", "policy")
+"""Columns that hold no numbers."""
+
 Column = tuple[str, list[str]]
 """A heading and its cells."""
 
@@ -57,13 +60,13 @@ class ResultTable:
         columns = self._columns()
         left_out = []
         for heading in _LESS_WANTED:
-            if _width(columns) <= options.max_width:
+            if table_width(columns) <= options.max_width:
                 break
             kept = [column for column in columns if column[0] != heading]
             if len(kept) < len(columns):
                 left_out.append(heading)
             columns = kept
-        yield _table(columns)
+        yield draw_table(columns)
         yield Text(self._legend(left_out), style="dim")
 
     def order(self) -> list[GroupKey]:
@@ -140,17 +143,19 @@ class ResultTable:
         return "; ".join(parts)
 
 
-def _table(columns: Sequence[Column]) -> Table:
+def draw_table(columns: Sequence[Column]) -> Table:
+    """Names at the left, numbers at the right; rows that are ``best`` in something are green."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading, _ in columns:
-        justify: Literal["left", "right"] = "left" if heading in ("workflow", "policy") else "right"
+        justify: Literal["left", "right"] = "left" if heading in _NAMES else "right"
         table.add_column(heading, justify=justify, overflow="fold")
     for row in zip(*(cells for _, cells in columns), strict=True):
         table.add_row(*row, style="green" if "best" in row else "")
     return table
 
 
-def _width(columns: Sequence[Column]) -> int:
+def table_width(columns: Sequence[Column]) -> int:
+    """In characters, as ``draw_table`` draws it."""
     return sum(2 + max(map(len, [heading, *cells])) for heading, cells in columns) - 2
 
 
@@ -189,14 +194,14 @@ class WorkflowTable:
         for number, name in enumerate(self._names):
             means = [[summarize([r.makespans_s[number] for r in group]).mean] for group in groups]
             column = (_short(name), numbers(means))
-            if _width([*columns, column]) > options.max_width:
+            if table_width([*columns, column]) > options.max_width:
                 break
             columns.append(column)
         shown = len(columns) - keys
         if not shown:
             return
         yield Text("makespan s of each workflow", style="bold")
-        yield _table(columns)
+        yield draw_table(columns)
         if shown < len(self._names):
             left = len(self._names) - shown
             yield Text(f"no room for {left} of {len(self._names)} workflows", style="dim")

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
 from wfrun.engine.errors import InfeasibleError
-from wfrun.runners.results import Row
 
 
 def check_parquet(path: Path) -> None:
@@ -24,9 +23,10 @@ def check_parquet(path: Path) -> None:
         )
 
 
-def write_parquet(rows: Sequence[Row], identity: Mapping[str, str], path: Path) -> None:
+def write_parquet(rows: Sequence[msgspec.Struct], identity: Mapping[str, str], path: Path) -> None:
     """A table with the columns of the CSV file (see `Results`), typed: what is empty there is null,
-    and ``makespans_s`` is a list. It replaces what was there as a whole.
+    and several numbers are a list. It replaces what was there as a whole. There is at least one
+    row, and all are of one type.
 
     Raises InfeasibleError without pyarrow, or where the file can't be written.
     """
@@ -34,7 +34,7 @@ def write_parquet(rows: Sequence[Row], identity: Mapping[str, str], path: Path) 
     from pyarrow import parquet
 
     fields = [(name, pyarrow.string()) for name in identity]
-    fields += [(f.name, _type_of(f.type, pyarrow)) for f in msgspec.structs.fields(Row)]
+    fields += [(f.name, _type_of(f.type, pyarrow)) for f in msgspec.structs.fields(rows[0])]
     records = [{**identity, **msgspec.structs.asdict(row)} for row in rows]
     table = pyarrow.Table.from_pylist(records, schema=pyarrow.schema(fields))
     part = path.with_name(f".{path.name}.part")
@@ -49,6 +49,8 @@ def write_parquet(rows: Sequence[Row], identity: Mapping[str, str], path: Path) 
 def _type_of(kind: Any, pyarrow: Any) -> Any:
     if get_origin(kind) is tuple:
         return pyarrow.list_(pyarrow.float64())
+    if get_origin(kind) is Literal:
+        return pyarrow.string()
     plain = next((arg for arg in get_args(kind) if arg is not type(None)), kind)
     return {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64()}[plain]
 

@@ -23,7 +23,7 @@ PANELS_BELOW = 8
 
 def check_plot(path: Path) -> None:
     """Raise what `plot_makespans` would, before there is anything to draw."""
-    figure = _new_figure((1.0, 1.0))
+    figure = new_figure((1.0, 1.0))
     kinds = figure.canvas.get_supported_filetypes()
     kind = path.suffix.removeprefix(".").lower()
     if kind not in kinds:
@@ -53,7 +53,7 @@ def plot_makespans(rows: Sequence[Row], path: Path) -> None:
     across = 1 + (len(cases) - 1) // PANELS_BELOW
     below = -(-len(cases) // across)
     width = min(max(5.0, 0.4 * len(policies) * len(throttles) + 2.0), 14.0)
-    figure = _new_figure((width * across, 0.8 + 3.2 * below))
+    figure = new_figure((width * across, 0.8 + 3.2 * below))
     panels = figure.subplots(below, across, squeeze=False).T.flat  # down, then to the right
     groups = {key: [row.makespan_s for row in group] for key, group in grouped(rows).items()}
     for number, ((workflow, load), axes) in enumerate(zip(cases, panels, strict=False), 1):
@@ -116,7 +116,8 @@ def _draw_bars(
     axes.set_axisbelow(True)
 
 
-def _new_figure(size_inches: tuple[float, float]) -> Figure:
+def new_figure(size_inches: tuple[float, float]) -> Figure:
+    """Raises InfeasibleError without matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

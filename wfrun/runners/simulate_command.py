@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
-from rich.progress import Progress
 
 from wfrun.engine import events as ev
 from wfrun.engine.errors import InvalidError
@@ -24,9 +22,12 @@ from wfrun.parsers.units import parse_bandwidth
 from wfrun.parsers.workflows import read_workflow
 from wfrun.runners import parquet, plots, rundir
 from wfrun.runners.background import HORIZON_S, background_of, read_log, unfit
+from wfrun.runners.bags.command import simulate_workloads
 from wfrun.runners.batch_command import simulate_log
 from wfrun.runners.experiments import Grid, open_results, run_grid, runs_of, settings_of, world_of
+from wfrun.runners.grid_progress import GridProgress
 from wfrun.runners.grid_table import ResultTable, WorkflowTable
+from wfrun.runners.loads import loads_of
 from wfrun.runners.plugins import load_policies
 from wfrun.runners.prepare import this_machine
 from wfrun.runners.report import make_console, summary
@@ -42,6 +43,12 @@ from wfrun.sites.simulated import SiteModel
 def simulate(documents: Sequence[Path], options: Mapping[str, Any]) -> None:
     """The command. ``options`` are those of the command line."""
     load_policies()
+    if options["workload"] is not None:
+        simulate_workloads(documents, options)
+        return
+    for option in ("architecture", "selection", "tasks", "replicas"):
+        if options[option] is not None:
+            raise InvalidError(f"--{option} goes with --workload")
     if options["log_"] is not None:
         _refuse_beside_log(documents, options)
         simulate_log(
@@ -102,7 +109,7 @@ def _grid(documents: Sequence[Path], options: Mapping[str, Any]) -> Grid:
     make_lrm(options["lrm"], 1)
     policies = policies_of(options["policy"])
     throttles = _throttles(options["throttle"])
-    loads = _numbers(options["load"], "--load")
+    loads = loads_of(options["load"])
     head = options["head_bandwidth"]
     head_bytes_per_s = _bandwidth(head) if head is not None else None
     table = read_runtimes(options["runtimes"]) if options["runtimes"] is not None else None
@@ -113,7 +120,7 @@ def _grid(documents: Sequence[Path], options: Mapping[str, Any]) -> Grid:
         policies=policies,
         each=options["each"],
         throttles=throttles,
-        loads=loads,
+        loads=loads or (None,),
         seeds=tuple(range(options["seeds"])),
         background=str(options["background"]) if options["background"] else None,
         tolerant=options["tolerant"],
@@ -145,18 +152,6 @@ def _throttles(text: str | None) -> tuple[int | None, ...]:
                 hint="write numbers with commas between them, and - for no throttle",
             )
     return tuple(dict.fromkeys(found))
-
-
-def _numbers(text: str | None, option: str) -> tuple[float | None, ...]:
-    if text is None:
-        return (None,)
-    try:
-        found = tuple(dict.fromkeys(float(word) for word in text.split(",")))
-    except ValueError:
-        raise InvalidError(f"{option} has {text!r}, which are not numbers with commas") from None
-    if not all(0 < number < float("inf") for number in found):
-        raise InvalidError(f"{option} has {text!r}; the numbers have to be above 0")
-    return found
 
 
 def _bandwidth(text: str) -> float:
@@ -312,7 +307,7 @@ def simulate_grid(
         click.echo(f"warning: {output}: the last line was cut off; its run is done again", err=True)
     cells = grid.cells()
     try:
-        with _Progress(quiet=quiet) as progress:
+        with GridProgress(quiet=quiet) as progress:
             run_grid(grid, results, processes=processes, progress=progress.update)
     except KeyboardInterrupt:
         done = len(results.of(cells))
@@ -334,37 +329,6 @@ def simulate_grid(
     if plot is not None:
         plots.plot_makespans(rows, plot)
         click.echo(f"plot: {plot}", err=True)
-
-
-LINE_EVERY_S = 10.0
-"""Where there is no terminal, so often a line tells how far a grid is."""
-
-
-class _Progress:
-    """On stderr: a bar on a terminal, a line now and then elsewhere."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        console = make_console(stderr=True)
-        self._bar = Progress(
-            console=console, transient=True, disable=quiet or not console.is_terminal
-        )
-        self._task = self._bar.add_task("simulating", total=None)
-        self._lines = not quiet and not console.is_terminal
-        self._told_s = time.monotonic()
-
-    def __enter__(self) -> _Progress:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def update(self, done: int, total: int) -> None:
-        """So many of the runs are simulated."""
-        self._bar.update(self._task, completed=done, total=total)
-        if self._lines and time.monotonic() - self._told_s > LINE_EVERY_S:
-            self._told_s = time.monotonic()
-            click.echo(f"{done} of {total} simulated runs are done", err=True)
 
 
 def _warn_of_horizon(grid: Grid, rows: Sequence[Row]) -> None:

@@ -124,10 +124,13 @@ class Simulation:
         dispatcher = SimulatedDispatch(self.clock, self.state, self._sites, world, runtime_s)
         self._loop = Loop(core, log or _NoLog(), self.clock, dispatcher, observers)
 
-    def begin(self, workflows: int) -> None:
-        """Let the run start when the world does; so many workflows are going to be added."""
+    def begin(self, workflows: int, queues: tuple[tuple[int, ...], ...] = ()) -> None:
+        """Let the run start when the world does; ``workflows`` and ``queues`` are those of
+        `RunStarted`."""
         at_s, catalog = self._world.start_s, self._catalog
-        begun = ev.RunStarted(at_s, RUN_ID, self._settings, catalog.sites, catalog.links, workflows)
+        begun = ev.RunStarted(
+            at_s, RUN_ID, self._settings, catalog.sites, catalog.links, workflows, queues
+        )
         self.clock.call_at(at_s, begun)
 
     def run(self) -> RunState:

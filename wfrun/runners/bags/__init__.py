@@ -1,0 +1,1 @@
+"""Workloads of bags of tasks in the simulator: thesis section 5."""

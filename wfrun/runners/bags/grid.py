@@ -1,0 +1,152 @@
+"""Grids of simulated workloads of bags: workloads × architectures × selection policies × policies ×
+loads × seeds."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import lru_cache
+from itertools import product
+from pathlib import Path
+
+import msgspec
+
+from wfrun.engine.events import Settings
+from wfrun.engine.model import Catalog
+from wfrun.parsers.generate.bots import generate_workload
+from wfrun.parsers.generate.bots_log import bags_of_log, replay
+from wfrun.parsers.generate.bots_records import BotWorkload
+from wfrun.runners.bags.rows import BagCell, BagRow, row_of
+from wfrun.runners.bags.run import simulate_bags
+from wfrun.runners.pool import Progress, no_progress, run_missing
+from wfrun.runners.results import Results
+
+POLICIES = ("ect", "fplt", "rr", "wqr", "dfplt", "ect-p", "stfr", "fpf")
+"""The scheduling policies of thesis section 5.1.4: what ``all`` are for bags."""
+
+TASKS = 60_000
+"""Of a workload (thesis section 5.3.3: "an average of over 60,000 tasks")."""
+
+
+class BagGrid(msgspec.Struct, frozen=True):
+    """What is simulated: every combination of the tuples."""
+
+    catalog: Catalog
+    workloads: tuple[str, ...] = ("average",)
+    """Rows of Table 5.3, and names of ``logs``."""
+    logs: Mapping[str, str] = {}
+    """Paths of workload logs by the names that they have in results."""
+    tolerant: bool = False
+    """Bad lines of logs are dropped."""
+    architectures: tuple[str, ...] = ("csp",)
+    selections: tuple[str, ...] = ("s-t",)
+    policies: tuple[str, ...] = POLICIES
+    replicas: int | None = None
+    loads: tuple[float | None, ...] = (0.6,)
+    tasks: int | None = None
+    """None: TASKS of those that are generated, all that a log has of others."""
+    seeds: tuple[int, ...] = (0,)
+
+    def cells(self) -> list[BagCell]:
+        """In the order in which they are simulated: those of one workload one after another."""
+        return [
+            BagCell(
+                workload=workload,
+                architecture=architecture,
+                selection=selection,
+                policy=policy,
+                replicas=self.replicas,
+                load=load,
+                tasks=self.tasks or (None if workload in self.logs else TASKS),
+                seed=seed,
+            )
+            for workload, seed, load, architecture, selection, policy in product(
+                self.workloads,
+                self.seeds,
+                self.loads,
+                self.architectures,
+                self.selections,
+                self.policies,
+            )
+        ]
+
+    def identity(self) -> dict[str, str]:
+        """What all cells have in common, as `Grid.identity` has it."""
+        sites = [(s.name, s.slots, s.speed_ratio) for s in self.catalog.sites]
+        words = ", ".join(s.name for s in self.catalog.sites[:SHOWN])
+        if len(sites) > SHOWN:
+            words += f", {len(sites) - SHOWN} more"
+        digest = hashlib.sha256(msgspec.msgpack.encode(sites)).hexdigest()[:10]
+        return {"sites": f"{words} #{digest}"}
+
+
+SHOWN = 3
+"""So many sites are named in a file of results."""
+
+
+def log_name(path: Path) -> str:
+    """What a log is called in results: its name, and a digest of what is in it."""
+    return f"{path.name} #{hashlib.sha256(path.read_bytes()).hexdigest()[:10]}"
+
+
+def workload_of(grid: BagGrid, cell: BagCell) -> BotWorkload:
+    """The bags of a cell; those of one row or log are the same whatever the policies. Raises
+    InvalidError."""
+    sites = grid.catalog.sites
+    path = grid.logs.get(cell.workload)
+    if path is not None:
+        log = _log(path, grid.tolerant)
+        return replay(log, sites, load=cell.load, tasks=cell.tasks, seed=cell.seed)
+    return generate_workload(
+        sites,
+        row=cell.workload,
+        load=cell.load or 0.0,
+        tasks=cell.tasks or TASKS,
+        seed=cell.seed,
+        arrival=cell.arrival,
+        median_size=cell.median_size,
+        mean_runtime_s=cell.mean_runtime_s,
+        inaccuracy=cell.inaccuracy,
+    )
+
+
+@lru_cache(maxsize=2)
+def _log(path: str, tolerant: bool) -> BotWorkload:
+    return bags_of_log(Path(path), tolerant=tolerant)
+
+
+class BagSimulator:
+    """Simulates cells of a grid, in whichever process it is sent to."""
+
+    def __init__(self, grid: BagGrid) -> None:
+        self._grid = grid
+        self._last: tuple[BagCell, BotWorkload] | None = None
+
+    def __call__(self, cell: BagCell) -> BagRow:
+        settings = Settings(
+            policy=cell.policy,
+            selection=cell.selection,
+            replicas=cell.replicas,
+            seed=cell.seed,
+        )
+        catalog = self._grid.catalog
+        return row_of(
+            cell, simulate_bags(self._workload(cell), catalog, cell.architecture, settings)
+        )
+
+    def _workload(self, cell: BagCell) -> BotWorkload:
+        """Kept for the next cell, which often has the same."""
+        alike = msgspec.structs.replace(
+            cell, architecture="", selection="", policy="", replicas=None
+        )
+        if self._last is None or self._last[0] != alike:
+            self._last = alike, workload_of(self._grid, cell)
+        return self._last[1]
+
+
+def run_bag_grid(
+    grid: BagGrid, results: Results[BagCell, BagRow], *, processes: int | None = None,
+    progress: Progress = no_progress,
+) -> None:  # fmt: skip
+    """Simulate the cells that ``results`` does not have; see `run_missing`."""
+    run_missing(grid.cells(), results, BagSimulator(grid), processes, progress)

@@ -1,0 +1,162 @@
+"""What simulated workloads of bags look like to their user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isclose
+from typing import NamedTuple
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+from wfrun.runners.bags.rows import SIZES, BagCell, BagRow
+from wfrun.runners.grid_table import Column, draw_table, numbers, table_width
+from wfrun.runners.metrics.samples import summarize
+
+_MEASURES: Mapping[str, tuple[str, float, int | None]] = {
+    "makespan s": ("makespan_s", 1.0, None),
+    "NSL": ("nsl", 1.0, 2),
+    "in time %": ("completed_share", 100.0, 1),
+    "used %": ("utilization", 100.0, 1),
+    "replicas": ("replicas_started", 1.0, 0),
+    "wasted %": ("wasted_share", 100.0, 1),
+}
+"""Headings, each with a field of BagRow, what turns it into the unit, and its decimals."""
+_OF_REPLICAS = ("replicas", "wasted %")
+_LESS_WANTED = ("used %", "replicas", "wasted %", "in time %")
+
+
+class Case(NamedTuple):
+    """What rows are compared within."""
+
+    workload: str
+    load: float | None
+
+
+class Variant(NamedTuple):
+    """What is compared."""
+
+    architecture: str
+    selection: str
+    policy: str
+
+
+Group = tuple[Case, Variant]
+
+
+def group_of(cell: BagCell) -> Group:
+    """Of cells that differ by their seed alone."""
+    variant = Variant(cell.architecture, cell.selection, cell.policy)
+    return Case(cell.workload, cell.load), variant
+
+
+def grouped(rows: Sequence[BagRow]) -> dict[Group, list[BagRow]]:
+    """Rows that differ by their seed alone, together."""
+    groups: dict[Group, list[BagRow]] = {}
+    for row in rows:
+        groups.setdefault(group_of(row), []).append(row)
+    return groups
+
+
+class BagTable:
+    """A row for each architecture, selection policy and policy, those of one workload and load
+    together, the least mean makespan first. With several seeds, means with 95% confidence
+    intervals. On a narrow terminal columns are left out rather than cut."""
+
+    def __init__(self, rows: Sequence[BagRow]) -> None:
+        self._groups = grouped(rows)
+        self._means = {
+            group: summarize([row.makespan_s for row in found]).mean
+            for group, found in self._groups.items()
+        }
+        self._best: dict[Case, float] = {}
+        for (case, _), mean in self._means.items():
+            self._best[case] = min(mean, self._best.get(case, mean))
+        self._seeds = max(map(len, self._groups.values()), default=0)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        columns, left_out = self._columns(), []
+        for heading in _LESS_WANTED:
+            if table_width(columns) <= options.max_width:
+                break
+            kept = [column for column in columns if column[0] != heading]
+            if len(kept) < len(columns):
+                left_out.append(heading)
+            columns = kept
+        yield draw_table(columns)
+        legend = (
+            "makespan, NSL: means of the bags, NSL over the sum of their run times; in time: tasks "
+            "done, used: processors, until the last bag arrives"
+        )
+        if self._seeds > 1:
+            legend += f"; means of {self._seeds} seeds, ± their 95% confidence interval"
+        if left_out:
+            legend += f"; no room for {', '.join(left_out)}"
+        yield Text(legend, style="dim")
+
+    def _columns(self) -> list[Column]:
+        cases = list(dict.fromkeys(case for case, _ in self._groups))
+        order = sorted(self._groups, key=lambda g: (cases.index(g[0]), self._means[g]))
+        columns = _keys(order)
+        for heading, (name, unit, decimals) in _MEASURES.items():
+            values = [[getattr(row, name) * unit for row in self._groups[g]] for g in order]
+            if heading in _OF_REPLICAS and not any(map(any, values)):
+                continue
+            columns.append((heading, numbers(values, decimals)))
+            if heading == "makespan s":
+                columns.append(("vs best", [self._versus(g) for g in order]))
+        return columns
+
+    def _versus(self, group: Group) -> str:
+        mean, best = self._means[group], self._best[group[0]]
+        if isclose(mean, best, rel_tol=1e-9):
+            return "best"
+        more = mean / best - 1 if best else float("inf")
+        if more >= 9:
+            return f"{more + 1:,.0f}×"
+        return f"+{more:,.1%}" if more < 0.1 else f"+{more:,.0%}"
+
+
+def _keys(order: Sequence[Group]) -> list[Column]:
+    """What tells the rows apart: the policy, and all else of which there are several."""
+    names: list[Column] = [
+        ("workload", [case.workload.partition(" #")[0] for case, _ in order]),
+        ("load", ["-" if case.load is None else f"{case.load:g}" for case, _ in order]),
+        ("architecture", [variant.architecture for _, variant in order]),
+        ("selection", [variant.selection for _, variant in order]),
+        ("policy", [variant.policy for _, variant in order]),
+    ]
+    return [(name, cells) for name, cells in names if name == "policy" or len(set(cells)) > 1]
+
+
+class SizeTable:
+    """The mean NSL of the bags of each size, with the rows of `BagTable`: what the mean of all
+    hides (thesis section 5.4.1)."""
+
+    def __init__(self, rows: Sequence[BagRow]) -> None:
+        self._groups = grouped(rows)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        order = list(self._groups)
+        columns = _keys(order)
+        for number, (_, name) in enumerate(SIZES):
+            means = [_mean_nsl(self._groups[group], number) for group in order]
+            if any(mean is not None for mean in means):
+                cells = ["-" if mean is None else f"{mean:,.2f}" for mean in means]
+                columns.append((name, cells))
+        left_out = 0
+        while table_width(columns) > options.max_width:
+            columns.pop()
+            left_out += 1
+        yield Text("NSL by the number of tasks of a bag", style="bold")
+        yield draw_table(columns)
+        if left_out:
+            yield Text(f"no room for {left_out} classes of size", style="dim")
+
+
+def _mean_nsl(rows: Sequence[BagRow], size: int) -> float | None:
+    """Over all bags of the class; None: there is none."""
+    count = sum(row.class_bags[size] for row in rows)
+    if not count:
+        return None
+    return sum(row.class_bags[size] * row.class_nsl[size] for row in rows) / count

@@ -1,0 +1,45 @@
+"""What is counted while a workload of bags is simulated."""
+
+from __future__ import annotations
+
+from wfrun.engine import events as ev
+
+
+class Tally:
+    """Counts of attempts and of the time that they held processors.
+
+    ``until_s`` is the last arrival: what is done by then is what an architecture has got through
+    (thesis section 5.4.5), and use is measured up to then, since afterwards the sites run empty.
+    """
+
+    def __init__(self, until_s: float) -> None:
+        self.until_s = until_s
+        self.placed = 0
+        """Attempts, replicas included."""
+        self.done_in_time = 0
+        """Tasks that were done by ``until_s``."""
+        self.used_s = 0.0
+        """Processor seconds of all attempts."""
+        self.wasted_s = 0.0
+        """Of these, those of attempts that were not the first of their task to be done."""
+        self.used_in_time_s = 0.0
+        """Processor seconds up to ``until_s``."""
+        self._done: set[str] = set()
+        """Tasks, as the keys of their attempts begin."""
+
+    def ended(self, event: ev.AttemptEnded) -> bool:
+        """Count an attempt in; whether its task is done now and was not before."""
+        outcome = event.outcome
+        task = event.key.rpartition(".")[0]
+        first = outcome.cause == "done" and task not in self._done
+        if first:
+            self._done.add(task)
+            self.done_in_time += event.at_s <= self.until_s
+        if outcome.started_s is not None and outcome.ended_s is not None:
+            length_s = outcome.ended_s - outcome.started_s
+            self.used_s += length_s
+            if not first:
+                self.wasted_s += length_s
+            in_time_s = min(outcome.ended_s, self.until_s) - outcome.started_s
+            self.used_in_time_s += max(0.0, in_time_s)
+        return first
