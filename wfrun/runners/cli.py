@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from wfrun.runners.cli_bags import bag_options, bag_settings, check_delimiter, results
 from wfrun.runners.cli_simulate import simulate, study
 from wfrun.runners.cli_sites import bench, sites
 from wfrun.runners.exit_statuses import DONE, FAILED, INTERRUPTED, INVALID, SITE
@@ -98,6 +99,7 @@ class _Scale(click.FloatRange):
               help="Placement policy; `wfrun policies` lists them.")  # fmt: skip
 @click.option("--policy-option", "-O", multiple=True, metavar="NAME=VALUE",
               help="An option of the policy, as `size=50` of coarsening.")  # fmt: skip
+@bag_options
 @click.option("--throttle", type=click.IntRange(min=1), metavar="N",
               help="Most tasks of one workflow dispatched at once.")  # fmt: skip
 @click.option("--inputs", type=click.Path(path_type=Path, file_okay=False, exists=True),
@@ -132,9 +134,10 @@ class _Scale(click.FloatRange):
 @click.option("--json", "as_json", is_flag=True, help="Print the events as lines of JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="Print errors and the end alone.")
 def run(workflows: tuple[Path, ...], run_dir: Path | None, **options: Any) -> None:
-    """Run workflow documents, together as one run.
+    """Run workflows and bags of tasks, together as one run.
 
-    They may be DAX, Pegasus 5 YAML and WfFormat JSON.
+    Workflows may be DAX, Pegasus 5 YAML and WfFormat JSON; bags YAML, JSDL, tables (CSV or TSV,
+    with --command) and lists of commands (.txt).
     """
     from wfrun.engine.events import Settings
     from wfrun.parsers.catalog import read_catalog
@@ -147,6 +150,7 @@ def run(workflows: tuple[Path, ...], run_dir: Path | None, **options: Any) -> No
         raise click.UsageError("--time-scale and --size-scale go with --emulate")
     if options["at_sites"] and not options["emulate"]:
         raise click.UsageError("--at-sites goes with --emulate")
+    delimiter = check_delimiter(options)
     settings = Settings(
         policy=options["policy"],
         policy_options=_policy_options(options["policy_option"]),
@@ -159,11 +163,13 @@ def run(workflows: tuple[Path, ...], run_dir: Path | None, **options: Any) -> No
         time_scale=options["time_scale"],
         size_scale=options["size_scale"],
         pack_logs=options["pack_logs"],
+        **bag_settings(options),
     )
     catalog = read_catalog(options["sites"]) if options["sites"] else this_machine()
     plan = prepare(
-        workflows, catalog, settings, inputs=options["inputs"], at_sites=options["at_sites"]
-    )
+        workflows, catalog, settings, inputs=options["inputs"], at_sites=options["at_sites"],
+        command=options["command"], delimiter=delimiter,
+    )  # fmt: skip
     if not options["quiet"]:
         for warning in plan.warnings:
             click.echo(f"warning: {warning}", err=True)
@@ -431,7 +437,7 @@ def generate(family: str, tasks: int, seed: int, form: str, output: Path | None)
     click.echo(f"{path}: {len(workflow.tasks)} tasks, {len(workflow.files)} files")
 
 
-for _command in (bench, simulate, sites, study):
+for _command in (bench, results, simulate, sites, study):
     cli.add_command(_command)
 
 

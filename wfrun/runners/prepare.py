@@ -6,19 +6,22 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import Settings
 from wfrun.engine.fit import site_mask
+from wfrun.engine.information import Knowledge
 from wfrun.engine.model import Catalog, File, LinkSpec, SiteSpec, Task, Workflow
 from wfrun.engine.policies import placement_class, placement_options
+from wfrun.engine.protocols import Placement
+from wfrun.engine.selection import selection_class
 from wfrun.engine.view import expected_runtimes_s
-from wfrun.parsers.workflows import read_workflow
+from wfrun.parsers.workflows import read_workflows
+from wfrun.runners.prepare_bag import local_path, scaled, with_files
 
 SHOWN = 20
 """Of a long list of missing things, so many are named."""
@@ -46,11 +49,13 @@ def prepare(
     *,
     inputs: Path | None = None,
     at_sites: bool = False,
+    command: str | None = None,
+    delimiter: str | None = None,
 ) -> Plan:
     """Read and check. ``at_sites``: emulated tasks run at the catalog's clusters, not at stand-ins
-    on this machine. Raises InvalidError for the first document that is wrong, for all missing
-    inputs and for all missing executables of a document together, and for a task that fits no
-    site."""
+    on this machine. ``command``, ``delimiter``: see `read_workflows`. Raises InvalidError for the
+    first document that is wrong, for all missing inputs and for all missing executables of a
+    document together, for a task that fits no site, and for settings that don't go together."""
     policy = placement_class(settings.policy)
     placement_options(policy, settings.policy_options)
     _check_numbers(settings)
@@ -60,29 +65,98 @@ def prepare(
         catalog = msgspec.structs.replace(
             catalog, sites=tuple(map(_on_this_machine, catalog.sites))
         )
-    workflows, warnings = [], []
-    for document in documents:
-        if isinstance(document, Workflow):
-            workflow, folder = document, Path()
-        else:
-            workflow, folder = read_workflow(document, emulate=settings.emulate), document.parent
+    workflows: list[Workflow] = []
+    warnings: list[str] = []
+    for workflow, folder in _read(documents, settings, command, delimiter):
         source = workflow.source
         warnings += [w if source in w else f"{source}: {w}" for w in workflow.warnings]
+        _check_estimates(workflow, policy, settings)
         _warn_of_runtimes(workflow, settings, policy.information.task_runtime.value, warnings)
-        if settings.emulate:
+        places = [p for p in (inputs, folder) if p is not None]
+        clusters = any(site.access is not None for site in catalog.sites)
+        if workflow.bag is not None:
+            workflow = (
+                scaled(workflow, settings)
+                if settings.emulate
+                else with_files(workflow, places, folder, clusters=clusters)
+            )
+        elif settings.emulate:
             workflow = _scaled(workflow, settings)
         else:
-            places = [p for p in (inputs, folder) if p is not None]
             workflow = _with_inputs(workflow, places, folder)
-            clusters = any(site.access is not None for site in catalog.sites)
             workflow = _with_executables(workflow, folder, clusters=clusters)
-        _check_outputs(workflow)
-        for task in {task.resources: task for task in reversed(workflow.tasks)}.values():
-            site_mask(task, catalog.sites, workflow.source)
+        _check_fits(workflow, catalog)
         workflows.append(workflow)
+    settings = _with_selection(settings, workflows, catalog)
     if settings.emulate:
         catalog = _scaled_links(catalog, settings.time_scale)
     return Plan(workflows, catalog, settings, tuple(warnings))
+
+
+def _read(
+    documents: Sequence[Path | Workflow],
+    settings: Settings,
+    command: str | None,
+    delimiter: str | None,
+) -> Iterator[tuple[Workflow, Path]]:
+    """All workflows and bags of the documents, with the folders that their files are in."""
+    for document in documents:
+        if isinstance(document, Workflow):
+            yield document, Path()
+            continue
+        read = read_workflows(
+            document, emulate=settings.emulate, command=command, delimiter=delimiter
+        )
+        for workflow in read:
+            yield workflow, document.parent
+
+
+def _check_fits(workflow: Workflow, catalog: Catalog) -> None:
+    """Each task fits a site, and no output takes the place of another. The names of a bag's were
+    checked when it was made."""
+    if workflow.bag is not None:
+        site_mask(workflow.tasks[0], catalog.sites, workflow.source)
+        return
+    _check_outputs(workflow)
+    for task in {task.resources: task for task in reversed(workflow.tasks)}.values():
+        site_mask(task, catalog.sites, workflow.source)
+
+
+def _check_estimates(workflow: Workflow, policy: type[Placement], settings: Settings) -> None:
+    """Policies that plan with the run times of independent tasks have nothing to go by without."""
+    bag = workflow.bag
+    needs = policy.information.task_runtime is Knowledge.KNOWN and (
+        policy.late or policy.name == "ect"
+    )
+    if bag is not None and bag.estimate is None and needs and not settings.emulate:
+        raise InvalidError(
+            f"the policy {policy.name!r} needs to know how long tasks take, and the bag "
+            f"{bag.name!r} does not say",
+            source=workflow.source,
+            hint="Add 'estimate: 90 s' (or a parameter, \"{runtime}\"), or take a policy that "
+            "needs none: `wfrun policies` lists them.",
+        )
+
+
+def _with_selection(
+    settings: Settings, workflows: Sequence[Workflow], catalog: Catalog
+) -> Settings:
+    """Bags are selected one after another where nothing else is said. Raises InvalidError for a
+    selection policy that there is not, and for more replicas than there are other sites."""
+    if settings.selection:
+        selection_class(settings.selection)
+    elif any(workflow.bag is not None for workflow in workflows):
+        settings = msgspec.structs.replace(settings, selection="s-bot")
+    others = len(catalog.sites) - 1
+    if settings.replicas is not None and settings.replicas > others:
+        raise InvalidError(
+            f"--replicas is {settings.replicas}, but there "
+            + (f"are {others} other sites" if others != 1 else "is 1 other site"),
+            source=catalog.source,
+            hint="A task has at most one copy at a site: as many replicas are possible as there "
+            "are sites but one.",
+        )
+    return settings
 
 
 def _check_numbers(settings: Settings) -> None:
@@ -90,7 +164,14 @@ def _check_numbers(settings: Settings) -> None:
         raise InvalidError(f"the throttle is {settings.throttle}; it has to be at least 1")
     if settings.retries < 0:
         raise InvalidError("--retries can't be negative")
-    for option in ("time_scale", "size_scale", "retry_delay_s"):
+    if settings.replicas is not None and settings.replicas < 0:
+        raise InvalidError("--replicas can't be negative")
+    for option in ("replica_share", "straggler_quantile"):
+        share = getattr(settings, option)
+        if not 0 <= share <= 1:
+            name = option.replace("_", "-")
+            raise InvalidError(f"--{name} is {share}; it has to be a number from 0 to 1")
+    for option in ("time_scale", "size_scale", "retry_delay_s", "straggler_factor"):
         value = getattr(settings, option)
         if not 0 <= value < math.inf:
             name = option.removesuffix("_s").replace("_", "-")
@@ -100,11 +181,15 @@ def _check_numbers(settings: Settings) -> None:
 def _warn_of_runtimes(
     workflow: Workflow, settings: Settings, knowledge: str, warnings: list[str]
 ) -> None:
-    unknown = sum(1 for t in workflow.tasks if t.runtime_s is None)
+    bag, count = workflow.bag, len(workflow.tasks)
+    if bag is not None:
+        unknown = count if bag.estimate is None else 0
+    else:
+        unknown = sum(1 for t in workflow.tasks if t.runtime_s is None)
     if unknown and (settings.emulate or knowledge == "K"):
         user = "emulation" if settings.emulate else f"policy {settings.policy!r}"
         warnings.append(
-            f"{workflow.source}: {unknown} of {len(workflow.tasks)} tasks have no run time; "
+            f"{workflow.source}: {unknown} of {count} tasks have no run time; "
             f"{user} takes the mean of their kind, else of all, else 1 s"
         )
 
@@ -217,14 +302,6 @@ def _locate(file: File, places: Sequence[Path], folder: Path) -> Path | None:
         if path is not None:
             candidates.insert(0, folder / path)
     return next((c.absolute() for c in candidates if c.exists()), None)
-
-
-def local_path(url: str) -> str | None:
-    """The path that a ``file:`` URL or a plain path names; None for other URLs."""
-    parts = urlsplit(url)
-    if parts.scheme == "file":
-        return unquote(parts.path) if parts.netloc in ("", "localhost") else None
-    return url if "://" not in url else None
 
 
 # Outputs

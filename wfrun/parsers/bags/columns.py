@@ -1,0 +1,154 @@
+"""Columns of bags, made of values one after another: compact, however many there are."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import Decimal
+from itertools import accumulate, islice
+
+from wfrun.engine.bag import values_of
+from wfrun.engine.model import Axis, Coded, Column, Packed, Progression
+
+MOST_VALUES = 10**8
+"""Of a column, and tasks of a bag."""
+
+_CHUNK = 8192
+_FEW = 1024
+"""So many different values are few, whatever the length of the column."""
+_MOST_INTEGER = 2**63 - 1
+
+
+class ColumnMaker:
+    """Takes values in, and gives the column: `Coded` where at most half of them are different."""
+
+    def __init__(self) -> None:
+        self._codes = array("I")
+        self._index: dict[str, int] | None = {}
+        """The code of each value; None: too many are different."""
+        self._text = bytearray()
+        self._ends = array("Q")
+
+    def __len__(self) -> int:
+        return len(self._codes) if self._index is not None else len(self._ends)
+
+    def add(self, values: Sequence[str]) -> None:
+        """Some more values."""
+        index = self._index
+        if index is None:
+            self._pack(values)
+            return
+        for value in dict.fromkeys(values):
+            index.setdefault(value, len(index))
+        self._codes.extend([index[value] for value in values])
+        if len(index) > _FEW and 2 * len(index) > len(self._codes):
+            self._give_up(index)
+
+    def _give_up(self, index: dict[str, int]) -> None:
+        values = list(index)
+        for start in range(0, len(self._codes), _CHUNK):
+            self._pack([values[code] for code in self._codes[start : start + _CHUNK]])
+        self._index, self._codes = None, array("I")
+
+    def _pack(self, values: Sequence[str]) -> None:
+        words = [value.encode() for value in values]
+        ends = accumulate(map(len, words), initial=len(self._text))
+        next(ends)
+        self._ends.extend(ends)
+        self._text += b"".join(words)
+
+    def column(self) -> Packed | Coded:
+        """What has been added so far."""
+        index = self._index
+        if index is not None and 2 * len(index) > len(self._codes):
+            self._give_up(index)
+            index = None
+        if index is None:
+            return Packed(bytes(self._text), self._ends.tobytes())
+        return Coded(Packed.of(list(index)), self._codes.tobytes())
+
+
+def column_of(values: Iterable[str]) -> Packed | Coded:
+    """The column of these values."""
+    maker = ColumnMaker()
+    rest = iter(values)
+    while chunk := list(islice(rest, _CHUNK)):
+        maker.add(chunk)
+    return maker.column()
+
+
+def progression(
+    first: float | int, last: float | int | None, step: float | int, count: int | None = None
+) -> Progression:
+    """The numbers from ``first`` to ``last``, which is the last one if the steps meet it, or
+    ``count`` of them. Raises ValueError for what never ends, or is too long or too large."""
+    start, by = _decimal(first), _decimal(step)
+    if count is None:
+        assert last is not None
+        end = _decimal(last)
+        if by == 0:
+            raise ValueError("the step is 0: it never ends")
+        if (end - start) * by < 0:
+            raise ValueError(
+                f"it never ends: steps of {step} from {first} lead away from {last}; "
+                f"write 'step: {-step}', or exchange the two"
+            )
+        steps = (end - start) / by
+        if steps >= MOST_VALUES:
+            raise ValueError(f"it has more than {MOST_VALUES:,} values")
+        count = int(steps) + 1
+    if count > MOST_VALUES:
+        raise ValueError(f"it has more than {MOST_VALUES:,} values")
+    decimals = max(0, *(-int(number.as_tuple().exponent) for number in (start, by)))
+    whole = [int(number.scaleb(decimals)) for number in (start, by, start + by * (count - 1))]
+    if decimals > _most_digits() or max(map(abs, whole)) > _MOST_INTEGER:
+        raise ValueError("its numbers are too large, or have too many decimals")
+    return Progression(whole[0], whole[1], count, decimals)
+
+
+def _most_digits() -> int:
+    return len(str(_MOST_INTEGER)) - 1
+
+
+def _decimal(number: float | int) -> Decimal:
+    """The number as it was written, without zeros at its end. Raises ValueError for no number."""
+    decimal = Decimal(repr(number))
+    if not decimal.is_finite():
+        raise ValueError(f"{number} is not finite: it never ends")
+    if abs(decimal.adjusted()) > _most_digits():
+        raise ValueError(f"{number} is too large, or has too many decimals")
+    return decimal.normalize()
+
+
+def distinct(column: Column) -> Iterator[str]:
+    """Its values, those of a coded column once each."""
+    plain = column.values if isinstance(column, Coded) else column
+    value = values_of(plain)
+    return map(value, range(len(plain)))
+
+
+def column_like(column: Column, convert: Callable[[str], str]) -> Packed | Coded:
+    """The column of what ``convert`` makes of each of the values."""
+    if not isinstance(column, Coded):
+        return column_of(map(convert, distinct(column)))
+    values = [convert(value) for value in distinct(column)]
+    return column_of(values[code] for code in memoryview(column.codes).cast("I"))
+
+
+def holds(column: Column, letters: str) -> bool:
+    """Whether any of these characters may be in any of its values."""
+    if isinstance(column, Progression):
+        signs = "-" if min(column.start, last_of(column)) < 0 else ""
+        return not set("0123456789" + ("." if column.decimals else "") + signs).isdisjoint(letters)
+    text = column.values.text if isinstance(column, Coded) else column.text
+    return any(letter.encode() in text for letter in letters)
+
+
+def last_of(column: Progression) -> int:
+    """Its last number, as its ``start`` is given."""
+    return column.start + column.step * (column.count - 1)
+
+
+def columns_by_name(axes: Iterable[Axis]) -> dict[str, Column]:
+    """The columns of all axes."""
+    return {n: c for axis in axes for n, c in zip(axis.names, axis.columns, strict=True)}

@@ -1,0 +1,268 @@
+"""Names of the files of a bag: in the sandbox, and outputs of all tasks together in one folder.
+
+The tasks of a bag may be very many, so what can be told from the templates and the columns alone is
+told from them; only where they leave it open all names are gone through.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from wfrun.engine.bag import INDEX, Expansion
+from wfrun.engine.model import Axis, Bag, Coded, Column, Progression
+from wfrun.engine.templates import Part, parse_template, placeholders
+from wfrun.parsers.bags.columns import columns_by_name, distinct, holds
+
+if TYPE_CHECKING:
+    from wfrun.parsers.bags.check import Refuse
+
+MOST_NAMES = 10_000_000
+"""So many are compared one by one."""
+
+_BAD_NAME = re.compile(r"\A\Z|[\n\r\0]|\A/|(?:\A|/)\.{0,2}(?:/|\Z)")
+"""Not a tidy path inside a folder."""
+_LETTERS = {
+    **dict.fromkeys("efg", "-+.0123456789einfa"),
+    **dict.fromkeys("xX", "-0123456789abcdefABCDEF"),
+    **dict.fromkeys("do", "-0123456789"),
+}
+"""What numbers in these formats are made of."""
+
+
+def check_names(bag: Bag, refuse: Refuse) -> None:
+    """Raise InvalidError for a file that is not in the sandbox, for two of a task with one name,
+    and for outputs, of any two tasks, with one name or one of them the folder of another."""
+    expansion, columns = Expansion(bag), columns_by_name(bag.axes)
+    for file in (*bag.inputs, *bag.outputs):
+        _check_inside(file.name, expansion, columns, refuse)
+    _check_within_tasks(bag, expansion, refuse)
+    templates = [file.name for file in bag.outputs]
+    for template in templates:
+        pair = _repeated(template, expansion)
+        if pair is not None:
+            name = expansion.fill(template)(pair[0])
+            raise _twice(bag, name, pair, template, refuse)
+    separable = all(_is_decodable(t, columns) for t in templates)
+    if not separable or any(not _are_apart(a, b, columns) for a, b in combinations(templates, 2)):
+        _compare_all(bag, expansion, templates, refuse)
+
+
+def _check_inside(
+    template: str, expansion: Expansion, columns: dict[str, Column], refuse: Refuse
+) -> None:
+    """Each name is a path inside the sandbox. Between two slashes of the template a letter of its
+    own is enough, unless values bring more slashes."""
+    used = [columns[name] for name in placeholders(template) if name != INDEX]
+    parts = parse_template(template)
+    ends = any(letter in part.literal for part in parts for letter in "\n\r\0")
+    if not ends and not any(holds(column, "/\n\r\0") for column in used):
+        pieces = "".join(p.literal + ("\0" if p.name else "") for p in parts).split("/")
+        full = not any(holds(c, ".") or "" in distinct(c) for c in used)
+        if all(piece.strip("." if full else ".\0") for piece in pieces):
+            return
+    count, _, reader = expansion.numbering(template)
+    fill = expansion.fill(template)
+    _refuse_too_many(count, template, refuse)
+    for number in range(count):
+        name = fill(reader(number))
+        if _BAD_NAME.search(name):
+            raise refuse(
+                f"{name!r} can't be the name of a file in the sandbox of task {reader(number)}",
+                template,
+                "A name is a path inside the task's own folder: neither absolute nor with '..', "
+                "'.', empty parts or line ends.",
+            )
+
+
+def _check_within_tasks(bag: Bag, expansion: Expansion, refuse: Refuse) -> None:
+    files = (*bag.inputs, *bag.outputs)
+    columns = columns_by_name(bag.axes)
+    for one, other in combinations([file.name for file in files], 2):
+        if one != other and _are_apart(one, other, columns):
+            continue
+        count, _, reader = expansion.numbering(one + other)
+        _refuse_too_many(count, other, refuse)
+        first, second = expansion.fill(one), expansion.fill(other)
+        for number in range(count):
+            task = reader(number)
+            if first(task) == second(task):
+                raise refuse(
+                    f"task {task} has two files with the name {first(task)!r}", other,
+                    "Give each input and output of a task a name of its own.",
+                )  # fmt: skip
+
+
+def _repeated(template: str, expansion: Expansion) -> tuple[int, int] | None:
+    """Two tasks that certainly write one name by this template: an axis is not told apart."""
+    named = set(placeholders(template))
+    if INDEX in named:
+        return None
+    step = expansion.count
+    parts = [part for part in parse_template(template) if part.name is not None]
+    for axis in expansion.bag.axes:
+        step //= len(axis)
+        pair = _alike(axis, [part for part in parts if part.name in axis.names])
+        if pair is not None:
+            return pair[0] * step, pair[1] * step
+    return None
+
+
+def _alike(axis: Axis, parts: Sequence[Part]) -> tuple[int, int] | None:
+    """Two places of an axis for which these parts are the same."""
+    if len(axis) == 1:
+        return None
+    if not parts:
+        return 0, 1
+    columns = dict(zip(axis.names, axis.columns, strict=True))
+    if any(_keeps_apart(part, columns[part.name or ""]) for part in parts):
+        return None
+
+    def texts() -> Iterator[tuple[str, ...]]:
+        return zip(*(_texts(part, columns[part.name or ""]) for part in parts), strict=True)
+
+    if len(set(map(hash, texts()))) == len(axis):
+        return None
+    seen: dict[tuple[str, ...], int] = {}
+    for place, text in enumerate(texts()):
+        first = seen.setdefault(text, place)
+        if first != place:
+            return first, place
+    return None
+
+
+def _keeps_apart(part: Part, column: Column) -> bool:
+    """Whether this part alone is different for every value, as far as that is seen at once."""
+    if not isinstance(column, Progression) or column.step == 0:
+        return False
+    return not part.spec or (column.decimals == 0 and part.spec[-1] in "doxX0123456789")
+
+
+def _texts(part: Part, column: Column) -> Iterator[str]:
+    if isinstance(column, Coded):
+        values = [part.formatted(value) for value in distinct(column)]
+        return (values[code] for code in memoryview(column.codes).cast("I"))
+    return map(part.formatted, distinct(column))
+
+
+def _is_decodable(template: str, columns: dict[str, Column]) -> bool:
+    """Whether the parts can be told from the name: after each but the last comes a letter that is
+    in none of its values. Then no two tasks whose parts differ have one name. Names with slashes in
+    values may still be folders of others."""
+    parts = parse_template(template)
+    named = [n for n, part in enumerate(parts) if part.name is not None]
+    for n in named:
+        part = parts[n]
+        if _may_hold(part, columns, "/"):
+            return False
+        if n != named[-1]:
+            following = parts[n + 1].literal
+            if not following or _may_hold(part, columns, following[0]):
+                return False
+    return True
+
+
+def _may_hold(part: Part, columns: dict[str, Column], letter: str) -> bool:
+    assert part.name is not None
+    spec = part.spec
+    if spec and (letter in spec or letter == " "):
+        return True
+    if spec and letter in _LETTERS.get(spec[-1], ""):
+        return True
+    if part.name == INDEX:
+        return letter in "0123456789"
+    return holds(columns[part.name], letter)
+
+
+def _are_apart(one: str, other: str, columns: dict[str, Column]) -> bool:
+    """Whether what one template gives is never what the other gives, nor its folder: they begin or
+    end differently, on one level of folders."""
+    first, second = parse_template(one), parse_template(other)
+    if any(part.name is not None and _may_hold(part, columns, "/") for part in (*first, *second)):
+        return False
+    if _begin_apart(first[0].literal, second[0].literal):
+        return True
+    if one.count("/") != other.count("/"):
+        return False
+    return _begin_apart(_end(first)[::-1], _end(second)[::-1])
+
+
+def _begin_apart(one: str, other: str) -> bool:
+    return not one.startswith(other) and not other.startswith(one)
+
+
+def _end(parts: Sequence[Part]) -> str:
+    return parts[-1].literal if parts[-1].name is None else ""
+
+
+def _compare_all(bag: Bag, expansion: Expansion, templates: Sequence[str], refuse: Refuse) -> None:
+    """All names, one by one, first by their hashes."""
+    count = expansion.count * len(templates)
+    _refuse_too_many(count, templates[0], refuse)
+    fills = [expansion.fill(template) for template in templates]
+    seen = {hash(fill(task)) for task in range(expansion.count) for fill in fills}
+    suspects = len(seen) < count
+    for task in range(expansion.count):
+        for template, fill in zip(templates, fills, strict=True):
+            name = fill(task)
+            for end in (n for n, letter in enumerate(name) if letter == "/"):
+                if hash(name[:end]) in seen:
+                    _find_folder(bag, name[:end], (task, name), template, fills, refuse)
+    if suspects:
+        _find_twice(bag, templates, fills, refuse)
+
+
+def _find_folder(
+    bag: Bag,
+    folder: str,
+    inner: tuple[int, str],
+    template: str,
+    fills: Sequence[Callable[[int], str]],
+    refuse: Refuse,
+) -> None:
+    for task in range(len(bag)):
+        if any(fill(task) == folder for fill in fills):
+            raise refuse(
+                f"{folder!r} is an output of task {task} and also the folder of {inner[1]!r}, an "
+                f"output of task {inner[0]}",
+                template,
+                "The two can't be kept in one place: rename one of them.",
+            )
+
+
+def _find_twice(
+    bag: Bag, templates: Sequence[str], fills: Sequence[Callable[[int], str]], refuse: Refuse
+) -> None:
+    first: dict[str, int] = {}
+    for task in range(len(bag)):
+        for template, fill in zip(templates, fills, strict=True):
+            name = fill(task)
+            if name in first:
+                raise _twice(bag, name, (first[name], task), template, refuse)
+            first[name] = task
+
+
+def _twice(bag: Bag, name: str, tasks: tuple[int, int], template: str, refuse: Refuse) -> Exception:
+    values = Expansion(bag).parameters
+    shown = [
+        ", ".join(f"{k}={v}" for k, v in list(values(task).items())[:6]) or "no parameters"
+        for task in tasks
+    ]
+    return refuse(
+        f"the output {name!r} is written by task {tasks[0]} ({shown[0]}) and by task {tasks[1]} "
+        f"({shown[1]})",
+        template,
+        "Name all parameters in it that differ between tasks, or {index}, the number of the task.",
+    )
+
+
+def _refuse_too_many(count: int, template: str, refuse: Refuse) -> None:
+    if count > MOST_NAMES:
+        raise refuse(
+            f"whether the {count:,} names {template!r} are good ones can't be told",
+            template,
+            "Put between its parameters a character that is in none of their values, and none of "
+            "the slashes into values.",
+        )

@@ -1,0 +1,167 @@
+"""Text files of bags: lists of values, tables, commands. Read as streams, however long they are."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import NoReturn
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.model import Axis, Coded, Packed
+from wfrun.parsers.bags.columns import MOST_VALUES, ColumnMaker, column_of
+
+_CHUNK = 8192
+_LONGEST = 1 << 20
+"""Characters of one cell of a table."""
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a text that are not empty, without blanks at their ends, with their numbers.
+
+    Raises InvalidError for what can't be read, is not UTF-8 text, or has NUL in it.
+    """
+    with _errors(path), path.open(encoding="utf-8-sig", newline="\n") as stream:
+        for number, line in enumerate(stream, 1):
+            text = line.strip()
+            if "\0" in text:
+                _refuse_binary(path, number)
+            if number > MOST_VALUES:
+                raise InvalidError(f"has more than {MOST_VALUES:,} lines", source=str(path))
+            if text:
+                yield number, text
+
+
+def read_values(path: Path) -> Packed | Coded:
+    """A value a line; empty lines are passed over."""
+    return column_of(text for _, text in lines_of(path))
+
+
+def read_table(path: Path, delimiter: str | None = None) -> Axis:
+    """The columns of a CSV (RFC 4180) or TSV file by the names in its first row.
+
+    Without a delimiter it is the tab in files whose name ends with .tsv or .tab, the comma in
+    others. Empty rows are passed over. Raises InvalidError, with the line, for what can't be read,
+    for a header with a name missing or twice, and for rows that are longer or shorter.
+    """
+    if delimiter is None:
+        delimiter = "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
+    csv.field_size_limit(_LONGEST)
+    with _errors(path), path.open(encoding="utf-8-sig", newline="") as stream:
+        reader = csv.reader(stream, delimiter=delimiter, strict=True)
+        try:
+            header = [name.strip() for name in next(reader, [])]
+            _check_header(path, header, delimiter)
+            makers = [ColumnMaker() for _ in header]
+            while rows := list(islice(reader, _CHUNK)):
+                if set(map(len, rows)) != {len(header)}:
+                    rows = [row for row in rows if row]
+                    if rows and set(map(len, rows)) != {len(header)}:
+                        _refuse_ragged(path, delimiter, len(header))
+                for maker, values in zip(makers, zip(*rows, strict=True), strict=False):
+                    maker.add(values)
+                if makers and len(makers[0]) > MOST_VALUES:
+                    raise InvalidError(f"has more than {MOST_VALUES:,} rows", source=str(path))
+        except csv.Error as error:
+            line = max(1, reader.line_num)
+            if "NUL" in str(error):
+                _refuse_binary(path, line)
+            raise InvalidError(
+                f"not a table: {error}",
+                source=str(path),
+                line=line,
+                hint='A quote inside a quoted cell is written twice: "".',
+            ) from error
+    columns = tuple(maker.column() for maker in makers)
+    for column in columns:
+        if b"\0" in (column.values.text if isinstance(column, Coded) else column.text):
+            _refuse_binary(path, None)
+    if not len(columns[0]):
+        raise InvalidError(
+            "the table has a header, but no rows: there are no tasks",
+            source=str(path),
+            line=1,
+            hint="Add a row for each task.",
+        )
+    return Axis(tuple(header), columns)
+
+
+def _check_header(path: Path, header: list[str], delimiter: str) -> None:
+    if not any(header):
+        raise InvalidError(
+            "the table is empty",
+            source=str(path),
+            line=1,
+            hint="Its first row has the names of the parameters, the others their values.",
+        )
+    for n, name in enumerate(header):
+        if not name:
+            raise InvalidError(
+                f"column {n + 1} of the header has no name",
+                source=str(path),
+                line=1,
+                hint=f"Columns are separated by {delimiter!r}; name each of them.",
+            )
+        if name in header[:n]:
+            raise InvalidError(
+                f"the header has {name!r} twice, as columns {header.index(name) + 1} and {n + 1}",
+                source=str(path),
+                line=1,
+                hint="Rename one of them.",
+            )
+
+
+def _refuse_ragged(path: Path, delimiter: str, width: int) -> NoReturn:
+    """Go through the file again, to find the line."""
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        reader = csv.reader(stream, delimiter=delimiter, strict=True)
+        line = 1
+        for row in reader:
+            if row and len(row) != width:
+                raise InvalidError(
+                    f"the row has {len(row)} cells, but the header has {width}",
+                    source=str(path),
+                    line=line,
+                    hint=f"Cells are separated by {delimiter!r}; one that holds it stands in "
+                    "double quotes.",
+                )
+            line = reader.line_num + 1
+    raise InvalidError("the rows are not equally long", source=str(path))
+
+
+def _refuse_binary(path: Path, line: int | None) -> NoReturn:
+    raise InvalidError(
+        "not text: it has a NUL byte in it",
+        source=str(path),
+        line=line,
+        hint="Save it as plain text with the encoding UTF-8.",
+    )
+
+
+@contextmanager
+def _errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        line, byte = _bad_line(path)
+        raise InvalidError(
+            f"not UTF-8 text (byte 0x{byte:02x})",
+            source=str(path),
+            line=line,
+            hint="Save the file with the encoding UTF-8.",
+        ) from error
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InvalidError(f"can't be read: {reason}", source=str(path)) from error
+
+
+def _bad_line(path: Path) -> tuple[int, int]:
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, 1):
+            try:
+                line.decode()
+            except UnicodeDecodeError as error:
+                return number, line[error.start]
+    return 1, 0

@@ -1,0 +1,266 @@
+"""Bags in YAML: one, or several with what they share; docs/bags.md says what may stand there."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.model import Axis, Bag, BagFile, Resources, Workflow
+from wfrun.parsers.bags.check import checked
+from wfrun.parsers.bags.commands import words_of
+from wfrun.parsers.bags.parameters import read_parameters, to_text
+from wfrun.parsers.sections import (
+    Section,
+    in_words,
+    to_count,
+    to_count_or_zero,
+    to_duration,
+    to_size,
+)
+from wfrun.parsers.yaml_document import YamlDocument, read_yaml
+
+T = TypeVar("T")
+Place = tuple[str | int, ...]
+
+_KEYS = (
+    "bag", "owner", "application", "priority", "command", "parameters", "estimate", "cores",
+    "memory", "gpus", "nodes", "walltime", "inputs", "outputs", "stdin", "stdout", "stderr", "env",
+)  # fmt: skip
+_FILE_KEYS = ("name", "from", "executable", "optional")
+_LARGEST = 2**31 - 1
+
+_KEY = re.compile(
+    rb"""(?:^|[{,])[ \t]*(["']?)(?:bags?|command|parameters)\1[ \t]*:""", re.MULTILINE
+)
+
+
+def is_bag(path: Path) -> bool:
+    """Whether a text has one of the keys without which it is no bag, be it YAML or not."""
+    return _KEY.search(path.read_bytes()) is not None
+
+
+def read_bags(path: Path) -> list[Workflow]:
+    """The bags of a document, in its order.
+
+    Raises InvalidError with the line for what is not YAML, and for whatever is wrong with a bag or
+    a file that it takes values from.
+    """
+    document = read_yaml(path)
+    value = document.value
+    if not isinstance(value, dict):
+        raise document.error(
+            f"not a bag of tasks, but {in_words(value)}",
+            hint="A bag is a mapping with the key 'command'; see docs/bags.md.",
+        )
+    if "bags" not in value:
+        return [_BagReader(document, path, None).read()]
+    listed = value["bags"]
+    if not isinstance(listed, list) or not listed:
+        raise document.error(
+            f"'bags' has to be a list of bags, not {in_words(listed)}" if listed != []
+            else "there are no bags in the list",
+            "bags", hint="Write '- bag: NAME' and its other keys for each.",
+        )  # fmt: skip
+    return [_BagReader(document, path, number).read() for number in range(len(listed))]
+
+
+class _BagReader:
+    """Reads one bag: the keys of its own, and those that all of the document share."""
+
+    def __init__(self, document: YamlDocument, path: Path, number: int | None) -> None:
+        self._document, self._path = document, path
+        many = number is not None
+        shared = Section(document, (), "the document", (*_KEYS, "bags") if many else _KEYS)
+        self._sections = [shared]
+        self._name = path.stem
+        if number is not None:
+            own = Section(document, ("bags", number), f"bag {number + 1} of the list", _KEYS)
+            self._sections = [own, shared]
+            self._name = f"{path.stem}-{number + 1}"
+        self._places: dict[str, Place] = {}
+        """Where templates stand, for messages."""
+        self._parameters: dict[str, Place] = {}
+        """Likewise parameters."""
+
+    def read(self) -> Workflow:
+        name = self._take("bag", _text, self._name)
+        for section in self._sections:
+            section.title = f"the bag {name!r}"
+        if not self._section("command"):
+            raise self._sections[0].error(
+                f"the bag {name!r} has no command",
+                hint="Add 'command: PROGRAM ARGUMENTS'; parameters stand in braces.",
+            )
+        words: tuple[str, ...] = self._take("command", _command, ())
+        self._note(words, "command")
+        axes: tuple[Axis, ...] = ()
+        parameters = self._section("parameters")
+        if parameters is not None:
+            axes = read_parameters(parameters, self._path.parent, self._parameters)
+        inputs, outputs = self._files("inputs"), self._files("outputs")
+        stdin = self._stream("stdin", inputs)
+        stdout, stderr = self._stream("stdout", outputs), self._stream("stderr", outputs)
+        estimate = self._take("estimate", to_text, None)
+        if estimate is not None:
+            self._note((estimate,), "estimate")
+        bag = Bag(
+            name=name,
+            source=str(self._path),
+            executable=words[0],
+            arguments=words[1:],
+            axes=axes,
+            inputs=tuple(inputs),
+            outputs=tuple(outputs),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            env=self._env(),
+            resources=self._resources(),
+            estimate=estimate,
+            owner=self._take("owner", _text, ""),
+            application=self._take("application", _text, ""),
+            priority=self._take("priority", _priority, 0),
+        )
+        return checked(bag, self._refuse)
+
+    def _refuse(self, message: str, what: str, hint: str | None = None) -> InvalidError:
+        place = self._parameters.get(what) or self._places.get(what)
+        if place is None:
+            return self._sections[0].error(message, hint=hint)
+        return self._document.error(message, *place, hint=hint)
+
+    def _section(self, key: str) -> Section | None:
+        return next((section for section in self._sections if section.has(key)), None)
+
+    def _take(self, key: str, convert: Callable[[Any], T], default: T) -> T:
+        section = self._section(key)
+        return default if section is None else section.take(key, convert, default)
+
+    def _note(self, templates: tuple[str, ...], *path: str | int) -> None:
+        section = self._section(str(path[0]))
+        assert section is not None
+        for template in templates:
+            self._places.setdefault(template, (*section.path, *path))
+
+    def _files(self, key: str) -> list[BagFile]:
+        section = self._section(key)
+        if section is None:
+            return []
+        listed = section.values[key]
+        if not isinstance(listed, list):
+            raise section.error(
+                f"{key} of {section.title} have to be a list, not {in_words(listed)}", key
+            )
+        files = [self._file(section, key, number) for number in range(len(listed))]
+        for number, file in enumerate(files):
+            self._note((file.name,), key, number)
+            if file.url is not None:
+                self._note((file.url,), key, number)
+        return files
+
+    def _file(self, section: Section, key: str, number: int) -> BagFile:
+        value = section.values[key][number]
+        known = _FILE_KEYS if key == "inputs" else ("name", "optional")
+        if not isinstance(value, dict):
+            try:
+                return BagFile(to_text(value))
+            except ValueError as error:
+                raise section.error(f"{key}: {error}", key, number) from None
+        title = f"a file of the {key} of {section.title}"
+        entry = Section(section.document, (*section.path, key, number), title, known)
+        source = entry.take("from", to_text, None)
+        if source is not None and "://" in source and not source.startswith("file://"):
+            raise entry.error(
+                f"{source!r} is no file of this machine", "from",
+                hint="'from' is a path, relative to the document.",
+            )  # fmt: skip
+        name = entry.take("name", to_text, None)
+        if name is None and source is not None:
+            name = posixpath.basename(source)
+        if name is None:
+            raise entry.error(f"{title} has no name", hint="Add 'name: PATH' in the sandbox.")
+        executable = entry.take("executable", _truth, False)
+        optional = entry.take("optional", _truth, False)
+        if optional and key == "inputs":
+            raise entry.error("the inputs of a bag can't be optional", "optional")
+        return BagFile(name, source, executable, optional)
+
+    def _stream(self, key: str, files: list[BagFile]) -> str | None:
+        """The file of a standard stream, which is one of the inputs or outputs."""
+        name = self._take(key, to_text, None)
+        if name is not None and all(file.name != name for file in files):
+            files.append(BagFile(name))
+            self._note((name,), key)
+        return name
+
+    def _env(self) -> dict[str, str] | None:
+        section = self._section("env")
+        if section is None:
+            return None
+        values = section.values["env"]
+        if not isinstance(values, dict):
+            raise section.error(
+                f"env of {section.title} has to be a mapping, not {in_words(values)}", "env"
+            )
+        env: dict[str, str] = {}
+        for name, value in values.items():
+            if not isinstance(name, str) or not name or "=" in name or "\0" in name:
+                raise section.error(f"{name!r} can't be the name of a variable", "env", name)
+            try:
+                env[name] = to_text(value)
+            except ValueError as error:
+                raise section.error(f"{name} of env: {error}", "env", name) from None
+            self._note((env[name],), "env", name)
+        return env
+
+    def _resources(self) -> Resources:
+        resources = Resources(
+            cores=self._take("cores", to_count, 1),
+            memory_bytes=self._take("memory", to_size, 0),
+            gpus=self._take("gpus", to_count_or_zero, 0),
+            walltime_s=self._take("walltime", to_duration, None),
+            nodes=self._take("nodes", to_count, 1),
+        )
+        if resources.cores % resources.nodes:
+            section = self._section("cores") or self._section("nodes")
+            assert section is not None
+            raise section.error(
+                f"{resources.cores} cores can't be spread evenly over {resources.nodes} nodes",
+                "nodes",
+                hint="'cores' are those of all nodes together.",
+            )
+        return resources
+
+
+def _text(value: Any) -> str:
+    text = to_text(value)
+    if not text.strip() or any(not letter.isprintable() for letter in text):
+        raise ValueError(f"{text!r} is no name")
+    return text
+
+
+def _priority(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _LARGEST:
+        raise ValueError(f"a whole number is needed, not {in_words(value)}")
+    return value
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"true or false is needed, not {in_words(value)}")
+    return value
+
+
+def _command(value: Any) -> tuple[str, ...]:
+    if isinstance(value, list):
+        words = tuple(to_text(word) for word in value)
+        if not words or not words[0]:
+            raise ValueError("it is empty")
+        return words
+    if not isinstance(value, str):
+        raise ValueError(f"a command is text, or a list of words, not {in_words(value)}")
+    return words_of(value)

@@ -1,0 +1,118 @@
+"""What the command has for bags: options of ``run``, and ``wfrun results``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _complete_selection(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from wfrun.engine.selection import SELECTION
+
+    return [name for name in SELECTION if name.startswith(incomplete)]
+
+
+class _Number(click.FloatRange):
+    name = "number"
+
+
+_OPTIONS = (
+    click.option(
+        "--command", metavar="TEMPLATE",
+        help="The command for each row of the tables that are given as documents (CSV, TSV), with "
+        "their columns in braces.",
+    ),
+    click.option(
+        "--delimiter", metavar="CHARACTER",
+        help="Between the cells of these tables; by default a comma, of .tsv files a tab.",
+    ),
+    click.option(
+        "--selection", metavar="NAME", shell_complete=_complete_selection,
+        help="Selection policy: whose tasks come next. By default s-bot where there is a bag; "
+        "`wfrun policies` lists them.",
+    ),
+    click.option(
+        "--replicas", type=click.IntRange(min=0), metavar="N",
+        help="Most further copies of a running task at other sites; the first to succeed counts. "
+        "By default what the policy does.",
+    ),
+    click.option(
+        "--replication", type=click.Choice(["idle", "stragglers"]), default="idle",
+        show_default=True,
+        help="Copy tasks when nothing else waits for the cores, or only those that run for much "
+        "longer than others of their kind.",
+    ),
+    click.option(
+        "--replica-share", type=_Number(min=0, max=1), default=1.0, show_default=True,
+        metavar="X", help="Copies hold no more than this share of all cores.",
+    ),
+    click.option(
+        "--straggler-factor", type=_Number(min=0), default=1.5, show_default=True, metavar="X",
+        help="A straggler runs for longer than this times the quantile of its kind.",
+    ),
+    click.option(
+        "--straggler-quantile", type=_Number(min=0, max=1), default=0.75, show_default=True,
+        metavar="X", help="The quantile.",
+    ),
+)  # fmt: skip
+
+
+def bag_options(command: F) -> F:
+    """Adds to ``run`` what is for bags, in this order."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def bag_settings(options: dict[str, Any]) -> dict[str, Any]:
+    """Those of them that are settings of a run, by their names in `Settings`."""
+    names = (
+        "replication", "replicas", "replica_share", "straggler_factor", "straggler_quantile",
+    )  # fmt: skip
+    return {"selection": options["selection"] or "", **{name: options[name] for name in names}}
+
+
+def check_delimiter(options: dict[str, Any]) -> str | None:
+    """The delimiter, or None. Raises UsageError for one without tables, or that can't be one."""
+    from wfrun.parsers.bags.parameters import to_delimiter
+
+    given: str | None = options["delimiter"]
+    if given is None:
+        return None
+    if options["command"] is None:
+        raise click.UsageError("--delimiter goes with --command")
+    try:
+        return to_delimiter("\t" if given == "\\t" else given)
+    except ValueError as error:
+        raise click.UsageError(f"--delimiter: {error}") from error
+
+
+def _complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from wfrun.runners.rundir import existing
+
+    names = [run.name for run in existing()]
+    return [name for name in [*reversed(names), "last"] if name.startswith(incomplete)]
+
+
+@click.command()
+@click.argument("run", required=False, shell_complete=_complete_runs)
+@click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="A file whose name ends with .csv, .tsv or .parquet. By default CSV is "
+              "printed.")  # fmt: skip
+def results(run: str | None, output: Path | None) -> None:
+    """Tabulate the tasks of RUN (`last` by default).
+
+    A row each: its parameters and what became of it: state, site, host, attempts, times, memory,
+    exit code, outputs. Also while the run goes on.
+    """
+    from wfrun.runners.plugins import load_policies
+    from wfrun.runners.results_command import write_results
+    from wfrun.runners.rundir import find
+
+    load_policies()
+    write_results(find(run), output)
