@@ -12,6 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from wfrun.runners.cli_bags import bag_options, bag_settings, check_delimiter, results
+from wfrun.runners.cli_generate import generate
 from wfrun.runners.cli_simulate import simulate, study
 from wfrun.runners.cli_sites import bench, sites
 from wfrun.runners.exit_statuses import DONE, FAILED, INTERRUPTED, INVALID, SITE
@@ -411,33 +412,7 @@ def policies() -> None:
     make_console().print(policy_table())
 
 
-@cli.command()
-@click.argument("family")
-@click.option("--tasks", type=click.IntRange(min=1), required=True, metavar="N",
-              help="Size; the nearest that the structure allows is made.")  # fmt: skip
-@click.option("--seed", type=int, default=0, show_default=True, metavar="S",
-              help="Of run times, sizes and random edges.")  # fmt: skip
-@click.option("--format", "form", type=click.Choice(["dax", "wfformat"]), default="dax",
-              show_default=True, help="DAX 3.6 or WfFormat 1.5.")  # fmt: skip
-@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE",
-              help="By default <family>-<N>.dax or .json.")  # fmt: skip
-def generate(family: str, tasks: int, seed: int, form: str, output: Path | None) -> None:
-    """Write a synthetic workflow of a FAMILY.
-
-    Families: montage, cybershake, inspiral, sipht, epigenomics, bag and layered.
-    """
-    from wfrun.parsers.generate import generate as make
-    from wfrun.parsers.write_dax import write_dax
-    from wfrun.parsers.write_wfformat import write_wfformat
-
-    workflow = make(family, tasks, seed)
-    suffix = "dax" if form == "dax" else "json"
-    path = output or Path(f"{family}-{tasks}.{suffix}")
-    (write_dax if form == "dax" else write_wfformat)(workflow, path)
-    click.echo(f"{path}: {len(workflow.tasks)} tasks, {len(workflow.files)} files")
-
-
-for _command in (bench, results, simulate, sites, study):
+for _command in (bench, generate, results, simulate, sites, study):
     cli.add_command(_command)
 
 

@@ -21,6 +21,7 @@ of Table 5.3 (`wfrun.parsers.generate.bots_model`). What it leaves open is settl
 
 from __future__ import annotations
 
+import difflib
 import heapq
 import math
 from array import array
@@ -80,22 +81,17 @@ def generate_workload(
     The same arguments give the same workload; workloads that differ in load, arrival or inaccuracy
     alone have the same bags. Raises InvalidError for what can't be.
     """
-    if row not in ROWS:
-        raise InvalidError(
-            f"there is no row {row!r} of the workload model",
-            hint=f"Rows there are: {', '.join(ROWS)}.",
-        )
+    fits = row_called(row)
     _check(sites, load, tasks, median_size, mean_runtime_s, inaccuracy)
     longer = 0.0
     if median_size is not None:
-        longer = math.log2(median_size) - ROWS[row].size.quantile(0.5)
-    streams = [
-        _stream(ROWS[row], site.name, place, seed, longer) for place, site in enumerate(sites)
-    ]
+        longer = math.log2(median_size) - fits.size.quantile(0.5)
+    streams = [_stream(fits, site.name, place, seed, longer) for place, site in enumerate(sites)]
     bags, remarks = _first(heapq.merge(*streams, key=lambda bag: bag.arrival_s), tasks)
     if len(bags) < 2:
         raise InvalidError(
-            f"{tasks} tasks are a single bag, which has no load", hint="Ask for more tasks."
+            f"so few tasks ({tasks}) are a single bag, which has no load",
+            hint="Ask for more tasks.",
         )
     if mean_runtime_s is not None:
         factor = mean_runtime_s / (sum(sum(bag.runtime_s) for bag in bags) / tasks)
@@ -109,6 +105,18 @@ def generate_workload(
         remarks=remarks,
     )
     return with_estimates(at_load(workload, load, arrival), inaccuracy, seed)
+
+
+def row_called(name: str) -> Row:
+    """The row of Table 5.3 of that name. Raises InvalidError where there is none."""
+    if name in ROWS:
+        return ROWS[name]
+    close = difflib.get_close_matches(name.lower(), ROWS, n=1)
+    guess = f"Did you mean {close[0]!r}? " if close else ""
+    raise InvalidError(
+        f"there is no row {name!r} of the workload model",
+        hint=f"{guess}Rows there are: {', '.join(ROWS)}.",
+    )
 
 
 def at_load(workload: BotWorkload, load: float, arrival: Arrival = "realistic") -> BotWorkload:

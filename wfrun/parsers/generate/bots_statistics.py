@@ -74,14 +74,14 @@ def statistics_of(workload: BotWorkload, row: Row) -> BotStatistics:
     sizes = [len(bag) for bag in workload.bags]
     found = [_of_ranks(row.users, ranks)]
     if workload.pace > 0:
-        found += _of_logs("gap in peak hours", "s", row.gap, list(_peak_gaps(workload)))
+        found += _of_logs("gap at peak", "s", row.gap, list(_peak_gaps(workload)))
         found.append(_of_cycle(row.cycle, [_half_hour(workload, bag.arrival_s)
                                            for bag in workload.bags]))  # fmt: skip
     found.append(_of_sizes(row.size, sizes))
     means = [sum(bag.runtime_s) / len(bag) for bag in workload.bags]
-    found += _of_logs("mean run time", "s", row.runtime, means)
+    found += _of_logs("ART", "s", row.runtime, means)
     variances = (pvariance(bag.runtime_s) for bag in workload.bags if len(bag) > 1)
-    found += _of_logs("its variance", "s²", row.variance, [v for v in variances if v > 0])
+    found += _of_logs("RTV", "s²", row.variance, [v for v in variances if v > 0])
     return BotStatistics(tuple(found), tuple(_classes(row.size, sizes)), _alpha(ranks), len(users))
 
 
