@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from wfrun.engine.events import Settings
 from wfrun.engine.model import Catalog, File, LinkSpec, Resources, SiteSpec, Task, Workflow
 from wfrun.engine.policies import PLACEMENT
+from wfrun.engine.selection import SELECTION
 
 
 @st.composite
@@ -54,7 +55,9 @@ def workflows(draw: st.DrawFn, max_tasks: int = 20) -> Workflow:
                 priority=draw(st.integers(0, 2)),
             )
         )
-    return Workflow("w", "w.dax", tasks, files, parents)
+    owner = draw(st.sampled_from(["", "ann", "bob"]))
+    priority = draw(st.integers(0, 1))
+    return Workflow("w", "w.dax", tasks, files, parents, owner=owner, priority=priority)
 
 
 @st.composite
@@ -91,4 +94,8 @@ def settings_of_runs(draw: st.DrawFn) -> Settings:
         retry_delay_s=draw(st.sampled_from([0.0, 1.0])),
         on_failure=draw(st.sampled_from(["continue", "continue", "stop"])),
         seed=draw(st.integers(0, 3)),
+        selection=draw(st.sampled_from(["", *SELECTION])),
+        replication=draw(st.sampled_from(["idle", "stragglers"])),
+        replicas=draw(st.none() | st.integers(0, 3)),
+        replica_share=draw(st.sampled_from([0.3, 1.0])),
     )

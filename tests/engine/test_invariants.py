@@ -83,9 +83,11 @@ def make_world(
 class Auditor:
     """Holds the invariants against the log alone, with none of the core's own state."""
 
-    def __init__(self, several: list[Workflow], catalog: Catalog, throttle: int | None) -> None:
+    def __init__(self, several: list[Workflow], catalog: Catalog, settings: ev.Settings) -> None:
         self.workflows = several
-        self.throttle = throttle
+        self.throttle = settings.throttle
+        most = PLACEMENT[settings.policy].replicas
+        self.replicas = most if settings.replicas is None else settings.replicas
         self.sites = catalog.sites
         self.asked = [[t.resources for t in w.tasks] for w in several]
         """What each task asks for by now, as far as the log tells: at least this."""
@@ -112,7 +114,9 @@ class Auditor:
                 self._learn(placed, event.outcome)
             if placed is not None and event.outcome.cause == "done":
                 task = (placed.workflow, placed.task)
-                assert task not in self.done, "a task succeeded twice"
+                if task in self.done:
+                    assert self.replicas, "a task succeeded twice"
+                    return  # its files are not used
                 self.done.add(task)
                 record = self.workflows[placed.workflow].tasks[placed.task]
                 for file in record.outputs:
@@ -123,11 +127,16 @@ class Auditor:
         elif isinstance(event, ev.AttemptsFound):
             self.submitted -= set(event.absent)
 
+    def _others(self, task: tuple[int, int]) -> list[ev.AttemptPlaced]:
+        return [p for p in self.open.values() if (p.workflow, p.task) == task]
+
     def _learn(self, placed: ev.AttemptPlaced, outcome: Outcome) -> None:
         workflow, task = placed.workflow, placed.task
         asked = self.asked[workflow][task]
         if outcome.cause == "refused":
             self.refused.add((workflow, task, placed.site))
+        elif self._others((workflow, task)):
+            return
         elif outcome.cause == "memory":  # more than this, if it is tried again at all
             asked = msgspec.structs.replace(asked, memory_bytes=asked.memory_bytes + 1)
         elif outcome.cause == "walltime" and asked.walltime_s is not None:
@@ -140,7 +149,9 @@ class Auditor:
         assert event.key not in self.keys, "an attempt's id was used twice"
         self.keys.add(event.key)
         assert task not in self.done
-        assert all((p.workflow, p.task) != task for p in self.open.values())
+        others = self._others(task)
+        assert len(others) <= self.replicas
+        assert all(p.site != event.site for p in others), "two copies at one site"
         assert all((event.workflow, p) in self.done for p in workflow.parents[event.task])
         assert fits(self.asked[event.workflow][event.task], self.sites[event.site])
         assert (*task, event.site) not in self.refused
@@ -171,8 +182,9 @@ def audit(world: World, auditor: Auditor) -> None:
             if isinstance(action, SubmitAttempts):
                 auditor.submit(action)
         told = len(world.actions)
-        withdrawn = world.core.state.draining or world.core.state.stopping
-        if withdrawn:  # staging attempts go back to the eligible set without an event of their own
+        state = world.core.state
+        withdrawn = state.draining or state.stopping or state.replicas is not None
+        if withdrawn:  # staging attempts are taken back without an event of their own
             auditor.open = {k: v for k, v in auditor.open.items() if k in world.core.state.attempts}
 
 
@@ -188,7 +200,7 @@ def test_predecessors_inputs_and_throttle_hold_and_every_run_ends(
     several: list[Workflow], catalog: Catalog, settings: ev.Settings, seed: int, share: float
 ) -> None:
     world = make_world(several, catalog, settings, seed, share)
-    auditor = Auditor(several, catalog, settings.throttle)
+    auditor = Auditor(several, catalog, settings)
     audit(world, auditor)
     state = world.core.state
     assert state.ended in ("done", "failed")
@@ -233,7 +245,7 @@ def test_crashes_lose_and_double_nothing(
     settings = msgspec.structs.replace(settings, retries=50)
     # "start" is left out: an executable that is nowhere is not tried again
     world = make_world(several, catalog, settings, seed, 0.1, ["exit", "lost", "storage"])
-    auditor = Auditor(several, catalog, settings.throttle)
+    auditor = Auditor(several, catalog, settings)
     heard = 0
     crashes[0] += 1 + len(several)  # the start and the workflows become durable together
     for gap in crashes:
@@ -277,7 +289,7 @@ def test_a_cancelled_run_ends_soon_and_goes_on_when_resumed(
     settings = msgspec.structs.replace(settings, retries=50)
     world = make_world(several, catalog, settings, seed, 0.1, ["exit", "lost"])
     world.post(at_s, ev.CancelAsked(at_s, mode))
-    auditor = Auditor(several, catalog, settings.throttle)
+    auditor = Auditor(several, catalog, settings)
     audit(world, auditor)
     if world.core.state.ended == "cancelled":
         asked = next(i for i, e in enumerate(world.log) if isinstance(e, ev.CancelAsked))
@@ -294,7 +306,7 @@ def test_a_cancelled_run_ends_soon_and_goes_on_when_resumed(
         for e in world.log
         if isinstance(e, ev.AttemptEnded) and e.outcome.cause == "done"
     )
-    assert set(successes.values()) == {1}
+    assert set(successes.values()) == {1} or auditor.replicas
     assert len(successes) == sum(len(w.tasks) for w in several)
 
 

@@ -7,13 +7,12 @@ import re
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.strategies import catalogs, settings_of_runs, workflows
-import msgspec
-
 from wfrun.engine import events as ev
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Catalog, File, LinkSpec, SiteSpec, Task, Workflow

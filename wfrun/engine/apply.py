@@ -89,7 +89,8 @@ def _run_started(state: RunState, event: ev.RunStarted) -> None:
     learns = Knowledge.HISTORICAL in msgspec.structs.astuple(policy.information)
     if state.pools or state.queues or policy.late or most > 0 or learns:
         bound(state, late=policy.late)
-    if state.information.task_runtime is not Knowledge.UNKNOWN:
+    unknown = Knowledge.UNKNOWN
+    if unknown not in (policy.information.task_runtime, policy.information.status):
         for site in state.sites:
             site.queue_model = make_queue_model(site.spec.slots, backfills=site.spec.backfills)
 

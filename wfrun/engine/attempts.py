@@ -12,7 +12,7 @@ from wfrun.engine.eligible import Fresh
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.records import Outcome
 from wfrun.engine.replicas import Try
-from wfrun.engine.retry import judge
+from wfrun.engine.retry import judge, note
 from wfrun.engine.state import (
     SUPERSEDED,
     Attempt,
@@ -377,6 +377,7 @@ def fail_one(
     """An attempt has failed. Its task has not, as long as another one goes on; nor does a replica
     cost it a retry."""
     if _has_others(state, attempt):
+        note(w, attempt, outcome)
         _note_failure(state, w, attempt, outcome, "", final=False)
     else:
         _fail(state, w, attempt, outcome, own=False if attempt.is_replica else own)
@@ -387,8 +388,8 @@ def _fail(
 ) -> None:
     """Retry after a delay, as the rule of the cause says, or give up."""
     task = attempt.task
-    retry, delay_s, note = judge(state, w, attempt, outcome, own=own)
-    _note_failure(state, w, attempt, outcome, note, final=not retry)
+    retry, delay_s, reason = judge(state, w, attempt, outcome, own=own)
+    _note_failure(state, w, attempt, outcome, reason, final=not retry)
     if retry:
         state.retried += 1
         w.status[task] = _DELAYED
@@ -407,7 +408,13 @@ def _fail(
 
 
 def _note_failure(
-    state: RunState, w: WorkflowState, attempt: Attempt, outcome: Outcome, note: str, *, final: bool
+    state: RunState,
+    w: WorkflowState,
+    attempt: Attempt,
+    outcome: Outcome,
+    reason: str,
+    *,
+    final: bool,
 ) -> None:
     site = state.sites[attempt.site]
     site.failed += 1
@@ -417,7 +424,7 @@ def _note_failure(
             site.spec.name,
             attempt.key,
             outcome.cause,
-            "\n".join(text for text in (outcome.message, note) if text),
+            "\n".join(text for text in (outcome.message, reason) if text),
             final,
         )
     )

@@ -139,16 +139,16 @@ def forget(state: RunState, index: int) -> None:
 def update(state: RunState, index: int) -> None:
     """Open or close a site for placements, as what is known of it says."""
     site, bit = state.sites[index], 1 << index
-    closed = not site.is_well
+    takes = site.is_well and site.has_room
     if state.bounded:
         state.allocation_due = bool(state.pools)
         state.idle_sites &= ~bit
         state.stocked_sites &= ~bit
-        if not closed and site.committed_cores < site.slots_now:
+        if site.committed_cores < site.slots_now and site.is_well:
             state.idle_sites |= bit
-        elif (state.pools or site.late) and not closed and site.has_room:
+        elif takes and (state.pools or site.late):
             state.stocked_sites |= bit
-    if closed or not site.has_room:
+    if not takes:
         state.open_sites &= ~bit
     elif not state.open_sites & bit:
         state.open_sites |= bit

@@ -79,10 +79,9 @@ def judge(
         limit = max(SETBACKS, settings.retries)
     delay_s = settings.retry_delay_s * 2 ** min(times - 1, _MAX_DOUBLINGS)
     if rule.where == "never there":
-        w.refused[task] = w.refused.get(task, 0) | bit
-        w.masks[task] = w.sites_of(task) & ~bit
-        if not w.masks[task]:
-            return Verdict(False, 0.0, "no site is left that takes it")
+        _never_there(w, task, bit)
+    if not w.sites_of(task):
+        return Verdict(False, 0.0, "no site is left that takes it")
     if state.stopping:
         return Verdict(False, 0.0, "")
     if times > limit:
@@ -101,6 +100,21 @@ def judge(
         if rule.where == "elsewhere" and not w.sites_of(task) & ~w.avoid[task]:
             return Verdict(False, 0.0, "")
     return Verdict(True, delay_s, note)
+
+
+def note(w: WorkflowState, attempt: Attempt, outcome: Outcome) -> None:
+    """What is learnt from an attempt that failed while another one of its task goes on: where not
+    to try it again."""
+    rule, bit = RULES[outcome.cause], 1 << attempt.site
+    if rule.where == "never there":
+        _never_there(w, attempt.task, bit)
+    if rule.grows is None:
+        w.avoid[attempt.task] = w.avoid.get(attempt.task, 0) | bit
+
+
+def _never_there(w: WorkflowState, task: int, bit: int) -> None:
+    w.refused[task] = w.refused.get(task, 0) | bit
+    w.masks[task] = w.sites_of(task) & ~bit
 
 
 def forgive(state: RunState, w: WorkflowState) -> None:

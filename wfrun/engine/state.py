@@ -251,6 +251,8 @@ class SiteState:
 
     @property
     def background_cores(self) -> int:
+        if not self.background:
+            return 0
         return sum(job.cores for job in self.background.values() if job.started_s is not None)
 
     @property
