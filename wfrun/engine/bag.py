@@ -286,7 +286,9 @@ class BagFiles(_Lazy[File]):
         """Their numbers come before those of the outputs."""
         self.output_bytes = bag.output_bytes
         self._names = [expansion.fill(file.name) for file in (*bag.inputs, *bag.outputs)]
-        self._urls = [expansion.fill(file.url) if file.url else None for file in bag.inputs]
+        self._urls = [
+            expansion.fill(file.url) if file.url else None for file in (*bag.inputs, *bag.outputs)
+        ]
         self._sizes = [memoryview(file.sizes).cast("q") for file in bag.inputs]
         super().__init__(first + expansion.count * len(bag.outputs))
 
@@ -314,8 +316,10 @@ class BagFiles(_Lazy[File]):
         if index >= self.input_count:
             bag = self._bag
             task, slot = divmod(index - self.input_count, len(bag.outputs))
-            name = self._names[len(bag.inputs) + slot](task)
-            return File(name, bag.output_bytes, producer=task, collect=True)
+            place = len(bag.inputs) + slot
+            name, kept = self._names[place](task), self._urls[place]
+            as_kept = None if kept is None else kept(task)
+            return File(name, bag.output_bytes, producer=task, url=as_kept, collect=True)
         slot = self._slot(index)
         first, _, _, reader = self._inputs[slot]
         task, url = reader(index - first), self._urls[slot]

@@ -140,6 +140,7 @@ class BagFile(msgspec.Struct, frozen=True):
 
     name: str
     url: str | None = None
+    """Of an output: its name in the run's ``outputs/``, if it is another there."""
     executable: bool = False
     optional: bool = False
     sizes: bytes = b""

@@ -401,15 +401,18 @@ def cancel(run: str | None, drain: bool) -> None:
 
 @cli.command()
 def policies() -> None:
-    """List the placement policies.
+    """List the placement and selection policies.
 
-    Also the information that each of them uses (Table 6.1 of the thesis).
+    Also the information that the former use (Tables 5.1 and 6.1 of the thesis).
     """
     from wfrun.runners.plugins import load_policies
-    from wfrun.runners.report import make_console, policy_table
+    from wfrun.runners.report import make_console, policy_table, selection_table
 
     load_policies()
-    make_console().print(policy_table())
+    console = make_console()
+    console.print(policy_table())
+    console.print()
+    console.print(selection_table())
 
 
 for _command in (bench, generate, results, simulate, sites, study):

@@ -25,6 +25,8 @@ from wfrun.sites.remote.connection import connection_of
 from wfrun.sites.remote.directory import find_directory
 from wfrun.sites.remote.host import Host
 
+_DIGITS = 10
+"""More have no numbers of tasks."""
 TaskNumber = tuple[int, int]
 """Workflow and task."""
 Texts = tuple[bytes, bytes] | str
@@ -35,12 +37,7 @@ def print_logs(run: RunDir, task: str) -> None:
     """Print stdout and stderr of every attempt of a task, each under a line that says how it
     ended. Raises InvalidError for an unknown task, naming near ones."""
     state = read_state(run)
-    wanted = [
-        (w.index, index)
-        for w in state.workflows
-        for index, record in enumerate(w.workflow.tasks)
-        if record.id == task
-    ]
+    wanted = [(w.index, index) for w in state.workflows for index in _named(w.workflow, task)]
     if not wanted:
         raise InvalidError(f"run {run.name} has no task {task!r}", hint=_near(state, task))
     attempts = _attempts(run, wanted)
@@ -51,6 +48,18 @@ def print_logs(run: RunDir, task: str) -> None:
     for number in wanted:
         if number not in dispatched:
             click.echo(f"task {task} {_why_not(state, number)}")
+
+
+def _named(workflow: Workflow, task: str) -> list[int]:
+    """The tasks of a workflow with this id. Those of a bag end with their number."""
+    if workflow.bag is None:
+        return [index for index, record in enumerate(workflow.tasks) if record.id == task]
+    number = task.rpartition("-")[2]
+    if not (number.isascii() and number.isdigit() and len(number) < _DIGITS):
+        return []
+    index = int(number)
+    is_there = index < len(workflow.tasks) and workflow.tasks[index].id == task
+    return [index] if is_there else []
 
 
 def _attempts(

@@ -13,9 +13,12 @@ from rich.text import Text
 
 from wfrun.engine.policies import PLACEMENT
 from wfrun.engine.pool import LauncherPhase
+from wfrun.engine.selection import SELECTION
 from wfrun.engine.state import Failure, Phase, RunState, SiteState, TaskStatus
 
 PIPE_COLUMNS = 200
+MOST_WORKFLOWS = 40
+"""So many have a row each in a table."""
 
 
 def make_console(*, stderr: bool = False) -> Console:
@@ -136,12 +139,12 @@ def _site_rows(state: RunState) -> list[dict[str, Text]]:
 
 
 def workflow_table(state: RunState) -> Table:
-    """A row per workflow, for runs of several."""
+    """A row per workflow, for runs of several; the last says how many more there are."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("workflow", no_wrap=True)
     for heading in ("tasks", "done", "failed", "not run", "makespan"):
         table.add_column(heading, justify="right")
-    for w in state.workflows:
+    for w in state.workflows[:MOST_WORKFLOWS]:
         end_s = w.ended_s if w.ended_s is not None else state.now_s
         table.add_row(
             w.workflow.name,
@@ -151,6 +154,8 @@ def workflow_table(state: RunState) -> Table:
             str(w.blocked),
             duration(end_s - w.added_s),
         )
+    if len(state.workflows) > MOST_WORKFLOWS:
+        table.add_row(f"and {len(state.workflows) - MOST_WORKFLOWS} more")
     return table
 
 
@@ -234,7 +239,7 @@ def _plural(count: int, word: str) -> str:
 
 
 def policy_table() -> Table:
-    """Table 6.1 of the thesis, of the policies that there are."""
+    """Tables 5.1 and 6.1 of the thesis, of the placement policies that there are."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("policy", no_wrap=True)
     for heading in ("status", "speed", "links", "run time", "file size"):
@@ -253,10 +258,20 @@ def policy_table() -> Table:
             policy.summary + (f" (-O {options})" if options else ""),
         )
     table.caption = (
-        "U unknown or ignored, K known a priori, R obtained at run time: sites' status and speed, "
-        "link speeds, tasks' run times and files' sizes"
+        "U unknown or ignored, K known a priori, R obtained at run time, H from what was seen of "
+        "earlier tasks: sites' status and speed, link speeds, tasks' run times and files' sizes"
     )
     table.caption_justify = "left"
+    return table
+
+
+def selection_table() -> Table:
+    """The selection policies (thesis section 5.1.3)."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("selection", no_wrap=True)
+    table.add_column("takes", overflow="fold")
+    for policy in SELECTION.values():
+        table.add_row(policy.name, policy.summary)
     return table
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from wfrun.engine.bag import BagFiles
 from wfrun.engine.health import avoided_hosts
 from wfrun.engine.model import ORIGIN, SiteSpec, Workflow
 from wfrun.engine.records import AttemptRequest, InputLink, OutputFile
@@ -109,15 +110,24 @@ class Requests:
     def output_path(self, number: int, file: int) -> Path:
         """Where a final output is collected. Workflows of one run get a folder each; outputs of
         one name (under emulation) are told apart by their producers."""
+        workflow = self._state.workflows[number].workflow
+        if workflow.bag is not None:  # its names were checked when it was made
+            record = workflow.files[file]
+            return self._folder(number) / (record.url or record.name)
         if number not in self._outputs:
             self._outputs[number] = self._output_paths(number)
         return self._outputs[number][file]
 
+    def _folder(self, number: int) -> Path:
+        folder = self._run.outputs.absolute()
+        if self._state.expected == 1:
+            return folder
+        name = self._state.workflows[number].workflow.name
+        return folder / f"{number}-{re.sub(r'[^A-Za-z0-9._-]', '_', name)}"
+
     def _output_paths(self, number: int) -> dict[int, Path]:
         workflow = self._state.workflows[number].workflow
-        folder = self._run.outputs.absolute()
-        if self._state.expected != 1:
-            folder = folder / f"{number}-{re.sub(r'[^A-Za-z0-9._-]', '_', workflow.name)}"
+        folder = self._folder(number)
         paths: dict[int, Path] = {}
         taken: set[str] = set()
         for index, file in enumerate(workflow.files):
@@ -134,8 +144,12 @@ class Requests:
 def make_emulated_inputs(workflow: Workflow, number: int, run: RunDir) -> None:
     """Sparse stand-ins for the initial inputs. Raises OSError."""
     run.inputs.mkdir(exist_ok=True)
-    wanted = {f for t in workflow.tasks for f in t.inputs if workflow.files[f].producer is None}
-    for file in sorted(wanted):
+    if isinstance(workflow.files, BagFiles):
+        wanted: Iterable[int] = range(workflow.files.input_count)
+    else:
+        files = workflow.files
+        wanted = sorted({f for t in workflow.tasks for f in t.inputs if files[f].producer is None})
+    for file in wanted:
         path = run.inputs / stored_name(workflow, number, file)
         with open(path, "wb") as stream:
             stream.truncate(workflow.files[file].size_bytes or 0)

@@ -333,8 +333,9 @@ async def find_lost(state: RunState, sites: Sequence[Site]) -> tuple[tuple[int, 
         names: dict[str, tuple[int, int]] = {}
         sizes: dict[str, int] = {}
         for w in state.workflows:
-            for file, record in enumerate(w.workflow.files):
-                if record.producer is not None and w.present[file] >> index & 1:
+            files = w.workflow.files
+            for file in range(len(files)):
+                if w.present[file] >> index & 1 and files[file].producer is not None:
                     name = stored_name(w.workflow, w.index, file)
                     names[name] = (w.index, file)
                     sizes[name] = w.sizes[file]

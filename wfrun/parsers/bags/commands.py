@@ -65,7 +65,8 @@ def read_commands(path: Path) -> Workflow:
 
     axis = Axis((COMMAND,), (column,))
     arguments = ("-c", f"{{{COMMAND}}}")
-    return checked(Bag(path.stem, str(path), SHELL, arguments, (axis,), inputs), refuse)
+    bag = Bag(path.stem, str(path), SHELL, arguments, (axis,), inputs, application=path.stem)
+    return checked(bag, refuse)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

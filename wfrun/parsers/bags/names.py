@@ -39,7 +39,10 @@ def check_names(bag: Bag, refuse: Refuse) -> None:
     for file in (*bag.inputs, *bag.outputs):
         _check_inside(file.name, expansion, columns, refuse)
     _check_within_tasks(bag, expansion, refuse)
-    templates = [file.name for file in bag.outputs]
+    for file in bag.outputs:
+        if file.url is not None:
+            _check_inside(file.url, expansion, columns, refuse)
+    templates = [file.url or file.name for file in bag.outputs]
     for template in templates:
         pair = _repeated(template, expansion)
         if pair is not None:
@@ -48,6 +51,11 @@ def check_names(bag: Bag, refuse: Refuse) -> None:
     separable = all(_is_decodable(t, columns) for t in templates)
     if not separable or any(not _are_apart(a, b, columns) for a, b in combinations(templates, 2)):
         _compare_all(bag, expansion, templates, refuse)
+
+
+def is_elsewhere(place: str) -> bool:
+    """Whether it is a URL, and not of a file of this machine."""
+    return "://" in place and not place.startswith(("file:///", "file://localhost/"))
 
 
 def _check_inside(

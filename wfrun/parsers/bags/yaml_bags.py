@@ -12,6 +12,7 @@ from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Axis, Bag, BagFile, Resources, Workflow
 from wfrun.parsers.bags.check import checked
 from wfrun.parsers.bags.commands import words_of
+from wfrun.parsers.bags.names import is_elsewhere
 from wfrun.parsers.bags.parameters import read_parameters, to_text
 from wfrun.parsers.sections import (
     Section,
@@ -20,6 +21,7 @@ from wfrun.parsers.sections import (
     to_count_or_zero,
     to_duration,
     to_size,
+    to_truth,
 )
 from wfrun.parsers.yaml_document import YamlDocument, read_yaml
 
@@ -30,7 +32,8 @@ _KEYS = (
     "bag", "owner", "application", "priority", "command", "parameters", "estimate", "cores",
     "memory", "gpus", "nodes", "walltime", "inputs", "outputs", "stdin", "stdout", "stderr", "env",
 )  # fmt: skip
-_FILE_KEYS = ("name", "from", "executable", "optional")
+_INPUT_KEYS = ("name", "from", "executable")
+_OUTPUT_KEYS = ("name", "to", "optional")
 _LARGEST = 2**31 - 1
 
 _KEY = re.compile(
@@ -164,7 +167,7 @@ class _BagReader:
 
     def _file(self, section: Section, key: str, number: int) -> BagFile:
         value = section.values[key][number]
-        known = _FILE_KEYS if key == "inputs" else ("name", "optional")
+        known = _INPUT_KEYS if key == "inputs" else _OUTPUT_KEYS
         if not isinstance(value, dict):
             try:
                 return BagFile(to_text(value))
@@ -172,22 +175,20 @@ class _BagReader:
                 raise section.error(f"{key}: {error}", key, number) from None
         title = f"a file of the {key} of {section.title}"
         entry = Section(section.document, (*section.path, key, number), title, known)
-        source = entry.take("from", to_text, None)
-        if source is not None and "://" in source and not source.startswith("file://"):
+        place = entry.take("from" if key == "inputs" else "to", to_text, None)
+        if key == "inputs" and place is not None and is_elsewhere(place):
             raise entry.error(
-                f"{source!r} is no file of this machine", "from",
+                f"{place!r} is no file of this machine", "from",
                 hint="'from' is a path, relative to the document.",
             )  # fmt: skip
         name = entry.take("name", to_text, None)
-        if name is None and source is not None:
-            name = posixpath.basename(source)
+        if name is None and key == "inputs" and place is not None:
+            name = posixpath.basename(place)
         if name is None:
             raise entry.error(f"{title} has no name", hint="Add 'name: PATH' in the sandbox.")
-        executable = entry.take("executable", _truth, False)
-        optional = entry.take("optional", _truth, False)
-        if optional and key == "inputs":
-            raise entry.error("the inputs of a bag can't be optional", "optional")
-        return BagFile(name, source, executable, optional)
+        executable = entry.take("executable", to_truth, False)
+        optional = entry.take("optional", to_truth, False)
+        return BagFile(name, place, executable, optional)
 
     def _stream(self, key: str, files: list[BagFile]) -> str | None:
         """The file of a standard stream, which is one of the inputs or outputs."""
@@ -246,12 +247,6 @@ def _text(value: Any) -> str:
 def _priority(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _LARGEST:
         raise ValueError(f"a whole number is needed, not {in_words(value)}")
-    return value
-
-
-def _truth(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"true or false is needed, not {in_words(value)}")
     return value
 
 

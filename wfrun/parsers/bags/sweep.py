@@ -1,0 +1,275 @@
+"""The parameter sweeps of a JSDL document (GFD.149), as axes of a bag."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NoReturn, cast
+
+from lxml import etree
+
+from wfrun.engine.bag import INDEX, values_of
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.model import Axis, Column, Progression
+from wfrun.engine.templates import NAME
+from wfrun.parsers.bags.columns import column_of, progression
+from wfrun.parsers.bags.commands import escaped
+
+SWEEP = "http://schemas.ogf.org/jsdl/2009/03/sweep"
+FUNCTIONS = "http://schemas.ogf.org/jsdl/2009/03/sweep/functions"
+
+_SUBSTRING = re.compile(
+    r"\s*substring\s*\((.+?),\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)\s*", re.ASCII | re.DOTALL
+)
+MAX_DEPTH = 32
+
+
+def line_of(element: etree._Element) -> int:
+    """Where an element stands."""
+    return cast("int | None", element.sourceline) or 1
+
+
+class _Target:
+    """A stretch of the text of an element or of one of its attributes."""
+
+    __slots__ = ("attribute", "element", "end", "first", "parameter")
+
+    def __init__(
+        self, element: etree._Element, attribute: str | None, first: int, end: int, parameter: str
+    ) -> None:
+        self.element, self.attribute = element, attribute
+        self.first, self.end, self.parameter = first, end, parameter
+
+    @property
+    def text(self) -> str:
+        if self.attribute is not None:
+            return str(self.element.attrib[self.attribute])
+        return self.element.text or ""
+
+
+class Sweeps:
+    """The sweeps of a document. ``read`` them, then ``fill_in`` the document: what they change
+    becomes a parameter in braces, and the texts of all its elements templates."""
+
+    def __init__(self, root: etree._Element, source: str) -> None:
+        self._root, self._source = root, source
+        self._targets: list[_Target] = []
+        self.lines: dict[str, int] = {}
+        """Of each parameter."""
+
+    def read(self) -> tuple[Axis, ...]:
+        """An axis for each sweep, the inner ones last. Raises InvalidError."""
+        axes: list[Axis] = []
+        element = self._only_sweep(self._root)
+        while element is not None:
+            if len(axes) >= MAX_DEPTH:
+                self._fail(element, f"sweeps are nested more than {MAX_DEPTH} levels deep")
+            axes.append(self._axis(element))
+            element = self._only_sweep(element)
+        for element in self._root.iter(f"{{{SWEEP}}}FileSweep"):
+            self._fail(element, "a FileSweep is not supported", "Name the files by a parameter.")
+        return tuple(axes)
+
+    def fill_in(self) -> None:
+        """Parameters in the places that the sweeps change."""
+        by_text: dict[tuple[etree._Element, str | None], list[_Target]] = {}
+        for target in self._targets:
+            by_text.setdefault((target.element, target.attribute), []).append(target)
+        for element in self._root.iter(etree.Element):
+            for attribute in (None, *map(str, element.attrib)):
+                targets = by_text.get((element, attribute), [])
+                text = self._filled(element, attribute, targets)
+                if attribute is None:
+                    element.text = text or None
+                else:
+                    element.set(attribute, text)
+
+    def _filled(
+        self, element: etree._Element, attribute: str | None, targets: Sequence[_Target]
+    ) -> str:
+        text = (element.text or "") if attribute is None else str(element.attrib[attribute])
+        pieces, done = [], 0
+        for target in sorted(targets, key=lambda target: target.first):
+            if target.first < done:
+                self._fail(element, f"two sweeps change the same text: {text.strip()!r}")
+            pieces.append(escaped(text[done : target.first]) + f"{{{target.parameter}}}")
+            done = target.end
+        return "".join(pieces) + escaped(text[done:])
+
+    def _fail(self, element: etree._Element, message: str, hint: str | None = None) -> NoReturn:
+        raise InvalidError(message, source=self._source, line=line_of(element), hint=hint)
+
+    def _only_sweep(self, parent: etree._Element) -> etree._Element | None:
+        found = parent.findall(f"{{{SWEEP}}}Sweep")
+        if len(found) > 1:
+            self._fail(
+                found[1], "two sweeps stand beside each other",
+                "Put one inside the other for all combinations, or their assignments into one "
+                "sweep to let them vary together.",
+            )  # fmt: skip
+        return found[0] if found else None
+
+    def _axis(self, sweep: etree._Element) -> Axis:
+        assignments = sweep.findall(f"{{{SWEEP}}}Assignment")
+        if not assignments:
+            self._fail(sweep, "the sweep has no Assignment")
+        names, columns = [], []
+        for assignment in assignments:
+            names.append(self._parameter(assignment))
+            columns.append(self._column(assignment))
+            if len(columns[-1]) != len(columns[0]):
+                self._fail(
+                    assignment,
+                    f"the assignments of a sweep vary together, but this one has "
+                    f"{len(columns[-1])} values and the first {len(columns[0])}",
+                    "Put one into a sweep inside this one for all combinations.",
+                )
+        return Axis(tuple(names), tuple(columns))
+
+    # What is changed
+
+    def _parameter(self, assignment: etree._Element) -> str:
+        nodes = assignment.findall(f"{{{SWEEP}}}DocumentNode")
+        if not nodes:
+            self._fail(assignment, "the assignment names no DocumentNode")
+        targets = [target for node in nodes for target in self._targets_of(node)]
+        name = self._free(_word(targets[0]))
+        for target in targets:
+            target.parameter = name
+        self._targets += targets
+        self.lines[name] = line_of(assignment)
+        return name
+
+    def _free(self, word: str) -> str:
+        word = word if NAME.fullmatch(word) and word != INDEX else "parameter"
+        name, number = word, 1
+        while name in self.lines:
+            number += 1
+            name = f"{word}{number}"
+        return name
+
+    def _targets_of(self, node: etree._Element) -> list[_Target]:
+        match = node.find(f"{{{SWEEP}}}Match")
+        path = "" if match is None else (match.text or "").strip()
+        if match is None or not path:
+            self._fail(node, "the DocumentNode has no Match")
+        spaces = {prefix: uri for prefix, uri in match.nsmap.items() if prefix}
+        for binding in node.findall(f"{{{SWEEP}}}NamespaceBinding"):
+            spaces[binding.get("prefix") or ""] = binding.get("ns") or ""
+        spaces.pop("", None)
+        part = _SUBSTRING.fullmatch(path)
+        try:
+            found = self._root.getroottree().xpath(part[1] if part else path, namespaces=spaces)
+        except etree.XPathError as error:
+            self._fail(match, f"{path!r} is no XPath: {error}")
+        if not isinstance(found, list) or not found:
+            self._fail(
+                match, f"{path!r} matches nothing in this document",
+                "It is an XPath such as //jsdl-posix:Argument[2], with the prefixes of the "
+                "document or of a NamespaceBinding.",
+            )  # fmt: skip
+        return [self._target(match, path, node, part) for node in found]
+
+    def _target(
+        self, match: etree._Element, path: str, node: object, part: re.Match[str] | None
+    ) -> _Target:
+        element, attribute = None, None
+        if isinstance(node, etree._Element):
+            element = node
+        elif isinstance(node, etree._ElementUnicodeResult):
+            element = node.getparent()
+            attribute = str(node.attrname) if node.is_attribute else None
+        if element is None or len(element) or not isinstance(element.tag, str):
+            self._fail(
+                match, f"{path!r} does not match elements of text, or attributes",
+                "Name elements such as Argument, or text() in them.",
+            )  # fmt: skip
+        target = _Target(element, attribute, 0, 0, "")
+        text = target.text
+        if part is None:
+            target.end = len(text)
+            return target
+        target.first = max(0, int(part[2]) - 1)
+        target.end = len(text) if part[3] is None else target.first + int(part[3])
+        if not target.first < target.end <= len(text):
+            self._fail(match, f"{path!r} is not inside the text {text!r}")
+        return target
+
+    # Functions
+
+    def _column(self, assignment: etree._Element) -> Column:
+        for space in (FUNCTIONS, SWEEP):
+            values = assignment.find(f"{{{space}}}Values")
+            if values is not None:
+                return self._values(values, space)
+            for kind in ("LoopInteger", "LoopDouble"):
+                loop = assignment.find(f"{{{space}}}{kind}")
+                if loop is not None:
+                    return self._loop(loop, space, whole=kind == "LoopInteger")
+        return self._fail(
+            assignment, "the assignment has no function that is known",
+            f"Values, LoopInteger and LoopDouble are, in the namespace {FUNCTIONS}.",
+        )  # fmt: skip
+
+    def _values(self, element: etree._Element, space: str) -> Column:
+        column = column_of(v.text or "" for v in element.findall(f"{{{space}}}Value"))
+        if not len(column):
+            self._fail(
+                element, "there are no values: the product is empty", "Add a Value to the Values."
+            )
+        return column
+
+    def _loop(self, element: etree._Element, space: str, *, whole: bool) -> Column:
+        name = etree.QName(element).localname
+        numbers = {
+            key: self._number(element, key, default, whole=whole)
+            for key, default in (("start", None), ("end", None), ("step", "1"))
+        }
+        try:
+            column = progression(numbers["start"], numbers["end"], numbers["step"])
+        except ValueError as error:
+            self._fail(element, f"{name}: {error}")
+        exceptions = element.findall(f"{{{space}}}Exception")
+        if not exceptions:
+            return column
+        left_out = {self._number(e, "value", None, whole=whole) for e in exceptions}
+        rest = column_of(text for text in _texts(column) if float(text) not in left_out)
+        if not len(rest):
+            self._fail(element, f"all values of the {name} are exceptions: the product is empty")
+        return rest
+
+    def _number(
+        self, element: etree._Element, key: str, default: str | None, *, whole: bool
+    ) -> float | int:
+        text = element.get(key, default)
+        if text is None:
+            self._fail(element, f"{etree.QName(element).localname} lacks the attribute {key!r}")
+        try:
+            return int(text) if whole else float(text)
+        except ValueError:
+            kind = "whole number" if whole else "number"
+            self._fail(element, f"{key} is {str(text)!r}; it has to be a {kind}")
+
+
+def _texts(column: Progression) -> Iterator[str]:
+    return map(values_of(column), range(len(column)))
+
+
+def _word(target: _Target) -> str:
+    """What a parameter is called that stands there: the variable of an Environment, the option
+    before an Argument, or the number of the Argument, or the element."""
+    element = target.element
+    name = etree.QName(element).localname
+    if target.attribute is not None:
+        return etree.QName(target.attribute).localname
+    if name == "Environment":
+        return str(element.get("name", name))
+    if name != "Argument":
+        return name[:1].lower() + name[1:]
+    before = element.getprevious()
+    if before is not None and before.tag == element.tag and (before.text or "").strip():
+        option = re.fullmatch(r"--?([A-Za-z][\w-]*)", (before.text or "").strip())
+        if option is not None:
+            return option[1]
+    place = sum(1 for _ in element.itersiblings(element.tag, preceding=True)) + 1
+    return f"argument{place}"
