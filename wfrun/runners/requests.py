@@ -25,10 +25,20 @@ _NO_ENV: dict[str, str] = {}
 """One for all of a hundred thousand tasks."""
 
 
-def stored_name(workflow: Workflow, number: int, file: int) -> str:
-    """The name of a file in the sites' stores: flat, unique in the run, readable."""
+def stored_name(workflow: Workflow, number: int, file: int, variant: int = 0) -> str:
+    """The name of a file in the sites' stores: flat, unique in the run, readable. What a replica
+    writes has a name of its own, with the number of its attempt (``variant``)."""
     base = re.sub(r"[^A-Za-z0-9._+=-]", "_", workflow.files[file].name.rsplit("/", 1)[-1])
-    return f"{number}-{file}-{base[-120:]}"
+    return f"{number}-{file}{f'.{variant}' if variant else ''}-{base[-120:]}"
+
+
+def stored_as(w: WorkflowState, file: int) -> str:
+    """The name of a file that the workflow has, or is going to have."""
+    variant = 0
+    if w.variants:
+        producer = w.workflow.files[file].producer
+        variant = 0 if producer is None else w.variants.get(producer, 0)
+    return stored_name(w.workflow, w.index, file, variant)
 
 
 class Requests:
@@ -46,6 +56,9 @@ class Requests:
         workflow, task = w.workflow, w.workflow.tasks[task_index]
         files = workflow.files
 
+        attempt = self._state.attempts.get(key)
+        variant = int(key.rpartition(".")[2]) if attempt and attempt.is_replica else 0
+
         def name(file: int | None) -> str | None:
             return None if file is None else files[file].name
 
@@ -54,12 +67,14 @@ class Requests:
             argv=(task.executable, *task.arguments),
             env=task.env or _NO_ENV,
             inputs=tuple(
-                InputLink(stored_name(workflow, number, f), files[f].name)
+                InputLink(stored_as(w, f), files[f].name)
                 for f in task.inputs
                 if w.present[f]
             ),
             outputs=tuple(
-                OutputFile(files[f].name, stored_name(workflow, number, f), f in task.optional)
+                OutputFile(
+                    files[f].name, stored_name(workflow, number, f, variant), f in task.optional
+                )
                 for f in task.outputs
             ),
             stdin=name(task.stdin),
@@ -98,7 +113,7 @@ class Requests:
         """Where a file is, or goes, at a site: a name in its store, or a path at ORIGIN."""
         workflow = self._state.workflows[number].workflow
         if site != ORIGIN:
-            return stored_name(workflow, number, file)
+            return stored_as(self._state.workflows[number], file)
         record = workflow.files[file]
         if record.producer is not None:
             return str(self.output_path(number, file))

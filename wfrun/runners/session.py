@@ -26,7 +26,7 @@ from wfrun.runners.clock import WallClock
 from wfrun.runners.dispatch import Dispatcher
 from wfrun.runners.loop import Loop, Observer
 from wfrun.runners.prepare import Plan
-from wfrun.runners.requests import Requests, make_emulated_inputs, stored_name
+from wfrun.runners.requests import Requests, make_emulated_inputs, stored_as
 from wfrun.runners.rundir import RUNS, Lock, RunDir, create
 from wfrun.runners.sites import AnySite, ask_at_terminal, make_site, make_transfer
 from wfrun.runners.store import FILE_NAME, Store, never_started
@@ -336,7 +336,7 @@ async def find_lost(state: RunState, sites: Sequence[Site]) -> tuple[tuple[int, 
             files = w.workflow.files
             for file in range(len(files)):
                 if w.present[file] >> index & 1 and files[file].producer is not None:
-                    name = stored_name(w.workflow, w.index, file)
+                    name = stored_as(w, file)
                     names[name] = (w.index, file)
                     sizes[name] = w.sizes[file]
         lost += [(*names[name], index) for name in await site.absent(sizes)]
