@@ -17,14 +17,15 @@ if TYPE_CHECKING:
         WfrunError,
     )
     from wfrun.engine.model import Catalog, File, LinkSpec, Resources, SiteSpec, Task, Workflow
+    from wfrun.parsers.bags.make import bag
     from wfrun.parsers.catalog import read_catalog
     from wfrun.parsers.generate import generate
     from wfrun.parsers.graph import to_networkx
-    from wfrun.parsers.workflows import read_workflow
+    from wfrun.parsers.workflows import read_workflow, read_workflows
     from wfrun.parsers.write_dax import write_dax
     from wfrun.parsers.write_wfformat import write_wfformat
     from wfrun.runners.api import RunResult, resume, resume_async, run, run_async, status
-    from wfrun.runners.functions import FunctionWorkflow
+    from wfrun.runners.functions import FunctionWorkflow, function_bag
 
 _WHERE = {
     "Catalog": "wfrun.engine.model",
@@ -41,9 +42,12 @@ _WHERE = {
     "TransientError": "wfrun.engine.errors",
     "WfrunError": "wfrun.engine.errors",
     "Workflow": "wfrun.engine.model",
+    "bag": "wfrun.parsers.bags.make",
+    "function_bag": "wfrun.runners.functions",
     "generate": "wfrun.parsers.generate",
     "read_catalog": "wfrun.parsers.catalog",
     "read_workflow": "wfrun.parsers.workflows",
+    "read_workflows": "wfrun.parsers.workflows",
     "resume": "wfrun.runners.api",
     "resume_async": "wfrun.runners.api",
     "run": "wfrun.runners.api",
@@ -69,9 +73,12 @@ __all__ = [
     "TransientError",
     "WfrunError",
     "Workflow",
+    "bag",
+    "function_bag",
     "generate",
     "read_catalog",
     "read_workflow",
+    "read_workflows",
     "resume",
     "resume_async",
     "run",

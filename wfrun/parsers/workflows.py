@@ -58,8 +58,10 @@ def read_workflows(
         if command is not None:
             from wfrun.parsers.bags.commands import read_table_bag
 
-            return [read_table_bag(path, command, delimiter)]
-        bags = _read_bags(path, head)
+            with paused_gc():
+                return [read_table_bag(path, command, delimiter)]
+        with paused_gc():
+            bags = _read_bags(path, head)
     except OSError as error:
         raise _unreadable(path, error) from error
     if bags is not None:

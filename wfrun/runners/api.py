@@ -71,6 +71,13 @@ async def run_async(
     sites: str | Path | Catalog | None = None,
     policy: str = "file-aware",
     policy_options: Mapping[str, int | float | str] | None = None,
+    command: str | None = None,
+    selection: str = "",
+    replicas: int | None = None,
+    replication: Literal["idle", "stragglers"] = "idle",
+    replica_share: float = 1.0,
+    straggler_factor: float = 1.5,
+    straggler_quantile: float = 0.75,
     throttle: int | None = None,
     inputs: str | Path | None = None,
     run_dir: str | Path | None = None,
@@ -85,7 +92,7 @@ async def run_async(
     keep_files: bool = False,
     observer: Observer | None = None,
 ) -> RunResult:
-    """Run workflows and wait for the end.
+    """Run workflows and bags of tasks, and wait for the end.
 
     The arguments are those of ``wfrun run``. ``observer`` is called with every group of events
     once it is durable. Failed tasks do not raise: see ``RunResult.outcome``. Cancelling it leaves
@@ -105,13 +112,25 @@ async def run_async(
         time_scale=time_scale,
         size_scale=size_scale,
         pack_logs=pack_logs,
+        selection=selection,
+        replicas=replicas,
+        replication=replication,
+        replica_share=replica_share,
+        straggler_factor=straggler_factor,
+        straggler_quantile=straggler_quantile,
     )
     if sites is None:
         catalog = this_machine()
     else:
         catalog = sites if isinstance(sites, Catalog) else read_catalog(sites)
     read = [d if isinstance(d, Workflow) else Path(d) for d in documents]
-    plan = prepare(read, catalog, settings, inputs=Path(inputs) if inputs is not None else None)
+    plan = prepare(
+        read,
+        catalog,
+        settings,
+        inputs=Path(inputs) if inputs is not None else None,
+        command=command,
+    )
     session = Session(keep_files=keep_files)
     first = read[0]
     name = first.name if isinstance(first, Workflow) else first.stem

@@ -1,4 +1,4 @@
-"""Workflows whose tasks are calls of Python functions.
+"""Workflows and bags whose tasks are calls of Python functions.
 
 Each task is the command ``python3 wfrun_function.py FILE FUNCTION ARGUMENTS RESULT``, with the
 program ``wfrun/sites/node/python_function.py`` as one of its inputs, so that it runs wherever there
@@ -8,7 +8,8 @@ is a ``python3``. Launchers know the program, and start the function in a warm i
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import msgspec
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import File, Resources, Task, Workflow
+from wfrun.parsers.bags.commands import escaped
+from wfrun.parsers.bags.make import bag
 from wfrun.sites.node import python_function
 
 _MOST_BYTES = 100_000
@@ -31,6 +34,93 @@ class Call(msgspec.Struct, frozen=True):
     """What it returns, as JSON: a name, in the run's outputs if no other call uses it."""
 
 
+def _module(module: str | Path) -> Path:
+    path = Path(module).absolute()
+    if not path.is_file() or path.suffix != ".py" or path.name == python_function.NAME:
+        raise InvalidError(
+            f"{module} is no Python file with functions", hint="Give the path of a .py file."
+        )
+    return path
+
+
+def function_bag(
+    name: str,
+    module: str | Path,
+    function: str,
+    *,
+    parameters: Mapping[str | tuple[str, ...], Iterable[Any]] | None = None,
+    points: Iterable[Mapping[str, Any]] | None = None,
+    inputs: Sequence[str] = (),
+    outputs: Mapping[str, str] | Sequence[str] = (),
+    estimate: float | str | None = None,
+    resources: Resources = Resources(),  # noqa: B008
+    owner: str = "",
+    priority: int = 0,
+    python: str = "python3",
+) -> Workflow:
+    """A bag of calls of a function of a Python file, with the parameters as keyword arguments.
+
+    ``parameters`` and ``points`` are those of `wfrun.bag`, with values that JSON can say. What a
+    call returns is the output ``<function>-<number of the task>.json``. ``inputs`` and ``outputs``
+    are further files, templates of the parameters as JSON writes them. See `FunctionWorkflow` for
+    the file and ``python``. Raises InvalidError as these two do.
+    """
+    path = _module(module)
+    given: dict[str | tuple[str, ...], Iterable[Any]] = {}
+    names: list[str] = []
+    for key, values in (parameters or {}).items():
+        names += [key] if isinstance(key, str) else key
+        given[key] = values if isinstance(values, range) else _as_json(key, values)
+    if points is not None:
+        rest = iter(points)
+        first = next(rest, None)
+        names = [*(first or ()), *names]
+        points = ({k: _json(v) for k, v in p.items()} for p in _again(first, rest))
+    for parameter in names:
+        if not isinstance(parameter, str) or not parameter.isidentifier():
+            raise InvalidError(f"{parameter!r} can't be an argument of {function}", source=name)
+    words = ", ".join(f'"{parameter}": {{{parameter}}}' for parameter in names)
+    result = f"{function}-{{index}}.json"
+    command = [python, python_function.NAME, escaped(path.name), function,
+               f'{{{{"kwargs": {{{{{words}}}}}}}}}', result]  # fmt: skip
+    read = {python_function.NAME: escaped(python_function.__file__),
+            escaped(path.name): escaped(str(path)), **{file: file for file in inputs}}  # fmt: skip
+    kept = outputs if isinstance(outputs, Mapping) else {file: file for file in outputs}
+    return bag(
+        name,
+        command,
+        parameters=given,
+        points=points,
+        inputs=read,
+        outputs={result: result, **kept},
+        estimate=estimate,
+        resources=resources,
+        owner=owner,
+        application=function,
+        priority=priority,
+    )
+
+
+def _as_json(key: str | tuple[str, ...], values: Iterable[Any]) -> Iterator[Any]:
+    if isinstance(key, str):
+        return map(_json, values)
+    return (tuple(map(_json, row)) for row in values)
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidError(
+            f"{value!r} can't be written as JSON: {error}",
+            hint="Pass numbers, text, lists and objects; the rest in files (inputs).",
+        ) from error
+
+
+def _again(first: Mapping[str, Any] | None, rest: Iterator[Any]) -> Iterator[Any]:
+    return iter(()) if first is None else chain((first,), rest)
+
+
 class FunctionWorkflow:
     """Calls of functions of one Python file, which has to be complete in itself but for what is
     installed at the sites and for inputs of the calls that are Python files too.
@@ -40,11 +130,7 @@ class FunctionWorkflow:
 
     def __init__(self, name: str, module: str | Path, *, python: str = "python3") -> None:
         """``python``: the interpreter at the sites, a path or a name in the PATH there."""
-        path = Path(module).absolute()
-        if not path.is_file() or path.suffix != ".py" or path.name == python_function.NAME:
-            raise InvalidError(
-                f"{module} is no Python file with functions", hint="Give the path of a .py file."
-            )
+        path = _module(module)
         self._name, self._source, self._python = name, str(path), python
         self._tasks: list[Task] = []
         self._files: list[File] = []

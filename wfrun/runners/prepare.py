@@ -20,6 +20,7 @@ from wfrun.engine.policies import placement_class, placement_options
 from wfrun.engine.protocols import Placement
 from wfrun.engine.selection import selection_class
 from wfrun.engine.view import expected_runtimes_s
+from wfrun.parsers.bags.yaml_bags import line_in
 from wfrun.parsers.workflows import read_workflows
 from wfrun.runners.prepare_bag import local_path, scaled, with_files
 
@@ -133,6 +134,7 @@ def _check_estimates(workflow: Workflow, policy: type[Placement], settings: Sett
             f"the policy {policy.name!r} needs to know how long tasks take, and the bag "
             f"{bag.name!r} does not say",
             source=workflow.source,
+            line=line_in(bag, "estimate"),
             hint="Add 'estimate: 90 s' (or a parameter, \"{runtime}\"), or take a policy that "
             "needs none: `wfrun policies` lists them.",
         )

@@ -17,6 +17,7 @@ from wfrun.engine.events import Settings
 from wfrun.engine.model import Bag, BagFile, Workflow
 from wfrun.engine.templates import placeholders
 from wfrun.parsers.bags.commands import escaped
+from wfrun.parsers.bags.yaml_bags import line_in
 
 SHOWN = 20
 
@@ -86,6 +87,7 @@ def _located(expansion: Expansion, file: BagFile, places: Sequence[Path], folder
             if len(missing) > 1
             else f"the input file {missing[0]!r} is missing",
             source=expansion.bag.source,
+            line=line_in(expansion.bag, "inputs"),
             hint="looked in "
             + " and ".join(str(p.absolute()) for p in candidates)
             + "; --inputs DIR names another place, and --emulate needs no input files",
@@ -151,6 +153,7 @@ def _not_found(bag: Bag, missing: Sequence[str], where: str) -> InvalidError:
     return InvalidError(
         f"the executable{'' if one else 's'} {listed} {'is' if one else 'are'} not found {where}",
         source=bag.source,
+        line=line_in(bag, "command"),
         hint="install it, correct its path, or see to it that it may be executed (chmod +x); "
         "--emulate replaces each task by one that takes its time",
     )

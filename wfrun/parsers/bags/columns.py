@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice, pairwise
 
 from wfrun.engine.bag import values_of
 from wfrun.engine.model import Axis, Coded, Column, Packed, Progression
@@ -51,11 +51,14 @@ class ColumnMaker:
         self._index, self._codes = None, array("I")
 
     def _pack(self, values: Sequence[str]) -> None:
-        words = [value.encode() for value in values]
-        ends = accumulate(map(len, words), initial=len(self._text))
+        joined = "".join(values)
+        text = joined.encode()
+        plain = len(text) == len(joined)
+        lengths = map(len, values) if plain else (len(value.encode()) for value in values)
+        ends = accumulate(lengths, initial=len(self._text))
         next(ends)
         self._ends.extend(ends)
-        self._text += b"".join(words)
+        self._text += text
 
     def column(self) -> Packed | Coded:
         """What has been added so far."""
@@ -123,8 +126,10 @@ def _decimal(number: float | int) -> Decimal:
 def distinct(column: Column) -> Iterator[str]:
     """Its values, those of a coded column once each."""
     plain = column.values if isinstance(column, Coded) else column
-    value = values_of(plain)
-    return map(value, range(len(plain)))
+    if isinstance(plain, Packed) and plain.text.isascii():
+        text, ends = plain.text.decode(), memoryview(plain.ends).cast("Q")
+        return (text[first:end] for first, end in pairwise(chain((0,), ends)))
+    return map(values_of(plain), range(len(plain)))
 
 
 def column_like(column: Column, convert: Callable[[str], str]) -> Packed | Coded:
@@ -142,6 +147,14 @@ def holds(column: Column, letters: str) -> bool:
         return not set("0123456789" + ("." if column.decimals else "") + signs).isdisjoint(letters)
     text = column.values.text if isinstance(column, Coded) else column.text
     return any(letter.encode() in text for letter in letters)
+
+
+def has_empty(column: Column) -> bool:
+    """Whether one of its values is empty."""
+    if isinstance(column, Progression):
+        return False
+    ends = (column.values if isinstance(column, Coded) else column).ends
+    return any(first == end for first, end in pairwise(chain((0,), memoryview(ends).cast("Q"))))
 
 
 def last_of(column: Progression) -> int:

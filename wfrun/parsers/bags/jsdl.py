@@ -82,6 +82,7 @@ class _JsdlReader:
         description = self._child(self._root, "JobDescription")
         if description is None:
             self._fail(self._root, "there is no JobDescription in it")
+        self._check_unswept(description)
         application = self._application(description)
         executable = self._text(self._posix(application, "Executable"))
         if not executable:
@@ -114,7 +115,6 @@ class _JsdlReader:
             ) or "",
             warnings=self._warnings(description),
         )  # fmt: skip
-        self._check_unswept(description)
         return checked(bag, self._refuse)
 
     def _refuse(self, message: str, what: str, hint: str | None = None) -> InvalidError:

@@ -12,9 +12,9 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from wfrun.engine.bag import INDEX, Expansion
-from wfrun.engine.model import Axis, Bag, Coded, Column, Progression
+from wfrun.engine.model import Axis, Bag, Coded, Column, Packed, Progression
 from wfrun.engine.templates import Part, parse_template, placeholders
-from wfrun.parsers.bags.columns import columns_by_name, distinct, holds
+from wfrun.parsers.bags.columns import columns_by_name, distinct, has_empty, holds
 
 if TYPE_CHECKING:
     from wfrun.parsers.bags.check import Refuse
@@ -68,8 +68,10 @@ def _check_inside(
     ends = any(letter in part.literal for part in parts for letter in "\n\r\0")
     if not ends and not any(holds(column, "/\n\r\0") for column in used):
         pieces = "".join(p.literal + ("\0" if p.name else "") for p in parts).split("/")
-        full = not any(holds(c, ".") or "" in distinct(c) for c in used)
-        if all(piece.strip("." if full else ".\0") for piece in pieces):
+        if all(piece.strip(".\0") for piece in pieces):
+            return
+        full = not any(holds(column, ".") or has_empty(column) for column in used)
+        if full and all(piece.strip(".") for piece in pieces):
             return
     count, _, reader = expansion.numbering(template)
     fill = expansion.fill(template)
@@ -127,6 +129,10 @@ def _alike(axis: Axis, parts: Sequence[Part]) -> tuple[int, int] | None:
     columns = dict(zip(axis.names, axis.columns, strict=True))
     if any(_keeps_apart(part, columns[part.name or ""]) for part in parts):
         return None
+    for part in parts:
+        column = columns[part.name or ""]
+        if isinstance(column, Packed) and len(set(map(hash, _texts(part, column)))) == len(axis):
+            return None
 
     def texts() -> Iterator[tuple[str, ...]]:
         return zip(*(_texts(part, columns[part.name or ""]) for part in parts), strict=True)
@@ -152,7 +158,7 @@ def _texts(part: Part, column: Column) -> Iterator[str]:
     if isinstance(column, Coded):
         values = [part.formatted(value) for value in distinct(column)]
         return (values[code] for code in memoryview(column.codes).cast("I"))
-    return map(part.formatted, distinct(column))
+    return map(part.formatted, distinct(column)) if part.spec else distinct(column)
 
 
 def _is_decodable(template: str, columns: dict[str, Column]) -> bool:

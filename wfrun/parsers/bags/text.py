@@ -66,8 +66,7 @@ def read_table(path: Path, delimiter: str | None = None) -> Axis:
                     raise InvalidError(f"has more than {MOST_VALUES:,} rows", source=str(path))
         except csv.Error as error:
             line = max(1, reader.line_num)
-            if "NUL" in str(error):
-                _refuse_binary(path, line)
+            _refuse_nul(path)
             raise InvalidError(
                 f"not a table: {error}",
                 source=str(path),
@@ -77,7 +76,7 @@ def read_table(path: Path, delimiter: str | None = None) -> Axis:
     columns = tuple(maker.column() for maker in makers)
     for column in columns:
         if b"\0" in (column.values.text if isinstance(column, Coded) else column.text):
-            _refuse_binary(path, None)
+            _refuse_nul(path)
     if not len(columns[0]):
         raise InvalidError(
             "the table has a header, but no rows: there are no tasks",
@@ -121,7 +120,8 @@ def _refuse_ragged(path: Path, delimiter: str, width: int) -> NoReturn:
         for row in reader:
             if row and len(row) != width:
                 raise InvalidError(
-                    f"the row has {len(row)} cells, but the header has {width}",
+                    f"the row has {len(row)} cell{'' if len(row) == 1 else 's'}, but the header "
+                    f"has {width}",
                     source=str(path),
                     line=line,
                     hint=f"Cells are separated by {delimiter!r}; one that holds it stands in "
@@ -131,7 +131,14 @@ def _refuse_ragged(path: Path, delimiter: str, width: int) -> NoReturn:
     raise InvalidError("the rows are not equally long", source=str(path))
 
 
-def _refuse_binary(path: Path, line: int | None) -> NoReturn:
+def _refuse_nul(path: Path) -> None:
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, 1):
+            if b"\0" in line:
+                _refuse_binary(path, number)
+
+
+def _refuse_binary(path: Path, line: int) -> NoReturn:
     raise InvalidError(
         "not text: it has a NUL byte in it",
         source=str(path),

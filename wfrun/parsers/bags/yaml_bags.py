@@ -71,6 +71,23 @@ def read_bags(path: Path) -> list[Workflow]:
     return [_BagReader(document, path, number).read() for number in range(len(listed))]
 
 
+def line_in(bag: Bag, key: str) -> int | None:
+    """The line of a key of a bag, or else of the bag, for messages; None: it is from no document
+    that is there."""
+    path = Path(bag.source)
+    if not path.is_file():
+        return None
+    if path.suffix not in (".yml", ".yaml"):
+        return 1
+    document = read_yaml(path)
+    listed = document.value.get("bags", [])
+    for number, entry in enumerate(listed):
+        if entry.get("bag", f"{path.stem}-{number + 1}") == bag.name:
+            own = key in entry or key not in document.value
+            return document.line("bags", number, key) if own else document.line(key)
+    return document.line(key)
+
+
 class _BagReader:
     """Reads one bag: the keys of its own, and those that all of the document share."""
 
