@@ -106,7 +106,7 @@ def _seconds(text: str) -> float:
 def _even_clusters(count: int) -> list[SiteSpec]:
     faster = (_FASTEST - 1) / max(count - 1, 1)
     return [
-        SiteSpec(f"c{number + 1:02}", _SLOTS, round(1 + number * faster, 4), kind="simulated")
+        SiteSpec(f"c{number + 1:02}", _SLOTS, round(1 + number * faster, 4))
         for number in range(count)
     ]
 

@@ -47,7 +47,7 @@ APPLICATIONS = 3
 PEAK = range(16, 34)
 """Half hours from 8 to 17 o'clock."""
 _HALF_HOUR_S = 1800.0
-_STEEPEST = 5.0
+_STEEPEST = 20.0
 """Largest standard deviation of the logarithms of a bag's run times."""
 _NORMAL = NormalDist()
 
@@ -74,9 +74,9 @@ def generate_workload(
     (`wfrun.parsers.workload.scale_load`). The last bag is cut to the number of tasks.
 
     ``arrival`` "at-once" lets all bags arrive at 0, "even" at equal distances within the same span.
-    ``median_size`` multiplies sizes such that the fit has that median; ``mean_runtime_s`` is the
-    mean over all tasks that run times are multiplied to have. ``inaccuracy`` is the I of section
-    5.4.3, in percent: estimates are max(R + E/100 R, 1) with E uniform in [-I, I].
+    ``median_size`` multiplies sizes such that the fit has that median, ``mean_runtime_s`` what run
+    times have above 1 s such that they have that mean over all tasks. ``inaccuracy`` is the I of
+    section 5.4.3, in percent: estimates are max(R + E/100 R, 1) with E uniform in [-I, I].
 
     The same arguments give the same workload; workloads that differ in load, arrival or inaccuracy
     alone have the same bags. Raises InvalidError for what can't be.
@@ -94,8 +94,7 @@ def generate_workload(
             hint="Ask for more tasks.",
         )
     if mean_runtime_s is not None:
-        factor = mean_runtime_s / (sum(sum(bag.runtime_s) for bag in bags) / tasks)
-        bags = [_with_runtimes(bag, (x * factor for x in bag.runtime_s)) for bag in bags]
+        bags = _with_mean(bags, mean_runtime_s)
     workload = BotWorkload(
         row,
         tuple(site.name for site in sites),
@@ -216,6 +215,12 @@ def _first(bags: Iterator[SubmittedBag], tasks: int) -> tuple[list[SubmittedBag]
         f"{cut} of {tasks} tasks are cut to {LONGEST_S / 3600:g} h, "
         f"{cut_s / work_s:.1%} of the work that was drawn",
     )
+
+
+def _with_mean(bags: Sequence[SubmittedBag], mean_s: float) -> list[SubmittedBag]:
+    above_s = sum(sum(bag.runtime_s) - len(bag) for bag in bags)
+    factor = (mean_s - 1) * sum(map(len, bags)) / above_s if above_s > 0 else 0.0
+    return [_with_runtimes(bag, (1 + (x - 1) * factor for x in bag.runtime_s)) for bag in bags]
 
 
 def _with_runtimes(bag: SubmittedBag, runtimes: Iterator[float]) -> SubmittedBag:

@@ -253,7 +253,7 @@ def replay(
         clusters=names,
         bags=tuple(bags),
         capacity=sum(site.slots * site.speed_ratio for site in sites),
-        span_s=bags[-1].arrival_s - bags[0].arrival_s,
+        span_s=bags[-1].arrival_s - bags[0].arrival_s or workload.span_s,
     )
     return made if load is None else at_load(made, load)
 
