@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
@@ -134,8 +135,18 @@ class Simulation:
         self.clock.call_at(at_s, begun)
 
     def run(self) -> RunState:
-        """To the end; returns the last state."""
-        at_once(_run(self._loop, self._sites, self.clock))
+        """To the end; returns the last state.
+
+        Nothing in a simulation becomes garbage in a cycle before its end, and looking for it takes
+        up to a fifth of the time.
+        """
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            at_once(_run(self._loop, self._sites, self.clock))
+        finally:
+            if collects:
+                gc.enable()
         return self.state
 
 

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from typing import ClassVar
 
 from wfrun.engine.errors import InvalidError
+from wfrun.engine.model import SiteSpec
 from wfrun.engine.state import RunState
 
 Parts = Mapping[int, Sequence[int] | None]
@@ -24,9 +25,10 @@ class Architecture(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
 
-    def __init__(self, state: RunState, sites: int) -> None:
+    def __init__(self, state: RunState, sites: Sequence[SiteSpec]) -> None:
         self.state = state
-        self.sites = sites
+        self.slots = [spec.slots for spec in sites]
+        self.sites = len(sites)
 
     @abstractmethod
     def queues(self) -> tuple[tuple[int, ...], ...]:
@@ -75,10 +77,10 @@ class Flocking(Architecture):
     name = "fcondor"
     summary = "a resource manager for each site; users go to the next when their tasks have to wait"
 
-    def __init__(self, state: RunState, sites: int) -> None:
+    def __init__(self, state: RunState, sites: Sequence[SiteSpec]) -> None:
         super().__init__(state, sites)
         self._current: dict[str, int] = {}
-        self._open = [0] * sites
+        self._open = [0] * len(sites)
         """Tasks that were sent there and are not done."""
 
     def queues(self) -> tuple[tuple[int, ...], ...]:
@@ -104,8 +106,9 @@ class Flocking(Architecture):
     def _idle(self, site: int) -> int:
         """Processors that neither tasks nor replicas hold or are about to hold; none while tasks
         wait there."""
-        s = self.state.sites[site]
-        return s.spec.slots - max(s.committed_cores, self._open[site])
+        sites = self.state.sites  # none before the run has begun
+        held = sites[site].committed_cores if sites else 0
+        return self.slots[site] - max(held, self._open[site])
 
 
 ARCHITECTURES: dict[str, type[Architecture]] = {a.name: a for a in (Central, Separated, Flocking)}

@@ -4,7 +4,9 @@ loads × seeds."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -13,7 +15,7 @@ import msgspec
 
 from wfrun.engine.events import Settings
 from wfrun.engine.model import Catalog
-from wfrun.parsers.generate.bots import generate_workload
+from wfrun.parsers.generate.bots import at_load, generate_workload, with_estimates
 from wfrun.parsers.generate.bots_log import bags_of_log, replay
 from wfrun.parsers.generate.bots_records import BotWorkload
 from wfrun.runners.bags.rows import BagCell, BagRow, row_of
@@ -97,17 +99,66 @@ def workload_of(grid: BagGrid, cell: BagCell) -> BotWorkload:
     if path is not None:
         log = _log(path, grid.tolerant)
         return replay(log, sites, load=cell.load, tasks=cell.tasks, seed=cell.seed)
-    return generate_workload(
+    workload = generate_workload(
         sites,
         row=cell.workload,
-        load=cell.load or 0.0,
         tasks=cell.tasks or TASKS,
         seed=cell.seed,
-        arrival=cell.arrival,
         median_size=cell.median_size,
-        mean_runtime_s=cell.mean_runtime_s,
-        inaccuracy=cell.inaccuracy,
     )
+    workload = without_long_tasks(workload)
+    if cell.mean_runtime_s is not None:
+        factor = cell.mean_runtime_s / (workload.work_s / workload.tasks)
+        workload = _with_runtimes(workload, lambda s: max(1.0, s * factor))
+    workload = at_load(workload, cell.load or 0.0, cell.arrival)
+    return with_estimates(workload, cell.inaccuracy, cell.seed)
+
+
+LONGEST_SHARE = 0.5
+"""Of the time in which the sites could do all tasks: none takes longer. The thesis scales the
+arrivals of its traces to the loads that it wants, and says nothing of tasks that then run for
+longer than bags arrive; with those in a workload, the sites stand half empty at a load of 95%,
+since much of the work is left when the last bag has arrived."""
+
+LEAST_LONGEST_S = 300.0
+"""Tasks as short as this are never cut."""
+
+
+def without_long_tasks(workload: BotWorkload) -> BotWorkload:
+    """The same bags, with tasks cut to LONGEST_SHARE of what all need together; says how many."""
+    runtimes_s = sorted(s for bag in workload.bags for s in bag.runtime_s)
+    longest_s = _longest_s(runtimes_s, workload.capacity)
+    cut = sum(1 for s in runtimes_s if s > longest_s)
+    if not cut:
+        return workload
+    work_s = sum(runtimes_s)
+    shorter = _with_runtimes(workload, lambda s: min(s, longest_s))
+    remark = (
+        f"{cut} of {len(runtimes_s)} tasks are cut to {longest_s:,.0f} s, "
+        f"{1 - shorter.work_s / work_s:.0%} of the work: half of the time in which the sites could "
+        "do all"
+    )
+    return replace(shorter, remarks=(remark,))
+
+
+def _longest_s(runtimes_s: Sequence[float], capacity: float) -> float:
+    """The run time that is LONGEST_SHARE of the work over the capacity once longer ones are cut to
+    it. ``runtimes_s`` ascend."""
+    longest_s = runtimes_s[-1]
+    while True:
+        work_s = sum(min(s, longest_s) for s in runtimes_s)
+        shorter_s = max(LEAST_LONGEST_S, round(LONGEST_SHARE * work_s / capacity))
+        if shorter_s >= longest_s:
+            return longest_s
+        longest_s = shorter_s
+
+
+def _with_runtimes(workload: BotWorkload, change: Callable[[float], float]) -> BotWorkload:
+    bags = []
+    for bag in workload.bags:
+        runtimes_s = array("d", [round(change(s), 2) for s in bag.runtime_s])
+        bags.append(replace(bag, runtime_s=runtimes_s, estimate_s=runtimes_s))
+    return replace(workload, bags=tuple(bags))
 
 
 @lru_cache(maxsize=2)

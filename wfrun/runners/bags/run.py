@@ -83,7 +83,7 @@ class Submission:
             runtime_s=self._runtime_s,
         )
         state = self.simulation.state
-        self._routes: Architecture = architecture_class(architecture)(state, len(catalog.sites))
+        self._routes: Architecture = architecture_class(architecture)(state, catalog.sites)
         self._workload = workload
         self._priorities = _priorities(workload, settings.seed)
         self._runtimes_s: list[array[float]] = []
