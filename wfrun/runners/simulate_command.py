@@ -23,6 +23,7 @@ from wfrun.parsers.workflows import read_workflow
 from wfrun.runners import parquet, plots, rundir
 from wfrun.runners.background import HORIZON_S, background_of, read_log, unfit
 from wfrun.runners.bags.command import simulate_workloads
+from wfrun.runners.bags.grid import POLICIES
 from wfrun.runners.batch_command import simulate_log
 from wfrun.runners.experiments import Grid, open_results, run_grid, runs_of, settings_of, world_of
 from wfrun.runners.grid_progress import GridProgress
@@ -162,9 +163,9 @@ def _bandwidth(text: str) -> float:
 
 
 def policies_of(text: str) -> tuple[str, ...]:
-    """``all``, or names between commas."""
+    """``all``, but for those that are for bags, or names between commas."""
     if text == "all":
-        return tuple(PLACEMENT)
+        return tuple(name for name in PLACEMENT if name not in POLICIES)
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
     for name in names:
         placement_class(name)
