@@ -283,13 +283,17 @@ def test_estimates_are_wrong_by_so_much(inaccuracy: float, average: BotWorkload)
     ("asked", "told"),
     [
         ({"row": "avrage"}, "'avrage'"),
-        ({"load": 0.0}, "load 0.0"),
-        ({"load": math.nan}, "load nan"),
+        ({"load": 0.0}, "load of 0.0"),
+        ({"load": math.nan}, "load of nan"),
         ({"tasks": 0}, "0 tasks"),
         ({"tasks": 1}, "a single bag"),
-        ({"inaccuracy": -1.0}, "inaccuracy -1.0"),
-        ({"median_size": 0.5}, "0.5 tasks"),
+        ({"inaccuracy": -1.0}, "inaccurate by -1.0%"),
+        ({"inaccuracy": math.inf}, "inaccurate by inf%"),
+        ({"tasks": 10**9}, "1000000000 tasks"),
+        ({"median_size": 0.5}, "median of 0.5"),
+        ({"tasks": 50, "median_size": 1e300}, "median of 1e\\+300"),
         ({"mean_runtime_s": 0.1}, "0.1 s"),
+        ({"mean_runtime_s": 1e300}, "1e\\+300 s"),
     ],
 )
 def test_what_cannot_be_is_refused(asked: dict[str, object], told: str) -> None:

@@ -14,7 +14,7 @@ from wfrun.parsers.generate.bots_model import ROWS
 from wfrun.parsers.generate.bots_statistics import statistics_of
 from wfrun.parsers.workflows import read_workflows
 from wfrun.runners.cli_generate import generate
-from wfrun.runners.generate_bags import _even_clusters
+from wfrun.runners.generate_bags import even_clusters
 
 SITES = "sites:\n  vu: {slots: 60}\n  tud: {slots: 40, speed: 1.5}\n"
 
@@ -47,7 +47,7 @@ def test_the_bags_as_documents_are_those_of_the_model(user: User) -> None:
     for output in ("bags.yaml", "folder"):
         done = user.wfrun(*words, "-o", output)
         assert done.status == 0, done.text
-    made = generate_workload(_even_clusters(3), tasks=60, inaccuracy=50)
+    made = generate_workload(even_clusters(3), tasks=60, inaccuracy=50)
     files = sorted((user.folder / "folder").iterdir())
     read = read_workflows(user.folder / "bags.yaml")
     assert len(files) == len(made.bags) == len(read)
@@ -108,7 +108,7 @@ def test_what_cannot_be_is_refused(user: User, words: tuple[str, ...], told: str
 
 
 def test_sizes_are_counted_by_the_classes_of_the_thesis() -> None:
-    workload = generate_workload(_even_clusters(4), tasks=10_000)
+    workload = generate_workload(even_clusters(4), tasks=10_000)
     sizes = statistics_of(workload, ROWS["average"]).sizes
     assert [each.name for each in sizes[:4]] == ["1", "2-4", "5-9", "10-19"]
     assert sizes[-1].name == "1000 and over"

@@ -54,7 +54,7 @@ def generate_bags(
     if path.is_dir() and form != "yaml":
         raise click.UsageError(f"{path} is a folder; a log is one file.")
     model = row_called(row)
-    specs = _even_clusters(clusters or _CLUSTERS) if sites is None else read_catalog(sites).sites
+    specs = even_clusters(clusters or _CLUSTERS) if sites is None else read_catalog(sites).sites
     if log_ is None:
         workload = generate_workload(
             specs,
@@ -103,7 +103,8 @@ def _seconds(text: str) -> float:
         raise click.BadParameter(str(error), param_hint="--mean-runtime") from None
 
 
-def _even_clusters(count: int) -> list[SiteSpec]:
+def even_clusters(count: int) -> list[SiteSpec]:
+    """Clusters for want of a catalog, with speeds at equal distances."""
     faster = (_FASTEST - 1) / max(count - 1, 1)
     return [
         SiteSpec(f"c{number + 1:02}", _SLOTS, round(1 + number * faster, 4))

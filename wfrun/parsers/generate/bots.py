@@ -44,6 +44,9 @@ LIKENESS = 0.5
 logarithm of the mean run time."""
 APPLICATIONS = 3
 """Of each user."""
+MOST_TASKS = 1_000_000
+_LONGEST_MEAN_S = 1000 * 86400.0
+_MOST_WRONG = 1_000_000.0
 PEAK = range(16, 34)
 """Half hours from 8 to 17 o'clock."""
 _HALF_HOUR_S = 1800.0
@@ -82,11 +85,13 @@ def generate_workload(
     alone have the same bags. Raises InvalidError for what can't be.
     """
     fits = row_called(row)
-    _check(sites, load, tasks, median_size, mean_runtime_s, inaccuracy)
+    _check(sites, tasks, median_size, mean_runtime_s)
     longer = 0.0
     if median_size is not None:
         longer = math.log2(median_size) - fits.size.quantile(0.5)
-    streams = [_stream(fits, site.name, place, seed, longer) for place, site in enumerate(sites)]
+    streams = [
+        _stream(fits, site.name, place, seed, longer, tasks) for place, site in enumerate(sites)
+    ]
     bags, remarks = _first(heapq.merge(*streams, key=lambda bag: bag.arrival_s), tasks)
     if len(bags) < 2:
         raise InvalidError(
@@ -155,10 +160,10 @@ def at_load(workload: BotWorkload, load: float, arrival: Arrival = "realistic") 
 
 def with_estimates(workload: BotWorkload, inaccuracy: float, seed: int = 0) -> BotWorkload:
     """The same bags with estimates that are wrong by up to that many percent (section 5.4.3)."""
-    if not 0 <= inaccuracy < math.inf:
+    if not 0 <= inaccuracy <= _MOST_WRONG:
         raise InvalidError(
             f"estimates can't be inaccurate by {inaccuracy}%",
-            hint="Give 0 for the run times themselves, or a percentage above.",
+            hint=f"Give 0 for the run times themselves, or a percentage up to {_MOST_WRONG:.0f}.",
         )
     if inaccuracy == 0:
         return workload
@@ -172,28 +177,25 @@ def with_estimates(workload: BotWorkload, inaccuracy: float, seed: int = 0) -> B
 
 def _check(
     sites: Sequence[SiteSpec],
-    load: float,
     tasks: int,
     median_size: float | None,
     mean_runtime_s: float | None,
-    inaccuracy: float,
 ) -> None:
     if not sites:
         raise InvalidError("a workload needs a cluster", hint="Give a catalog with sites.")
-    if not (0 < load < math.inf and 0 <= inaccuracy < math.inf and tasks >= 1):
+    if not 1 <= tasks <= MOST_TASKS:
         raise InvalidError(
-            f"no workload has {tasks} tasks, load {load}, inaccuracy {inaccuracy}",
-            hint="Give tasks and a load above 0, and a percentage.",
+            f"a workload can't have {tasks} tasks", hint=f"Ask for 1 to {MOST_TASKS:,} tasks."
         )
-    if median_size is not None and not 1 <= median_size < math.inf:
+    if median_size is not None and not 1 <= median_size <= tasks:
         raise InvalidError(
-            f"bags can't have a median of {median_size} tasks",
-            hint="Give 1 or more; the thesis has 10 to 50.",
+            f"bags of a workload of {tasks} tasks can't have a median of {median_size}",
+            hint="Give 1 to the number of tasks; the thesis has 10 to 50.",
         )
-    if mean_runtime_s is not None and not 1 <= mean_runtime_s < math.inf:
+    if mean_runtime_s is not None and not 1 <= mean_runtime_s <= _LONGEST_MEAN_S:
         raise InvalidError(
             f"tasks can't run for {mean_runtime_s} s on average",
-            hint="Give 1 s or more; the thesis has 3 min to 3 h.",
+            hint="Give 1 s to 1000 d; the thesis has 3 min to 3 h.",
         )
 
 
@@ -228,8 +230,10 @@ def _with_runtimes(bag: SubmittedBag, runtimes: Iterator[float]) -> SubmittedBag
     return replace(bag, runtime_s=rounded, estimate_s=rounded)
 
 
-def _stream(row: Row, site: str, place: int, seed: int, longer: float) -> Iterator[SubmittedBag]:
-    """Bags without end; ``longer`` is added to the logarithms of sizes."""
+def _stream(
+    row: Row, site: str, place: int, seed: int, longer: float, most: int
+) -> Iterator[SubmittedBag]:
+    """Bags without end; ``longer`` is added to the logarithms of sizes, ``most`` is the largest."""
     gaps, choices, rest = (Random(f"{seed}/{site}/{what}") for what in ("gaps", "bags", "tasks"))
     cycle, users = DailyCycle(row.cycle), row.users.cumulated()
     levels: dict[str, float] = {}
@@ -244,7 +248,7 @@ def _stream(row: Row, site: str, place: int, seed: int, longer: float) -> Iterat
         deviate = math.sqrt(LIKENESS) * levels[application]
         deviate += math.sqrt(1 - LIKENESS) * choices.gauss(0, 1)
         probability = min(max(_NORMAL.cdf(deviate), LEAST), MOST)
-        size = max(1, round(2 ** (_draw(row.size, choices) + longer)))
+        size = min(max(1, round(2 ** (_draw(row.size, choices) + longer))), most)
         mean_s = 2 ** row.runtime.quantile(probability)
         times = spread(mean_s, 2 ** row.variance.quantile(probability), size, rest)
         yield SubmittedBag(cycle.time_s(passed_s), place, user, application, times, times)
