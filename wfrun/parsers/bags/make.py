@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Any
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Axis, Bag, BagFile, Column, Resources, Workflow
@@ -28,7 +29,7 @@ def bag(
     command: str | Sequence[str],
     *,
     parameters: Mapping[str | tuple[str, ...], Values] | None = None,
-    points: Iterable[Mapping[str, Scalar]] | None = None,
+    points: Iterable[Mapping[str, Any]] | None = None,
     inputs: Files = (),
     outputs: Files = (),
     stdin: str | None = None,
@@ -116,7 +117,7 @@ def _axis(key: str | tuple[str, ...], values: Values, refuse: _Refuse) -> Axis:
     return Axis(names, _columns(names, rows, refuse))  # type: ignore[arg-type]
 
 
-def _points(points: Iterable[Mapping[str, Scalar]], refuse: _Refuse) -> Axis:
+def _points(points: Iterable[Mapping[str, Any]], refuse: _Refuse) -> Axis:
     rest = iter(points)
     first = next(rest, None)
     if first is None:

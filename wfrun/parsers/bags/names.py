@@ -91,7 +91,7 @@ def _check_within_tasks(bag: Bag, expansion: Expansion, refuse: Refuse) -> None:
     files = (*bag.inputs, *bag.outputs)
     columns = columns_by_name(bag.axes)
     for one, other in combinations([file.name for file in files], 2):
-        if one != other and _are_apart(one, other, columns):
+        if one != other and _never_equal(one, other, columns):
             continue
         count, _, reader = expansion.numbering(one + other)
         _refuse_too_many(count, other, refuse)
@@ -191,16 +191,33 @@ def _may_hold(part: Part, columns: dict[str, Column], letter: str) -> bool:
 
 
 def _are_apart(one: str, other: str, columns: dict[str, Column]) -> bool:
-    """Whether what one template gives is never what the other gives, nor its folder: they begin or
-    end differently, on one level of folders."""
+    """Whether what one template gives is never what the other gives, nor its folder."""
     first, second = parse_template(one), parse_template(other)
-    if any(part.name is not None and _may_hold(part, columns, "/") for part in (*first, *second)):
+    if any(p.name is not None and _may_hold(p, columns, "/") for p in (*first, *second)):
         return False
     if _begin_apart(first[0].literal, second[0].literal):
         return True
-    if one.count("/") != other.count("/"):
-        return False
-    return _begin_apart(_end(first)[::-1], _end(second)[::-1])
+    return one.count("/") == other.count("/") and _never_equal(one, other, columns)
+
+
+def _never_equal(one: str, other: str, columns: dict[str, Column]) -> bool:
+    """Whether two templates certainly give different names: they begin or end differently, or one
+    has a letter that the other can't have."""
+    first, second = parse_template(one), parse_template(other)
+    if _begin_apart(first[0].literal, second[0].literal):
+        return True
+    if _begin_apart(_end(first)[::-1], _end(second)[::-1]):
+        return True
+    return _has_own_letter(first, second, columns) or _has_own_letter(second, first, columns)
+
+
+def _has_own_letter(
+    first: Sequence[Part], second: Sequence[Part], columns: dict[str, Column]
+) -> bool:
+    letters = {letter for part in first for letter in part.literal}
+    letters.difference_update(*(part.literal for part in second))
+    named = [part for part in second if part.name is not None]
+    return any(not any(_may_hold(part, columns, x) for part in named) for x in letters)
 
 
 def _begin_apart(one: str, other: str) -> bool:

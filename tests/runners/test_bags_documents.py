@@ -1,0 +1,212 @@
+"""Bags of tasks as a user runs them, and the tables of their results."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from itertools import count
+from pathlib import Path
+
+import pytest
+from pyarrow import parquet
+
+import wfrun
+from tests.runners.harness import User, assert_refused, lines_of
+from wfrun.parsers.bags import make
+
+SWEEP = """\
+owner: alice
+command: ./dock --seed {seed:03} {ligand}
+parameters:
+  ligand: [a, 'b c']
+  seed: {range: [1, 3]}
+inputs: [receptor, {name: in/ligand, from: 'ligands/{ligand}.txt'}]
+outputs: [{name: score, to: 'out/{ligand}-{seed}'}]
+env: {FACTOR: '{seed}'}
+"""
+DOCK = """\
+#!/bin/sh
+cat receptor in/ligand > score; echo "$@" $FACTOR >> score
+"""
+SITES = "sites:\n  a: {slots: 1}\n  b: {slots: 1}\n"
+
+
+@pytest.fixture
+def sweep(user: User) -> User:
+    (user.folder / "sweep.yaml").write_text(SWEEP)
+    (user.folder / "receptor").write_text("R\n")
+    (user.folder / "ligands").mkdir()
+    for ligand in ("a", "b c"):
+        (user.folder / f"ligands/{ligand}.txt").write_text(f"L {ligand}\n")
+    (user.folder / "dock").write_text(DOCK)
+    (user.folder / "dock").chmod(0o755)
+    return user
+
+
+def table(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_a_sweep_runs_and_its_results_are_a_table(sweep: User) -> None:
+    sweep.catalog(SITES)
+    done = sweep.wfrun("sweep.yaml", "--sites", "sites.yaml", "--run-dir", "run", "-p", "rr")
+    assert done.status == 0, done.text
+    outputs = sweep.folder / "run/outputs/out"
+    assert sorted(path.name for path in outputs.iterdir()) == [
+        "a-1", "a-2", "a-3", "b c-1", "b c-2", "b c-3",
+    ]  # fmt: skip
+    assert (outputs / "b c-2").read_text() == "R\nL b c\n--seed 002 b c 2\n"
+    rows = table(sweep.wfrun("results", "run").out)
+    assert [(row["task"], row["ligand"], row["seed"]) for row in rows] == [
+        (str(n), ligand, str(seed))
+        for n, (ligand, seed) in enumerate((x, y) for x in ("a", "b c") for y in (1, 2, 3))
+    ]
+    for row in rows:
+        assert (row["bag"], row["owner"], row["state"]) == ("sweep", "alice", "done")
+        assert (row["exit_code"], row["attempts"]) == ("0", str(1 + int(row["replicas"])))
+        assert row["site"] in ("a", "b")
+        assert Path(row["outputs"]) == outputs / f"{row['ligand']}-{row['seed']}"
+        assert 0 <= float(row["started_s"]) <= float(row["ended_s"])
+        assert int(row["peak_memory_bytes"]) > 0
+
+
+def test_a_table_with_a_command_and_the_kinds_of_files_of_results(user: User) -> None:
+    (user.folder / "t.csv").write_text("state,n\nx,0\ny,3\nz,1\n")
+    done = user.wfrun(
+        "t.csv", "--command", "sh -c 'exit {n}'", "--run-dir", "run", "--retries", "1"
+    )
+    assert done.status == 1
+    assert user.wfrun("results", "run", "-o", "r.parquet").text == ""
+    rows = parquet.read_table(user.folder / "r.parquet").to_pylist()
+    assert [
+        (r["parameter_state"], r["n"], r["state"], r["exit_code"], r["attempts"]) for r in rows
+    ] == [("x", "0", "done", 0, 1), ("y", "3", "failed", 3, 2), ("z", "1", "failed", 1, 2)]
+    assert user.wfrun("results", "run", "-o", "r.tsv").status == 0
+    assert (user.folder / "r.tsv").read_text().splitlines()[2].split("\t")[3:7] == [
+        "sh-1", "failed", "y", "3",
+    ]  # fmt: skip
+    assert_refused(user.wfrun("results", "run", "-o", "r.xls"), 2, ["r.xls", ".parquet"])
+    assert "(exit, exit code 1" in user.wfrun("logs", "run", "sh-2").out
+    assert_refused(user.wfrun("logs", "run", "sh-3"), 2, ["no task 'sh-3'"])
+
+
+def test_commands_and_bags_of_several_owners_in_one_run(user: User) -> None:
+    (user.folder / "list.txt").write_text("./hello a | tr a-z A-Z\n# no\necho b\n")
+    (user.folder / "hello").write_text("#!/bin/sh\necho hello $1\n")
+    (user.folder / "hello").chmod(0o755)
+    (user.folder / "two.yaml").write_text(
+        "command: 'echo {n}'\nparameters: {n: [1, 2]}\nstdout: '{n}'\n"
+        "bags: [{bag: p, owner: p}, {bag: q, owner: q}]\n"
+    )
+    done = user.wfrun("list.txt", "two.yaml", "--selection", "s-u-rr", "--run-dir", "run")
+    assert done.status == 0, done.text
+    assert "HELLO A" in user.wfrun("logs", "run", "list-0").out
+    outputs = user.folder / "run/outputs"
+    assert {str(path.relative_to(outputs)) for path in outputs.rglob("?")} == {
+        "1-p/1", "1-p/2", "2-q/1", "2-q/2",
+    }  # fmt: skip
+    rows = table(user.wfrun("results", "run").out)
+    assert [(r["bag"], r["owner"], r["command"], r["n"]) for r in rows] == [
+        ("list", "", "./hello a | tr a-z A-Z", ""),
+        ("list", "", "echo b", ""),
+        *((bag, bag, "", n) for bag in ("p", "q") for n in ("1", "2")),
+    ]
+
+
+def test_what_is_refused_before_anything_starts(sweep: User) -> None:
+    sweep.catalog(SITES)
+    there = set(sweep.folder.rglob("*"))
+    sites = ("--sites", "sites.yaml")
+    for words, told in (
+        (("--replicas", "2"), ["there is 1 other site", "at most one copy at a site"]),
+        (("--selection", "s-u-r"), ["no selection policy 's-u-r'", "did you mean 's-u-"]),
+        (("--policy", "fplt"), ["sweep.yaml:1: the policy 'fplt'", "Add 'estimate: 90 s'"]),
+        (("--delimiter", ";"), ["--delimiter goes with --command"]),
+    ):
+        assert_refused(sweep.wfrun("sweep.yaml", *sites, *words), 2, told)
+    (sweep.folder / "ligands/b c.txt").rename(sweep.folder / "ligands/d")
+    told = ["sweep.yaml:6: the input file 'ligands/b c.txt' is missing"]
+    assert_refused(sweep.wfrun("sweep.yaml"), 2, told)
+    (sweep.folder / "ligands/d").rename(sweep.folder / "ligands/b c.txt")
+    (sweep.folder / "dock").chmod(0o644)
+    assert_refused(sweep.wfrun("sweep.yaml"), 2, ["sweep.yaml:2: the executable ./dock is not"])
+    assert {path for path in sweep.folder.rglob("*") if path.name[0] != "."} == there
+
+
+def test_emulation_needs_neither_programs_nor_files(user: User) -> None:
+    (user.folder / "x.yaml").write_text(
+        SWEEP.replace("receptor,", "other,") + "estimate: 2 h\nwalltime: 1 h\n"
+    )
+    done = user.wfrun("x.yaml", "--emulate", "--time-scale", "1e-6", "--run-dir", "run")
+    assert done.status == 0, done.text
+    rows = table(user.wfrun("results", "run").out)
+    assert all(0.007 < float(row["run_time_s"]) < 5 for row in rows)
+
+
+def test_a_resumed_bag_goes_on_with_what_failed(user: User) -> None:
+    ran, go = user.folder / "ran", user.folder / "go"
+    (user.folder / "x.yaml").write_text(
+        f"command: sh -c 'echo {{n}} | tee -a {ran}; test {{n}} -lt 3 || test -e {go}'\n"
+        "parameters: {n: {range: [1, 5]}}\nstdout: '{n}.out'\n"
+    )
+    assert user.wfrun("x.yaml", "--retries", "0", "--run-dir", "run").status == 1
+    states = [row["state"] for row in table(user.wfrun("results", "run").out)]
+    assert states == ["done", "done", "failed", "failed", "failed"]
+    go.touch()
+    assert user.wfrun("resume", "run").status == 0
+    assert sorted(lines_of(ran)) == ["1", "2", "3", "3", "4", "4", "5", "5"]
+    rows = table(user.wfrun("results", "run").out)
+    assert [(row["state"], row["attempts"]) for row in rows] == [
+        *[("done", "1")] * 2, *[("done", "2")] * 3,
+    ]  # fmt: skip
+    assert [Path(row["outputs"]).read_text() for row in rows] == [f"{n}\n" for n in range(1, 6)]
+
+
+# From Python
+
+
+def test_bags_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    points = ({"x": n, "name": f"n{n}"} for n in range(3))
+    bag = wfrun.bag(
+        "echoes",
+        "echo {x} {name} {a}{b} {s}",
+        points=points,
+        parameters={("a", "b"): [(1, "u v"), (2.5, "w")], "s": range(0, 4, 2)},
+        stdout="{x}-{a}-{s}",
+        estimate="1 s",
+    )
+    assert len(bag.tasks) == 12
+    result = wfrun.run(bag, run_dir="run")
+    assert result.outcome == "done"
+    assert (result.outputs / "2-1-2").read_text() == "2 n2 1u v 2\n"
+
+
+def test_calls_of_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("model.py").write_text("def energy(seed, word, of=None):\n    return [seed, word, of]\n")
+    bag = wfrun.function_bag(
+        "energies", "model.py", "energy",
+        parameters={"seed": range(2), ("word", "of"): [('a"{', {"k": [1]}), ("b", None)]},
+    )  # fmt: skip
+    result = wfrun.run(bag, run_dir="run")
+    assert result.outcome == "done", result.failures
+    found = [json.loads((result.outputs / f"energy-{n}.json").read_text()) for n in range(4)]
+    assert found == [[0, 'a"{', {"k": [1]}], [0, "b", None], [1, 'a"{', {"k": [1]}], [1, "b", None]]
+
+
+def test_what_python_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(make, "MOST_POINTS", 10_000)
+    for words, message in (
+        ({"parameters": {"x": count()}}, "more than 10,000 values, or no end"),
+        ({"points": ({"x": n} for n in count())}, "more than 10,000 values, or no end"),
+        ({"points": []}, "there are no points"),
+        ({"points": [{"x": 1}, {"y": 1}]}, "point 1 has the keys y"),
+        ({"parameters": {"x": [True]}}, "text or a number"),
+        ({"parameters": {"x": "abc"}}, "are text; give a list"),
+        ({"parameters": {"x": range(0)}}, "the product is empty"),
+        ({"parameters": {"y": [1]}}, "there is no parameter 'x'"),
+    ):
+        with pytest.raises(wfrun.InvalidError, match=message):
+            wfrun.bag("b", "true {x}", **words)
