@@ -28,7 +28,7 @@ ENGINE_MAY_IMPORT = frozenset(
     {
         "__future__", "abc", "array", "bisect", "collections", "collections.abc", "dataclasses",
         "difflib", "enum", "functools", "hashlib", "heapq", "itertools", "math", "msgspec",
-        "operator", "typing",
+        "operator", "re", "string", "typing",
     }
 )  # fmt: skip
 """``random`` comes on top, for ``from random import Random`` alone: an instance has a seed."""
