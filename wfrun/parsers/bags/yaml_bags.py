@@ -28,7 +28,7 @@ from wfrun.parsers.yaml_document import YamlDocument, read_yaml
 T = TypeVar("T")
 Place = tuple[str | int, ...]
 
-_KEYS = (
+KEYS = (
     "bag", "owner", "application", "priority", "command", "parameters", "estimate", "cores",
     "memory", "gpus", "nodes", "walltime", "inputs", "outputs", "stdin", "stdout", "stderr", "env",
 )  # fmt: skip
@@ -94,11 +94,11 @@ class _BagReader:
     def __init__(self, document: YamlDocument, path: Path, number: int | None) -> None:
         self._document, self._path = document, path
         many = number is not None
-        shared = Section(document, (), "the document", (*_KEYS, "bags") if many else _KEYS)
+        shared = Section(document, (), "the document", (*KEYS, "bags") if many else KEYS)
         self._sections = [shared]
         self._name = path.stem
         if number is not None:
-            own = Section(document, ("bags", number), f"bag {number + 1} of the list", _KEYS)
+            own = Section(document, ("bags", number), f"bag {number + 1} of the list", KEYS)
             self._sections = [own, shared]
             self._name = f"{path.stem}-{number + 1}"
         self._places: dict[str, Place] = {}
