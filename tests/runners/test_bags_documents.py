@@ -163,6 +163,24 @@ def test_a_resumed_bag_goes_on_with_what_failed(user: User) -> None:
     assert [Path(row["outputs"]).read_text() for row in rows] == [f"{n}\n" for n in range(1, 6)]
 
 
+def test_bags_are_simulated(user: User) -> None:
+    user.catalog(SITES)
+    (user.folder / "x.yaml").write_text(
+        "command: 'true {n}'\nparameters: {n: {range: [1, 20]}}\nestimate: '{n} min'\n"
+    )
+    (user.folder / "times.yaml").write_text("'true': 30 s\n")
+    simulated = ("simulate", "x.yaml", "--sites", "sites.yaml", "--policy", "ect")
+    done = user.wfrun(*simulated)
+    assert done.status == 0, done.text
+    assert "6,3" in done.out  # (1 + … + 20) min on two processors
+    (user.folder / "x.yaml").write_text("command: 'true {n}'\nparameters: {n: [1, 2]}\n")
+    assert_refused(user.wfrun(*simulated), 2, ["2 of 2 tasks have no run time"])
+    assert user.wfrun(*simulated, "--runtimes", "times.yaml").status == 0
+    assert user.wfrun("x.yaml", "--run-dir", "run").status == 0
+    done = user.wfrun("simulate", "--from-run", "run", "--policy", "rr")
+    assert done.status == 0, done.text
+
+
 # From Python
 
 

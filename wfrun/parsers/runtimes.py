@@ -12,6 +12,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from wfrun.engine.bag import expand
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Workflow
 from wfrun.parsers.units import parse_duration
@@ -28,6 +29,9 @@ class RuntimeTable:
 
     def fill(self, workflow: Workflow) -> Workflow:
         """The workflow with a run time for each task that had none and whose type is here."""
+        if workflow.bag is not None:
+            known = self.runtimes_s.get(workflow.tasks[0].name)
+            return workflow if known is None else with_estimate(workflow, known)
         tasks = [
             task
             if task.runtime_s is not None or task.name not in self.runtimes_s
@@ -50,6 +54,15 @@ class RuntimeTable:
                     + ", ".join(sorted(types)[:20])
                     + (", …" if len(types) > 20 else ""),
                 )
+
+
+def with_estimate(workflow: Workflow, runtime_s: float) -> Workflow:
+    """A bag whose tasks take so long, unless it says how long they take."""
+    bag = workflow.bag
+    assert bag is not None
+    if bag.estimate is not None:
+        return workflow
+    return expand(replace(bag, estimate=repr(runtime_s)))
 
 
 def read_runtimes(path: str | Path) -> RuntimeTable:

@@ -89,7 +89,10 @@ SHOWN = 3
 
 
 def _described(workflow: Workflow) -> Workflow:
-    """Without where its document was found."""
+    """Without where its document was found; of a bag, what it is made from."""
+    if workflow.bag is not None:
+        bag = msgspec.structs.replace(workflow.bag, source="")
+        return Workflow(workflow.name, "", (), (), (), bag=bag)
     return msgspec.structs.replace(workflow, source="", warnings=type(workflow.warnings)())
 
 

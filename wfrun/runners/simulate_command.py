@@ -17,9 +17,9 @@ from wfrun.engine.model import Catalog, Workflow
 from wfrun.engine.policies import PLACEMENT, placement_class
 from wfrun.engine.view import expected_runtimes_s
 from wfrun.parsers.catalog import read_catalog
-from wfrun.parsers.runtimes import RuntimeTable, read_runtimes
+from wfrun.parsers.runtimes import RuntimeTable, read_runtimes, with_estimate
 from wfrun.parsers.units import parse_bandwidth
-from wfrun.parsers.workflows import read_workflow
+from wfrun.parsers.workflows import read_workflows
 from wfrun.runners import parquet, plots, rundir
 from wfrun.runners.background import HORIZON_S, background_of, read_log, unfit
 from wfrun.runners.bags.command import simulate_workloads
@@ -68,7 +68,8 @@ def simulate(documents: Sequence[Path], options: Mapping[str, Any]) -> None:
         raise InvalidError("--tolerant is for logs; name one with --log or --background")
     grid = _grid(documents, options)
     for workflow in grid.workflows:
-        for task in {task.resources: task for task in reversed(workflow.tasks)}.values():
+        tasks = workflow.tasks[:1] if workflow.bag is not None else workflow.tasks
+        for task in {task.resources: task for task in reversed(tasks)}.values():
             site_mask(task, grid.catalog.sites, workflow.source)
         _warn_of_sizes(workflow)
     if grid.background is not None:
@@ -190,14 +191,14 @@ def workflows_of(
         raise InvalidError("there is no workflow to simulate")
     workflows = []
     for document in documents:
-        workflow = read_workflow(document, emulate=True)
-        source = workflow.source
-        for warning in workflow.warnings:
-            text = warning if source in warning else f"{source}: {warning}"
-            click.echo(f"warning: {text}", err=True)
-        workflows.append(workflow)
+        for workflow in read_workflows(document, emulate=True):
+            source = workflow.source
+            for warning in workflow.warnings:
+                text = warning if source in warning else f"{source}: {warning}"
+                click.echo(f"warning: {text}", err=True)
+            workflows.append(workflow)
     if table is not None:
-        table.check_names({task.name for workflow in workflows for task in workflow.tasks})
+        table.check_names({name for workflow in workflows for name in _types(workflow)})
         workflows = [table.fill(workflow) for workflow in workflows]
     if runtime_s is not None:
         workflows = [_with_default(workflow, runtime_s) for workflow in workflows]
@@ -206,8 +207,22 @@ def workflows_of(
     return workflows, None
 
 
+def _types(workflow: Workflow) -> set[str]:
+    if workflow.bag is not None:
+        return {workflow.tasks[0].name}
+    return {task.name for task in workflow.tasks}
+
+
 def _warn_of_sizes(workflow: Workflow) -> None:
     """Files of unknown size move at once: say so."""
+    if workflow.bag is not None:
+        for file in workflow.bag.inputs:
+            click.echo(
+                f"warning: {workflow.source}: the inputs {file.name!r} have no size: they are "
+                "taken as empty",
+                err=True,
+            )
+        return
     passed = {index for task in workflow.tasks for index in task.inputs}
     unknown = [index for index in sorted(passed) if workflow.files[index].size_bytes is None]
     if unknown:
@@ -220,6 +235,8 @@ def _warn_of_sizes(workflow: Workflow) -> None:
 
 
 def _with_default(workflow: Workflow, runtime_s: float) -> Workflow:
+    if workflow.bag is not None:
+        return with_estimate(workflow, runtime_s)
     replace = msgspec.structs.replace
     return replace(
         workflow,
@@ -268,7 +285,8 @@ def _measured(run: rundir.RunDir) -> tuple[list[Workflow], Catalog]:
         files = [
             replace(file, size_bytes=max(0, w.sizes[i])) for i, file in enumerate(w.workflow.files)
         ]
-        workflow = replace(w.workflow, tasks=tasks, files=files)
+        parents = list(w.workflow.parents)
+        workflow = replace(w.workflow, tasks=tasks, files=files, parents=parents, bag=None)
         expected = expected_runtimes_s(workflow)
         tasks = [replace(t, runtime_s=s) for t, s in zip(tasks, expected, strict=True)]
         workflows.append(replace(workflow, tasks=tasks))

@@ -310,6 +310,8 @@ def complete_links(catalog: Catalog) -> list[LinkSpec]:
 
 def check_runtimes(workflow: Workflow) -> None:
     """Raise InvalidError when a task has no run time."""
+    if workflow.bag is not None and workflow.bag.estimate is not None:
+        return
     unknown = [task for task in workflow.tasks if task.runtime_s is None]
     if unknown:
         raise InvalidError(
