@@ -13,11 +13,20 @@ from wfrun.engine.actions import Action, EndRun
 from wfrun.engine.allocation import Allocation
 from wfrun.engine.apply import apply
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.events import AttemptPlaced, Event, RunEnded
+from wfrun.engine.events import (
+    AttemptPlaced,
+    AttemptsWithdrawn,
+    Event,
+    LaunchersAsked,
+    LaunchersStopped,
+    RunEnded,
+)
 from wfrun.engine.model import Workflow
-from wfrun.engine.resource_manager import ResourceManager
-from wfrun.engine.selection import selection_class
+from wfrun.engine.resource_manager import ResourceManager, ResourceManagers
 from wfrun.engine.state import SUPERSEDED, RunState, TaskStatus, WorkflowState
+
+DECISIONS = (AttemptPlaced, AttemptsWithdrawn, LaunchersAsked, LaunchersStopped, RunEnded)
+"""Events that are the core's own."""
 
 
 class Core:
@@ -28,16 +37,40 @@ class Core:
         self._allocation = Allocation()
         self._held: set[int] = set()
         """Workflows whose policy left an eligible task unplaced."""
-        self._managers: list[ResourceManager] = []
+        self._managers: ResourceManagers | None = None
         """Of a run with a selection policy."""
+        self._is_followed = False
 
     def replay(self, events: Iterable[Event]) -> None:
         """Bring the state to the end of a log, deciding nothing. A RunResumed event, stepped
         next, makes the core ask what became of everything that was under way."""
         for event in events:
+            if self._managers is not None:
+                self._follow(self._managers, event)
             apply(self.state, event)
             self.state.outbox.clear()
+            if self.state.queues:
+                if self._managers is None:
+                    self._managers = ResourceManagers(self.state)
+                if isinstance(event, AttemptPlaced) and self._is_followed:
+                    w = self.state.workflows[event.workflow]
+                    self._managers.all[w.queue].placed(w)
+                elif not isinstance(event, DECISIONS):
+                    self._managers.begin()
+        if self._managers is not None:
+            self._managers.end()
         self.state.dirty.clear()
+
+    def _follow(self, managers: ResourceManagers, event: Event) -> None:
+        """Bring the eligible sets to where they were when this was decided, or happened."""
+        self._is_followed = False
+        if isinstance(event, AttemptPlaced):
+            w = self.state.workflows[event.workflow]
+            if w.status[event.task] != TaskStatus.DISPATCHED:
+                managers.follow(w)
+                self._is_followed = True
+                return
+        managers.end()
 
     def step(self, event: Event) -> tuple[list[Event], list[Action]]:
         """Take in one event; returns what was decided, to be logged after it, and what is to be
@@ -48,7 +81,7 @@ class Core:
         state = self.state
         apply(state, event)
         decided: list[Event] = []
-        if state.ended is None and not (state.draining or state.stopping):
+        if state.is_placing:
             if state.queues:
                 self._select(decided)
             else:
@@ -102,22 +135,18 @@ class Core:
     def _select(self, decided: list[Event]) -> None:
         """Place the tasks that the selection policy has come next, as far as there is room."""
         state = self.state
-        if not self._managers:
-            policy = selection_class(state.settings.selection)
-            self._managers = [ResourceManager(state, n, policy) for n in range(len(state.queues))]
+        if self._managers is None:
+            self._managers = ResourceManagers(state)
         if state.dirty:
-            for index in sorted(state.dirty) if len(state.dirty) > 1 else state.dirty:
-                w = state.workflows[index]
-                self._managers[w.queue].news(w)
-            state.dirty.clear()
-        for number, sites in enumerate(state.queues):
-            if sites & state.open_sites:
-                self._place_selected(self._managers[number], sites, decided)
+            self._managers.tell()
+        for manager in self._managers.all:
+            if manager.sites & state.open_sites:
+                self._place_selected(manager, decided)
 
-    def _place_selected(self, manager: ResourceManager, sites: int, decided: list[Event]) -> None:
+    def _place_selected(self, manager: ResourceManager, decided: list[Event]) -> None:
         state = self.state
         throttle = state.settings.throttle
-        while open_sites := state.open_sites & sites:
+        while open_sites := state.open_sites & manager.sites:
             head = manager.head(open_sites)
             if head is None:
                 break

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from wfrun.engine.protocols import Selection
+from wfrun.engine.selection import selection_class
 from wfrun.engine.state import RunState, WorkflowState
 
 
@@ -119,8 +120,12 @@ class ResourceManager:
                 self._choose(bag, most)
 
     def placed(self, w: WorkflowState) -> None:
-        """A task of this bag, the head, was."""
+        """A task of this bag, the head, was. (By the log of another version it may be of a bag that
+        waits.)"""
         bag = w.index
+        if bag not in self._chosen:
+            self._choose(bag, None)
+            return
         left = self._chosen[bag]
         if left is not None:
             self._chosen[bag] = left = left - 1
@@ -163,9 +168,9 @@ class ResourceManager:
         w = self._state.workflows[bag]
         owner = w.workflow.owner
         self.waiting.discard(bag)
-        bags = self._owners[owner]
+        bags = self._owners.get(owner, Arrivals())
         bags.discard(bag)
-        if not bags:
+        if not bags and owner in self._owners:
             del self._owners[owner]
             self._active.remove(self._turns[owner])
         if w.eligible.count:
@@ -204,3 +209,55 @@ class ResourceManager:
             if entry is not None and entry[0] == order and entry[1] == serial:
                 return
             heapq.heappop(heap)
+
+
+class ResourceManagers:
+    """All of a run, each with its own queue.
+
+    A log that is replayed is followed: the eligible sets become what they were when its decisions
+    were taken.
+    """
+
+    def __init__(self, state: RunState) -> None:
+        policy = selection_class(state.settings.selection)
+        self._state = state
+        self.all = [ResourceManager(state, n, policy) for n in range(len(state.queues))]
+        self._turn = len(self.all)
+        """Of a log that is followed: who placed last after the latest fact; all: nobody will."""
+
+    def tell(self) -> None:
+        """Of bags whose tasks have become eligible."""
+        dirty, workflows = self._state.dirty, self._state.workflows
+        for index in sorted(dirty) if len(dirty) > 1 else dirty:
+            self.all[workflows[index].queue].news(workflows[index])
+        dirty.clear()
+
+    def begin(self) -> None:
+        """A fact of the log was applied; decisions may follow."""
+        if self._state.is_placing:
+            self.tell()
+            self._turn = 0
+
+    def follow(self, w: WorkflowState) -> None:
+        """The log says that a task of this bag is placed next."""
+        while self._turn < w.queue:
+            self._exhaust()
+        manager = self.all[w.queue]
+        while (head := manager.head(self._open(manager))) is not None and head.bag is not w:
+            manager.put_aside(head.bag)
+
+    def end(self) -> None:
+        """No further placement follows from the latest fact."""
+        while self._turn < len(self.all):
+            self._exhaust()
+
+    def _open(self, manager: ResourceManager) -> int:
+        return self._state.open_sites & manager.sites
+
+    def _exhaust(self) -> None:
+        """Nothing more was placed of this one's queue."""
+        manager = self.all[self._turn]
+        while self._open(manager) and (head := manager.head(self._open(manager))) is not None:
+            manager.put_aside(head.bag)
+        manager.take_back()
+        self._turn += 1

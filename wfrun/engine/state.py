@@ -459,6 +459,11 @@ class RunState:
         return self.queues[w.queue] if self.queues else (1 << len(self.sites)) - 1
 
     @property
+    def is_placing(self) -> bool:
+        """Whether eligible tasks are placed."""
+        return self.ended is None and not (self.draining or self.stopping)
+
+    @property
     def is_complete(self) -> bool:
         """Whether all workflows that the run will have are there."""
         return 0 <= self.expected <= len(self.workflows)
