@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 
 import pytest
 from hypothesis import settings
@@ -17,6 +18,13 @@ __all__ = ["_testbed", "testbed"]
 settings.register_profile("repeat", derandomize=True)
 settings.register_profile("explore", derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
+
+
+@pytest.fixture(autouse=True)
+def _own_history(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test knows of another's runs, or of those of whoever tests."""
+    folder = tmp_path_factory.getbasetemp() / "state" / secrets.token_hex(4)
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
 
 
 @pytest.hookimpl(tryfirst=True)

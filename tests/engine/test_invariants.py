@@ -19,8 +19,9 @@ from wfrun.engine.core import Core
 from wfrun.engine.fit import fits
 from wfrun.engine.information import Knowledge
 from wfrun.engine.model import ORIGIN, Catalog, LinkSpec, Workflow
-from wfrun.engine.policies import PLACEMENT
+from wfrun.engine.policies import PLACEMENT, WORKFLOW_POLICIES
 from wfrun.engine.records import Cause, Outcome
+from wfrun.engine.state import RunState
 from wfrun.testing.world import Result, World
 
 MANY = hypothesis_settings(max_examples=150, deadline=None)
@@ -118,6 +119,9 @@ class Auditor:
                     assert self.replicas, "a task succeeded twice"
                     return  # its files are not used
                 self.done.add(task)
+                for other in self._others(task):
+                    if other.key not in self.submitted:  # It is taken back without an event.
+                        del self.open[other.key]
                 record = self.workflows[placed.workflow].tasks[placed.task]
                 for file in record.outputs:
                     self.present.add((placed.workflow, file, placed.site))
@@ -159,6 +163,11 @@ class Auditor:
         dispatched = sum(p.workflow == event.workflow for p in self.open.values())
         assert self.throttle is None or dispatched <= self.throttle
 
+    def forget_withdrawn(self, state: RunState) -> None:
+        """Attempts whose files are on their way are taken back without an event of their own."""
+        if state.draining or state.stopping or state.replicas is not None:
+            self.open = {k: v for k, v in self.open.items() if k in state.attempts}
+
     def submit(self, action: SubmitAttempts) -> None:
         for key, workflow, task in action.attempts:
             assert key in self.open, "submitted without a durable id"
@@ -182,10 +191,7 @@ def audit(world: World, auditor: Auditor) -> None:
             if isinstance(action, SubmitAttempts):
                 auditor.submit(action)
         told = len(world.actions)
-        state = world.core.state
-        withdrawn = state.draining or state.stopping or state.replicas is not None
-        if withdrawn:  # staging attempts are taken back without an event of their own
-            auditor.open = {k: v for k, v in auditor.open.items() if k in world.core.state.attempts}
+        auditor.forget_withdrawn(world.core.state)
 
 
 @MANY
@@ -252,19 +258,21 @@ def test_crashes_lose_and_double_nothing(
         for count, _ in enumerate(world.steps(), start=1):
             for event in world.log[heard:]:
                 auditor.hear(event)
+            auditor.forget_withdrawn(world.core.state)
             heard = len(world.log)
             if count == gap:
                 break
         if world.core.state.ended is not None:
             break
         world.crash()
-    audit_rest = world.log[heard:]
-    for event in audit_rest:
+    for event in world.log[heard:]:
         auditor.hear(event)
+    heard = len(world.log)
     for _ in world.steps():
-        pass
-    for event in world.log[heard + len(audit_rest) :]:
-        auditor.hear(event)
+        for event in world.log[heard:]:
+            auditor.hear(event)
+        auditor.forget_withdrawn(world.core.state)
+        heard = len(world.log)
     assert world.core.state.ended == "done"
     assert len(auditor.done) == sum(len(w.tasks) for w in several)
 
@@ -413,7 +421,7 @@ def test_links_matter_only_to_policies_that_declare_them() -> None:
     sites = (SiteSpec("alpha", slots=1), SiteSpec("beta", slots=1))
     slow = Catalog(sites, (LinkSpec("alpha", "beta", 1e3), LinkSpec("beta", "alpha", 1e3)))
     chosen: Counter[str] = Counter()
-    for policy in PLACEMENT:
+    for policy in (p.name for p in WORKFLOW_POLICIES):
         world = World([workflow], slow, ev.Settings(policy=policy))
         world.run()
         first, second = (e for e in world.log if isinstance(e, ev.AttemptPlaced))

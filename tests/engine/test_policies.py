@@ -12,7 +12,13 @@ from wfrun.engine.core import Core
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.information import Information, Knowledge
 from wfrun.engine.model import Catalog, File, LinkSpec, Resources, SiteSpec, Task, Workflow
-from wfrun.engine.policies import PLACEMENT, placement_class, placement_options
+from wfrun.engine.policies import (
+    BAG_POLICIES,
+    PLACEMENT,
+    WORKFLOW_POLICIES,
+    placement_class,
+    placement_options,
+)
 from wfrun.engine.policies.base import BasePlacement
 from wfrun.engine.policies.coarsening import coarsen
 from wfrun.engine.policies.heft import upward_ranks_s
@@ -203,7 +209,7 @@ def test_the_information_is_that_of_table_6_1() -> None:
                       p.information.link_speed, p.information.task_runtime,
                       p.information.file_size)
         )
-        for name, p in PLACEMENT.items()
+        for name, p in ((p.name, p) for p in WORKFLOW_POLICIES)
     }  # fmt: skip
     assert rows == {
         "round-robin": "UUUUU",
@@ -214,6 +220,24 @@ def test_the_information_is_that_of_table_6_1() -> None:
         "cluster-min": "RKUUU",
         "heft": "RKKKK",
         "heft-p": "RKKKK",
+    }
+
+
+def test_bag_policies_stand_where_table_5_1_has_them() -> None:
+    """(information on resources, information on tasks)."""
+    places = {
+        p.name: p.information.processing_speed.value + p.information.task_runtime.value
+        for p in BAG_POLICIES
+    }
+    assert places == {
+        "ect": "KK",
+        "fplt": "KK",
+        "rr": "UU",
+        "wqr": "UU",
+        "dfplt": "HK",
+        "ect-p": "KH",
+        "stfr": "UK",
+        "fpf": "KU",
     }
 
 

@@ -396,7 +396,7 @@ def test_invariants_hold_in_any_simulated_world(
     several: list[Workflow], world: World, settings: ev.Settings
 ) -> None:
     settings = msgspec.structs.replace(settings, retries=1000, retry_delay_s=0.0)
-    auditor = Auditor(several, world.catalog, settings.throttle)
+    auditor = Auditor(several, world.catalog, settings)
     log = AuditedLog(auditor)
     state = simulate(several, world, settings, log=log)
     assert (state.ended, state.end_reason) == ("done", None)

@@ -80,7 +80,9 @@ def _run_started(state: RunState, event: ev.RunStarted) -> None:
         everywhere = (1 << len(state.sites)) - 1
         state.queues = [sum(1 << s for s in sites) for sites in event.queues] or [everywhere]
         state.last_owners = [""] * len(state.queues)
-    most = policy.replicas if event.settings.replicas is None else event.settings.replicas
+    most = event.settings.replicas
+    if most is None:
+        most = max(policy.replicas, event.settings.replication == "stragglers")
     most = min(most, len(state.sites) - 1)  # a site has one attempt of a task
     if most > 0:
         cores = sum(site.spec.slots for site in state.sites)
@@ -137,12 +139,14 @@ def _submission_ended(state: RunState, event: ev.SubmissionEnded) -> None:
 
 
 def _history_read(state: RunState, event: ev.HistoryRead) -> None:
+    state.history = event.file
     speeds = {site.spec.name: site.spec.speed_ratio for site in state.sites}
     for one in event.classes:
         kind = JobClass(one.owner, one.application, one.cores)
         if one.site in speeds:
             for runtime_s in one.runtimes_s:
                 state.run_times.observe(kind, one.site, runtime_s, speeds[one.site])
+    state.run_times.seen.clear()
     for owner, used_s in event.usage_s.items():
         state.usage[owner] = Usage(used_s)
 

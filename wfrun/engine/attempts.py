@@ -349,7 +349,7 @@ def _learn(state: RunState, w: WorkflowState, attempt: Attempt, outcome: Outcome
     if site.pool is not None:
         kind = w.index, w.workflow.tasks[attempt.task].name
         state.lengths.observe(kind, elapsed_s, speed_ratio)
-    elif site.late:
+    else:
         late.learn(site, elapsed_s)
     state.run_times.observe(job_class(w, attempt.task), site.spec.name, elapsed_s, speed_ratio)
     if w.runtimes_s is not None and elapsed_s > 0:

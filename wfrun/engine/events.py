@@ -43,7 +43,8 @@ class Settings(msgspec.Struct, frozen=True):
     """When a running task gets a replica: as soon as no task waits for the cores (WQR), or if it
     takes much longer than others of its class."""
     replicas: int | None = None
-    """Most replicas of a task at once; None: as many as the placement policy has."""
+    """Most replicas of a task; None: as many as the placement policy has, of stragglers at least
+    one."""
     replica_share: float = 1.0
     """Of all cores, replicas hold no more than this share."""
     straggler_factor: float = 1.5
@@ -93,11 +94,13 @@ class ClassHistory(msgspec.Struct, frozen=True, array_like=True):
 
 
 class HistoryRead(Event, frozen=True, tag="history-read"):
-    """What earlier runs have left for predictions and fairness."""
+    """What earlier runs have left for predictions and fairness. What this run sees is added to the
+    same file when it ends."""
 
+    file: str
     classes: tuple[ClassHistory, ...]
     usage_s: dict[str, float]
-    """CPU seconds by owner."""
+    """CPU seconds by owner; empty: those of earlier runs do not count."""
 
 
 class RunResumed(Event, frozen=True, tag="run-resumed"):

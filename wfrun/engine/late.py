@@ -9,7 +9,8 @@ from wfrun.engine.stock import stock_per_slot
 
 AHEAD = 2
 """A site takes no more than so many times its slots, for policies that assign tasks to queues: it
-would else hold all that is eligible before others, or launchers, have room for it."""
+would else hold all that is eligible before others, or launchers, have room for it. Of short tasks
+it takes as many as it can run until the next could be there."""
 
 HERE_S, CONNECTED_S, BATCH_S = 0.02, 0.2, 10.0
 """From the end of an attempt until another one could have started there: a site of this machine,

@@ -43,6 +43,8 @@ class RunTimes:
     def __init__(self) -> None:
         self.classes: dict[tuple[JobClass, str], Last2] = {}
         """By class and name of the site: run times there."""
+        self.seen: set[tuple[JobClass, str]] = set()
+        """Of these, those with tasks of this run."""
         self._anywhere: dict[JobClass, Last2] = {}
         """Run times on the reference processor, wherever they were."""
         self._all = Last2()
@@ -53,6 +55,7 @@ class RunTimes:
         here = self.classes.get((kind, site))
         if here is None:
             here = self.classes[kind, site] = Last2()
+        self.seen.add((kind, site))
         here.observe(runtime_s)
         anywhere = self._anywhere.get(kind)
         if anywhere is None:

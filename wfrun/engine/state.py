@@ -192,9 +192,10 @@ class SiteState:
         """Of attempts that it takes without launchers; ``apply`` bounds it in a run with bags, or
         where other sites have launchers."""
         self.late = False
-        """Without launchers it takes attempts only while slots are free, and this many cores more,
-        so that these don't wait for the engine when an attempt ends:"""
+        """Without launchers it takes attempts only while slots are free, beside its stock."""
         self.stock = 0
+        """So many cores more than its slots it takes at any rate, so that these don't wait for the
+        engine when an attempt ends."""
         self.task_s: float | None = None
         """What attempts took lately; None: none has ended."""
         self.performance: float | None = None
@@ -239,7 +240,7 @@ class SiteState:
             return self.committed_cores < self.pool.capacity
         if self.late:
             return self.committed_cores < self.slots_now + self.stock
-        return self.committed_cores < self.most_cores
+        return self.committed_cores < max(self.most_cores, self.slots_now + self.stock)
 
     @property
     def slots_now(self) -> int:
@@ -430,6 +431,8 @@ class RunState:
         self.usage: dict[str, Usage] = {}
         """By owner."""
         self.run_times = RunTimes()
+        self.history: str | None = None
+        """The file that keeps run times and usage across runs; None: none does."""
         self.replicas: Replicas | None = None
         """None: no task gets any."""
         self.pools: list[int] = []

@@ -7,10 +7,13 @@ class Usage:
     """The resource consumption of one owner: CPU seconds of attempts that have ended, and of those
     that run up to now (thesis section 5.1.3)."""
 
-    __slots__ = ("_began_core_s", "_running_cores", "past_s")
+    __slots__ = ("_began_core_s", "_running_cores", "earlier_s", "past_s")
 
-    def __init__(self, past_s: float = 0.0) -> None:
-        self.past_s = past_s
+    def __init__(self, earlier_s: float = 0.0) -> None:
+        self.earlier_s = earlier_s
+        """In earlier runs."""
+        self.past_s = 0.0
+        """Of attempts of this run that have ended."""
         self._running_cores = 0
         self._began_core_s = 0.0
         """Sum of cores times start over what runs."""
@@ -25,4 +28,4 @@ class Usage:
         self.past_s += cores * (now_s - started_s)
 
     def until(self, now_s: float) -> float:
-        return self.past_s + self._running_cores * now_s - self._began_core_s
+        return self.earlier_s + self.past_s + self._running_cores * now_s - self._began_core_s

@@ -23,6 +23,7 @@ from wfrun.engine.model import Catalog, Workflow
 from wfrun.engine.state import Failure, RunState
 from wfrun.parsers.catalog import read_catalog
 from wfrun.runners import rundir
+from wfrun.runners.history import history_file
 from wfrun.runners.plugins import load_policies
 from wfrun.runners.prepare import prepare, this_machine
 from wfrun.runners.session import Session, read_state
@@ -90,6 +91,8 @@ async def run_async(
     size_scale: float = 1.0,
     pack_logs: bool = False,
     keep_files: bool = False,
+    history: str | Path | None = None,
+    past_usage: bool = False,
     observer: Observer | None = None,
 ) -> RunResult:
     """Run workflows and bags of tasks, and wait for the end.
@@ -131,7 +134,11 @@ async def run_async(
         inputs=Path(inputs) if inputs is not None else None,
         command=command,
     )
-    session = Session(keep_files=keep_files)
+    session = Session(
+        keep_files=keep_files,
+        history=history_file(None if history is None else str(history)),
+        past_usage=past_usage,
+    )
     first = read[0]
     name = first.name if isinstance(first, Workflow) else first.stem
     session.start(plan, Path(run_dir) if run_dir is not None else None, name)

@@ -142,6 +142,7 @@ def run(workflows: tuple[Path, ...], run_dir: Path | None, **options: Any) -> No
     """
     from wfrun.engine.events import Settings
     from wfrun.parsers.catalog import read_catalog
+    from wfrun.runners.history import history_file
     from wfrun.runners.plugins import load_policies
     from wfrun.runners.prepare import prepare, this_machine
     from wfrun.runners.session import Session
@@ -174,7 +175,11 @@ def run(workflows: tuple[Path, ...], run_dir: Path | None, **options: Any) -> No
     if not options["quiet"]:
         for warning in plan.warnings:
             click.echo(f"warning: {warning}", err=True)
-    session = Session(keep_files=options["keep_files"])
+    session = Session(
+        keep_files=options["keep_files"],
+        history=history_file(options["history"]),
+        past_usage=options["past_usage"],
+    )
     session.start(plan, run_dir, workflows[0].stem)
     sys.exit(_drive(session, as_json=options["as_json"], quiet=options["quiet"]))
 

@@ -59,6 +59,15 @@ _OPTIONS = (
         "--straggler-quantile", type=_Number(min=0, max=1), default=0.75, show_default=True,
         metavar="X", help="The quantile.",
     ),
+    click.option(
+        "--history", metavar="FILE",
+        help="Where run times are kept across runs, for predictions; `none`: nowhere. By default "
+        "~/.local/state/wfrun/history.sqlite. Runs with a selection policy use it.",
+    ),
+    click.option(
+        "--past-usage", is_flag=True,
+        help="Selection policies that are fair count what owners used in earlier runs, too.",
+    ),
 )  # fmt: skip
 
 

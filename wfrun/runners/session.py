@@ -24,6 +24,7 @@ from wfrun.engine.protocols import Site
 from wfrun.engine.state import RunState
 from wfrun.runners.clock import WallClock
 from wfrun.runners.dispatch import Dispatcher
+from wfrun.runners.history import add_history, read_history
 from wfrun.runners.loop import Loop, Observer
 from wfrun.runners.prepare import Plan
 from wfrun.runners.requests import Requests, make_emulated_inputs, stored_as
@@ -48,10 +49,19 @@ class Session:
     durable.
     """
 
-    def __init__(self, *, keep_files: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        keep_files: bool = False,
+        history: Path | None = None,
+        past_usage: bool = False,
+    ) -> None:
+        """``history``: the file that a new run with a selection policy reads and adds to; with
+        ``past_usage`` what owners have used in earlier runs counts for fairness."""
         self.observers: list[Observer] = []
         self.run: RunDir
         self._keep_files = keep_files
+        self._history, self._past_usage = history, past_usage
         self._clock = WallClock()
         self._lock: Lock
         self._store: Store
@@ -186,6 +196,7 @@ class Session:
                 except KeyboardInterrupt:
                     _LOGGER.warning("interrupted: some of the run's files stay at its sites")
             self._log(await usage.news())
+            add_history(self.state)
         except (InfeasibleError, KeyboardInterrupt):
             abandoned = self._plan is not None and len(opened) < len(sites)
             opened = sites if abandoned else opened
@@ -238,8 +249,14 @@ class Session:
         if plan is None:
             return [ev.RunResumed(now_s, self._lost)]
         catalog, count = plan.catalog, len(plan.workflows)
+        earlier = []
+        if self._history is not None and plan.settings.selection:
+            earlier.append(
+                read_history(self._history, plan.workflows, now_s, usage=self._past_usage)
+            )
         return [
             ev.RunStarted(now_s, self._run_id, plan.settings, catalog.sites, catalog.links, count),
+            *earlier,
             *(
                 ev.WorkflowAdded(now_s, number, workflow.name, digest)
                 for number, (workflow, digest) in enumerate(

@@ -1,0 +1,106 @@
+"""What runs leave for later ones: the latest run times of each class of tasks, and what owners have
+used.
+
+One SQLite file for all runs of a user: ``--history FILE``, by default
+``$XDG_STATE_HOME/wfrun/history.sqlite`` (``~/.local/state``). Without it a run knows less and is no
+worse for that: a file that can't be used is warned of, and passed over.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+
+from wfrun.engine import events as ev
+from wfrun.engine.model import Workflow
+from wfrun.engine.state import RunState
+
+_LOGGER = logging.getLogger(__name__)
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS run_times (
+    owner TEXT, application TEXT, cores INTEGER, site TEXT, before_s REAL, last_s REAL,
+    PRIMARY KEY (owner, application, cores, site)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS usage (
+    run TEXT, owner TEXT, cpu_s REAL, PRIMARY KEY (run, owner)) WITHOUT ROWID;
+"""
+
+
+def history_file(given: str | None) -> Path | None:
+    """The file that the user means: ``none`` is none, None that of all runs of this user."""
+    if given is not None:
+        return None if given == "none" else Path(given).absolute()
+    home = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(home).expanduser() / "wfrun" / "history.sqlite"
+
+
+def read_history(
+    path: Path, workflows: Iterable[Workflow], at_s: float, *, usage: bool
+) -> ev.HistoryRead:
+    """What the file says of the owners of these workflows. ``usage``: what they have used, too."""
+    owners = sorted({workflow.owner for workflow in workflows})
+    places = ",".join("?" * len(owners))
+    classes: list[ev.ClassHistory] = []
+    used_s: dict[str, float] = {}
+    try:
+        if path.exists():
+            with closing(_connect(path)) as db:
+                rows = db.execute(
+                    "SELECT owner, application, cores, site, before_s, last_s FROM run_times "
+                    f"WHERE owner IN ({places})",
+                    owners,
+                )
+                for owner, application, cores, site, before_s, last_s in rows:
+                    runtimes_s = (last_s,) if before_s is None else (before_s, last_s)
+                    classes.append(ev.ClassHistory(owner, application, cores, site, runtimes_s))
+                if usage:
+                    used_s = dict(
+                        db.execute(
+                            f"SELECT owner, sum(cpu_s) FROM usage WHERE owner IN ({places}) "
+                            "GROUP BY owner",
+                            owners,
+                        )
+                    )
+    except (sqlite3.Error, OSError) as error:
+        _warn(path, "read", error)
+    return ev.HistoryRead(at_s, str(path), tuple(classes), used_s)
+
+
+def add_history(state: RunState) -> None:
+    """Add what a run has seen to the file that it began with, once it has ended."""
+    if state.history is None:
+        return
+    path = Path(state.history)
+    run_times = state.run_times
+    classes = []
+    for kind, site in run_times.seen:
+        *before, last_s = run_times.classes[kind, site].last
+        classes.append((*kind, site, before[0] if before else None, last_s))
+    usage = [(state.run_id, owner, used.past_s) for owner, used in state.usage.items()
+             if used.past_s > 0]  # fmt: skip
+    if not classes and not usage:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(_connect(path)) as db, db:
+            db.executemany("INSERT OR REPLACE INTO run_times VALUES (?, ?, ?, ?, ?, ?)", classes)
+            db.executemany("INSERT OR REPLACE INTO usage VALUES (?, ?, ?)", usage)
+    except (sqlite3.Error, OSError) as error:
+        _warn(path, "written", error)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(path, timeout=10)
+    db.executescript(_SCHEMA)
+    return db
+
+
+def _warn(path: Path, what: str, error: Exception) -> None:
+    _LOGGER.warning(
+        "%s: the history of earlier runs can't be %s: %s (--history names another file, or none)",
+        path, what, error,
+    )  # fmt: skip
