@@ -172,7 +172,7 @@ def test_bags_are_simulated(user: User) -> None:
     simulated = ("simulate", "x.yaml", "--sites", "sites.yaml", "--policy", "ect")
     done = user.wfrun(*simulated)
     assert done.status == 0, done.text
-    assert "6,3" in done.out  # (1 + … + 20) min on two processors
+    assert "6,600" in done.out  # 2 + 4 + … + 20 min on one of the two processors
     (user.folder / "x.yaml").write_text("command: 'true {n}'\nparameters: {n: [1, 2]}\n")
     assert_refused(user.wfrun(*simulated), 2, ["2 of 2 tasks have no run time"])
     assert user.wfrun(*simulated, "--runtimes", "times.yaml").status == 0

@@ -13,7 +13,7 @@ from wfrun.engine.model import Axis, Coded, Column, Packed, Progression
 MOST_VALUES = 10**8
 """Of a column, and tasks of a bag."""
 
-_CHUNK = 8192
+_CHUNK = 1024
 _FEW = 1024
 """So many different values are few, whatever the length of the column."""
 _MOST_INTEGER = 2**63 - 1

@@ -13,7 +13,8 @@ from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Axis, Coded, Packed
 from wfrun.parsers.bags.columns import MOST_VALUES, ColumnMaker, column_of
 
-_CHUNK = 8192
+_CHUNK = 512
+"""Rows at a time: few enough to stay in the processor's cache."""
 _LONGEST = 1 << 20
 """Characters of one cell of a table."""
 
