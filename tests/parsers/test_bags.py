@@ -177,7 +177,7 @@ def test_columns_give_back_their_values(values: list[str]) -> None:
 
 
 def test_a_long_column_changes_its_kind_as_late_as_it_has_to() -> None:
-    different = [f"ä{n}" for n in range(20_000)]
+    different = [f"ä{n}" for n in range(100_000)]
     assert isinstance(column_of(different), Packed)
     alike = [f"v{n % 3000}" for n in range(20_000)]
     column = column_of(alike)

@@ -14,7 +14,7 @@ MOST_VALUES = 10**8
 """Of a column, and tasks of a bag."""
 
 _CHUNK = 1024
-_FEW = 1024
+_FEW = 1 << 16
 """So many different values are few, whatever the length of the column."""
 _MOST_INTEGER = 2**63 - 1
 
