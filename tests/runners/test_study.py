@@ -223,7 +223,7 @@ def test_the_command_writes_page_figures_and_results(
 
 
 def test_mistakes_are_told(tmp_path: Path) -> None:
-    unknown = CliRunner().invoke(cli, ["study", "bags"])
+    unknown = CliRunner().invoke(cli, ["study", "nothing"])
     assert unknown.exit_code == 2
     assert "workflows" in unknown.output
     empty = tmp_path / "empty"

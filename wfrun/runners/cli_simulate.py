@@ -95,13 +95,16 @@ def simulate(workflows: tuple[Path, ...], **options: Any) -> None:
 
 @click.command()
 @click.argument("name", metavar="STUDY")
-@click.option("--quick", is_flag=True, help="Fewer repetitions: minutes instead of a quarter hour.")
+@click.option("--quick", is_flag=True,
+              help="Fewer and smaller simulations: minutes instead of a quarter hour (workflows) "
+              "or hours (bags).")  # fmt: skip
 @click.option("--output", "-o", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
               help="Folder of the results, page and figures; by default study-STUDY. Runs that are "
               "there are not simulated again.")  # fmt: skip
 @click.option("--corpus", type=click.Path(path_type=Path, file_okay=False, exists=True),
-              metavar="DIR", help="Take workflows from the documents there (CyberShake_30.xml, …); "
-              "the others are generated.")  # fmt: skip
+              metavar="DIR", help="Take workflows from the documents there (CyberShake_30.xml, …) "
+              "and real load from the log there (LPC-EGEE-2004…); else these are "
+              "generated.")  # fmt: skip
 @click.option("--jobs", "-j", "processes", type=click.IntRange(min=1), metavar="N",
               help="Processes; by default as many as there are cores.")  # fmt: skip
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
@@ -109,7 +112,8 @@ def study(name: str, output: Path | None, **options: Any) -> None:
     """Simulate the experiments of a paper.
 
     The tables and figures are shown beside the paper's own. STUDY is `workflows`: thesis
-    chapter 6, the seven policies on the DAS-3.
+    chapter 6, the seven policies on the DAS-3; or `bags`: thesis chapter 5, bags of tasks on the
+    DAS-3 and Grid'5000.
     """
     from wfrun.runners.study import STUDIES
 

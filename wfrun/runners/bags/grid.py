@@ -98,7 +98,10 @@ def workload_of(grid: BagGrid, cell: BagCell) -> BotWorkload:
     path = grid.logs.get(cell.workload)
     if path is not None:
         log = _log(path, grid.tolerant)
-        return replay(log, sites, load=cell.load, tasks=cell.tasks, seed=cell.seed)
+        workload = replay(log, sites, load=cell.load, tasks=cell.tasks, seed=cell.seed)
+        if cell.load is None:
+            return workload
+        return at_load(without_long_tasks(workload), cell.load)
     workload = generate_workload(
         sites,
         row=cell.workload,
@@ -106,7 +109,7 @@ def workload_of(grid: BagGrid, cell: BagCell) -> BotWorkload:
         seed=cell.seed,
         median_size=cell.median_size,
     )
-    workload = without_long_tasks(workload)
+    workload = without_long_tasks(replace(workload, remarks=()))  # which are of longer ones
     if cell.mean_runtime_s is not None:
         factor = cell.mean_runtime_s / (workload.work_s / workload.tasks)
         workload = _with_runtimes(workload, lambda s: max(1.0, s * factor))
@@ -138,7 +141,7 @@ def without_long_tasks(workload: BotWorkload) -> BotWorkload:
         f"{1 - shorter.work_s / work_s:.0%} of the work: half of the time in which the sites could "
         "do all"
     )
-    return replace(shorter, remarks=(remark,))
+    return replace(shorter, remarks=(*workload.remarks, remark))
 
 
 def _longest_s(runtimes_s: Sequence[float], capacity: float) -> float:

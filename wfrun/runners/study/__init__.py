@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from wfrun.runners.study.bags_command import study_bags
 from wfrun.runners.study.command import study_workflows
 
-STUDIES: dict[str, Callable[..., None]] = {"workflows": study_workflows}
+STUDIES: dict[str, Callable[..., None]] = {"bags": study_bags, "workflows": study_workflows}
 """By the name on the command line."""

@@ -7,7 +7,8 @@ no number there; the bounds that stand for them here are constants below.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from wfrun.runners.study import paper
 from wfrun.runners.study.samples import Samples, number
@@ -25,19 +26,45 @@ Finding = tuple[bool, str]
 """Whether a claim holds, and the numbers."""
 
 
-class Claim(NamedTuple):
+SamplesT = TypeVar("SamplesT")
+"""What was simulated for a study."""
+
+
+@dataclass(frozen=True)
+class Claim(Generic[SamplesT]):
     """One statement of the text."""
 
     where: str
     text: str
-    test: Callable[[Samples], Finding]
+    test: Callable[[SamplesT], Finding]
 
 
-class Claims(list[Claim]):
+class Claims(list[Claim[SamplesT]]):
     """Claims in the order of the text; ``add`` registers the test that it decorates."""
 
-    def add(self, where: str, text: str) -> Callable[[Callable[[Samples], Finding]], None]:
+    def add(self, where: str, text: str) -> Callable[[Callable[[SamplesT], Finding]], None]:
         return lambda test: self.append(Claim(where, text, test))
+
+
+class Answer(NamedTuple):
+    """A claim, and what came out here."""
+
+    number: int
+    claim: Claim[Any]
+    holds: bool
+    """By the means over the repetitions."""
+    evidence: str
+    """The means."""
+    usually: bool
+    """By the medians: a few repetitions with full queues, which can make a mean, don't count."""
+
+
+def answer(claims: Iterable[Claim[SamplesT]], means: SamplesT, medians: SamplesT) -> list[Answer]:
+    """Every claim, tested by means and by medians."""
+    return [
+        Answer(number, claim, *claim.test(means), claim.test(medians)[0])
+        for number, claim in enumerate(claims, 1)
+    ]
 
 
 # How values are read and told

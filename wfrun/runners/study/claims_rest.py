@@ -29,7 +29,7 @@ from wfrun.runners.study.paper import (
 )
 from wfrun.runners.study.samples import Samples, number
 
-CLAIMS = Claims()
+CLAIMS = Claims[Samples]()
 DYNAMIC = (FILE_AWARE, CLUSTER_MIN)
 MEASURES = ("makespan_s", "nsl")
 

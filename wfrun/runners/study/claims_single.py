@@ -29,7 +29,7 @@ from wfrun.runners.study.paper import (
 )
 from wfrun.runners.study.samples import Samples, number
 
-CLAIMS = Claims()
+CLAIMS = Claims[Samples]()
 
 # Small workflows, no background load
 

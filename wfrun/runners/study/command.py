@@ -6,16 +6,17 @@ from functools import partial
 from pathlib import Path
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from wfrun.engine.errors import InfeasibleError, InvalidError
+from wfrun.runners.grid_progress import GridProgress
 from wfrun.runners.pool import run_missing
 from wfrun.runners.report import make_console
 from wfrun.runners.results import Results
 from wfrun.runners.study import figures, paper
-from wfrun.runners.study.claims import Answer, answers
+from wfrun.runners.study.claim import Answer
+from wfrun.runners.study.claims import answers
 from wfrun.runners.study.page import page
 from wfrun.runners.study.samples import Samples
 from wfrun.runners.study.workflows import FULL, QUICK, Case, Outcome, cases, document_of, run_case
@@ -36,10 +37,12 @@ def study_workflows(
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _unwritable(output, error) from error
+        raise unwritable(output, error) from error
     outcomes = Results(output / "results.csv", Case, Outcome)
     try:
-        _simulate(wanted, outcomes, corpus, processes, quiet=quiet)
+        with GridProgress(quiet=quiet) as progress:
+            simulate = partial(run_case, corpus=corpus)
+            run_missing(wanted, outcomes, simulate, processes, progress.update)
     finally:
         outcomes.close()
     rows = outcomes.of(wanted)
@@ -49,7 +52,7 @@ def study_workflows(
         pictures = figures.draw(samples, output) if figures.available() else []
         (output / "page.md").write_text(page(samples, found, scale, origins, pictures))
     except OSError as error:
-        raise _unwritable(output, error) from error
+        raise unwritable(output, error) from error
     make_console().print(claim_table(found))
     click.echo(
         f"{sum(a.holds for a in found)} of {len(found)} claims hold by means, "
@@ -59,7 +62,8 @@ def study_workflows(
         click.echo("no figures: matplotlib is not installed (pip install 'wfrun[plots]')", err=True)
 
 
-def _unwritable(output: Path, error: OSError) -> InfeasibleError:
+def unwritable(output: Path, error: OSError) -> InfeasibleError:
+    """The error of a folder that results, page or figures can't be written to."""
     return InfeasibleError(
         f"the study can't be written: {error.strerror}",
         source=str(output),
@@ -80,32 +84,6 @@ def _origins(corpus: Path | None) -> list[tuple[str, int]]:
             hint="it should hold documents such as CyberShake_30.xml or Montage_1000.xml",
         )
     return found
-
-
-def _simulate(
-    wanted: list[Case],
-    outcomes: Results[Case, Outcome],
-    corpus: Path | None,
-    processes: int | None,
-    *,
-    quiet: bool,
-) -> None:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    console = make_console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=quiet) as bar:
-        task = bar.add_task("simulating", total=len(wanted))
-        run_missing(
-            wanted,
-            outcomes,
-            partial(run_case, corpus=corpus),
-            processes,
-            lambda done, _: bar.update(task, completed=done),
-        )
 
 
 def claim_table(found: list[Answer]) -> Table:

@@ -32,7 +32,8 @@ def draw(samples: Samples, folder: Path) -> list[str]:
     ]
 
 
-def _grid(rows: int, columns: int) -> tuple[Any, Any]:
+def grid_of(rows: int, columns: int) -> tuple[Any, Any]:
+    """A figure, and its panels by row and column."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(3.4 * columns, 2.9 * rows), layout="constrained")
@@ -54,7 +55,7 @@ def _bars(axes: Any, names: Sequence[str], values: Sequence[Summary], colour: st
 
 def _policies(samples: Samples, folder: Path) -> str:
     """Figure 6.3: a column for each workload, makespan and NSL, idle and loaded."""
-    figure, grid = _grid(4, len(paper.WORKLOADS))
+    figure, grid = grid_of(4, len(paper.WORKLOADS))
     for column, workload in enumerate(paper.WORKLOADS):
         for row, ((measure, label), loaded) in enumerate(
             (m, loaded) for loaded in (False, True) for m in MEASURES
@@ -66,12 +67,12 @@ def _policies(samples: Samples, folder: Path) -> str:
             axes.set_title(f"{workload}{'+BG' if loaded else ''}", fontsize=9)
             if column == 0:
                 axes.set_ylabel(label)
-    return _save(figure, folder, "figure-6.3.png")
+    return save(figure, folder, "figure-6.3.png")
 
 
 def _throttles(samples: Samples, folder: Path) -> str:
     """Figure 6.5: the makespan by concurrency limit."""
-    figure, grid = _grid(2, 4)
+    figure, grid = grid_of(2, 4)
     for row, policy in enumerate(DYNAMIC):
         panels = [(w, loaded) for loaded in (False, True) for w in ("wf-large1", "wf-large2")]
         for column, (workload, loaded) in enumerate(panels):
@@ -85,12 +86,12 @@ def _throttles(samples: Samples, folder: Path) -> str:
             _bars(axes, names, values, "C1" if loaded else "C0")
             axes.set_title(f"{policy}, {workload}{'+BG' if loaded else ''}", fontsize=9)
             axes.set_ylabel("makespan [s]")
-    return _save(figure, folder, "figure-6.5.png")
+    return save(figure, folder, "figure-6.5.png")
 
 
 def _several(samples: Samples, folder: Path) -> str:
     """Figure 6.6: total makespan and NSL of several instances."""
-    figure, grid = _grid(2, len(paper.MULTI))
+    figure, grid = grid_of(2, len(paper.MULTI))
     variants = range(len(paper.MULTI_VARIANTS))
     for column, (_, size, instances) in enumerate(paper.MULTI):
         for row, (measure, label) in enumerate(MEASURES):
@@ -99,9 +100,10 @@ def _several(samples: Samples, folder: Path) -> str:
             _bars(axes, [variant_name(v) for v in variants], values)
             axes.set_title(f"CyberShake-{size}, N = {instances}", fontsize=9)
             axes.set_ylabel(label if row else "total makespan [s]")
-    return _save(figure, folder, "figure-6.6.png")
+    return save(figure, folder, "figure-6.6.png")
 
 
-def _save(figure: Any, folder: Path, name: str) -> str:
+def save(figure: Any, folder: Path, name: str) -> str:
+    """Write it; returns the name. Raises OSError."""
     figure.savefig(folder / name, dpi=110)
     return name

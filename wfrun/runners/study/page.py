@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from wfrun.parsers.generate import generate
 from wfrun.runners.study import paper
-from wfrun.runners.study.claims import Answer
+from wfrun.runners.study.claim import Answer
 from wfrun.runners.study.claims_rest import changes, variant_name
 from wfrun.runners.study.das3 import UTILIZATION
 from wfrun.runners.study.differences import DIFFERENCES
@@ -39,7 +39,8 @@ def page(
     return "\n".join(parts) + "\n"
 
 
-def _table(header: Sequence[str], rows: Iterator[Sequence[str]]) -> Iterator[str]:
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """In Markdown, after an empty line."""
     yield ""
     yield f"| {' | '.join(header)} |"
     yield f"|{'---|' * len(header)}"
@@ -101,10 +102,10 @@ def _setting(samples: Samples) -> Iterator[str]:
         for workload in ("wf-large1", "wf-large2")
     )
     header = ("QWT [s], Single Cluster", "thesis", "1 task a node", "2", "4")
-    yield from _table(header, rows)
+    yield from table(header, rows)
     yield ""
     yield "### Table 6.2: the workflows"
-    yield from _table(
+    yield from table(
         ("workload", "reference makespan [s], thesis", "here (Single Cluster)",
          "output [MB], thesis", "here (generated, seed 0)"),
         (_characteristics(samples, workload) for workload in paper.WORKLOADS),
@@ -141,7 +142,7 @@ def _figure_6_3(samples: Samples) -> Iterator[str]:
             for workload in paper.WORKLOADS
             for policy in paper.TABLE_6_3[workload, loaded]
         )
-        yield from _table(("workload", "policy", "makespan [s]", "median", "NSL", "median"), rows)
+        yield from table(("workload", "policy", "makespan [s]", "median", "NSL", "median"), rows)
 
 
 def _table_6_3(samples: Samples) -> Iterator[str]:
@@ -166,7 +167,7 @@ def _table_6_3(samples: Samples) -> Iterator[str]:
                 yield (name, policy, number(task.qwt_s), ours[0], number(task.ftd_s), ours[1],
                        ours[2], number(task.nft), ours[3])  # fmt: skip
 
-    yield from _table(header, rows())
+    yield from table(header, rows())
 
 
 def _figure_6_5(samples: Samples) -> Iterator[str]:
@@ -185,7 +186,7 @@ def _figure_6_5(samples: Samples) -> Iterator[str]:
         for policy, workload, loaded in paper.TABLE_6_4
     )
     header = ("workload", "policy", *(f"limit {n}" if n else "no limit" for n in limits))
-    yield from _table(header, rows)
+    yield from table(header, rows)
 
 
 def _table_6_4(samples: Samples) -> Iterator[str]:
@@ -208,7 +209,7 @@ def _table_6_4(samples: Samples) -> Iterator[str]:
             )
 
     header = ("workload", "policy", "makespan, thesis", "here", "NSL, thesis", "here")
-    yield from _table(header, rows())
+    yield from table(header, rows())
 
 
 def _figure_6_6(samples: Samples) -> Iterator[str]:
@@ -224,7 +225,7 @@ def _figure_6_6(samples: Samples) -> Iterator[str]:
         for _, size, instances in paper.MULTI
         for v in range(len(paper.MULTI_VARIANTS))
     )
-    yield from _table(("workflows", "policy", "total makespan [s]", "NSL"), rows)
+    yield from table(("workflows", "policy", "total makespan [s]", "NSL"), rows)
 
 
 def _table_6_5(samples: Samples) -> Iterator[str]:
@@ -255,7 +256,7 @@ def _table_6_5(samples: Samples) -> Iterator[str]:
                     nft,
                 )
 
-    yield from _table(header, rows())
+    yield from table(header, rows())
 
 
 def _claims(found: Sequence[Answer]) -> Iterator[str]:
@@ -267,6 +268,11 @@ def _claims(found: Sequence[Answer]) -> Iterator[str]:
         "and *substantially* as half as much again; comparisons are of means, and once more of "
         "medians, since with background load a few runs that met an hour's queue make the means."
     )
+    yield from claims_table(found)
+
+
+def claims_table(found: Sequence[Answer]) -> Iterator[str]:
+    """The answers, with the numbers."""
     rows = (
         (
             str(answer.number),
@@ -278,4 +284,4 @@ def _claims(found: Sequence[Answer]) -> Iterator[str]:
         )
         for answer in found
     )
-    yield from _table(("", "section", "claim", "by means", "by medians", "means"), rows)
+    yield from table(("", "section", "claim", "by means", "by medians", "means"), rows)

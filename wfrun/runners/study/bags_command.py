@@ -1,0 +1,58 @@
+"""What ``wfrun study bags`` does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from wfrun.runners.bags.grid import BagSimulator
+from wfrun.runners.bags.rows import BagCell, BagRow
+from wfrun.runners.grid_progress import GridProgress
+from wfrun.runners.pool import run_missing
+from wfrun.runners.report import make_console
+from wfrun.runners.results import Results
+from wfrun.runners.study import figures
+from wfrun.runners.study.bags import FULL, QUICK, STAND_IN, BagSamples, cells, grid_of, logs_of
+from wfrun.runners.study.bags_claims import CLAIMS
+from wfrun.runners.study.bags_figures import draw_bags
+from wfrun.runners.study.bags_page import bags_page
+from wfrun.runners.study.claim import answer
+from wfrun.runners.study.command import claim_table, unwritable
+
+
+def study_bags(
+    output: Path, *, quick: bool, corpus: Path | None, processes: int | None, quiet: bool
+) -> None:
+    """Simulate what ``output``/results.csv does not have, write page.md and the figures there, and
+    print which claims hold.
+
+    Raises InvalidError for a corpus without a log and for a results.csv of something else,
+    InfeasibleError where ``output`` can't be written.
+    """
+    scale = QUICK if quick else FULL
+    logs = logs_of(corpus)
+    real = next(iter(logs), STAND_IN)
+    grid, wanted = grid_of(logs), cells(scale, real)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(output, error) from error
+    results = Results(output / "results.csv", BagCell, BagRow, grid.identity())
+    try:
+        with GridProgress(quiet=quiet) as progress:
+            run_missing(wanted, results, BagSimulator(grid), processes, progress.update)
+    finally:
+        results.close()
+    rows = results.of(wanted)
+    samples = BagSamples(rows, scale, real)
+    found = answer(CLAIMS, samples, BagSamples(rows, scale, real, medians=True))
+    try:
+        pictures = draw_bags(samples, output) if figures.available() else []
+        (output / "page.md").write_text(bags_page(samples, found, pictures))
+    except OSError as error:
+        raise unwritable(output, error) from error
+    make_console().print(claim_table(found))
+    click.echo(f"{sum(a.holds for a in found)} of {len(found)} claims hold; see {output}/page.md")
+    if not pictures:
+        click.echo("no figures: matplotlib is not installed (pip install 'wfrun[plots]')", err=True)
