@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from importlib.metadata import entry_points
+from typing import Any
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.policies import PLACEMENT
+from wfrun.engine.selection import SELECTION
 
-GROUP = "wfrun.placement"
+KINDS: dict[str, dict[str, Any]] = {"wfrun.placement": PLACEMENT, "wfrun.selection": SELECTION}
+"""By group of entry points: where policies of that kind are looked up."""
 
 
 def load_policies() -> None:
-    """Add the placement policies that installed packages offer under the entry point group
-    ``wfrun.placement`` (name = the policy's name, value = its class). Raises InvalidError for one
-    that can't be imported, or that takes another's name."""
-    for entry in entry_points(group=GROUP):
-        known = PLACEMENT.get(entry.name)
-        if known is not None:
-            if f"{known.__module__}:{known.__name__}" == entry.value:
-                continue  # loaded before
-            raise InvalidError(f"{entry.value} offers a policy {entry.name!r}, which exists")
-        try:
-            PLACEMENT[entry.name] = entry.load()
-        except Exception as error:
-            raise InvalidError(
-                f"the policy {entry.name!r} can't be imported from {entry.value}: {error}",
-                hint="mend or uninstall the package that offers it",
-            ) from error
+    """Add the policies that installed packages offer under the entry point groups
+    ``wfrun.placement`` and ``wfrun.selection`` (name = the policy's name, value = its class).
+    Raises InvalidError for one that can't be imported, or that takes another's name."""
+    for group, policies in KINDS.items():
+        for entry in entry_points(group=group):
+            known = policies.get(entry.name)
+            if known is not None:
+                if f"{known.__module__}:{known.__name__}" == entry.value:
+                    continue  # loaded before
+                raise InvalidError(f"{entry.value} offers a policy {entry.name!r}, which exists")
+            try:
+                policies[entry.name] = entry.load()
+            except Exception as error:
+                raise InvalidError(
+                    f"the policy {entry.name!r} can't be imported from {entry.value}: {error}",
+                    hint="mend or uninstall the package that offers it",
+                ) from error
