@@ -164,6 +164,16 @@ def test_a_line_is_a_command(tmp_path: Path) -> None:
     assert bag.tasks[1].id == "list-1"
 
 
+def test_the_content_decides_before_the_name_does(tmp_path: Path) -> None:
+    assert commands(read(tmp_path, "command: echo {x}\nparameters: {x: [1]}\n", "a.txt")) == [
+        "echo 1"
+    ]
+    pegasus = (
+        "pegasus: '5.0'\nname: p\njobs: [{type: job, id: a, name: x, arguments: [], uses: []}]"
+    )
+    assert read(tmp_path, pegasus, "b.txt").bag is None
+
+
 # Columns
 
 

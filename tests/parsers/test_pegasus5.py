@@ -130,7 +130,7 @@ def test_sub_workflow(tmp_path: Path) -> None:
         ("jobs:\n- {id: a, name: p, profiles: {pegasus: {cores: no}}}\n", 2, "pegasus cores"),
         ("pegasus: '5.0'\n", None, "has no tasks"),
         ("sites: {}\n", None, "not a workflow document"),
-        ("a report: of many jobs\nthat: [is no YAML\n", None, "Pegasus 5 workflows (YAML)"),
+        ("a report: of many jobs\nthat: [is no YAML\n", None, "Pegasus 5 (YAML)"),
         ("- {jobs: 3}\n", 1, "A Pegasus 5 workflow is a mapping with the keys"),
         ("jobs:\n- {id: a, name: p\n", 3, "not valid YAML"),
         ("replicaCatalog: {$ref: gone.yml}\njobs: []\n", 1, "gone.yml is not there"),

@@ -13,7 +13,10 @@ from pyarrow import parquet
 
 import wfrun
 from tests.runners.harness import User, assert_refused, lines_of
+from wfrun.engine.events import Settings
+from wfrun.engine.model import Access
 from wfrun.parsers.bags import make
+from wfrun.runners.prepare import prepare
 
 SWEEP = """\
 owner: alice
@@ -122,6 +125,7 @@ def test_what_is_refused_before_anything_starts(sweep: User) -> None:
         (("--replicas", "2"), ["there is 1 other site", "at most one copy at a site"]),
         (("--selection", "s-u-r"), ["no selection policy 's-u-r'", "did you mean 's-u-"]),
         (("--policy", "fplt"), ["sweep.yaml:1: the policy 'fplt'", "Add 'estimate: 90 s'"]),
+        (("--command", "echo"), ["--command is for the rows of tables"]),
         (("--delimiter", ";"), ["--delimiter goes with --command"]),
     ):
         assert_refused(sweep.wfrun("sweep.yaml", *sites, *words), 2, told)
@@ -132,6 +136,23 @@ def test_what_is_refused_before_anything_starts(sweep: User) -> None:
     (sweep.folder / "dock").chmod(0o644)
     assert_refused(sweep.wfrun("sweep.yaml"), 2, ["sweep.yaml:2: the executable ./dock is not"])
     assert {path for path in sweep.folder.rglob("*") if path.name[0] != "."} == there
+
+
+def test_programs_of_the_document_travel_to_clusters(sweep: User) -> None:
+    cluster = wfrun.SiteSpec("far", slots=1, kind="slurm", access=Access())
+    for sites, where in (((cluster,), "./.wfrun-1/dock"), ((), f"{sweep.folder}/dock")):
+        here = wfrun.SiteSpec("here", slots=1)
+        catalog = wfrun.Catalog((here, *sites))
+        settings = Settings(policy="round-robin")
+        (bag,) = prepare([sweep.folder / "sweep.yaml"], catalog, settings).workflows
+        task = bag.tasks[4]
+        assert task.executable == where
+        programs = [bag.files[f] for f in task.inputs if bag.files[f].executable]
+        assert [(file.name, file.url) for file in programs] == (
+            [(".wfrun-1/dock", f"{sweep.folder}/dock")] if sites else []
+        )
+        assert bag.files[task.inputs[1]].url == f"{sweep.folder}/ligands/b c.txt"
+        assert bag.files[task.inputs[1]].size_bytes == len("L b c\n")
 
 
 def test_emulation_needs_neither_programs_nor_files(user: User) -> None:

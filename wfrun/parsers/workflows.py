@@ -16,6 +16,7 @@ _KNOWN = (
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _HEAD_BYTES = 4096
 _YAML = (".yml", ".yaml")
+_DOCUMENTS = (*_YAML, ".dax", ".xml", ".json", ".jsdl")
 _TABLES = (".csv", ".tsv", ".tab")
 _COMMANDS = (".txt", ".commands")
 _JSDL = re.compile(rb"<(?:[A-Za-z_][\w.-]*:)?JobDefinition[\s>/]")
@@ -46,7 +47,8 @@ def read_workflows(
     """Read what is at ``path``: a workflow in DAX 1.10-3.6, Pegasus 5 YAML or WfFormat JSON
     1.0-1.5; bags in YAML or JSDL 1.0; or a list of commands (.txt). It is told by the content.
 
-    With ``command`` it is a table of parameters, a row a task (``delimiter``: see `read_table`).
+    With ``command`` it is a table of parameters, a row a task, unless its name ends as those of
+    other documents do (``delimiter``: see `read_table`).
     With ``emulate`` documents are accepted that can only be imitated; see `WorkflowBuilder`.
     Raises InvalidError, with the document and where there is one the line, for everything that
     is wrong with it.
@@ -55,7 +57,7 @@ def read_workflows(
     try:
         with path.open("rb") as stream:
             head = stream.read(_HEAD_BYTES)
-        if command is not None:
+        if command is not None and may_be_table(path):
             from wfrun.parsers.bags.commands import read_table_bag
 
             with paused_gc():
@@ -70,6 +72,11 @@ def read_workflows(
     with paused_gc():
         name = _read_into(builder, path)
         return [builder.build(name)]
+
+
+def may_be_table(path: Path) -> bool:
+    """Whether a command is for the rows of this file."""
+    return path.suffix.lower() not in _DOCUMENTS
 
 
 def _read_bags(path: Path, head: bytes) -> list[Workflow] | None:
@@ -89,16 +96,20 @@ def _read_bags(path: Path, head: bytes) -> list[Workflow] | None:
         from wfrun.parsers.bags.jsdl import read_jsdl
 
         return [read_jsdl(path)]
-    if suffix in _COMMANDS and text and not text.startswith((b"{", b"[")):
-        from wfrun.parsers.bags.commands import read_commands
-
-        return [read_commands(path)]
-    if not text or b"\0" in head or (text.startswith((b"{", b"[")) and suffix not in _YAML):
+    if not text or (text.startswith((b"{", b"[")) and suffix not in _YAML):
         return None
     from wfrun.parsers.bags.yaml_bags import is_bag, read_bags
     from wfrun.parsers.pegasus5 import is_pegasus5
 
-    return read_bags(path) if not is_pegasus5(path) and is_bag(path) else None
+    if is_pegasus5(path):
+        return None
+    if b"\0" not in head and is_bag(path):
+        return read_bags(path)
+    if suffix in _COMMANDS:
+        from wfrun.parsers.bags.commands import read_commands
+
+        return [read_commands(path)]
+    return None
 
 
 def _unreadable(path: Path, error: OSError) -> InvalidError:

@@ -73,6 +73,7 @@ async def run_async(
     policy: str = "file-aware",
     policy_options: Mapping[str, int | float | str] | None = None,
     command: str | None = None,
+    delimiter: str | None = None,
     selection: str = "",
     replicas: int | None = None,
     replication: Literal["idle", "stragglers"] = "idle",
@@ -133,6 +134,7 @@ async def run_async(
         settings,
         inputs=Path(inputs) if inputs is not None else None,
         command=command,
+        delimiter=delimiter,
     )
     session = Session(
         keep_files=keep_files,

@@ -21,7 +21,7 @@ from wfrun.engine.protocols import Placement
 from wfrun.engine.selection import selection_class
 from wfrun.engine.view import expected_runtimes_s
 from wfrun.parsers.bags.yaml_bags import line_in
-from wfrun.parsers.workflows import read_workflows
+from wfrun.parsers.workflows import may_be_table, read_workflows
 from wfrun.runners.prepare_bag import local_path, scaled, with_files
 
 SHOWN = 20
@@ -101,6 +101,13 @@ def _read(
     delimiter: str | None,
 ) -> Iterator[tuple[Workflow, Path]]:
     """All workflows and bags of the documents, with the folders that their files are in."""
+    paths = [document for document in documents if not isinstance(document, Workflow)]
+    if command is not None and not any(map(may_be_table, paths)):
+        raise InvalidError(
+            "--command is for the rows of tables, and no document is one",
+            hint="The command of a YAML document stands in it. The names of tables end with .csv, "
+            ".tsv or .txt.",
+        )
     for document in documents:
         if isinstance(document, Workflow):
             yield document, Path()
