@@ -153,7 +153,7 @@ def test_tables_leave_columns_out_rather_than_cut_them(bag: Path, columns: int) 
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        ("wfrun re", "plain,resume"),
+        ("wfrun resum", "plain,resume"),
         ("wfrun ba", "file,ba"),
         ("wfrun bag.dax --thr", "plain,--throttle"),
         ("wfrun run --policy cl", "plain,cluster-min"),
