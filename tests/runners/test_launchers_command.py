@@ -23,7 +23,7 @@ def write(folder: Path, events: Sequence[ev.Event], site: SiteSpec = ALPHA) -> N
     workflow = make_workflow([Job(str(n), "true") for n in range(3)])
     folder.mkdir(parents=True)
     store = Store(folder, create=True)
-    digest = store.put_workflow(workflow)
+    (digest,) = store.put_workflows([workflow])
     began_s = time.time() - 100.0
     store.append(
         [

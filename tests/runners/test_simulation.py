@@ -319,7 +319,7 @@ def test_times_of_the_log_do_not_go_back() -> None:
 def test_status_and_report_read_a_simulated_run(tmp_path: Path) -> None:
     workflow = generate("montage", 40, seed=1)
     store = Store(tmp_path, create=True)
-    digest = store.put_workflow(workflow)
+    (digest,) = store.put_workflows([workflow])
     lived = simulate(
         [workflow],
         World(THREE_SITES),

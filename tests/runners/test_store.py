@@ -149,7 +149,7 @@ def test_workflows_are_kept_once_by_digest(tmp_path: Path) -> None:
     workflow = make_workflow([Job("a", "true", (), ["x"]), Job("b", "true", ["x"])])
     other = msgspec.structs.replace(workflow, name="other")
     store = Store(tmp_path, create=True)
-    digests = [store.put_workflow(w) for w in (workflow, other, workflow)]
+    digests = store.put_workflows((workflow, other, workflow))
     assert digests[0] == digests[2] != digests[1]
     store.close()
     store = Store(tmp_path)
@@ -220,7 +220,7 @@ def test_a_damaged_group_is_refused(tmp_path: Path, body: bytes) -> None:
 
 def test_a_damaged_workflow_is_refused(tmp_path: Path) -> None:
     store = Store(tmp_path, create=True)
-    store.put_workflow(make_workflow([Job("a", "true")]))
+    store.put_workflows([make_workflow([Job("a", "true")])])
     store.close()
     with sqlite3.connect(tmp_path / FILE_NAME) as db:
         db.execute("UPDATE documents SET body = ?", (b"\x93\x01",))

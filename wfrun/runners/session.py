@@ -106,7 +106,7 @@ class Session:
         try:
             self._lock = Lock(self.run)
             self._store = Store(self.run.path, create=True)
-            digests = [self._store.put_workflow(w) for w in plan.workflows]
+            digests = self._store.put_workflows(plan.workflows)
             if plan.settings.emulate:
                 for number, workflow in enumerate(plan.workflows):
                     make_emulated_inputs(workflow, number, self.run)

@@ -28,7 +28,7 @@ def simulate_into(
     try:
         store = Store(run.path, create=True)
         try:
-            digests = [store.put_workflow(workflow) for workflow in workflows]
+            digests = store.put_workflows(workflows)
             log = _GroupedLog(store)
             state = simulate(workflows, world, settings, log=log, digests=digests)
             log.flush()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -78,12 +78,24 @@ class Store:
             self._db.execute("PRAGMA journal_mode=TRUNCATE")
             self._db.execute("PRAGMA synchronous=FULL")
 
-    def put_workflow(self, workflow: Workflow) -> str:
-        """Store a workflow; returns the digest that events name it by."""
-        digest, body = encode_workflow(workflow)
+    def put_workflows(self, workflows: Iterable[Workflow]) -> list[str]:
+        """Store workflows, durably; returns the digests that events name them by."""
+        digests = []
         with self._errors():
-            self._db.execute("INSERT OR IGNORE INTO documents VALUES (?, ?)", (digest, body))
-        return digest
+            self._db.execute("BEGIN")
+            try:
+                for workflow in workflows:
+                    digest, body = encode_workflow(workflow)
+                    self._db.execute(
+                        "INSERT OR IGNORE INTO documents VALUES (?, ?)", (digest, body)
+                    )
+                    digests.append(digest)
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+        return digests
 
     def workflows(self) -> Mapping[str, Workflow]:
         """All stored workflows by digest."""
