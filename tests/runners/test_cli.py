@@ -76,7 +76,7 @@ def test_the_short_and_the_long_form(user: User) -> None:
 
 def test_policies_are_listed_with_what_they_use(user: User) -> None:
     told = user.wfrun("policies").out
-    rows = {line.split()[0]: line.split()[1:6] for line in told.splitlines()}
+    rows = {line.split()[0]: line.split()[1:6] for line in told.splitlines() if line}
     assert set(POLICIES) <= set(rows)
     assert rows["round-robin"] == ["U", "U", "U", "U", "U"]
     assert rows["heft"][3] == "K"

@@ -16,7 +16,7 @@ import pytest
 
 from tests.runners.harness import User
 from wfrun import read_workflow
-from wfrun.engine.policies import PLACEMENT
+from wfrun.engine.policies import WORKFLOW_POLICIES
 
 ROOT = Path(__file__).parents[2]
 CORPUS = Path(os.environ.get("WFRUN_CORPUS", ROOT.parent / "shared" / "data"))
@@ -47,7 +47,7 @@ def final_outputs(documents: Sequence[Path]) -> tuple[int, int]:
     return sum(len(w.tasks) for w in workflows), collected
 
 
-@pytest.mark.parametrize("policy", PLACEMENT)
+@pytest.mark.parametrize("policy", [policy.name for policy in WORKFLOW_POLICIES])
 @pytest.mark.parametrize("group", groups())
 def test_published_workflows(user: User, group: str, policy: str) -> None:
     documents = groups()[group]

@@ -34,7 +34,8 @@ def test_a_site_without_launchers_leaves_work_for_them(policy: str) -> None:
     assert run.state.now_s < 400 * 10 / 34 * 1.05
     assert min(s.done for s in run.state.sites) >= 20
     moved = {key for e in run.of(ev.AttemptsWithdrawn) for key in e.keys}  # type: ignore[attr-defined]
-    assert len(moved) == 2, "what waited at the desk when all else was done"
+    waited = 0 if PLACEMENT[policy].late else 2
+    assert len(moved) == waited, "what waited at the desk when all else was done"
 
 
 def test_what_the_desk_can_run_needs_no_launchers() -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.runners.harness import User
-from wfrun.engine.policies import PLACEMENT
+from wfrun.engine.policies import WORKFLOW_POLICIES
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-POLICIES = tuple(PLACEMENT)
+POLICIES = (*(policy.name for policy in WORKFLOW_POLICIES), "wqr")
 
 pytestmark = [
     pytest.mark.slow,

@@ -9,7 +9,7 @@ import pytest
 from wfrun.engine import events as ev
 from wfrun.engine.events import Settings
 from wfrun.engine.model import Catalog, LinkSpec, SiteSpec
-from wfrun.engine.policies import PLACEMENT
+from wfrun.engine.policies import WORKFLOW_POLICIES
 from wfrun.parsers.generate import generate
 from wfrun.runners.prepare import prepare
 from wfrun.runners.simulation import World, simulate
@@ -40,7 +40,7 @@ def placed(policy: str, time_scale: float) -> list[tuple[int, int]]:
     return log.at
 
 
-@pytest.mark.parametrize("policy", PLACEMENT)
+@pytest.mark.parametrize("policy", [policy.name for policy in WORKFLOW_POLICIES])
 def test_the_time_scale_changes_no_decision(policy: str) -> None:
     real_time = placed(policy, 1.0)
     assert len(real_time) == 60
