@@ -215,12 +215,12 @@ class SimulatedDispatch:
 
     def dispatch(self, action: act.Action) -> None:
         """Carry it out; what comes of it is in the clock's future."""
-        if isinstance(action, act.CopyFile):
-            self._copy(action)
-        elif isinstance(action, act.SubmitAttempts):
+        if isinstance(action, act.SubmitAttempts):
             site = self._sites[action.site]
             speed = site.spec.speed_ratio
             at_once(site.submit([self._request(a, speed) for a in action.attempts]))
+        elif isinstance(action, act.CopyFile):
+            self._copy(action)
         elif isinstance(action, act.SetTimer):
             self._clock.call_at(action.at_s, ev.TimerFired(action.at_s, action.timer))
         elif isinstance(action, act.CancelAttempts):
@@ -249,7 +249,7 @@ class SimulatedDispatch:
             stderr=None,
             resources=w.asked(index),
             runtime_s=self._runtime_s(number, index) / speed_ratio,
-            sizes=tuple(workflow.files[f].size_bytes or 0 for f in task.outputs),
+            sizes=tuple([workflow.files[f].size_bytes or 0 for f in task.outputs]),
         )
 
     def _documented_s(self, workflow: int, task: int) -> float:

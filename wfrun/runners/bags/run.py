@@ -148,12 +148,15 @@ class Submission:
 
     def _observe(self, events: Sequence[ev.Event]) -> None:
         for event in events:
-            if isinstance(event, ev.AttemptPlaced):
+            kind = type(event)
+            if kind is ev.AttemptPlaced:
                 self.tally.placed += 1
-            elif isinstance(event, ev.AttemptEnded):
+            elif kind is ev.AttemptEnded:
+                assert isinstance(event, ev.AttemptEnded)
                 if self.tally.ended(event):
                     self._routes.ended(self._queue_of[int(event.key.split(".")[1])])
-            elif isinstance(event, ev.WorkflowAdded):
+            elif kind is ev.WorkflowAdded:
+                assert isinstance(event, ev.WorkflowAdded)
                 del self._documents[event.digest]  # the state has it
 
 
