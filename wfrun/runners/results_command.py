@@ -82,7 +82,7 @@ class Collector:
 
     def _note(self, event: ev.AnyEvent) -> None:
         if isinstance(event, ev.AttemptPlaced):
-            ends, task = self._ends(event.workflow), (event.workflow, event.task)
+            ends, task = self.ends_of(event.workflow), (event.workflow, event.task)
             others = self._open_of.get(task, 0)
             ends.attempts[event.task] += 1
             ends.replicas[event.task] += others > 0
@@ -96,9 +96,9 @@ class Collector:
             self._open_of[task] -= 1
             if not self._open_of[task]:
                 del self._open_of[task]
-            self._ended(self._ends(placed.workflow), placed, event.outcome)
+            self._ended(self.ends_of(placed.workflow), placed, event.outcome)
 
-    def _ends(self, workflow: int) -> _Ends:
+    def ends_of(self, workflow: int) -> _Ends:
         while len(self.ends) <= workflow:
             w = self._state.workflows[len(self.ends)]
             self.ends.append(_Ends(len(w.workflow.tasks)))
@@ -165,7 +165,7 @@ class Results:
             if a.phase is Phase.RUNNING
         }  # fmt: skip
         for w in self._state.workflows:
-            ends = self._collected._ends(w.index)
+            ends = self._collected.ends_of(w.index)
             values = self._values(w)
             folder = self._folder(w)
             for task in range(len(w.workflow.tasks)):
