@@ -266,7 +266,7 @@ def test_an_interrupted_grid_keeps_what_is_done_and_leaves_no_process(
         ("--from-run past", ["no run 'past'"]),
         ("montage.dax --log log.swf", ["goes with no workflow"]),
         ("--log log.swf --plot x.png", ["--plot goes with workflows"]),
-        ("--log log.swf --lrm backfill", ["the models are: fcfs, easy, conservative"]),
+        ("--log log.swf --lrm backfill", ["there are: fcfs, easy, conservative"]),
         ("", ["no workflow to simulate"]),
         ("absent.dax", ["absent.dax"]),
         ("sites.yaml", ["sites.yaml: not a workflow document", "DAX (XML)"]),

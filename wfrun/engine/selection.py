@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import ClassVar
 
-from wfrun.engine.errors import InvalidError
+from wfrun.engine.names import look_up
 from wfrun.engine.protocols import Queue, Selection
 
 Chosen = Iterable[tuple[int, int | None]]
@@ -131,13 +130,4 @@ SELECTION: dict[str, type[Selection]] = {
 
 def selection_class(name: str) -> type[Selection]:
     """The policy of that name; InvalidError names the nearest right one."""
-    found = SELECTION.get(name)
-    if found is None:
-        near = get_close_matches(name, SELECTION, n=1)
-        raise InvalidError(
-            f"there is no selection policy {name!r}",
-            hint=(f"did you mean {near[0]!r}? " if near else "")
-            + "the policies are: "
-            + ", ".join(SELECTION),
-        )
-    return found
+    return look_up(SELECTION, name, "selection policy")

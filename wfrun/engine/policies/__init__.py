@@ -5,9 +5,9 @@ the core only looks names up."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 
 from wfrun.engine.errors import InvalidError
+from wfrun.engine.names import look_up
 from wfrun.engine.policies.all_clusters import AllClusters
 from wfrun.engine.policies.cluster_min import ClusterMin
 from wfrun.engine.policies.coarsening import Coarsening
@@ -45,16 +45,7 @@ PLACEMENT: dict[str, type[Placement]] = {
 
 def placement_class(name: str) -> type[Placement]:
     """The policy of that name; InvalidError names the nearest right one."""
-    found = PLACEMENT.get(name)
-    if found is None:
-        near = get_close_matches(name, PLACEMENT, n=1)
-        raise InvalidError(
-            f"there is no placement policy {name!r}",
-            hint=(f"did you mean {near[0]!r}? " if near else "")
-            + "the policies are: "
-            + ", ".join(PLACEMENT),
-        )
-    return found
+    return look_up(PLACEMENT, name, "placement policy")
 
 
 def placement_options(

@@ -6,9 +6,8 @@ A simulated site makes one with ``make_lrm`` and follows the protocol ``Lrm``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 
-from wfrun.engine.errors import InvalidError
+from wfrun.engine.names import look_up
 from wfrun.sites.lrm.batch import BatchJob, Schedule, run_batch
 from wfrun.sites.lrm.conservative import Conservative
 from wfrun.sites.lrm.easy import Easy
@@ -36,16 +35,7 @@ LRMS: dict[str, type[Fcfs] | type[Easy] | type[Conservative]] = {
 def make_lrm(name: str, processors: int) -> Lrm:
     """An empty queue of a cluster. Raises InvalidError for a name that is not in ``LRMS``, with
     the nearest right one, and for a cluster without processors."""
-    found = LRMS.get(name)
-    if found is None:
-        near = get_close_matches(name, LRMS, n=1)
-        raise InvalidError(
-            f"there is no queue model {name!r}",
-            hint=(f"did you mean {near[0]!r}? " if near else "")
-            + "the models are: "
-            + ", ".join(LRMS),
-        )
-    return found(processors)
+    return look_up(LRMS, name, "queue model")(processors)
 
 
 def simulate_batch(

@@ -1,0 +1,26 @@
+"""Looking things up by the names that users give them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import TypeVar
+
+from wfrun.engine.errors import InvalidError
+
+T = TypeVar("T")
+
+
+def look_up(registry: Mapping[str, T], name: str, what: str) -> T:
+    """The ``what`` (one word for it, or more) of that name; InvalidError names the nearest right
+    one."""
+    found = registry.get(name)
+    if found is None:
+        near = get_close_matches(name, registry, n=1)
+        raise InvalidError(
+            f"there is no {what} {name!r}",
+            hint=(f"did you mean {near[0]!r}? " if near else "")
+            + "there are: "
+            + ", ".join(registry),
+        )
+    return found
