@@ -98,10 +98,7 @@ def workload_of(grid: BagGrid, cell: BagCell) -> BotWorkload:
     path = grid.logs.get(cell.workload)
     if path is not None:
         log = _log(path, grid.tolerant)
-        workload = replay(log, sites, load=cell.load, tasks=cell.tasks, seed=cell.seed)
-        if cell.load is None:
-            return workload
-        return at_load(without_long_tasks(workload), cell.load)
+        return replay(log, sites, load=cell.load, tasks=cell.tasks, seed=cell.seed)
     workload = generate_workload(
         sites,
         row=cell.workload,
@@ -138,8 +135,7 @@ def without_long_tasks(workload: BotWorkload) -> BotWorkload:
     shorter = _with_runtimes(workload, lambda s: min(s, longest_s))
     remark = (
         f"{cut} of {len(runtimes_s)} tasks are cut to {longest_s:,.0f} s, "
-        f"{1 - shorter.work_s / work_s:.0%} of the work: half of the time in which the sites could "
-        "do all"
+        f"{1 - shorter.work_s / work_s:.0%} of the work: they would outlast the arrivals"
     )
     return replace(shorter, remarks=(*workload.remarks, remark))
 

@@ -11,13 +11,15 @@ from wfrun.runners.bags.table import Case, Variant, grouped
 from wfrun.runners.metrics.samples import Summary, summarize
 from wfrun.runners.plots import SPREAD, new_figure
 
+LINES = ("-", "--", ":")
+"""Of the architectures."""
 MEASURES = (("makespan_s", "makespan [s]"), ("nsl", "NSL"))
 
 
 def plot_bags(rows: Sequence[BagRow], path: Path) -> None:
-    """Mean makespan and NSL against the load, a line for each architecture, selection policy and
-    policy, with 95% confidence intervals over the seeds; a column of panels for each workload. The
-    ending of ``path`` chooses the format.
+    """Mean makespan and NSL against the load, a line for each architecture (its kind), selection
+    policy and policy (its colour), with 95% confidence intervals over the seeds; a column of panels
+    for each workload. The ending of ``path`` chooses the format.
 
     Raises InfeasibleError without matplotlib, or where the file can't be written.
     """
@@ -26,6 +28,8 @@ def plot_bags(rows: Sequence[BagRow], path: Path) -> None:
     figure = new_figure((5.5 * len(workloads) + 2.5, 7.0))
     panels = figure.subplots(len(MEASURES), len(workloads), squeeze=False)
     variants = list(dict.fromkeys(variant for _, variant in groups))
+    lines = list(dict.fromkeys(variant.architecture for variant in variants))
+    colours = list(dict.fromkeys(variant[1:] for variant in variants))
     shown = _labels(variants)
     for (measure, label), line in zip(MEASURES, panels, strict=True):
         for workload, axes in zip(workloads, line, strict=True):
@@ -40,6 +44,8 @@ def plot_bags(rows: Sequence[BagRow], path: Path) -> None:
                     marker="o",
                     markersize=4,
                     capsize=2,
+                    color=f"C{colours.index(variant[1:])}",
+                    linestyle=LINES[lines.index(variant.architecture)],
                     label=name,
                 )
             if 0 < min(means) * SPREAD < max(means):
