@@ -15,6 +15,7 @@ from wfrun.engine import events as ev
 from wfrun.engine import launchers, stragglers
 from wfrun.engine.actions import CopyFile, FindAttempts, SetTimer
 from wfrun.engine.attempts import (
+    SUPERSEDED_S,
     attempt_ended,
     attempt_placed,
     attempt_started,
@@ -38,7 +39,14 @@ from wfrun.engine.predictors import JobClass
 from wfrun.engine.queue_model import Expected, make_queue_model
 from wfrun.engine.replicas import Replicas
 from wfrun.engine.retry import forgive
-from wfrun.engine.state import Phase, RunState, SiteState, TaskStatus, WorkflowState
+from wfrun.engine.state import (
+    SUPERSEDED,
+    Phase,
+    RunState,
+    SiteState,
+    TaskStatus,
+    WorkflowState,
+)
 from wfrun.engine.transfers import collect_missing, lose_files, transfer_ended, transfer_failed
 from wfrun.engine.usage import Usage
 from wfrun.engine.view import View, expected_runtimes_s
@@ -172,6 +180,8 @@ def _run_resumed(state: RunState, event: ev.RunResumed) -> None:
         state.outbox.append(CopyFile(workflow, file, copy.source, destination))
     for w in state.workflows:
         collect_missing(state, w)
+    if SUPERSEDED in state.timers or (state.replicas is not None and state.replicas.superseded):
+        state.timers[SUPERSEDED] = state.now_s + SUPERSEDED_S
     for timer, at_s in state.timers.items():
         state.outbox.append(SetTimer(timer, at_s))
     for index in range(len(state.sites)):

@@ -6,13 +6,14 @@ A part of ``wfrun.engine.apply``.
 from __future__ import annotations
 
 from wfrun.engine import events as ev
-from wfrun.engine import health, late, launchers, stragglers
+from wfrun.engine import health, launchers, stragglers
 from wfrun.engine.actions import CancelAttempts, CopyFile, SetTimer, SubmitAttempts
 from wfrun.engine.eligible import Fresh
 from wfrun.engine.model import ORIGIN
+from wfrun.engine.observations import observe
 from wfrun.engine.records import Outcome
-from wfrun.engine.replicas import Try
-from wfrun.engine.retry import judge, note
+from wfrun.engine.replicas import Try, variant
+from wfrun.engine.retry import RULES, judge, note
 from wfrun.engine.state import (
     SUPERSEDED,
     Attempt,
@@ -24,13 +25,10 @@ from wfrun.engine.state import (
     WorkflowState,
 )
 from wfrun.engine.usage import Usage
-from wfrun.engine.view import expected_s, job_class, predicted, transfer_s
+from wfrun.engine.view import expected_s, predicted, transfer_s
 
 SUPERSEDED_S = 30.0
 """A run whose tasks are all done waits so long for attempts that do not matter any more."""
-
-NEWEST = 0.2
-"""What the latest task says of a site's performance counts so much."""
 
 _WAITING, _ELIGIBLE, _DISPATCHED, _DELAYED, _DONE, _FAILED, _BLOCKED = (int(s) for s in TaskStatus)
 
@@ -234,10 +232,14 @@ def attempt_ended(state: RunState, event: ev.AttemptEnded) -> None:
     close(state, attempt)
     w = state.workflows[attempt.workflow]
     outcome = event.outcome
+    core_s = 0.0
     if outcome.started_s is not None and outcome.ended_s is not None:
         cores = w.workflow.tasks[attempt.task].resources.cores
-        state.sites[attempt.site].used_core_s += cores * (outcome.ended_s - outcome.started_s)
+        core_s = cores * (outcome.ended_s - outcome.started_s)
+        state.sites[attempt.site].used_core_s += core_s
     if attempt.superseded:
+        assert state.replicas is not None
+        state.replicas.superseded_core_s += core_s
         return
     if outcome.cause == "done":
         _succeed(state, w, attempt, outcome)
@@ -288,20 +290,24 @@ def _has_others(state: RunState, attempt: Attempt) -> bool:
 
 
 def _supersede(state: RunState, w: WorkflowState, winner: Attempt) -> None:
-    """The other attempts of the task are cancelled. The files of a replica have names of their
-    own, so that nothing of theirs is ever taken for what the task wrote."""
+    """The other attempts of the task are cancelled. The files of each have names of their own, so
+    that nothing of theirs is ever taken for what the task wrote."""
     replicas = state.replicas
-    if winner.is_replica:
-        w.variants[winner.task] = int(winner.key.rpartition(".")[2])
     if replicas is None:
         return
-    for other in replicas.others((w.index, winner.task)):
+    task = w.index, winner.task
+    replicas.first_failed.pop(task, None)
+    w.variants.pop(winner.task, None)
+    if number := variant(winner.key):
+        w.variants[winner.task] = number
+    for other in replicas.others(task):
         attempt = state.attempts[other.key]
         if attempt.phase is Phase.STAGING:
             close(state, attempt)
             continue
         attempt.superseded = True
         replicas.superseded += 1
+        replicas.left(task, other.key)
         state.outbox.append(CancelAttempts(other.site, (other.key,)))
         at_s = state.timers[SUPERSEDED] = state.now_s + SUPERSEDED_S
         state.outbox.append(SetTimer(SUPERSEDED, at_s))
@@ -311,7 +317,7 @@ def _succeed(state: RunState, w: WorkflowState, attempt: Attempt, outcome: Outco
     site = state.sites[attempt.site]
     site.done += 1
     site.quick_failures = 0
-    _learn(state, w, attempt, outcome)
+    observe(state, w, attempt, outcome)
     if site.pool is not None:
         launchers.done(site.pool, attempt, outcome)
         health.update(state, attempt.site)
@@ -339,27 +345,6 @@ def _succeed(state: RunState, w: WorkflowState, attempt: Attempt, outcome: Outco
             make_eligible(state, w, child)
 
 
-def _learn(state: RunState, w: WorkflowState, attempt: Attempt, outcome: Outcome) -> None:
-    """How long it took, for those who want to know."""
-    if not state.bounded or outcome.started_s is None or outcome.ended_s is None:
-        return
-    site = state.sites[attempt.site]
-    elapsed_s = max(0.0, outcome.ended_s - outcome.started_s)
-    speed_ratio = site.spec.speed_ratio
-    if site.pool is not None:
-        kind = w.index, w.workflow.tasks[attempt.task].name
-        state.lengths.observe(kind, elapsed_s, speed_ratio)
-    else:
-        late.learn(site, elapsed_s)
-    state.run_times.observe(job_class(w, attempt.task), site.spec.name, elapsed_s, speed_ratio)
-    if w.runtimes_s is not None and elapsed_s > 0:
-        latest = w.runtimes_s[attempt.task] / elapsed_s
-        known = site.performance
-        site.performance = latest if known is None else known + NEWEST * (latest - known)
-    if state.replicas is not None and state.settings.replication == "stragglers":
-        stragglers.learn(state, w, attempt.task, elapsed_s * speed_ratio)
-
-
 def collect(state: RunState, w: WorkflowState, file: int) -> None:
     source, _, _ = state.network.best_source(w.present[file], ORIGIN)
     state.copies[(w.index, file, ORIGIN)] = Copy(source)
@@ -374,17 +359,28 @@ def fail_one(
     *,
     own: bool | None = None,
 ) -> None:
-    """An attempt has failed. Its task has not, as long as another one goes on; nor does a replica
-    cost it a retry."""
+    """An attempt has failed. Its task has not, as long as another one goes on. When all have
+    failed, that of the first counts: replicas never cost a retry."""
+    task = w.index, attempt.task
+    if own is None:
+        own = RULES[outcome.cause].own
     if _has_others(state, attempt):
+        assert state.replicas is not None
+        if not attempt.is_replica:
+            state.replicas.first_failed[task] = own
         note(w, attempt, outcome)
         _note_failure(state, w, attempt, outcome, "", final=False)
-    else:
-        _fail(state, w, attempt, outcome, own=False if attempt.is_replica else own)
+        return
+    if attempt.is_replica:
+        assert state.replicas is not None
+        own = state.replicas.first_failed.get(task, False)
+    if state.replicas is not None:
+        state.replicas.first_failed.pop(task, None)
+    _fail(state, w, attempt, outcome, own=own)
 
 
 def _fail(
-    state: RunState, w: WorkflowState, attempt: Attempt, outcome: Outcome, *, own: bool | None
+    state: RunState, w: WorkflowState, attempt: Attempt, outcome: Outcome, *, own: bool
 ) -> None:
     """Retry after a delay, as the rule of the cause says, or give up."""
     task = attempt.task

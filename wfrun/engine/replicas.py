@@ -24,6 +24,13 @@ LOOK = 64
 """So many running tasks at most are looked at for one that an idle site could have a replica of."""
 
 
+def variant(key: str) -> int:
+    """What tells the files of this attempt from those of others of its task: its number; 0 of the
+    first."""
+    number = int(key.rpartition(".")[2])
+    return 0 if number == 1 else number
+
+
 class Try(NamedTuple):
     """An open attempt of a task."""
 
@@ -87,17 +94,25 @@ class Replicas:
         """By owner and application."""
         self.straggling: dict[TaskKey, None] = {}
         """Tasks that run for longer than is usual."""
+        self.first_failed: dict[TaskKey, bool] = {}
+        """Tasks of which only replicas go on, and whether it was the task's own failure that ended
+        the first attempt."""
         self.superseded = 0
         """Open attempts that do not matter any more."""
+        self.placed_in_all = 0
+        self.superseded_core_s = 0.0
+        """Core seconds of attempts that others were done before."""
 
     def placed(self, task: TaskKey, attempt: Try, *, in_turn: bool) -> None:
         """``in_turn``: it is to be replicated when no task waits."""
         running = self.running.get(task)
         if running is None:
             running = self.running[task] = Running()
+            self.first_failed.pop(task, None)
         running.tries.append(attempt)
         if attempt.is_replica:
             running.replicas += 1
+            self.placed_in_all += 1
             self.straggling.pop(task, None)
             self.cores += attempt.cores
         if in_turn and running.replicas < self.most:

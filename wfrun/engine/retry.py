@@ -63,14 +63,13 @@ class Verdict(NamedTuple):
 
 
 def judge(
-    state: RunState, w: WorkflowState, attempt: Attempt, outcome: Outcome, *, own: bool | None
+    state: RunState, w: WorkflowState, attempt: Attempt, outcome: Outcome, *, own: bool
 ) -> Verdict:
     """Apply the rule of this cause: count the failure, and note for the task which sites it is to
-    avoid and what it asks for from now on. ``own`` overrides the rule's."""
+    avoid and what it asks for from now on. ``own``: it is the task's own failure."""
     rule = RULES[outcome.cause]
     task, bit = attempt.task, 1 << attempt.site
     settings = state.settings
-    own = rule.own if own is None else own
     if own:
         times = w.failures[task] = w.failures.get(task, 0) + 1
         limit = settings.retries

@@ -326,8 +326,8 @@ class WorkflowState:
         self.ran_s: dict[int, float] = {}
         """How long tasks have run until their launcher's time was over."""
         self.variants: dict[int, int] = {}
-        """Tasks that a replica was done first of, with the number of that attempt: it is in the
-        names of their files at the sites."""
+        """In a run with replicas, tasks that another than their first attempt has done, with its
+        number: it is in the names of their files at the sites."""
         self.runtimes_s: Sequence[float] | None = None
         """Expected on the reference processor, for policies that know them."""
         self.placement: Placement

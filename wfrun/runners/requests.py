@@ -10,6 +10,7 @@ from wfrun.engine.bag import BagFiles
 from wfrun.engine.health import avoided_hosts
 from wfrun.engine.model import ORIGIN, SiteSpec, Workflow
 from wfrun.engine.records import AttemptRequest, InputLink, OutputFile
+from wfrun.engine.replicas import variant
 from wfrun.engine.state import RunState, WorkflowState
 from wfrun.runners.rundir import RunDir
 from wfrun.sites.emulate import emulated
@@ -26,19 +27,19 @@ _NO_ENV: dict[str, str] = {}
 
 
 def stored_name(workflow: Workflow, number: int, file: int, variant: int = 0) -> str:
-    """The name of a file in the sites' stores: flat, unique in the run, readable. What a replica
-    writes has a name of its own, with the number of its attempt (``variant``)."""
+    """The name of a file in the sites' stores: flat, unique in the run, readable. Where there are
+    replicas, what each attempt writes has a name of its own (``variant``)."""
     base = re.sub(r"[^A-Za-z0-9._+=-]", "_", workflow.files[file].name.rsplit("/", 1)[-1])
     return f"{number}-{file}{f'.{variant}' if variant else ''}-{base[-120:]}"
 
 
 def stored_as(w: WorkflowState, file: int) -> str:
     """The name of a file that the workflow has, or is going to have."""
-    variant = 0
+    kept = 0
     if w.variants:
         producer = w.workflow.files[file].producer
-        variant = 0 if producer is None else w.variants.get(producer, 0)
-    return stored_name(w.workflow, w.index, file, variant)
+        kept = 0 if producer is None else w.variants.get(producer, 0)
+    return stored_name(w.workflow, w.index, file, kept)
 
 
 class Requests:
@@ -56,8 +57,7 @@ class Requests:
         workflow, task = w.workflow, w.workflow.tasks[task_index]
         files = workflow.files
 
-        attempt = self._state.attempts.get(key)
-        variant = int(key.rpartition(".")[2]) if attempt and attempt.is_replica else 0
+        own = 0 if self._state.replicas is None else variant(key)
 
         def name(file: int | None) -> str | None:
             return None if file is None else files[file].name
@@ -67,14 +67,10 @@ class Requests:
             argv=(task.executable, *task.arguments),
             env=task.env or _NO_ENV,
             inputs=tuple(
-                InputLink(stored_as(w, f), files[f].name)
-                for f in task.inputs
-                if w.present[f]
+                InputLink(stored_as(w, f), files[f].name) for f in task.inputs if w.present[f]
             ),
             outputs=tuple(
-                OutputFile(
-                    files[f].name, stored_name(workflow, number, f, variant), f in task.optional
-                )
+                OutputFile(files[f].name, stored_name(workflow, number, f, own), f in task.optional)
                 for f in task.outputs
             ),
             stdin=name(task.stdin),

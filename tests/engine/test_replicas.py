@@ -1,0 +1,170 @@
+"""Several attempts of one task: which counts, what the others cost, and what is known of both."""
+
+from __future__ import annotations
+
+from tests.engine.test_policies import chain, sites
+from wfrun.engine import actions as act
+from wfrun.engine import events as ev
+from wfrun.engine.attempts import SUPERSEDED_S
+from wfrun.engine.core import Core
+from wfrun.engine.model import Catalog, Task, Workflow
+from wfrun.engine.records import Cause, Outcome
+from wfrun.engine.state import SUPERSEDED
+from wfrun.runners.requests import stored_as, stored_name
+from wfrun.testing.world import World
+
+WQR = ev.Settings("wqr", replicas=2, retries=2, retry_delay_s=1.0)
+
+
+class DeafWorld(World):
+    """The first site does not hear of cancellations."""
+
+    def _carry_out(self, action: act.Action) -> None:
+        if not (isinstance(action, act.CancelAttempts) and action.site == 0):
+            super()._carry_out(action)
+
+
+def bag(count: int, runtime_s: float = 10.0) -> Workflow:
+    tasks = [Task(f"t{n}", "x", "x", runtime_s=runtime_s) for n in range(count)]
+    return Workflow("w", "w.dax", tasks, [], [()] * count)
+
+
+def ends(world: World, cause: Cause) -> list[str]:
+    return [e.key for e in world.log if isinstance(e, ev.AttemptEnded) and e.outcome.cause == cause]
+
+
+def placed(world: World) -> list[str]:
+    return [e.key for e in world.log if isinstance(e, ev.AttemptPlaced)]
+
+
+def test_the_first_success_counts_and_the_others_are_cancelled() -> None:
+    """A slow site and two fast ones: the third attempt, of equal ones, is only cancelled."""
+    world = World([bag(1)], sites((1, 0.1), (1, 1.0), (1, 0.5)), WQR)
+    assert world.run() == "done"
+    assert placed(world) == ["w.0.0.1", "w.0.0.2", "w.0.0.3"]
+    assert ends(world, "done") == ["w.0.0.2"]
+    assert sorted(ends(world, "cancelled")) == ["w.0.0.1", "w.0.0.3"]
+    state = world.core.state
+    assert [site.failed for site in state.sites] == [0, 0, 0]
+    assert state.now_s == 10.0
+    assert state.workflows[0].variants == {0: 2}
+
+
+def test_a_task_that_always_fails_is_given_up_after_its_retries() -> None:
+    """Replicas cost no retry, and give none: three rounds of three attempts."""
+    result = Outcome("exit", exit_code=3)
+    world = World(
+        [bag(1)],
+        sites((1, 1.0), (1, 1.0), (1, 1.0)),
+        WQR,
+        result=lambda key, workflow, task: result,
+    )
+    assert world.run() == "failed"
+    assert len(placed(world)) == 9
+    assert world.core.state.workflows[0].failures == {0: 3}
+    assert world.core.state.workflows[0].setbacks == {}
+
+
+def test_what_only_replicas_failed_of_costs_no_retry() -> None:
+    """The first attempts are lost; replicas, at sites that lack the program, fail by themselves."""
+    rounds: list[str] = []
+
+    def result(key: str, workflow: int, task: int) -> Outcome:
+        if world.core.state.attempts[key].is_replica:
+            return Outcome("exit", exit_code=127)
+        rounds.append(key)
+        return Outcome("done" if len(rounds) > 5 else "lost", exit_code=0)
+
+    one_slow = sites((1, 2.0), (1, 1.0))
+    world = World([bag(1)], one_slow, ev.Settings("wqr", replicas=1, retries=0), result=result)
+    assert world.run() == "done"
+    assert world.core.state.workflows[0].failures == {}
+    assert world.core.state.workflows[0].setbacks == {0: 5}
+
+
+def test_a_replica_that_goes_on_saves_the_task() -> None:
+    """The first attempt fails, with no retries: its task is done by the replica."""
+
+    def result(key: str, workflow: int, task: int) -> Outcome:
+        done = world.core.state.attempts[key].is_replica
+        return Outcome("done" if done else "exit", exit_code=1 - done)
+
+    settings = ev.Settings("wqr", replicas=1, retries=0)
+    world = World([bag(1)], sites((1, 2.0), (1, 1.0)), settings, result=result)
+    assert world.run() == "done"
+    assert len(placed(world)) == 2
+    assert world.core.state.retried == 0
+
+
+def test_a_run_waits_no_longer_for_what_does_not_matter() -> None:
+    """Half a minute for a site that can't be told; what it was working for counts as lost time."""
+    world = DeafWorld([bag(1, 100.0)], sites((1, 0.1), (1, 1.0)), WQR)
+    assert world.run() == "done"
+    assert world.core.state.now_s == 100.0 + SUPERSEDED_S
+    told = DeafWorld([bag(1, 100.0)], sites((1, 0.8), (1, 1.0)), WQR)
+    assert told.run() == "done"
+    assert told.core.state.now_s == 125.0
+    assert told.core.state.replicas is not None
+    assert told.core.state.replicas.placed_in_all == 1
+
+
+def test_a_new_engine_waits_anew_for_what_does_not_matter() -> None:
+    """It is cancelled once more, however long the engine was away."""
+    world = DeafWorld([bag(1, 100.0)], sites((1, 0.1), (1, 1.0)), WQR)
+    for event in world.steps():
+        if isinstance(event, ev.AttemptEnded):
+            break
+    resumed_s = 100.0 + 10 * SUPERSEDED_S
+    core = Core({"0": bag(1, 100.0)})
+    core.replay(world.log)
+    _, actions = core.step(ev.RunResumed(resumed_s))
+    assert core.state.ended is None
+    assert act.FindAttempts(0, ("w.0.0.1",)) in actions
+    assert act.SetTimer(SUPERSEDED, resumed_s + SUPERSEDED_S) in actions
+    _, actions = core.step(ev.AttemptsFound(resumed_s, 0, (), ("w.0.0.1",)))
+    assert act.CancelAttempts(0, ("w.0.0.1",)) in actions
+
+
+def redone(first: Cause) -> DeafWorld:
+    """t0 → t1 at two sites. A replica of t0 is done first, while the first site goes on with it;
+    then the file is lost, and t0 is done again, where it ends with ``first`` for once."""
+    tries: list[str] = []
+
+    def result(key: str, workflow: int, task: int) -> Outcome:
+        if task == 1:
+            return Outcome("done", exit_code=0)
+        tries.append(key)
+        cause: Cause = first if len(tries) == 3 else "done"
+        return Outcome(cause, exit_code=0 if cause == "done" else 1, sizes=(9,))
+
+    def runtime_s(workflow: int, task: int, site: int) -> float:
+        return (1000.0, 1.0)[site] if task == 0 else 5.0
+
+    workflow = chain((0, 1, 9), runtimes_s=[1.0, 1.0])
+    catalog: Catalog = sites((2, 1.0), (2, 1.0))
+    settings = ev.Settings("wqr", replicas=1, retries=1, retry_delay_s=1.0)
+    world = DeafWorld([workflow], catalog, settings, result=result, runtime_s=runtime_s)
+    for event in world.steps():
+        if isinstance(event, ev.AttemptEnded) and event.key == "w.0.0.2":
+            break
+    assert world.core.state.workflows[0].variants == {0: 2}
+    world.crash(lost=((0, 0, 1),))
+    return world
+
+
+def test_a_task_is_done_again_beside_an_attempt_that_does_not_matter() -> None:
+    """What is written then has a name of its own, and that name is known."""
+    world = redone("done")
+    assert world.run() == "done"
+    w = world.core.state.workflows[0]
+    number = w.variants[0]
+    assert number > 2
+    assert stored_as(w, 0) == stored_name(w.workflow, 0, 0, number)
+    assert world.core.state.now_s < 1000.0
+
+
+def test_a_failure_beside_an_attempt_that_does_not_matter_is_a_failure() -> None:
+    world = redone("exit")
+    assert world.run() == "done"
+    assert world.core.state.workflows[0].done == 2
+    assert world.core.state.now_s < 1000.0
