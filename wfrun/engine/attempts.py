@@ -297,6 +297,7 @@ def _supersede(state: RunState, w: WorkflowState, winner: Attempt) -> None:
         return
     task = w.index, winner.task
     replicas.first_failed.pop(task, None)
+    replicas.won += winner.is_replica
     w.variants.pop(winner.task, None)
     if number := variant(winner.key):
         w.variants[winner.task] = number

@@ -100,6 +100,8 @@ class Replicas:
         self.superseded = 0
         """Open attempts that do not matter any more."""
         self.placed_in_all = 0
+        self.won = 0
+        """Replicas that their task was done by."""
         self.superseded_core_s = 0.0
         """Core seconds of attempts that others were done before."""
 

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from wfrun.engine.policies import PLACEMENT
 from wfrun.engine.pool import LauncherPhase
+from wfrun.engine.replicas import Replicas
 from wfrun.engine.selection import SELECTION
 from wfrun.engine.state import Failure, Phase, RunState, SiteState, TaskStatus
 
@@ -189,6 +190,8 @@ def summary(state: RunState, *, driven: bool = False) -> RenderableType:
     if len(state.workflows) > 1:
         parts.append(workflow_table(state))
     parts.append(Text(_totals(state), style="dim"))
+    if state.replicas is not None and state.replicas.placed_in_all:
+        parts.append(Text(_replicas(state.replicas), style="dim"))
     parts += [Text(line, style="dim") for line in _head_nodes(state)]
     final = [f for f in state.recent_failures if f.final and _has_failed(state, f)]
     if final:
@@ -215,6 +218,14 @@ def _totals(state: RunState) -> str:
     return (
         f"{state.transfers} files ({state.moved_bytes / 1e6:.1f} MB) moved between sites; per "
         f"task {staging_s:.2f} s file transfer delay, {waiting_s:.2f} s queue wait"
+    )
+
+
+def _replicas(replicas: Replicas) -> str:
+    """How many there were, what use they were of, and what was spent on what was not needed."""
+    return (
+        f"{_plural(replicas.placed_in_all, 'replica')}, {replicas.won} done first; "
+        f"{replicas.superseded_core_s:.1f} core seconds were spent on what was not needed"
     )
 
 
