@@ -123,7 +123,7 @@ def test_metrics_of_a_run() -> None:
     assert (measured.last_arrival_s, measured.last_end_s) == (8, 12)
     assert measured.class_bags == (1, 1, *[0] * 8)
     assert measured.class_makespan_s[:2] == (4, 10)
-    assert measured.class_nsl[:2] == (1, pytest.approx(1 / 3))
+    assert measured.class_nsl[:2] == pytest.approx((1, 1 / 3))
     assert (measured.replicas_started, measured.wasted_share) == (0, 0)
 
 
