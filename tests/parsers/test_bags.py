@@ -15,6 +15,7 @@ from wfrun.engine.bag import expand, tasks_of, values_of
 from wfrun.engine.model import Axis, Bag, BagFile, Coded, Packed, Progression, Resources
 from wfrun.parsers.bags.check import checked
 from wfrun.parsers.bags.columns import column_of, progression
+from wfrun.parsers.bags.commands import LineTemplate, words_of
 
 
 def read(tmp_path: Path, text: str, name: str = "sweep.yaml") -> Workflow:
@@ -148,11 +149,11 @@ def test_shared_inputs_are_one_file(tmp_path: Path) -> None:
 def test_a_row_is_a_task(tmp_path: Path) -> None:
     path = tmp_path / "docking.csv"
     path.write_text('ligand,seed,what is left\r\na,1,"x, ""y"""\r\n\r\nb,2,\r\n')
-    (bag,) = read_workflows(path, command="./dock --ligand '{ligand} {seed}'")
+    (bag,) = read_workflows(path, template=LineTemplate("./dock --ligand '{ligand} {seed}'"))
     assert [task.arguments for task in bag.tasks] == [("--ligand", "a 1"), ("--ligand", "b 2")]
     assert tasks_of(bag).expansion.parameters(0)["what is left"] == 'x, "y"'
     path.write_text("a;b\n1;2\n")
-    (bag,) = read_workflows(path, command="echo {b}", delimiter=";")
+    (bag,) = read_workflows(path, template=LineTemplate("echo {b}", ";"))
     assert commands(bag) == ["echo 2"]
 
 
@@ -274,3 +275,10 @@ def test_a_million_tasks_are_read_without_being_made(tmp_path: Path) -> None:
     assert len(bag.files) == 2 + 2_000_000
     assert bag.files[2_000_001].name == "y-0500000.log"
     assert time.process_time() - before_s < 2
+
+
+def test_what_shells_would_understand_is_an_argument_where_it_is_quoted() -> None:
+    command = r"""find . '>' ">x" \| -exec a 'b;' "c\" > d" \; x->y a=1;b {x:>5} '2>&1'"""
+    assert words_of(command)[2:] == (
+        ">", ">x", "|", "-exec", "a", "b;", 'c" > d', ";", "x->y", "a=1;b", "{x:>5}", "2>&1",
+    )  # fmt: skip

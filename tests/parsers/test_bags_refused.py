@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from wfrun import InvalidError, read_workflows
+from wfrun.parsers.bags.commands import LineTemplate
 
 FILES = {
     "ragged.csv": b"a,b\n1,2\n\n3,4\n5\n",
@@ -14,6 +15,8 @@ FILES = {
     "twice.csv": b"a,b,a\n1,2,3\n",
     "nameless.csv": b"a,,b\n1,2,3\n",
     "empty.csv": b"",
+    "twins.csv": b"a,b\n1,2\n1,3\n",
+    "list.txt": b"echo 1\necho 2 > x\n",
     "header.csv": b"a,b\n",
     "nul.csv": b"a,b\n1,2\n1,\0\n",
     "latin.csv": b"a,b\n1,2\n1,\xe9\n",
@@ -26,12 +29,15 @@ FILES = {
 }
 
 
-def refusal(tmp_path: Path, name: str, command: str | None = None) -> str:
+ECHO = LineTemplate("echo")
+
+
+def refusal(tmp_path: Path, name: str, template: LineTemplate | None = None) -> str:
     for file, data in FILES.items():
         (tmp_path / file).write_bytes(data)
     (tmp_path.parent / "run").write_text("")
     with pytest.raises(InvalidError) as caught:
-        read_workflows(tmp_path / name, command=command)
+        read_workflows(tmp_path / name, template=template)
     return str(caught.value).replace(f"{tmp_path}/", "")
 
 
@@ -98,6 +104,16 @@ DOCUMENTS = {
     "no parameter at all": ("command: echo {1x}\n", ":1: {1x} is no parameter"),
     "an open brace": ("command: echo {x\n", ":1: the braces in '{x' are not paired"),
     "an open quote": ("command: \"echo 'x\"\n", ":1: ", "No closing quotation"),
+    "a redirection": (
+        "parameters: {x: [1]}\ncommand: echo {x} > {x}.txt\n", ":2: ", "'>' is for a shell",
+        "with 'stdout'", "sh -c '…'",
+    ),
+    "a redirected error": ("command: echo 2>&1\n", ":1: ", "'2>&1' is for a shell"),
+    "a file to read": ("command: tr a b <x\n", ":1: ", "'<x' is for a shell", "with 'stdin'"),
+    "a pipe": ("command: a | b\n", ":1: ", "'|' is for a shell"),
+    "two commands": ("command: sleep 1; b\n", ":1: ", "'1;' is for a shell"),
+    "one and another": ("command: a && b\n", ":1: ", "'&&' is for a shell"),
+    "a background": ("command: a &\n", ":1: ", "'&' is for a shell"),
     "no command": ("parameters: {x: [1]}\n", ":1: the bag 'x' has no command"),
     "an estimate that is no time": (ONE + "estimate: soon\n", ":4: the estimate is no time"),
     "a negative estimate": (ONE + "estimate: -1\n", ":4: the estimate '-1' is below zero"),
@@ -129,26 +145,41 @@ def test_documents(case: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "command", "told"),
+    ("name", "template", "told"),
     [
-        ("ragged.csv", "echo", "ragged.csv:5: the row has 1 cell, but the header has 2"),
-        ("twice.csv", "echo", "twice.csv:1: the header has 'a' twice, as columns 1 and 3"),
-        ("nameless.csv", "echo", "nameless.csv:1: column 2 of the header has no name"),
-        ("empty.csv", "echo", "empty.csv:1: the table is empty"),
-        ("header.csv", "echo", "header.csv:1: the table has a header, but no rows"),
-        ("nul.csv", "echo", "nul.csv:3: not text: it has a NUL byte in it"),
-        ("latin.csv", "echo", "latin.csv:3: not UTF-8 text (byte 0xe9)"),
-        ("utf16.csv", "echo", "utf16.csv:1: not UTF-8 text (byte 0xff)"),
-        ("quote.csv", "echo", "quote.csv:2: not a table"),
-        ("none.csv", "echo", "none.csv: can't be read: No such file"),
+        ("ragged.csv", ECHO, "ragged.csv:5: the row has 1 cell, but the header has 2"),
+        ("twice.csv", ECHO, "twice.csv:1: the header has 'a' twice, as columns 1 and 3"),
+        ("nameless.csv", ECHO, "nameless.csv:1: column 2 of the header has no name"),
+        ("empty.csv", ECHO, "empty.csv:1: the table is empty"),
+        ("header.csv", ECHO, "header.csv:1: the table has a header, but no rows"),
+        ("nul.csv", ECHO, "nul.csv:3: not text: it has a NUL byte in it"),
+        ("latin.csv", ECHO, "latin.csv:3: not UTF-8 text (byte 0xe9)"),
+        ("utf16.csv", ECHO, "utf16.csv:1: not UTF-8 text (byte 0xff)"),
+        ("quote.csv", ECHO, "quote.csv:2: not a table"),
+        ("none.csv", ECHO, "none.csv: can't be read: No such file"),
         ("good.csv", None, "good.csv: a table needs a command for its rows"),
-        ("good.csv", "echo {ligan}", "there is no parameter 'ligan'"),
-        ("good.csv", "", "the command '' can't be split"),
+        ("good.csv", LineTemplate("echo {ligan}"), "there is no parameter 'ligan'"),
+        ("good.csv", LineTemplate(""), "the command '' can't be used"),
+        (
+            "good.csv",
+            LineTemplate("echo", outputs=("{ligan}.txt",)),
+            "good.csv:1: --output: there is no parameter 'ligan', which '{ligan}.txt' names",
+        ),
+        (
+            "twins.csv",
+            LineTemplate("echo", stdout="{a}.txt"),
+            "twins.csv:1: --stdout: the output '1.txt' is written by task 0 (a=1, b=2) and by task",
+        ),
+        ("good.csv", LineTemplate("echo", estimate="soon"), "good.csv:1: --estimate: the estimate"),
+        ("good.csv", LineTemplate("echo 1 > {seed}"), "'>' is for a shell, and none runs"),
+        ("list.txt", LineTemplate(stdout="out.txt"), "list.txt:1: --stdout: the output 'out.txt'"),
         ("empty.txt", None, "empty.txt:1: there are no commands"),
         ("latin.txt", None, "latin.txt:2: not UTF-8 text (byte 0xe9)"),
         ("nul.txt", None, "nul.txt:2: not text"),
         ("outside.txt", None, "outside.txt:2: '../run' can't be the name of a file"),
     ],
 )
-def test_tables_and_commands(name: str, command: str | None, told: str, tmp_path: Path) -> None:
-    assert told in refusal(tmp_path, name, command)
+def test_tables_and_commands(
+    name: str, template: LineTemplate | None, told: str, tmp_path: Path
+) -> None:
+    assert told in refusal(tmp_path, name, template)

@@ -94,6 +94,29 @@ def test_a_table_with_a_command_and_the_kinds_of_files_of_results(user: User) ->
     assert_refused(user.wfrun("logs", "run", "sh-3"), 2, ["no task 'sh-3'"])
 
 
+def test_options_say_what_tables_and_lists_of_commands_read_and_write(user: User) -> None:
+    (user.folder / "t.csv").write_text("n,file\n1,a\n2,b\n")
+    (user.folder / "list.txt").write_text("cat a\ncat b | tr B C\n")
+    for name in "ab":
+        (user.folder / name).write_text(name.upper())
+    done = user.wfrun(
+        "t.csv", "--command", "sh -c 'cat {file}; touch {n}.out'", "--input", "{file}",
+        "--output", "{n}.out", "--stdout", "{file}.txt", "--estimate", "{n}", "-p", "ect",
+        "--run-dir", "run",
+    )  # fmt: skip
+    assert done.status == 0, done.text
+    outputs = user.folder / "run/outputs"
+    assert sorted(path.name for path in outputs.iterdir()) == ["1.out", "2.out", "a.txt", "b.txt"]
+    assert (outputs / "b.txt").read_text() == "B"
+    assert_refused(
+        user.wfrun("list.txt", "-p", "ect"), 2, ["list.txt:1: ", "Add --estimate '90 s'"]
+    )
+    words = ("--input", "a", "--input", "b", "--stdout", "{index}.txt", "--estimate", "1 s")
+    done = user.wfrun("list.txt", *words, "-p", "ect", "--run-dir", "two")
+    assert done.status == 0, done.text
+    assert [(user.folder / f"two/outputs/{n}.txt").read_text() for n in (0, 1)] == ["A", "C"]
+
+
 def test_commands_and_bags_of_several_owners_in_one_run(user: User) -> None:
     (user.folder / "list.txt").write_text("./hello a | tr a-z A-Z\n# no\necho b\n")
     (user.folder / "hello").write_text("#!/bin/sh\necho hello $1\n")
@@ -122,13 +145,23 @@ def test_what_is_refused_before_anything_starts(sweep: User) -> None:
     there = set(sweep.folder.rglob("*"))
     sites = ("--sites", "sites.yaml")
     for words, told in (
-        (("--replicas", "2"), ["there is 1 other site", "at most one copy at a site"]),
-        (("--selection", "s-u-r"), ["no selection policy 's-u-r'", "did you mean 's-u-"]),
+        (("--replicas", "2"), ["sites.yaml:1: --replicas", "there is 1 other site"]),
+        (
+            ("--selection", "s-u-r"),
+            ["--selection: there is no selection policy 's-u-r'", "did you mean 's-u-"],
+        ),
         (("--policy", "fplt"), ["sweep.yaml:1: the policy 'fplt'", "Add 'estimate: 90 s'"]),
         (("--command", "echo"), ["--command is for the rows of tables"]),
         (("--delimiter", ";"), ["--delimiter goes with --command"]),
+        (("--stdout", "{index}"), ["--stdout and --estimate are for the rows of tables"]),
     ):
         assert_refused(sweep.wfrun("sweep.yaml", *sites, *words), 2, told)
+    told = ["sweep.yaml: --replicas is 2", "only one site", "name 3 sites or more", "--sites FILE"]
+    assert_refused(sweep.wfrun("sweep.yaml", "--replicas", "2"), 2, told)
+    document = sweep.folder / "sweep.yaml"
+    document.write_text(f"{SWEEP}cores: 1\nmemory: 1 MiB\ngpus: 3\n")
+    assert_refused(sweep.wfrun("sweep.yaml"), 2, ["sweep.yaml:11: task", "fits no site"])
+    document.write_text(SWEEP)
     (sweep.folder / "ligands/b c.txt").rename(sweep.folder / "ligands/d")
     told = ["sweep.yaml:6: the input file 'ligands/b c.txt' is missing"]
     assert_refused(sweep.wfrun("sweep.yaml"), 2, told)

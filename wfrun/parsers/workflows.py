@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Workflow
 from wfrun.parsers.build import WorkflowBuilder, paused_gc
+
+if TYPE_CHECKING:
+    from wfrun.parsers.bags.commands import LineTemplate
 
 _KNOWN = (
     "wfrun reads workflows as DAX (XML), Pegasus 5 (YAML) and WfFormat (JSON), and bags of tasks "
@@ -41,14 +45,13 @@ def read_workflows(
     path: str | Path,
     *,
     emulate: bool = False,
-    command: str | None = None,
-    delimiter: str | None = None,
+    template: LineTemplate | None = None,
 ) -> list[Workflow]:
     """Read what is at ``path``: a workflow in DAX 1.10-3.6, Pegasus 5 YAML or WfFormat JSON
     1.0-1.5; bags in YAML or JSDL 1.0; or a list of commands (.txt). It is told by the content.
 
-    With ``command`` it is a table of parameters, a row a task, unless its name ends as those of
-    other documents do (``delimiter``: see `read_table`).
+    With a command in the ``template`` it is a table of parameters, a row a task, unless its name
+    ends as those of other documents do.
     With ``emulate`` documents are accepted that can only be imitated; see `WorkflowBuilder`.
     Raises InvalidError, with the document and where there is one the line, for everything that
     is wrong with it.
@@ -57,13 +60,8 @@ def read_workflows(
     try:
         with path.open("rb") as stream:
             head = stream.read(_HEAD_BYTES)
-        if command is not None and may_be_table(path):
-            from wfrun.parsers.bags.commands import read_table_bag
-
-            with paused_gc():
-                return [read_table_bag(path, command, delimiter)]
         with paused_gc():
-            bags = _read_bags(path, head)
+            bags = _read_bags(path, head, template)
     except OSError as error:
         raise _unreadable(path, error) from error
     if bags is not None:
@@ -79,9 +77,18 @@ def may_be_table(path: Path) -> bool:
     return path.suffix.lower() not in _DOCUMENTS
 
 
-def _read_bags(path: Path, head: bytes) -> list[Workflow] | None:
+def may_be_commands(path: Path) -> bool:
+    """Whether it may be a list of commands."""
+    return path.suffix.lower() in _COMMANDS
+
+
+def _read_bags(path: Path, head: bytes, template: LineTemplate | None) -> list[Workflow] | None:
     """The bags of a document; None: it is none of bags."""
     suffix = path.suffix.lower()
+    if template is not None and template.command is not None and may_be_table(path):
+        from wfrun.parsers.bags.commands import read_table_bag
+
+        return [read_table_bag(path, template.command, template)]
     if suffix in _TABLES:
         raise InvalidError(
             "a table needs a command for its rows",
@@ -106,9 +113,9 @@ def _read_bags(path: Path, head: bytes) -> list[Workflow] | None:
     if b"\0" not in head and is_bag(path):
         return read_bags(path)
     if suffix in _COMMANDS:
-        from wfrun.parsers.bags.commands import read_commands
+        from wfrun.parsers.bags.commands import LineTemplate, read_commands
 
-        return [read_commands(path)]
+        return [read_commands(path, template or LineTemplate())]
     return None
 
 

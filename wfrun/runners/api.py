@@ -21,6 +21,7 @@ import msgspec
 from wfrun.engine.events import Event, Settings
 from wfrun.engine.model import Catalog, Workflow
 from wfrun.engine.state import Failure, RunState
+from wfrun.parsers.bags.commands import LineTemplate
 from wfrun.parsers.catalog import read_catalog
 from wfrun.runners import rundir
 from wfrun.runners.history import history_file
@@ -133,8 +134,7 @@ async def run_async(
         catalog,
         settings,
         inputs=Path(inputs) if inputs is not None else None,
-        command=command,
-        delimiter=delimiter,
+        template=None if command is None else LineTemplate(command, delimiter),
     )
     session = Session(
         keep_files=keep_files,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from wfrun.runners.cli_bags import bag_options, bag_settings, check_delimiter, results
+from wfrun.runners.cli_bags import bag_options, bag_settings, line_template, results
 from wfrun.runners.cli_generate import generate
 from wfrun.runners.cli_simulate import simulate, study
 from wfrun.runners.cli_sites import bench, sites
@@ -152,7 +152,7 @@ def run(workflows: tuple[Path, ...], run_dir: Path | None, **options: Any) -> No
         raise click.UsageError("--time-scale and --size-scale go with --emulate")
     if options["at_sites"] and not options["emulate"]:
         raise click.UsageError("--at-sites goes with --emulate")
-    delimiter = check_delimiter(options)
+    template = line_template(options)
     settings = Settings(
         policy=options["policy"],
         policy_options=_policy_options(options["policy_option"]),
@@ -170,7 +170,7 @@ def run(workflows: tuple[Path, ...], run_dir: Path | None, **options: Any) -> No
     catalog = read_catalog(options["sites"]) if options["sites"] else this_machine()
     plan = prepare(
         workflows, catalog, settings, inputs=options["inputs"], at_sites=options["at_sites"],
-        command=options["command"], delimiter=delimiter,
+        template=template,
     )  # fmt: skip
     if not options["quiet"]:
         for warning in plan.warnings:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from wfrun.parsers.bags.commands import LineTemplate
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,6 +33,23 @@ _OPTIONS = (
     click.option(
         "--delimiter", metavar="CHARACTER",
         help="Between the cells of these tables; by default a comma, of .tsv files a tab.",
+    ),
+    click.option(
+        "--stdout", metavar="TEMPLATE",
+        help="Of tables and lists of commands: the file for what a task prints, kept in the run's "
+        "outputs. It has to be another for each task, as `{index}.txt` is.",
+    ),
+    click.option(
+        "--output", multiple=True, metavar="TEMPLATE",
+        help="Likewise, a file that each task writes, as `{ligand}-{seed}.pdbqt`. Repeatable.",
+    ),
+    click.option(
+        "--input", multiple=True, metavar="TEMPLATE",
+        help="Likewise, a file that each task reads. Repeatable.",
+    ),
+    click.option(
+        "--estimate", metavar="TEMPLATE",
+        help="Likewise, how long a task takes, as `90 s`, or `{column}`, for policies that plan.",
     ),
     click.option(
         "--selection", metavar="NAME", shell_complete=_complete_selection,
@@ -86,19 +106,29 @@ def bag_settings(options: dict[str, Any]) -> dict[str, Any]:
     return {"selection": options["selection"] or "", **{name: options[name] for name in names}}
 
 
-def check_delimiter(options: dict[str, Any]) -> str | None:
-    """The delimiter, or None. Raises UsageError for one without tables, or that can't be one."""
+def line_template(options: dict[str, Any]) -> LineTemplate | None:
+    """What is said of the rows of tables and of lists of commands; None: nothing. Raises UsageError
+    for a delimiter without tables, or that can't be one."""
+    from wfrun.parsers.bags.commands import LineTemplate
     from wfrun.parsers.bags.parameters import to_delimiter
 
-    given: str | None = options["delimiter"]
-    if given is None:
-        return None
-    if options["command"] is None:
-        raise click.UsageError("--delimiter goes with --command")
-    try:
-        return to_delimiter("\t" if given == "\\t" else given)
-    except ValueError as error:
-        raise click.UsageError(f"--delimiter: {error}") from error
+    delimiter: str | None = options["delimiter"]
+    if delimiter is not None:
+        if options["command"] is None:
+            raise click.UsageError("--delimiter goes with --command")
+        try:
+            delimiter = to_delimiter("\t" if delimiter == "\\t" else delimiter)
+        except ValueError as error:
+            raise click.UsageError(f"--delimiter: {error}") from error
+    template = LineTemplate(
+        options["command"],
+        delimiter,
+        options["input"],
+        options["output"],
+        options["stdout"],
+        options["estimate"],
+    )
+    return None if template == LineTemplate() else template
 
 
 def _complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

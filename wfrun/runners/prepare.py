@@ -14,14 +14,24 @@ import msgspec
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import Settings
 from wfrun.engine.fit import site_mask
-from wfrun.engine.information import Knowledge
-from wfrun.engine.model import Catalog, File, LinkSpec, SiteSpec, Task, Workflow
+from wfrun.engine.model import (
+    Catalog,
+    File,
+    LinkSpec,
+    SiteSpec,
+    Task,
+    Workflow,
+)
 from wfrun.engine.policies import placement_class, placement_options
-from wfrun.engine.protocols import Placement
-from wfrun.engine.selection import selection_class
 from wfrun.engine.view import expected_runtimes_s
-from wfrun.parsers.bags.yaml_bags import line_in
-from wfrun.parsers.workflows import may_be_table, read_workflows
+from wfrun.parsers.bags.commands import LineTemplate
+from wfrun.parsers.workflows import read_workflows
+from wfrun.runners.check_bags import (
+    check_estimates,
+    check_fits,
+    check_template,
+    with_selection,
+)
 from wfrun.runners.prepare_bag import local_path, scaled, with_files
 
 SHOWN = 20
@@ -50,11 +60,10 @@ def prepare(
     *,
     inputs: Path | None = None,
     at_sites: bool = False,
-    command: str | None = None,
-    delimiter: str | None = None,
+    template: LineTemplate | None = None,
 ) -> Plan:
     """Read and check. ``at_sites``: emulated tasks run at the catalog's clusters, not at stand-ins
-    on this machine. ``command``, ``delimiter``: see `read_workflows`. Raises InvalidError for the
+    on this machine. ``template``: for tables and lists of commands. Raises InvalidError for the
     first document that is wrong, for all missing inputs and for all missing executables of a
     document together, for a task that fits no site, and for settings that don't go together."""
     policy = placement_class(settings.policy)
@@ -68,10 +77,10 @@ def prepare(
         )
     workflows: list[Workflow] = []
     warnings: list[str] = []
-    for workflow, folder in _read(documents, settings, command, delimiter):
+    for workflow, folder in _read(documents, settings, template):
         source = workflow.source
         warnings += [w if source in w else f"{source}: {w}" for w in workflow.warnings]
-        _check_estimates(workflow, policy, settings)
+        check_estimates(workflow, policy, settings)
         _warn_of_runtimes(workflow, settings, policy.information.task_runtime.value, warnings)
         places = [p for p in (inputs, folder) if p is not None]
         clusters = any(site.access is not None for site in catalog.sites)
@@ -88,34 +97,23 @@ def prepare(
             workflow = _with_executables(workflow, folder, clusters=clusters)
         _check_fits(workflow, catalog)
         workflows.append(workflow)
-    settings = _with_selection(settings, workflows, catalog)
+    settings = with_selection(settings, workflows, catalog)
     if settings.emulate:
         catalog = _scaled_links(catalog, settings.time_scale)
     return Plan(workflows, catalog, settings, tuple(warnings))
 
 
 def _read(
-    documents: Sequence[Path | Workflow],
-    settings: Settings,
-    command: str | None,
-    delimiter: str | None,
+    documents: Sequence[Path | Workflow], settings: Settings, template: LineTemplate | None
 ) -> Iterator[tuple[Workflow, Path]]:
     """All workflows and bags of the documents, with the folders that their files are in."""
-    paths = [document for document in documents if not isinstance(document, Workflow)]
-    if command is not None and not any(map(may_be_table, paths)):
-        raise InvalidError(
-            "--command is for the rows of tables, and no document is one",
-            hint="The command of a YAML document stands in it. The names of tables end with .csv, "
-            ".tsv or .txt.",
-        )
+    if template is not None:
+        check_template(template, [d for d in documents if not isinstance(d, Workflow)])
     for document in documents:
         if isinstance(document, Workflow):
             yield document, Path()
             continue
-        read = read_workflows(
-            document, emulate=settings.emulate, command=command, delimiter=delimiter
-        )
-        for workflow in read:
+        for workflow in read_workflows(document, emulate=settings.emulate, template=template):
             yield workflow, document.parent
 
 
@@ -123,49 +121,11 @@ def _check_fits(workflow: Workflow, catalog: Catalog) -> None:
     """Each task fits a site, and no output takes the place of another. The names of a bag's were
     checked when it was made."""
     if workflow.bag is not None:
-        site_mask(workflow.tasks[0], catalog.sites, workflow.source)
+        check_fits(workflow.bag, workflow.tasks[0], catalog)
         return
     _check_outputs(workflow)
     for task in {task.resources: task for task in reversed(workflow.tasks)}.values():
         site_mask(task, catalog.sites, workflow.source)
-
-
-def _check_estimates(workflow: Workflow, policy: type[Placement], settings: Settings) -> None:
-    """Policies that plan with the run times of independent tasks have nothing to go by without."""
-    bag = workflow.bag
-    needs = policy.information.task_runtime is Knowledge.KNOWN and (
-        policy.late or policy.name == "ect"
-    )
-    if bag is not None and bag.estimate is None and needs and not settings.emulate:
-        raise InvalidError(
-            f"the policy {policy.name!r} needs to know how long tasks take, and the bag "
-            f"{bag.name!r} does not say",
-            source=workflow.source,
-            line=line_in(bag, "estimate"),
-            hint="Add 'estimate: 90 s' (or a parameter, \"{runtime}\"), or take a policy that "
-            "needs none: `wfrun policies` lists them.",
-        )
-
-
-def _with_selection(
-    settings: Settings, workflows: Sequence[Workflow], catalog: Catalog
-) -> Settings:
-    """Bags are selected one after another where nothing else is said. Raises InvalidError for a
-    selection policy that there is not, and for more replicas than there are other sites."""
-    if settings.selection:
-        selection_class(settings.selection)
-    elif any(workflow.bag is not None for workflow in workflows):
-        settings = msgspec.structs.replace(settings, selection="s-bot")
-    others = len(catalog.sites) - 1
-    if settings.replicas is not None and settings.replicas > others:
-        raise InvalidError(
-            f"--replicas is {settings.replicas}, but there "
-            + (f"are {others} other sites" if others != 1 else "is 1 other site"),
-            source=catalog.source,
-            hint="A task has at most one copy at a site: as many replicas are possible as there "
-            "are sites but one.",
-        )
-    return settings
 
 
 def _check_numbers(settings: Settings) -> None:

@@ -74,11 +74,11 @@ def read_bags(path: Path) -> list[Workflow]:
 def line_in(bag: Bag, key: str) -> int | None:
     """The line of a key of a bag, or else of the bag, for messages; None: it is from no document
     that is there."""
-    path = Path(bag.source)
-    if not path.is_file():
+    if not Path(bag.source).is_file():
         return None
-    if path.suffix not in (".yml", ".yaml"):
+    if not is_from_yaml(bag):
         return 1
+    path = Path(bag.source)
     document = read_yaml(path)
     listed = document.value.get("bags", [])
     for number, entry in enumerate(listed):
@@ -86,6 +86,12 @@ def line_in(bag: Bag, key: str) -> int | None:
             own = key in entry or key not in document.value
             return document.line("bags", number, key) if own else document.line(key)
     return document.line(key)
+
+
+def is_from_yaml(bag: Bag) -> bool:
+    """Whether it was read from a document that has the keys of this module."""
+    path = Path(bag.source)
+    return path.suffix.lower() not in (".csv", ".tsv", ".tab") and path.is_file() and is_bag(path)
 
 
 class _BagReader:

@@ -1,0 +1,127 @@
+"""What may be wrong with bags together with options and catalogs: found before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.events import Settings
+from wfrun.engine.fit import fits, site_mask
+from wfrun.engine.information import Knowledge
+from wfrun.engine.model import Bag, Catalog, Resources, Task, Workflow
+from wfrun.engine.protocols import Placement
+from wfrun.engine.selection import selection_class
+from wfrun.parsers.bags.commands import LineTemplate
+from wfrun.parsers.bags.yaml_bags import is_from_yaml, line_in
+from wfrun.parsers.workflows import may_be_commands, may_be_table
+from wfrun.parsers.yaml_document import read_yaml
+
+
+def check_template(template: LineTemplate, paths: Sequence[Path]) -> None:
+    """Raise InvalidError for one that is for none of the documents."""
+    if template.command is not None:
+        if not any(map(may_be_table, paths)):
+            raise InvalidError(
+                "--command is for the rows of tables, and no document is one",
+                hint="The command of a YAML document stands in it. The names of tables end with "
+                ".csv, .tsv or .txt.",
+            )
+    elif not any(map(may_be_commands, paths)):
+        raise InvalidError(
+            "--input, --output, --stdout and --estimate are for the rows of tables and for lists "
+            "of commands, and no document is one",
+            hint="In a YAML document they are keys. Tables need --command; the names of lists of "
+            "commands end with .txt.",
+        )
+
+
+def check_fits(bag: Bag, task: Task, catalog: Catalog) -> None:
+    """As `site_mask`, with the line of what no site has."""
+    try:
+        site_mask(task, catalog.sites, bag.source)
+    except InvalidError as error:
+        asked = task.resources
+        alone = {
+            "nodes": Resources(asked.nodes, nodes=asked.nodes),
+            "cores": Resources(asked.cores, nodes=asked.nodes),
+            "memory": Resources(memory_bytes=asked.memory_bytes),
+            "gpus": Resources(gpus=asked.gpus),
+            "walltime": Resources(walltime_s=asked.walltime_s),
+        }
+        blamed = [k for k, r in alone.items() if not any(fits(r, s) for s in catalog.sites)]
+        asks = [key for key, request in alone.items() if request != Resources()]
+        line = line_in(bag, (blamed or asks or ["command"])[0])
+        raise InvalidError(error.message, source=bag.source, line=line, hint=error.hint) from error
+
+
+def check_estimates(workflow: Workflow, policy: type[Placement], settings: Settings) -> None:
+    """Policies that plan with the run times of independent tasks have nothing to go by without."""
+    bag = workflow.bag
+    needs = policy.information.task_runtime is Knowledge.KNOWN and (
+        policy.late or policy.name == "ect"
+    )
+    if bag is not None and bag.estimate is None and needs and not settings.emulate:
+        raise InvalidError(
+            f"the policy {policy.name!r} needs to know how long tasks take, and the bag "
+            f"{bag.name!r} does not say",
+            source=workflow.source,
+            line=line_in(bag, "estimate"),
+            hint=f"{_how_to_estimate(bag)} policy that needs none: `wfrun policies` lists them.",
+        )
+
+
+def _how_to_estimate(bag: Bag) -> str:
+    path = Path(bag.source)
+    if not path.is_file():
+        return "Add estimate='90 s' (or a parameter, '{runtime}'), or take a"
+    if is_from_yaml(bag):
+        return "Add 'estimate: 90 s' (or a parameter, \"{runtime}\"), or take a"
+    with path.open("rb") as stream:
+        if stream.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+            return "JSDL can't say it; take a"
+    return "Add --estimate '90 s' (or a column, '{runtime}'), or take a"
+
+
+def with_selection(settings: Settings, workflows: Sequence[Workflow], catalog: Catalog) -> Settings:
+    """Bags are selected one after another where nothing else is said. Raises InvalidError for a
+    selection policy that there is not, and for more replicas than there are other sites."""
+    if settings.selection:
+        _check_selection(settings.selection)
+    elif any(workflow.bag is not None for workflow in workflows):
+        settings = msgspec.structs.replace(settings, selection="s-bot")
+    if settings.replicas is not None and settings.replicas > len(catalog.sites) - 1:
+        raise _too_many_replicas(settings.replicas, workflows[0].source, catalog)
+    return settings
+
+
+def _check_selection(name: str) -> None:
+    try:
+        selection_class(name)
+    except InvalidError as error:
+        raise InvalidError(error.message, source="--selection", hint=error.hint) from error
+
+
+def _too_many_replicas(replicas: int, document: str, catalog: Catalog) -> InvalidError:
+    sites = len(catalog.sites)
+    at_most = "A task has at most one copy at a site"
+    if sites == 1:
+        message = f"--replicas is {replicas}, but there is only one site"
+    else:
+        others = f"are {sites - 1} other sites" if sites > 2 else "is 1 other site"
+        message = f"--replicas is {replicas}, but there {others}"
+    if catalog.source is None:
+        return InvalidError(
+            message,
+            source=document,
+            hint=f"{at_most}: name {replicas + 1} sites or more in a catalog, with --sites FILE.",
+        )
+    path = Path(catalog.source)
+    return InvalidError(
+        message,
+        source=catalog.source,
+        line=read_yaml(path).line("sites") if path.is_file() else None,
+        hint=f"{at_most}: as many replicas are possible as there are sites but one.",
+    )
