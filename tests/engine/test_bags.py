@@ -33,7 +33,7 @@ from wfrun.engine.model import (
 from wfrun.engine.predictors import JobClass, RunTimes
 from wfrun.engine.records import Outcome
 from wfrun.engine.templates import parse_template, placeholders
-from wfrun.engine.view import View
+from wfrun.engine.view import UNKNOWN_S, View
 from wfrun.testing.world import World
 
 # Expansion
@@ -275,7 +275,7 @@ def test_a_policy_sees_history_only_as_declared() -> None:
     core.step(ev.WorkflowAdded(0, 0, "b", "b"))
     w = core.state.workflows[0]
     predicting = View(core.state, w, Information(task_runtime=H))
-    assert predicting.predict_s(0, 0) == 1.0
+    assert predicting.predict_s(0, 0) == UNKNOWN_S
     for refused in (predicting.runtime_s, predicting.performance):
         with pytest.raises(InvalidError):
             refused(0)
@@ -308,7 +308,7 @@ def test_predictions_of_what_waits_are_corrected_when_tasks_of_its_class_end() -
     core.step(ev.WorkflowAdded(0, 0, "b", "b"))
     model = core.state.sites[0].queue_model
     assert model is not None
-    assert model.start_s(1, 1.0, 0.0) == 2.0  # two waves of a second each
+    assert model.start_s(1, 1.0, 0.0) == 2 * UNKNOWN_S  # two waves
     for task in range(10):
         core.step(ev.AttemptStarted(0, f"r.0.{task}.1"))
     for task in range(10):

@@ -97,6 +97,7 @@ def _run_started(state: RunState, event: ev.RunStarted) -> None:
         state.replicas = Replicas(most, event.settings.replica_share * cores)
     state.information = policy.information
     learns = Knowledge.HISTORICAL in msgspec.structs.astuple(policy.information)
+    state.predicts = policy.information.task_runtime is Knowledge.HISTORICAL
     if state.pools or state.queues or policy.late or most > 0 or learns:
         bound(state, late=policy.late)
     unknown = Knowledge.UNKNOWN
@@ -148,6 +149,7 @@ def _submission_ended(state: RunState, event: ev.SubmissionEnded) -> None:
 
 def _history_read(state: RunState, event: ev.HistoryRead) -> None:
     state.history = event.file
+    state.predicts = True
     speeds = {site.spec.name: site.spec.speed_ratio for site in state.sites}
     for one in event.classes:
         kind = JobClass(one.owner, one.application, one.cores)
@@ -214,6 +216,7 @@ def _revive(state: RunState, w: WorkflowState) -> None:
             enter(w, task)
     if w.eligible.count:
         state.dirty.add(w.index)
+        state.chance = True
 
 
 def _run_ended(state: RunState, event: ev.RunEnded) -> None:

@@ -277,6 +277,7 @@ def close(state: RunState, attempt: Attempt) -> None:
     site.phases[attempt.phase] -= 1
     w.dispatched -= 1
     state.dirty.add(attempt.workflow)
+    state.chance = True
     if site.queue_model is not None:
         site.queue_model.end(attempt.key, state.now_s)
     if site.breaker is not None:
@@ -443,6 +444,7 @@ def make_eligible(state: RunState, w: WorkflowState, task: int) -> None:
     w.serials[task] = state.eligible_serial
     enter(w, task)
     state.dirty.add(w.index)
+    state.chance = True
     if state.pools:
         state.allocation_due = True
 
@@ -458,6 +460,7 @@ def make_all_eligible(state: RunState, w: WorkflowState) -> None:
         cores = w.workflow.tasks[0].resources.cores
         w.eligible.fill(Fresh(count, w.choice(0), cores, first, keys))
         state.dirty.add(w.index)
+        state.chance = True
         state.allocation_due = bool(state.pools)
 
 

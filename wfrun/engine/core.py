@@ -82,14 +82,16 @@ class Core:
         apply(state, event)
         decided: list[Event] = []
         if state.is_placing:
+            chance, state.chance = state.chance, False
             if state.queues:
-                self._select(decided)
+                if chance:
+                    self._select(decided)
             else:
                 state.dirty |= self._held
                 self._held.clear()
                 while state.dirty:
                     self._place_eligible(state.workflows[min(state.dirty)], decided)
-            if state.replicas is not None:
+            if state.replicas is not None and chance:
                 self._replicate(decided)
             if state.allocation_due:
                 decided += self._allocation.decide(state)

@@ -20,8 +20,12 @@ def classify(state: RunState, w: WorkflowState) -> None:
         w.resource_class = array("H", bytes(2 * len(w.workflow.tasks)))
         w.class_masks = [site_mask(w.workflow.tasks[0], specs, w.workflow.source, home)]
         return
+    last: Resources | None = None
+    number: int | None = None
     for task in w.workflow.tasks:
-        number = classes.get(task.resources)
+        if task.resources is not last or number is None:  # Like tasks share them.
+            last = task.resources
+            number = classes.get(last)
         if number is None:
             number = classes[task.resources] = len(classes)
             w.class_masks.append(site_mask(task, specs, w.workflow.source, home))

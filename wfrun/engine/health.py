@@ -146,12 +146,14 @@ def update(state: RunState, index: int) -> None:
         state.stocked_sites &= ~bit
         if site.committed_cores < site.slots_now and site.is_well:
             state.idle_sites |= bit
+            state.chance = True
         elif takes and (state.pools or site.late):
             state.stocked_sites |= bit
     if not takes:
         state.open_sites &= ~bit
     elif not state.open_sites & bit:
         state.open_sites |= bit
+        state.chance = True
         if not state.queues:  # which look for themselves
             state.dirty.update(w.index for w in state.workflows if w.eligible.count)
 

@@ -26,7 +26,9 @@ def observe(state: RunState, w: WorkflowState, attempt: Attempt, outcome: Outcom
         state.lengths.observe(kind, elapsed_s, speed_ratio)
     else:
         late.learn(site, elapsed_s)
-    state.run_times.observe(job_class(w, attempt.task), site.spec.name, elapsed_s, speed_ratio)
+    if state.predicts:
+        kind_of_job = job_class(w, attempt.task)
+        state.run_times.observe(kind_of_job, site.spec.name, elapsed_s, speed_ratio)
     if w.runtimes_s is not None and elapsed_s > 0:
         latest = w.runtimes_s[attempt.task] / elapsed_s
         known = site.performance

@@ -48,7 +48,10 @@ class QueueModel(ABC):
         self._open: dict[str, _Open] = {}
         self._background: tuple[Expected, ...] = ()
         self._drifted = 0
-        """Tasks that ended at another time than expected, since the last rebuild."""
+        """Tasks that ended at another time than expected, since the last rebuild, and those that
+        were to start where nothing is free."""
+        self._held = 0
+        """Cores of all open tasks."""
         self._clear(float("-inf"))
 
     @abstractmethod
@@ -79,6 +82,9 @@ class QueueModel(ABC):
         rebuilt: by then tasks of its class have ended (thesis section 7.3.1)."""
         end_s = self._reserve(cores, runtime_s, max(now_s, ready_s))
         self._open[key] = _Open(cores, runtime_s, end_s, predict_s)
+        self._held += cores
+        if predict_s is not None and self._held > self._slots and end_s <= ready_s + runtime_s:
+            self._drift(now_s)  # What is there runs for longer than was predicted.
 
     def start(self, key: str, now_s: float) -> None:
         job = self._open.get(key)
@@ -87,10 +93,16 @@ class QueueModel(ABC):
 
     def end(self, key: str, now_s: float) -> None:
         job = self._open.pop(key, None)
-        if job is not None and abs(now_s - job.expected_end_s) > 0.05 * job.runtime_s + 1e-6:
-            self._drifted += 1
-            if self._drifted > max(4, len(self._open) // 4):
-                self._rebuild(now_s)
+        if job is None:
+            return
+        self._held -= job.cores
+        if abs(now_s - job.expected_end_s) > 0.05 * job.runtime_s + 1e-6:
+            self._drift(now_s)
+
+    def _drift(self, now_s: float) -> None:
+        self._drifted += 1
+        if self._drifted > max(4, len(self._open) // 4):
+            self._rebuild(now_s)
 
     def observe(self, background: Iterable[Expected], now_s: float) -> None:
         """The whole background load of the site, running jobs first."""
@@ -110,11 +122,20 @@ class QueueModel(ABC):
         running = [j for j in jobs if j.started_s is not None]
         running.sort(key=_expected_end_s, reverse=True)
         for one in running + [j for j in jobs if j.started_s is None]:
-            # An overdue job counts as about to end.
-            left_s = one.runtime_s if one.started_s is None else _expected_end_s(one) - now_s
-            end_s = self._reserve(min(one.cores, self._slots), max(0.0, left_s), now_s)
+            end_s = self._reserve(min(one.cores, self._slots), _left_s(one, now_s), now_s)
             if isinstance(one, _Open):
                 one.expected_end_s = end_s
+
+
+def _left_s(job: Expected | _Open, now_s: float) -> float:
+    """Until a job has run. An overdue one counts as about to end; if that was predicted alone, it
+    is half through."""
+    if job.started_s is None:
+        return job.runtime_s
+    left_s = _expected_end_s(job) - now_s
+    if left_s <= 0 and isinstance(job, _Open) and job.predict_s is not None:
+        return now_s - job.started_s
+    return max(0.0, left_s)
 
 
 def _expected_end_s(running: Expected | _Open) -> float:

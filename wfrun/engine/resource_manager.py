@@ -234,7 +234,9 @@ class ResourceManagers:
 
     def begin(self) -> None:
         """A fact of the log was applied; decisions may follow."""
-        if self._state.is_placing:
+        state = self._state
+        if state.is_placing and state.chance:
+            state.chance = False
             self.tell()
             self._turn = 0
 

@@ -431,6 +431,10 @@ class RunState:
         self.usage: dict[str, Usage] = {}
         """By owner."""
         self.run_times = RunTimes()
+        self.predicts = False
+        """Run times are observed: the policy predicts, or later runs may want to."""
+        self.site_tuples: dict[int, tuple[int, ...]] = {}
+        """Masks of sites as tuples, for policies."""
         self.history: str | None = None
         """The file that keeps run times and usage across runs; None: none does."""
         self.replicas: Replicas | None = None
@@ -452,6 +456,9 @@ class RunState:
         self.moved_bytes = 0
         self.recent_failures: deque[Failure] = deque(maxlen=8)
         self.eligible_serial = 0
+        self.chance = False
+        """Something has happened since the core placed tasks last, after which another placement
+        may be possible."""
         self.dirty: set[int] = set()
         """Workflows for which a placement may be possible now."""
         self.outbox: list[Action] = []

@@ -59,6 +59,7 @@ def look(state: RunState, workflow: int) -> None:
             due_s = began_s + settings.straggler_factor * usual_s / speed_ratio
             if due_s <= state.now_s:
                 replicas.straggling[key] = None
+                state.chance = True
                 break
             next_s = due_s if next_s is None else min(next_s, due_s)
     if next_s is not None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from random import Random
-from typing import NoReturn
+from typing import NoReturn, cast
 
 from wfrun.engine.bag import tasks_of
 from wfrun.engine.errors import InvalidError
@@ -17,6 +17,10 @@ from wfrun.engine.queue_model import Predict
 from wfrun.engine.state import RunState, WorkflowState
 
 _UNKNOWN = Knowledge.UNKNOWN
+
+UNKNOWN_S = 3600.0
+"""A task of which nothing can be predicted is expected to take so long on the reference processor:
+an idle processor is then worth more than a fast one that is busy."""
 
 
 class View:
@@ -31,26 +35,8 @@ class View:
         self._state = state
         self._workflow = workflow
         self._information = information
-        self._candidates: dict[int, tuple[int, ...]] = {}
-        refused = {
-            "status": ("idle", "load", "estimate_start_s", "estimate_completion_s"),
-            "processing_speed": ("speed_ratio", "performance", "estimate_completion_s"),
-            "link_speed": ("transfer_s", "reference_seconds_per_byte"),
-            "task_runtime": (
-                "runtime_s", "runtimes_s", "predict_s", "estimate_start_s", "estimate_completion_s"
-            ),
-            "file_size": ("transfer_s", "size_bytes"),
-        }  # fmt: skip
-        for piece, methods in refused.items():
-            if getattr(information, piece) is _UNKNOWN:
-                for method in methods:
-                    setattr(self, method, _Refusal(method, piece))
-        if information.task_runtime is Knowledge.HISTORICAL:
-            for method in ("runtime_s", "runtimes_s"):
-                setattr(self, method, _Refusal(method, "task_runtime=K"))
-        if information.processing_speed is Knowledge.HISTORICAL:
-            for method in ("speed_ratio", "estimate_completion_s"):
-                setattr(self, method, _Refusal(method, "processing_speed=K"))
+        for method, refusal in _refusals(information):
+            setattr(self, method, refusal)
 
     # What every policy may know
 
@@ -83,10 +69,10 @@ class View:
         """The sites that may get this task now, in catalog order: open, large enough, and not
         one where it has failed as long as there is another."""
         mask = self._workflow.candidates(task, self._state)
-        found = self._candidates.get(mask)
+        tuples = self._state.site_tuples
+        found = tuples.get(mask)
         if found is None:
-            found = tuple(s for s in range(len(self._state.sites)) if mask >> s & 1)
-            self._candidates[mask] = found
+            found = tuples[mask] = tuple(s for s in range(len(self._state.sites)) if mask >> s & 1)
         return found
 
     def lacks_room(self, task: int, site: int) -> bool:
@@ -145,7 +131,7 @@ class View:
 
     def predict_s(self, task: int, site: int) -> float:
         """What the task is going to take at the site, as the last two of its class there did; see
-        `RunTimes.predict_s`. 1 where nothing is known."""
+        `RunTimes.predict_s`. ``UNKNOWN_S`` where nothing is known."""
         return expected_s(self._state, self._workflow, task, site)
 
     def performance(self, site: int) -> float | None:
@@ -194,6 +180,32 @@ class View:
         return start_s - now_s, runtime_s
 
 
+@lru_cache
+def _refusals(information: Information) -> list[tuple[str, _Refusal]]:
+    """What a policy with this declaration may not ask for: methods of the view."""
+    refused = {
+        "status": ("idle", "load", "estimate_start_s", "estimate_completion_s"),
+        "processing_speed": ("speed_ratio", "performance", "estimate_completion_s"),
+        "link_speed": ("transfer_s", "reference_seconds_per_byte"),
+        "task_runtime": (
+            "runtime_s", "runtimes_s", "predict_s", "estimate_start_s", "estimate_completion_s"
+        ),
+        "file_size": ("transfer_s", "size_bytes"),
+    }  # fmt: skip
+    refusals = [
+        (method, _Refusal(method, piece))
+        for piece, methods in refused.items()
+        if getattr(information, piece) is _UNKNOWN
+        for method in methods
+    ]
+    if information.task_runtime is Knowledge.HISTORICAL:
+        refusals += [(m, _Refusal(m, "task_runtime=K")) for m in ("runtime_s", "runtimes_s")]
+    if information.processing_speed is Knowledge.HISTORICAL:
+        only_known = ("speed_ratio", "estimate_completion_s")
+        refusals += [(m, _Refusal(m, "processing_speed=K")) for m in only_known]
+    return refusals
+
+
 class _Refusal:
     def __init__(self, method: str, piece: str) -> None:
         self._message = (
@@ -211,7 +223,7 @@ def expected_s(state: RunState, w: WorkflowState, task: int, site: int) -> float
     if w.runtimes_s is not None:
         return w.runtimes_s[task] / spec.speed_ratio
     known_s = state.run_times.predict_s(job_class(w, task), spec.name, spec.speed_ratio)
-    return 1.0 / spec.speed_ratio if known_s is None else known_s
+    return UNKNOWN_S / spec.speed_ratio if known_s is None else known_s
 
 
 def predicted(state: RunState, w: WorkflowState, task: int, site: int) -> Predict | None:
@@ -248,6 +260,9 @@ def expected_runtimes_s(workflow: Workflow) -> Sequence[float]:
     """Run time of each task on the reference processor, with stand-ins for unknown ones."""
     if workflow.bag is not None:
         return tasks_of(workflow).runtimes_s() or array("d", [1.0]) * len(workflow.tasks)
+    documented = [task.runtime_s for task in workflow.tasks]
+    if None not in documented:
+        return cast("list[float]", documented)
     known: dict[str, list[float]] = {}
     for task in workflow.tasks:
         if task.runtime_s is not None:

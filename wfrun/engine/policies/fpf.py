@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wfrun.engine.information import Information, K
-from wfrun.engine.policies.base import BasePlacement, least
+from wfrun.engine.policies.base import BasePlacement
 
 
 class Fpf(BasePlacement):
@@ -16,5 +16,4 @@ class Fpf(BasePlacement):
     late = True
 
     def place(self, task: int) -> int | None:
-        view = self.view
-        return least(view.candidates(task), lambda site: -view.speed_ratio(site))
+        return max(self.view.candidates(task), key=self.view.speed_ratio)

@@ -25,8 +25,7 @@ class Fplt(BasePlacement):
         return array("d", (-runtime_s for runtime_s in self.view.runtimes_s()))
 
     def place(self, task: int) -> int | None:
-        view = self.view
-        return least(view.candidates(task), lambda site: -view.speed_ratio(site))
+        return max(self.view.candidates(task), key=self.view.speed_ratio)
 
 
 class Dfplt(Fplt):
