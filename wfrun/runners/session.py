@@ -330,16 +330,36 @@ class Session:
         shutil.rmtree(self.run.inputs, ignore_errors=True)
 
     async def _clean_site(self, number: int, site: AnySite) -> None:
-        reason = self.state.sites[number].reported
+        left = [a.key for a in self.state.attempts.values() if a.site == number]
+        reason = self._reported(number)
         if reason is None:
             try:
-                await asyncio.wait_for(site.clean(), CLEAN_S)
+                await asyncio.wait_for(self._clear(site, left), CLEAN_S)
             except (WfrunError, asyncio.TimeoutError) as error:
                 reason = str(error) or "it does not answer"
         if reason is not None:
             _LOGGER.warning(
-                "site %s: the run's files there are not removed: %s", site.spec.name, reason
-            )
+                "site %s: the run's files there are not removed%s: %s; once it answers, `wfrun "
+                "resume` does so", site.spec.name,
+                ", and superseded attempts are not ended" if left else "", reason,
+            )  # fmt: skip
+
+    def _reported(self, number: int) -> str | None:
+        """Why a site says that it takes no work; of a run that was done before, what it has told
+        this engine."""
+        if self._begun:
+            return self.state.sites[number].reported
+        told = (e for e in self._early if isinstance(e, (ev.SitePaused, ev.SiteReopened)))
+        last = [event for event in told if event.site == number][-1:]
+        return last[0].reason if last and isinstance(last[0], ev.SitePaused) else None
+
+    async def _clear(self, site: AnySite, left: Sequence[str]) -> None:
+        """Remove the run's files; of a run that was done before, end first what is left of it:
+        attempts that did not matter any more and could not be told."""
+        if left and not self._begun:
+            found = await site.find(left)
+            await site.cancel([key for key in left if found[key].state == "active"])
+        await site.clean()
 
 
 async def find_lost(state: RunState, sites: Sequence[Site]) -> tuple[tuple[int, int, int], ...]:

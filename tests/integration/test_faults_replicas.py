@@ -1,0 +1,103 @@
+"""Copies of a task at several clusters: one of them counts, whatever happens to engines, agents and
+connections.
+
+With WFRUN_LONG=1 also what takes minutes.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.integration.clusters import LONG, Grid
+from tests.integration.test_launchers_faults import launchers
+from tests.runners.harness import Engine, kill, wait_until
+from tests.runners.replicated import check_committed_once, first_done, telling
+from tests.testbed import faults
+from tests.testbed.testbed import Testbed
+
+SITES = ("alpha", "beta", "gamma", "delta")
+SEEDS = range(6) if os.environ.get("WFRUN_LONG") else range(1)
+REPLICATED = ("--policy", "wqr", "--replicas", "3", "--retries", "9", "--retry-delay", "0.05")
+
+
+def catalog(grid: Grid, *sites: str) -> Path:
+    """With launchers at beta, and jobs for each task elsewhere."""
+    return grid.catalog(*sites, changes={"beta": launchers()})
+
+
+def start(grid: Grid, sites: Path, *words: str) -> Engine:
+    document = grid.user.write(grid.jobs)
+    return grid.user.start(document, "--sites", sites, "--run-dir", grid.run, *words)
+
+
+def check(grid: Grid) -> None:
+    check_committed_once(grid.run, [job.id for job in grid.jobs])
+    grid.check_quiet()
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_killed_while_replicas_are_superseded(testbed: Testbed, grid: Grid, seed: int) -> None:
+    """Fewer tasks than slots, so that each has copies from the first, and tasks end all the
+    time."""
+    random = Random(seed)
+    tells = f"echo begin:$WFRUN_ATTEMPT >> {grid.record}; sleep"
+    grid.jobs = [telling(f"t{n}", f"{tells} {random.uniform(1, 9):.1f}") for n in range(20)]
+    engine = start(grid, catalog(grid, *SITES), *REPLICATED)
+    assert wait_until(lambda: len(grid.record.read_text().split()) >= 10, 60), engine.told
+    for how in random.sample(["engine", "agent", "cut", "engine"], 4):
+        site = random.choice(SITES)
+        if how == "engine" and not engine.ended:
+            engine.kill()
+            engine = grid.resume()
+        elif how == "agent":
+            kill(grid.agents(site))
+        elif how == "cut":
+            faults.cut(testbed, site)
+        time.sleep(random.uniform(0.5, 2))
+    done = engine.done(150)
+    assert done.status == 0, done.text
+    assert "Traceback" not in done.text
+    assert " replica" in done.out
+    check(grid)
+
+
+@LONG
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("away", ["alpha", "beta", "delta"])
+def test_a_site_away_holds_up_no_run_that_is_done(testbed: Testbed, grid: Grid, away: str) -> None:
+    """Its copy of the last task hangs, and it can't be told. When it is back, what runs there is
+    ended by whoever resumes the run."""
+    go = grid.record.with_name(f"{grid.record.name}-go")
+    waits = f"while ! [ -e {go} ]; do sleep 0.1; done"
+    here = f"case $(id -un) in {away}*) sleep 3000;; *) {waits};; esac"
+    tells = f"echo begin:$(id -un) >> {grid.record}"
+    grid.jobs = [telling("t", f"{tells}; {here}")]
+    others = [site for site in ("delta", "gamma") if site != away]
+    engine = start(grid, catalog(grid, away, *others), *REPLICATED[:3], "1", *REPLICATED[4:])
+    try:
+        assert wait_until(lambda: grid.record.read_text().count("begin:") >= 2, 60), engine.told
+        assert f"begin:{away}" in grid.record.read_text()
+        faults.kill(testbed, f"{away}.sshd")
+        faults.cut(testbed, away)
+        go.touch()
+        began_s = time.monotonic()
+        done = engine.done(100)
+        took_s = time.monotonic() - began_s
+    finally:
+        go.unlink(missing_ok=True)
+    assert done.status == 0, done.text
+    assert took_s < 40
+    assert "superseded attempts are not ended" in done.err
+    check_committed_once(grid.run, ["t"])
+    assert first_done(grid.run)[0]
+    faults.start(testbed, f"{away}.sshd")
+    done = grid.resume().done(60)
+    assert done.status == 0, done.text
+    assert "not removed" not in done.err
+    grid.check_quiet()
