@@ -158,11 +158,7 @@ def attempt_started(state: RunState, event: ev.AttemptStarted) -> None:
     if site.breaker is not None:
         health.started(state, attempt, site.breaker)
     if state.queues:
-        owner = state.workflows[attempt.workflow].workflow.owner
-        usage = state.usage.get(owner)
-        if usage is None:
-            usage = state.usage[owner] = Usage()
-        usage.started(_cores(state, attempt), event.at_s)
+        _usage(state, state.workflows[attempt.workflow]).started(_cores(state, attempt), event.at_s)
     if state.replicas is not None:
         stragglers.watch(state, attempt.workflow)
 
@@ -237,6 +233,9 @@ def attempt_ended(state: RunState, event: ev.AttemptEnded) -> None:
         cores = w.workflow.tasks[attempt.task].resources.cores
         core_s = cores * (outcome.ended_s - outcome.started_s)
         state.sites[attempt.site].used_core_s += core_s
+        if state.queues:
+            told_s = 0.0 if attempt.started_s is None else state.now_s - attempt.started_s
+            _usage(state, w).past_s += core_s - cores * told_s
     if attempt.superseded:
         assert state.replicas is not None
         state.replicas.superseded_core_s += core_s
@@ -256,6 +255,15 @@ def attempt_ended(state: RunState, event: ev.AttemptEnded) -> None:
         health.failed(state, attempt, outcome)
         fail_one(state, w, attempt, outcome)
     settle(w, event.at_s)
+
+
+def _usage(state: RunState, w: WorkflowState) -> Usage:
+    """Of the owner of this bag."""
+    owner = w.workflow.owner
+    usage = state.usage.get(owner)
+    if usage is None:
+        usage = state.usage[owner] = Usage()
+    return usage
 
 
 def close(state: RunState, attempt: Attempt) -> None:

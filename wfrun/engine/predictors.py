@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+
+class Predictor(Protocol):
+    """A method of thesis section 7.2.1. One object serves one class of jobs."""
+
+    def observe(self, runtime_s: float) -> None:
+        """A job of the class took so long."""
+
+    def predict(self) -> float | None:
+        """Seconds that the next one will take; None before the first observation."""
 
 
 class Last2:
     """The average of the last two observed run times of one class of jobs.
 
-    Source: thesis, section 7.2.1, method 5 (Last2). One object serves one class.
+    Source: thesis, section 7.2.1, method 5 (Last2).
     """
 
-    def __init__(self, last: Iterable[float] = ()) -> None:
-        self._last = tuple(last)[-2:]
-
-    @property
-    def last(self) -> tuple[float, ...]:
-        """The run times that it predicts from, the oldest first."""
-        return self._last
+    def __init__(self) -> None:
+        self._last: tuple[float, ...] = ()
 
     def observe(self, runtime_s: float) -> None:
         self._last = (*self._last[-1:], runtime_s)
@@ -26,6 +31,10 @@ class Last2:
     def predict(self) -> float | None:
         """Seconds; None before the first observation."""
         return sum(self._last) / len(self._last) if self._last else None
+
+
+KEPT = 2
+"""So many run times of a class are kept for later runs: what the method needs."""
 
 
 class JobClass(NamedTuple):
@@ -38,35 +47,40 @@ class JobClass(NamedTuple):
 
 
 class RunTimes:
-    """Run times of tasks, each class at each site predicted by the method ``Last2``."""
+    """Run times of tasks, each class at each site predicted by one method."""
 
-    def __init__(self) -> None:
-        self.classes: dict[tuple[JobClass, str], Last2] = {}
+    def __init__(self, method: Callable[[], Predictor] = Last2) -> None:
+        self._method = method
+        self._classes: dict[tuple[JobClass, str], Predictor] = {}
         """By class and name of the site: run times there."""
+        self.latest: dict[tuple[JobClass, str], tuple[float, ...]] = {}
+        """Likewise the last ``KEPT`` run times themselves, the oldest first."""
         self.seen: set[tuple[JobClass, str]] = set()
         """Of these, those with tasks of this run."""
-        self._anywhere: dict[JobClass, Last2] = {}
+        self._anywhere: dict[JobClass, Predictor] = {}
         """Run times on the reference processor, wherever they were."""
-        self._all = Last2()
+        self._all = method()
         """Likewise, of whatever class."""
 
     def observe(self, kind: JobClass, site: str, runtime_s: float, speed_ratio: float) -> None:
         """A task of this class took so long at a site of this speed."""
-        here = self.classes.get((kind, site))
+        key = kind, site
+        here = self._classes.get(key)
         if here is None:
-            here = self.classes[kind, site] = Last2()
-        self.seen.add((kind, site))
+            here = self._classes[key] = self._method()
         here.observe(runtime_s)
+        self.seen.add(key)
+        self.latest[key] = (*self.latest.get(key, ())[1 - KEPT :], runtime_s)
         anywhere = self._anywhere.get(kind)
         if anywhere is None:
-            anywhere = self._anywhere[kind] = Last2()
+            anywhere = self._anywhere[kind] = self._method()
         anywhere.observe(runtime_s * speed_ratio)
         self._all.observe(runtime_s * speed_ratio)
 
     def predict_s(self, kind: JobClass, site: str, speed_ratio: float) -> float | None:
         """At this site. While nothing of the class was seen there: what its tasks took elsewhere,
         else what any tasks took, at the speed of this site; None: nothing was seen at all."""
-        here = self.classes.get((kind, site))
+        here = self._classes.get((kind, site))
         if here is not None:
             return here.predict()
         reference_s = self._anywhere.get(kind, self._all).predict()

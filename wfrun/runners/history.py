@@ -78,7 +78,7 @@ def add_history(state: RunState) -> None:
     run_times = state.run_times
     classes = []
     for kind, site in run_times.seen:
-        *before, last_s = run_times.classes[kind, site].last
+        *before, last_s = run_times.latest[kind, site]
         classes.append((*kind, site, before[0] if before else None, last_s))
     usage = [(state.run_id, owner, used.past_s) for owner, used in state.usage.items()
              if used.past_s > 0]  # fmt: skip
