@@ -32,7 +32,7 @@ from wfrun.engine.model import (
 )
 from wfrun.engine.predictors import JobClass, RunTimes
 from wfrun.engine.records import Outcome
-from wfrun.engine.templates import parse_template, placeholders
+from wfrun.engine.templates import Part, parse_template, placeholders
 from wfrun.engine.view import UNKNOWN_S, View
 from wfrun.testing.world import World
 
@@ -140,6 +140,13 @@ def test_templates() -> None:
     assert placeholders("{a}-{b:04}-{a}-{{c}}") == ("a", "b")
     (part,) = parse_template("{n:06.2f}")
     assert part.formatted("3.14159") == "003.14"
+    for spec, value, text in (
+        ("05", "0.5", "000.5"), ("05", "-7", "-0007"), (">5", "ab", "   ab"), ("0>4", "b", "000b"),
+        ("+", "1.5", "+1.5"), (".2", "abc", "ab"),
+    ):  # fmt: skip
+        assert Part("", "x", spec).formatted(value) == text
+    with pytest.raises(ValueError, match="'b' is no number"):
+        Part("", "x", "03").formatted("b")
     for wrong in ("{", "}", "{a!r}", "{a.b}", "{a[0]}", "{}", "{1}", "{a:q}"):
         with pytest.raises(InvalidError):
             parse_template(wrong)

@@ -117,6 +117,20 @@ def test_options_say_what_tables_and_lists_of_commands_read_and_write(user: User
     assert [(user.folder / f"two/outputs/{n}.txt").read_text() for n in (0, 1)] == ["A", "C"]
 
 
+def test_failures_are_told_with_their_parameters(user: User) -> None:
+    (user.folder / "x.yaml").write_text(
+        "bag: all fail\ncommand: sh -c 'echo {word}; exit 4'\n"
+        "parameters: {word: [ab], n: {range: [1, 20]}}\n"
+    )
+    done = user.wfrun("x.yaml", "--retries", "0", "--quiet")
+    assert done.status == 1
+    assert "policy file-aware, selection s-bot" in done.out
+    assert "sh-19 (word=ab, n=20) at local failed" in done.out
+    assert "and 12 more" in done.out
+    assert "resume wfrun-runs/all-fail-1" in done.out
+    assert user.wfrun("logs", "last", "sh-3").out.startswith("--- sh-3: word=ab, n=4\n---")
+
+
 def test_commands_and_bags_of_several_owners_in_one_run(user: User) -> None:
     (user.folder / "list.txt").write_text("./hello a | tr a-z A-Z\n# no\necho b\n")
     (user.folder / "hello").write_text("#!/bin/sh\necho hello $1\n")
@@ -134,8 +148,8 @@ def test_commands_and_bags_of_several_owners_in_one_run(user: User) -> None:
     }  # fmt: skip
     rows = table(user.wfrun("results", "run").out)
     assert [(r["bag"], r["owner"], r["command"], r["n"]) for r in rows] == [
-        ("list", "", "./hello a | tr a-z A-Z", ""),
-        ("list", "", "echo b", ""),
+        ("list", user.folder.owner(), "./hello a | tr a-z A-Z", ""),
+        ("list", user.folder.owner(), "echo b", ""),
         *((bag, bag, "", n) for bag in ("p", "q") for n in ("1", "2")),
     ]
 

@@ -17,6 +17,10 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 """Of a parameter."""
 
 _SPEC = re.compile(r"(?:.?[<>^])?[-+ ]?0?\d*(?:\.\d+)?([defgosxX]?)")
+_INTEGER = re.compile(r"[-+]?\d+", re.ASCII)
+_DECIMAL = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
+_ZEROS = re.compile(r"0(?![<>^])")
+"""Before numbers."""
 _INTEGERS = frozenset("doxX")
 
 
@@ -37,9 +41,15 @@ class Part(msgspec.Struct, frozen=True):
             return format(int(value), self.spec)
         if kind in "efg":
             return format(float(value), self.spec)
-        if kind == "s" or not re.fullmatch(r"[-+]?\d+", value):
+        if kind == "s":
             return format(value, self.spec)
-        return format(int(value), self.spec)
+        if _INTEGER.fullmatch(value):
+            return format(int(value), self.spec)
+        if _DECIMAL.fullmatch(value):
+            return format(float(value), self.spec)
+        if _ZEROS.match(self.spec):
+            raise ValueError(f"{value!r} is no number")
+        return format(value, self.spec)
 
 
 def parse_template(text: str) -> tuple[Part, ...]:

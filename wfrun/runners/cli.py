@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wfrun.engine.state import RunState
+    from wfrun.runners.prepare import Plan
     from wfrun.runners.session import Session
 
 DEFAULT_POLICY = "file-aware"
@@ -180,8 +181,14 @@ def run(workflows: tuple[Path, ...], run_dir: Path | None, **options: Any) -> No
         history=history_file(options["history"]),
         past_usage=options["past_usage"],
     )
-    session.start(plan, run_dir, workflows[0].stem)
+    session.start(plan, run_dir, _run_name(plan, workflows[0]))
     sys.exit(_drive(session, as_json=options["as_json"], quiet=options["quiet"]))
+
+
+def _run_name(plan: Plan, document: Path) -> str:
+    """That of the first document, or of the only bag in it."""
+    bags = [w.bag for w in plan.workflows if w.source == str(document)]
+    return bags[0].name if len(bags) == 1 and bags[0] is not None else document.stem
 
 
 def _policy_options(given: Sequence[str]) -> dict[str, int | float | str]:

@@ -16,6 +16,7 @@ from wfrun.engine.model import Access, SiteSpec, Workflow
 from wfrun.engine.records import Outcome, PackedLog
 from wfrun.engine.state import RunState, TaskStatus
 from wfrun.parsers.access import DEFAULT_DIRECTORY
+from wfrun.runners.report import task_parameters
 from wfrun.runners.rundir import RunDir
 from wfrun.runners.session import read_state
 from wfrun.runners.sites import ask_at_terminal
@@ -43,7 +44,12 @@ def print_logs(run: RunDir, task: str) -> None:
     attempts = _attempts(run, wanted)
     dispatched = {(placed.workflow, placed.task) for placed, _ in attempts}
     texts = asyncio.run(_read_all(state, run, attempts))
+    told: set[TaskNumber] = set()
     for placed, outcome in attempts:
+        number = placed.workflow, placed.task
+        if number not in told:
+            told.add(number)
+            _print_parameters(state, number, task)
         _print_attempt(state, placed, outcome, texts[placed.key])
     for number in wanted:
         if number not in dispatched:
@@ -157,6 +163,12 @@ async def _read_far(
         await connection.close()
     texts.update(zip(keys, zip(found[::2], found[1::2], strict=True), strict=True))
     return texts
+
+
+def _print_parameters(state: RunState, number: TaskNumber, task: str) -> None:
+    parameters = task_parameters(state.workflows[number[0]].workflow, number[1])
+    if parameters:
+        click.echo(f"--- {task}: {parameters}")
 
 
 def _print_attempt(

@@ -86,7 +86,7 @@ class LiveProgress:
             SiteTable(state),
         ]
         if state.recent_failures:
-            parts.append(failure_list(list(state.recent_failures)[-3:]))
+            parts.append(failure_list(state, list(state.recent_failures)[-3:]))
         if self.note:
             parts.append(Text(self.note, style="yellow"))
         return Group(*parts)

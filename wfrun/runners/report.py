@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from collections.abc import Sequence
 from typing import Literal
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from wfrun.engine.bag import tasks_of
+from wfrun.engine.model import Workflow
 from wfrun.engine.policies import PLACEMENT
 from wfrun.engine.pool import LauncherPhase
 from wfrun.engine.replicas import Replicas
 from wfrun.engine.selection import SELECTION
 from wfrun.engine.state import Failure, Phase, RunState, SiteState, TaskStatus
+from wfrun.parsers.bags.names import shown_parameters
 
 PIPE_COLUMNS = 200
 MOST_WORKFLOWS = 40
@@ -160,12 +164,22 @@ def workflow_table(state: RunState) -> Table:
     return table
 
 
-def failure_list(failures: list[Failure]) -> RenderableType:
-    """The failures, each with the end of what it printed."""
+def task_parameters(workflow: Workflow, task: int) -> str:
+    """Those of a bag's task, as ``seed=91, ligand=a``; empty for other tasks."""
+    if workflow.bag is None:
+        return ""
+    return shown_parameters(tasks_of(workflow).expansion, task)
+
+
+def failure_list(state: RunState, failures: Sequence[Failure]) -> RenderableType:
+    """The failures, each with its task's parameters and the end of what it printed."""
     lines = Text()
     for failure in failures:
         word = "failed" if failure.final else "failed, tried again"
-        lines.append(f"{failure.task} at {failure.site} {word}", style="red")
+        _, workflow, task, _ = failure.key.rsplit(".", 3)
+        parameters = task_parameters(state.workflows[int(workflow)].workflow, int(task))
+        shown = f"{failure.task} ({parameters})" if parameters else failure.task
+        lines.append(f"{shown} at {failure.site} {word}", style="red")
         lines.append(f" ({failure.cause}, attempt {failure.key})\n", style="dim")
         for line in failure.message.strip().splitlines()[-4:]:
             lines.append(f"  {line}\n")
@@ -183,6 +197,8 @@ def summary(state: RunState, *, driven: bool = False) -> RenderableType:
     head.append(word, style=style)
     head.append(f": {progress_line(state)} in {duration(elapsed_s)}")
     head.append(f" ({state.done / elapsed_s:.1f} tasks/s), policy {state.settings.policy}")
+    if state.settings.selection:
+        head.append(f", selection {state.settings.selection}")
     parts: list[RenderableType] = [head]
     if state.end_reason:
         parts.append(Text(state.end_reason, style="red"))
@@ -195,7 +211,14 @@ def summary(state: RunState, *, driven: bool = False) -> RenderableType:
     parts += [Text(line, style="dim") for line in _head_nodes(state)]
     final = [f for f in state.recent_failures if f.final and _has_failed(state, f)]
     if final:
-        parts.append(failure_list(final))
+        parts.append(failure_list(state, final))
+        if state.failed > len(final):
+            parts.append(
+                Text(
+                    f"and {state.failed - len(final)} more; wfrun results lists all tasks",
+                    style="red",
+                )
+            )
     for problem in state.uncollected[:10]:
         parts.append(Text(f"output not collected: {problem}", style="red"))
     return Group(*parts)

@@ -143,6 +143,8 @@ class Results:
             store.close()
         self._state = core.state
         self._run = run
+        self._user = _owner(run)
+        """Whose are the tasks that name no owner."""
         names: dict[str, None] = {}
         for w in self._state.workflows:
             if w.workflow.bag is not None:
@@ -210,7 +212,7 @@ class Results:
         )
         return [
             w.workflow.name,
-            w.workflow.owner or None,
+            w.workflow.owner or self._user,
             task,
             record.id,
             "running" if running else _STATES[status],
@@ -227,6 +229,14 @@ class Results:
             None if ends.exit_code[task] < 0 else ends.exit_code[task],
             ";".join(outputs) or None,
         ]
+
+
+def _owner(run: RunDir) -> str | None:
+    """The login name of who made the run directory."""
+    try:
+        return run.path.owner()
+    except (KeyError, OSError):
+        return None
 
 
 def _number(value: float) -> float | None:

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 MOST_NAMES = 10_000_000
 """So many are compared one by one."""
 
+_FEW = 6
+"""Parameters are shown of a task."""
+_LONG = 40
+"""Characters of their values."""
+
 _BAD_NAME = re.compile(r"\A\Z|[\n\r\0]|\A/|(?:\A|/)\.{0,2}(?:/|\Z)")
 """Not a tidy path inside a folder."""
 _LETTERS = {
@@ -51,6 +56,17 @@ def check_names(bag: Bag, refuse: Refuse) -> None:
     separable = all(_is_decodable(t, columns) for t in templates)
     if not separable or any(not _are_apart(a, b, columns) for a, b in combinations(templates, 2)):
         _compare_all(bag, expansion, templates, refuse)
+
+
+def shown_parameters(expansion: Expansion, task: int) -> str:
+    """The parameters of a task for messages, as ``seed=91, ligand=a``: the first ones, long values
+    cut."""
+    values = list(expansion.parameters(task).items())
+    shown = [
+        f"{name}={value if len(value) <= _LONG else value[: _LONG - 1] + '…'}"
+        for name, value in values[:_FEW]
+    ]
+    return ", ".join([*shown, "…"] if len(values) > _FEW else shown)
 
 
 def is_elsewhere(place: str) -> bool:
@@ -185,6 +201,8 @@ def _may_hold(part: Part, columns: dict[str, Column], letter: str) -> bool:
         return True
     if spec and letter in _LETTERS.get(spec[-1], ""):
         return True
+    if spec and spec[-1] not in _LETTERS and part.name != INDEX and letter in _LETTERS["e"]:
+        return holds(columns[part.name], ".eE" + letter)
     if part.name == INDEX:
         return letter in "0123456789"
     return holds(columns[part.name], letter)
@@ -276,11 +294,8 @@ def _find_twice(
 
 
 def _twice(bag: Bag, name: str, tasks: tuple[int, int], template: str, refuse: Refuse) -> Exception:
-    values = Expansion(bag).parameters
-    shown = [
-        ", ".join(f"{k}={v}" for k, v in list(values(task).items())[:6]) or "no parameters"
-        for task in tasks
-    ]
+    expansion = Expansion(bag)
+    shown = [shown_parameters(expansion, task) or "no parameters" for task in tasks]
     return refuse(
         f"the output {name!r} is written by task {tasks[0]} ({shown[0]}) and by task {tasks[1]} "
         f"({shown[1]})",
