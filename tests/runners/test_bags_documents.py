@@ -16,6 +16,9 @@ from tests.runners.harness import User, assert_refused, lines_of
 from wfrun.engine.events import Settings
 from wfrun.engine.model import Access
 from wfrun.parsers.bags import make
+from wfrun.parsers.generate import generate
+from wfrun.parsers.write_dax import write_dax
+from wfrun.runners.bags.grid import POLICIES
 from wfrun.runners.prepare import prepare
 
 SWEEP = """\
@@ -120,15 +123,15 @@ def test_options_say_what_tables_and_lists_of_commands_read_and_write(user: User
 def test_failures_are_told_with_their_parameters(user: User) -> None:
     (user.folder / "x.yaml").write_text(
         "bag: all fail\ncommand: sh -c 'echo {word}; exit 4'\n"
-        "parameters: {word: [ab], n: {range: [1, 20]}}\n"
+        "parameters: {word: [ab], n: {range: [1, 20]}, t: [1 s]}\nestimate: '{t}'\n"
     )
     done = user.wfrun("x.yaml", "--retries", "0", "--quiet")
     assert done.status == 1
     assert "policy file-aware, selection s-bot" in done.out
-    assert "sh-19 (word=ab, n=20) at local failed" in done.out
+    assert "sh-19 (word=ab, n=20, t=1 s) at local failed" in done.out
     assert "and 12 more" in done.out
     assert "resume wfrun-runs/all-fail-1" in done.out
-    assert user.wfrun("logs", "last", "sh-3").out.startswith("--- sh-3: word=ab, n=4\n---")
+    assert user.wfrun("logs", "last", "sh-3").out.startswith("--- sh-3: word=ab, n=4, t=1 s\n---")
 
 
 def test_commands_and_bags_of_several_owners_in_one_run(user: User) -> None:
@@ -247,6 +250,36 @@ def test_bags_are_simulated(user: User) -> None:
     assert user.wfrun("x.yaml", "--run-dir", "run").status == 0
     done = user.wfrun("simulate", "--from-run", "run", "--policy", "rr")
     assert done.status == 0, done.text
+
+
+def test_bags_are_simulated_as_they_would_be_run(user: User) -> None:
+    user.catalog("sites:\n  a: {slots: 1}\n  b: {slots: 1}\n")
+    for name, times in (("long", "[40, 50, 60]"), ("short", "[1, 2]")):
+        (user.folder / f"{name}.yaml").write_text(
+            f"owner: {name}\ncommand: 'true {{n}}'\n"
+            f"parameters: {{n: {times}}}\nestimate: '{{n}} s'\n"
+        )
+    both = ("simulate", "long.yaml", "short.yaml", "--sites", "sites.yaml")
+    done = user.wfrun(*both, "--selection", "s-u-rr", "--replicas", "0")
+    assert done.status == 0, done.text
+    first, second = done.out.split("makespan s of each workflow")
+    assert {line.split()[0] for line in first.splitlines()[1:9]} == set(POLICIES)
+    assert {line.split()[0] for line in second.splitlines()[2:]} == set(POLICIES)
+
+    def short_s(*words: str) -> float:
+        out = user.wfrun(*both, "--policy", "fpf", *words).out
+        return float(out.split()[-1])
+
+    # 40 and 50 start before there is a second bag. s-bot: 60 from 40 on, 1 from 50 on, then 2.
+    # s-u-rr: 1 from 40 on, 60 from 41 on, 2 from 50 on.
+    assert short_s() == short_s("--selection", "s-bot") == 53
+    assert short_s("--selection", "s-u-rr") == 52
+    assert_refused(user.wfrun(*both, "--selection", "s-bto"), 2, ["did you mean 's-bot'"])
+    assert_refused(user.wfrun(*both, "--replicas", "2"), 2, ["--replicas is 2", "1 other site"])
+    write_dax(generate("montage", 20, 1), user.folder / "montage.dax")
+    mixed = user.wfrun(*both, "montage.dax")
+    assert "heft" in mixed.out, mixed.text
+    assert "fpf" not in mixed.out
 
 
 # From Python

@@ -151,6 +151,8 @@ def test_a_larger_grid_takes_over_the_rows_of_a_smaller_one(tmp_path: Path) -> N
         ({"catalog": Catalog((ON_NODES, SITES[1]), CATALOG.links)}, "sites"),
         ({"model": SiteModel(poll_s=5.0)}, "world"),
         ({"sharing": "serial"}, "world"),
+        ({"selection": "s-t"}, "world"),
+        ({"replicas": 0}, "world"),
         ({"head_bytes_per_s": 1e6}, "world"),
     ],
 )

@@ -23,15 +23,16 @@ import click
 @click.option("--architecture", metavar="NAMES",
               help="With --workload: csp (by default), sep-c, fcondor, or `all`.")  # fmt: skip
 @click.option("--selection", metavar="NAMES",
-              help="With --workload: selection policies, or `all`; by default s-t.")  # fmt: skip
+              help="Which tasks are considered next: a selection policy; by default s-bot where "
+              "there is a bag. With --workload, several or `all`, by default s-t.")  # fmt: skip
 @click.option("--tasks", type=click.IntRange(min=2), metavar="N",
               help="Of a workload, by default 60000; of a log, by default all.")  # fmt: skip
 @click.option("--replicas", type=click.IntRange(min=0), metavar="N",
-              help="With --workload: most replicas of a task, for all policies; by default each "
-              "policy's own.")  # fmt: skip
+              help="Most replicas of a task, for all policies; by default each policy's "
+              "own.")  # fmt: skip
 @click.option("--policy", "-p", default="all", show_default=True, metavar="NAMES",
-              help="Policies, with commas between them, or `all`; with --workload these are those "
-              "for bags.")  # fmt: skip
+              help="Policies, with commas between them, or `all`; these are those for bags with "
+              "--workload and where all WORKFLOWS are bags.")  # fmt: skip
 @click.option("--throttle", metavar="N,...", help="Throttles to compare, with commas; - is none.")
 @click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
               help="Repetitions; they differ in all that is random.")  # fmt: skip

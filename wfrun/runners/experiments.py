@@ -16,6 +16,7 @@ from wfrun.engine.model import Catalog, Workflow
 from wfrun.engine.state import RunState
 from wfrun.parsers.workload import LoggedJob
 from wfrun.runners.background import WARM_UP_S, background_of, read_log
+from wfrun.runners.check_bags import with_selection
 from wfrun.runners.metrics.workflows import critical_path_s
 from wfrun.runners.pool import Progress, no_progress, run_missing
 from wfrun.runners.results import Cell, Results, Row
@@ -30,6 +31,10 @@ class Grid(msgspec.Struct, frozen=True, dict=True):
     workflows: list[Workflow]
     catalog: Catalog
     policies: tuple[str, ...]
+    selection: str = ""
+    """The selection policy; empty: that of `with_selection`."""
+    replicas: int | None = None
+    """Most replicas of a task; None: as many as the policy has."""
     each: bool = False
     """Simulate each workflow on its own, as a dimension of the grid; else all together."""
     throttles: tuple[int | None, ...] = (None,)
@@ -73,14 +78,18 @@ class Grid(msgspec.Struct, frozen=True, dict=True):
                   s.backfills) for s in self.catalog.sites]  # fmt: skip
         described = [_described(workflow) for workflow in self.workflows]
         log = Path(self.background).name if self.background else "no"
-        world = [self.model, self.sharing, self.head_bytes_per_s]
+        world: list[object] = [self.model, self.sharing, self.head_bytes_per_s]
+        words = f"{self.model.lrm} {self.sharing}"
+        if self.selection or self.replicas is not None:
+            world += [self.selection, self.replicas]
+            words += f" {self.selection}".rstrip()
         together = _label(", ".join(shown), described)
         return {
             "workflows": "each on its own" if self.each else together,
             "sites": _label(", ".join(s.name for s in self.catalog.sites),
                             [sites, self.catalog.links]),
             "background": _label(log, jobs),
-            "world": _label(f"{self.model.lrm} {self.sharing}", world),
+            "world": _label(words, world),
         }  # fmt: skip
 
 
@@ -104,7 +113,7 @@ def _label(words: str, content: object) -> str:
 def run_cell(grid: Grid, cell: Cell) -> Row:
     """Simulate one combination."""
     workflows = runs_of(grid, cell)
-    return row_of(cell, simulate(workflows, world_of(grid, cell), settings_of(cell)))
+    return row_of(cell, simulate(workflows, world_of(grid, cell), settings_of(grid, cell)))
 
 
 def runs_of(grid: Grid, cell: Cell) -> list[Workflow]:
@@ -114,9 +123,16 @@ def runs_of(grid: Grid, cell: Cell) -> list[Workflow]:
     return [grid.workflows[grid.labels.index(cell.workflow)]]
 
 
-def settings_of(cell: Cell) -> Settings:
-    """How the run of the cell is to be carried out."""
-    return Settings(policy=cell.policy, throttle=cell.throttle, seed=cell.seed)
+def settings_of(grid: Grid, cell: Cell) -> Settings:
+    """How the run of the cell is to be carried out. Raises InvalidError as `with_selection`."""
+    settings = Settings(
+        policy=cell.policy,
+        selection=grid.selection,
+        replicas=grid.replicas,
+        throttle=cell.throttle,
+        seed=cell.seed,
+    )
+    return with_selection(settings, runs_of(grid, cell), grid.catalog)
 
 
 def world_of(grid: Grid, cell: Cell) -> World:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import msgspec
@@ -47,7 +47,7 @@ def simulate(documents: Sequence[Path], options: Mapping[str, Any]) -> None:
     if options["workload"] is not None:
         simulate_workloads(documents, options)
         return
-    for option in ("architecture", "selection", "tasks", "replicas"):
+    for option in ("architecture", "tasks"):
         if options[option] is not None:
             raise InvalidError(f"--{option} goes with --workload")
     if options["log_"] is not None:
@@ -97,7 +97,8 @@ def _refuse_beside_log(documents: Sequence[Path], options: Mapping[str, Any]) ->
     """What says nothing about one cluster's queue must not be passed over in silence."""
     if documents or options["from_run"]:
         raise InvalidError("--log simulates a log's own jobs; it goes with no workflow")
-    others = ("sites", "throttle", "load", "background", "output", "plot", "run_dir", "runtimes")
+    others = ("sites", "throttle", "load", "background", "output", "plot", "run_dir", "runtimes",
+              "selection", "replicas")  # fmt: skip
     if options["each"]:
         raise InvalidError("--each goes with workflows; --log simulates a log's own jobs")
     for option in others:
@@ -109,17 +110,18 @@ def _refuse_beside_log(documents: Sequence[Path], options: Mapping[str, Any]) ->
 def _grid(documents: Sequence[Path], options: Mapping[str, Any]) -> Grid:
     """What the options ask for. Raises InvalidError."""
     make_lrm(options["lrm"], 1)
-    policies = policies_of(options["policy"])
     throttles = _throttles(options["throttle"])
     loads = loads_of(options["load"])
     head = options["head_bandwidth"]
     head_bytes_per_s = _bandwidth(head) if head is not None else None
     table = read_runtimes(options["runtimes"]) if options["runtimes"] is not None else None
-    workflows, catalog = workflows_of(documents, options["from_run"], options["runtime"], table)
-    return Grid(
-        workflows=workflows,
-        catalog=catalog_of(options["sites"], catalog),
-        policies=policies,
+    found = workflows_of(documents, options["from_run"], options["runtime"], table)
+    grid = Grid(
+        workflows=found.workflows,
+        catalog=catalog_of(options["sites"], found.catalog),
+        policies=policies_of(options["policy"], bags=found.bags),
+        selection=options["selection"] or found.selection,
+        replicas=options["replicas"],
         each=options["each"],
         throttles=throttles,
         loads=loads or (None,),
@@ -137,6 +139,8 @@ def _grid(documents: Sequence[Path], options: Mapping[str, Any]) -> Grid:
         sharing="serial" if options["serial_transfers"] else "max-min",
         head_bytes_per_s=head_bytes_per_s,
     )
+    settings_of(grid, grid.cells()[0])
+    return grid
 
 
 def _throttles(text: str | None) -> tuple[int | None, ...]:
@@ -163,8 +167,10 @@ def _bandwidth(text: str) -> float:
         raise InvalidError(f"--head-bandwidth: {error}") from None
 
 
-def policies_of(text: str) -> tuple[str, ...]:
-    """``all``, but for those that are for bags, or names between commas."""
+def policies_of(text: str, *, bags: bool) -> tuple[str, ...]:
+    """``all``, which are those for bags or those for workflows, or names between commas."""
+    if text == "all" and bags:
+        return POLICIES
     if text == "all":
         return tuple(name for name in PLACEMENT if name not in POLICIES)
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
@@ -173,14 +179,24 @@ def policies_of(text: str) -> tuple[str, ...]:
     return names
 
 
+class Found(NamedTuple):
+    """What is to be simulated, and, of a past run, where and how it was selected."""
+
+    workflows: list[Workflow]
+    bags: bool
+    """All of them are."""
+    catalog: Catalog | None = None
+    selection: str = ""
+
+
 def workflows_of(
     documents: Sequence[Path],
     from_run: str | None,
     runtime_s: float | None,
     table: RuntimeTable | None = None,
-) -> tuple[list[Workflow], Catalog | None]:
-    """The workflows to simulate, with run times and sizes, and the catalog of a past run. Run
-    times are those of the document, else of the table, else ``runtime_s``."""
+) -> Found:
+    """The workflows to simulate, with run times and sizes. Run times are those of the document,
+    else of the table, else ``runtime_s``."""
     if from_run is not None:
         if table is not None or runtime_s is not None:
             raise InvalidError("--from-run takes the run times of the run; give no others")
@@ -204,7 +220,7 @@ def workflows_of(
         workflows = [_with_default(workflow, runtime_s) for workflow in workflows]
     for workflow in workflows:
         check_runtimes(workflow)
-    return workflows, None
+    return Found(workflows, all(workflow.bag is not None for workflow in workflows))
 
 
 def _types(workflow: Workflow) -> set[str]:
@@ -247,7 +263,7 @@ def _with_default(workflow: Workflow, runtime_s: float) -> Workflow:
     )
 
 
-def _measured(run: rundir.RunDir) -> tuple[list[Workflow], Catalog]:
+def _measured(run: rundir.RunDir) -> Found:
     """A run's workflows with the run times (at the reference speed) and sizes that were measured;
     tasks that were never done get the mean of their kind."""
     state = read_state(run)
@@ -290,7 +306,9 @@ def _measured(run: rundir.RunDir) -> tuple[list[Workflow], Catalog]:
         expected = expected_runtimes_s(workflow)
         tasks = [replace(t, runtime_s=s) for t, s in zip(tasks, expected, strict=True)]
         workflows.append(replace(workflow, tasks=tasks))
-    return workflows, Catalog(tuple(s.spec for s in state.sites), state.links)
+    bags = all(w.workflow.bag is not None for w in state.workflows)
+    catalog = Catalog(tuple(s.spec for s in state.sites), state.links)
+    return Found(workflows, bags, catalog, state.settings.selection)
 
 
 def catalog_of(sites: Path | None, of_run: Catalog | None) -> Catalog:
@@ -371,7 +389,7 @@ def simulate_one(run_dir: Path, grid: Grid) -> None:
             "--each, one workflow",
         )
     world = world_of(grid, cells[0])
-    state = simulate_into(run_dir, runs_of(grid, cells[0]), world, settings_of(cells[0]))
+    state = simulate_into(run_dir, runs_of(grid, cells[0]), world, settings_of(grid, cells[0]))
     console = make_console()
     console.print(f"run {run_dir} (simulated)")
     console.print(summary(state))
