@@ -20,6 +20,9 @@ from wfrun.parsers.generate import generate
 from wfrun.parsers.write_dax import write_dax
 from wfrun.runners.bags.grid import POLICIES
 from wfrun.runners.prepare import prepare
+from wfrun.runners.report import nothing_succeeds
+from wfrun.runners.rundir import RunDir
+from wfrun.runners.session import read_state
 
 SWEEP = """\
 owner: alice
@@ -131,6 +134,12 @@ def test_failures_are_told_with_their_parameters(user: User) -> None:
     assert "sh-19 (word=ab, n=20, t=1 s) at local failed" in done.out
     assert "and 12 more" in done.out
     assert "resume wfrun-runs/all-fail-1" in done.out
+    state = read_state(RunDir(user.folder / "wfrun-runs/all-fail-1"))
+    hopeless = nothing_succeeds(state, "all-fail-1")
+    assert hopeless is not None
+    assert "20 attempts have failed: `wfrun logs all-fail-1 sh-" in hopeless
+    state.done = 1
+    assert nothing_succeeds(state, "all-fail-1") is None
     assert user.wfrun("logs", "last", "sh-3").out.startswith("--- sh-3: word=ab, n=4, t=1 s\n---")
 
 

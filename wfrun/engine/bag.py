@@ -15,7 +15,9 @@ from wfrun.engine.templates import Part, parse_template, placeholders
 
 INDEX = "index"
 """A parameter that every bag has: the number of the task, from 0."""
-
+ESTIMATE_S = "_estimate_s"
+"""The column of a bag's estimates in seconds, where they were written with units."""
+_OURS = frozenset({INDEX, ESTIMATE_S})
 
 T = TypeVar("T")
 
@@ -122,7 +124,7 @@ class Expansion:
 
     def parameters(self, task: int) -> dict[str, str]:
         """The values of a task by parameter."""
-        return {name: value(task) for name, value in self._value.items() if name != INDEX}
+        return {name: value(task) for name, value in self._value.items() if name not in _OURS}
 
     def fill(self, template: str) -> Callable[[int], str]:
         """A template as a function of the number of the task. Raises KeyError for a parameter that
@@ -330,6 +332,11 @@ class BagFiles(_Lazy[File]):
             url=None if url is None else url(task),
             executable=self._bag.inputs[slot].executable,
         )
+
+
+def parameter_names(bag: Bag) -> tuple[str, ...]:
+    """Those that its user has given it, in their order."""
+    return tuple(name for axis in bag.axes for name in axis.names if name not in _OURS)
 
 
 def expand(bag: Bag) -> Workflow:

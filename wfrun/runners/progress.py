@@ -18,7 +18,7 @@ from rich.text import Text
 
 from wfrun.engine.events import SCHEMA_VERSION, Event
 from wfrun.engine.state import RunState
-from wfrun.runners.report import SiteTable, duration, failure_list, progress_line
+from wfrun.runners.report import SiteTable, duration, failure_list, nothing_succeeds, progress_line
 
 REFRESH_S = 0.25
 LINE_EVERY_S = 10.0
@@ -87,13 +87,17 @@ class LiveProgress:
         ]
         if state.recent_failures:
             parts.append(failure_list(state, list(state.recent_failures)[-3:]))
+        hopeless = nothing_succeeds(state, self._title)
+        if hopeless is not None:
+            parts.append(Text(hopeless, style="yellow"))
         if self.note:
             parts.append(Text(self.note, style="yellow"))
         return Group(*parts)
 
 
 class LineProgress:
-    """Where there is no terminal: a line every ten seconds, and one when a site is paused."""
+    """Where there is no terminal: a line every ten seconds, and what goes wrong: a site is
+    paused, nothing succeeds."""
 
     def __init__(self, state: RunState, title: str) -> None:
         self._state = state
@@ -110,6 +114,9 @@ class LineProgress:
             rate, _ = self._rate.update(self._state.done)
             line = f"{self._title}: {progress_line(self._state)}, {rate:.1f} tasks/s"
             print(line, file=sys.stderr, flush=True)
+            hopeless = nothing_succeeds(self._state, self._title)
+            if hopeless is not None:
+                print(hopeless, file=sys.stderr, flush=True)
             paused = {s.spec.name: s.pause_reason for s in self._state.sites if s.pause_reason}
             for name, reason in paused.items():
                 if self._told.get(name) != reason:

@@ -26,6 +26,10 @@ MOST_WORKFLOWS = 40
 """So many have a row each in a table."""
 
 
+MANY_FAILURES = 20
+"""With no success among them, they are pointed out."""
+
+
 def make_console(*, stderr: bool = False) -> Console:
     """Where tables go. Rich takes a pipe or a file for 80 columns wide; lines that a program
     reads are not wrapped."""
@@ -185,6 +189,18 @@ def failure_list(state: RunState, failures: Sequence[Failure]) -> RenderableType
             lines.append(f"  {line}\n")
     lines.rstrip()
     return lines
+
+
+def nothing_succeeds(state: RunState, run: str) -> str | None:
+    """What to say of a run that has had failures alone, `MANY_FAILURES` or more."""
+    count = sum(site.failed for site in state.sites)
+    if state.done or count < MANY_FAILURES or not state.recent_failures:
+        return None
+    task = state.recent_failures[-1].task
+    return (
+        f"no task has succeeded, and {count} attempts have failed: `wfrun logs {run} {task}` "
+        "shows what one of them printed, Ctrl-C stops the run"
+    )
 
 
 def summary(state: RunState, *, driven: bool = False) -> RenderableType:

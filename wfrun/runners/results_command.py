@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 from wfrun.engine import events as ev
-from wfrun.engine.bag import tasks_of
+from wfrun.engine.bag import parameter_names, tasks_of
 from wfrun.engine.core import Core
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.records import Outcome
@@ -148,7 +148,7 @@ class Results:
         names: dict[str, None] = {}
         for w in self._state.workflows:
             if w.workflow.bag is not None:
-                names.update(dict.fromkeys(n for a in w.workflow.bag.axes for n in a.names))
+                names.update(dict.fromkeys(parameter_names(w.workflow.bag)))
         self.parameters = tuple(names)
 
     @property

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from wfrun.engine.bag import INDEX, expand
+from wfrun.engine.bag import ESTIMATE_S, INDEX, expand
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Axis, Bag, Column, Progression, Workflow
 from wfrun.engine.templates import Part, parse_template
@@ -57,11 +57,12 @@ def _check_parameters(axes: Iterable[Axis], refuse: Refuse) -> None:
         for name, column in zip(axis.names, axis.columns, strict=True):
             if name in seen:
                 raise refuse(f"the parameter {name!r} is there twice", name, "Rename one of them.")
-            if name == INDEX:
+            if name in (INDEX, ESTIMATE_S):
+                meaning = "number of the task, from 0" if name == INDEX else "estimate in seconds"
                 raise refuse(
-                    f"{INDEX!r} can't be the name of a parameter",
+                    f"{name!r} can't be the name of a parameter",
                     name,
-                    "It is the number of the task, from 0. Rename the parameter.",
+                    f"It is the {meaning}. Rename the parameter.",
                 )
             if not len(column):
                 raise refuse(
@@ -141,7 +142,7 @@ def _shown(template: str) -> str:
 
 def _in_seconds(bag: Bag, columns: dict[str, Column], refuse: Refuse) -> Bag:
     """The estimate as a template that gives plain seconds. One of a parameter whose values have
-    units gets a column of seconds beside it, ``NAME_s``."""
+    units gets a column of seconds beside it."""
     if bag.estimate is None:
         return bag
     template = bag.estimate
@@ -173,7 +174,7 @@ def _in_seconds(bag: Bag, columns: dict[str, Column], refuse: Refuse) -> Bag:
         written = "".join(p.literal + (p.formatted(value) if p.name else "") for p in parts)
         return repr(_seconds(written, template, refuse))
 
-    return _with_seconds(bag, name, column_like(column, seconds), refuse)
+    return _with_seconds(bag, name, column_like(column, seconds))
 
 
 def _are_numbers(column: Column) -> bool:
@@ -185,21 +186,14 @@ def _are_numbers(column: Column) -> bool:
     return min(numbers) >= 0 and math.isfinite(max(numbers))
 
 
-def _with_seconds(bag: Bag, name: str, seconds: Column, refuse: Refuse) -> Bag:
-    new = f"{name}_s"
-    if any(new in axis.names for axis in bag.axes):
-        raise refuse(
-            f"the estimates in {name!r} have units, and there is a parameter {new!r} already",
-            name,
-            "Give the estimates in seconds, or rename that parameter.",
-        )
+def _with_seconds(bag: Bag, name: str, seconds: Column) -> Bag:
     axes = [
-        replace(axis, names=(*axis.names, new), columns=(*axis.columns, seconds))
+        replace(axis, names=(*axis.names, ESTIMATE_S), columns=(*axis.columns, seconds))
         if name in axis.names
         else axis
         for axis in bag.axes
     ]
-    return replace(bag, axes=tuple(axes), estimate=f"{{{new}}}")
+    return replace(bag, axes=tuple(axes), estimate=f"{{{ESTIMATE_S}}}")
 
 
 def _seconds(text: str, template: str, refuse: Refuse) -> float:
