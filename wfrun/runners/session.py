@@ -40,6 +40,8 @@ _LOGGER = logging.getLogger(__name__)
 CANCEL_POLL_S = 0.5
 CLEAN_S = 120.0
 """For a site to remove what a run that is done has left there."""
+CLEAN_SOON_S = 5.0
+"""Likewise for one that has not ended superseded attempts in all the time that it had."""
 
 
 class Session:
@@ -334,7 +336,8 @@ class Session:
         reason = self._reported(number)
         if reason is None:
             try:
-                await asyncio.wait_for(self._clear(site, left), CLEAN_S)
+                patience_s = CLEAN_SOON_S if left and self._begun else CLEAN_S
+                await asyncio.wait_for(self._clear(site, left), patience_s)
             except (WfrunError, asyncio.TimeoutError) as error:
                 reason = str(error) or "it does not answer"
         if reason is not None:
