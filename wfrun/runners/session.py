@@ -337,7 +337,7 @@ class Session:
         if reason is None:
             try:
                 patience_s = CLEAN_SOON_S if left and self._begun else CLEAN_S
-                await asyncio.wait_for(self._clear(site, left), patience_s)
+                await asyncio.wait_for(self._clear(number, site, left), patience_s)
             except (WfrunError, asyncio.TimeoutError) as error:
                 reason = str(error) or "it does not answer"
         if reason is not None:
@@ -356,12 +356,17 @@ class Session:
         last = [event for event in told if event.site == number][-1:]
         return last[0].reason if last and isinstance(last[0], ev.SitePaused) else None
 
-    async def _clear(self, site: AnySite, left: Sequence[str]) -> None:
+    async def _clear(self, number: int, site: AnySite, left: Sequence[str]) -> None:
         """Remove the run's files; of a run that was done before, end first what is left of it:
-        attempts that did not matter any more and could not be told."""
+        attempts that did not matter any more and could not be told, and their launchers."""
         if left and not self._begun:
+            pool = self.state.sites[number].pool
+            if isinstance(site, PoolSite) and pool is not None:
+                await site.find_launchers(list(pool.launchers))
             found = await site.find(left)
             await site.cancel([key for key in left if found[key].state == "active"])
+            if isinstance(site, PoolSite):
+                await site.dismiss()
         await site.clean()
 
 
