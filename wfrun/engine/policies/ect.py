@@ -12,7 +12,8 @@ class Ect(BasePlacement):
     """Assigns each task to the cluster where it is completed first: the time at which the cluster's
     queue would start it, and its run time at the cluster's speed. Ties: the order of the catalog.
 
-    Clusters get no more than twice what they have slots for; the task is then the next best's.
+    Clusters get no more than twice what they have slots for, but for short tasks, so that these do
+    not wait for us; the task is then the next best's.
     """
 
     name = "ect"
