@@ -138,7 +138,7 @@ def test_failures_are_told_with_their_parameters(user: User) -> None:
     hopeless = nothing_succeeds(state, "all-fail-1")
     assert hopeless is not None
     assert "20 attempts have failed: `wfrun logs all-fail-1 sh-" in hopeless
-    state.done = 1
+    state.workflows[0].done = 1
     assert nothing_succeeds(state, "all-fail-1") is None
     assert user.wfrun("logs", "last", "sh-3").out.startswith("--- sh-3: word=ab, n=4, t=1 s\n---")
 
