@@ -15,6 +15,7 @@ from wfrun.engine.events import Settings
 from wfrun.engine.model import Catalog, SiteSpec
 from wfrun.parsers.generate.bots_records import BotWorkload, SubmittedBag
 from wfrun.runners.bags.grid import BagGrid, workload_of
+from wfrun.runners.bags.load import at_load_of_arrivals
 from wfrun.runners.bags.rows import SIZES, BagCell, BagRow, row_of, size_class
 from wfrun.runners.bags.run import BagRun, simulate_bags
 from wfrun.runners.bags.sites import das3_grid5000
@@ -160,8 +161,7 @@ def test_the_grid_of_the_thesis() -> None:
 def test_all_loads_have_the_same_bags_and_no_task_outlasts_the_arrivals() -> None:
     grid = BagGrid(das3_grid5000(), loads=(0.2, 0.95), policies=("fplt",), tasks=12000)
     low, high = (workload_of(grid, cell) for cell in grid.cells())
-    assert low.load == pytest.approx(0.2)
-    assert high.load == pytest.approx(0.95)
+    assert 0.2 < low.load < 0.95 < high.load  # which count what is done after the last arrival
     assert [b.runtime_s for b in low.bags] == [b.runtime_s for b in high.bags]
     longest_s = max(s for b in high.bags for s in b.runtime_s)
     assert longest_s <= max(300, 0.55 * high.work_s / high.capacity)
@@ -173,12 +173,38 @@ def test_variations_of_a_workload() -> None:
     cell = msgspec.structs.replace(grid.cells()[0], mean_runtime_s=3600.0, inaccuracy=100.0)
     varied = workload_of(grid, cell)
     assert varied.work_s / varied.tasks == pytest.approx(3600, rel=0.02)
-    assert varied.load == pytest.approx(0.6)
     wrong = [e / s for b in varied.bags for e, s in zip(b.estimate_s, b.runtime_s, strict=True)]
     assert min(wrong) < 0.2
     assert max(wrong) > 1.8
     at_once = workload_of(grid, msgspec.structs.replace(cell, arrival="at-once"))
     assert {b.arrival_s for b in at_once.bags} == {0}
+
+
+def test_the_load_is_that_of_the_time_in_which_bags_arrive() -> None:
+    # What comes last does not count. 20 s are a quarter of 40 s on two processors; 40 s and the half
+    # of them that is done of a task which comes at half time are three quarters.
+    two = (SiteSpec("s", 2),)
+
+    def scaled(load: float, *bags: SubmittedBag) -> BotWorkload:
+        given = BotWorkload("hand", ("s",), bags, 2.0, bags[-1].arrival_s)
+        return at_load_of_arrivals(given, load, two)
+
+    assert scaled(0.25, bag(0, 20), bag(100, 30)).span_s == pytest.approx(40, rel=1e-3)
+    found = scaled(0.75, bag(0, 40), bag(50, 40), bag(100, 40))
+    assert found.span_s == pytest.approx(40, rel=1e-3)
+    assert [b.arrival_s for b in found.bags] == pytest.approx([0, 20, 40], rel=1e-3)
+    assert not found.remarks
+    few = scaled(0.6, bag(0, 10), bag(100, 10))  # one of two processors, at the most
+    assert few.span_s == pytest.approx(20 / 2 / 0.6)
+    assert "2 tasks are too few to keep 60% of the processors busy" in few.remarks[0]
+
+
+def test_the_sites_are_as_busy_as_the_load_says() -> None:
+    catalog = Catalog((SiteSpec("a", 40), SiteSpec("b", 20, speed_ratio=1.5)))
+    grid = BagGrid(catalog, policies=("fpf",), loads=(0.4,), tasks=3000)
+    (cell,) = grid.cells()
+    done = row_of(cell, simulate_bags(workload_of(grid, cell), catalog, "csp", Settings("fpf")))
+    assert done.utilization == pytest.approx(0.4, abs=0.04)
 
 
 def test_ranges_of_loads() -> None:

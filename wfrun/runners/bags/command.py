@@ -121,7 +121,7 @@ def _warn(grid: BagGrid) -> None:
     """Tell what was left out of the workloads; also finds what is wrong with them before anything
     is simulated."""
     first: dict[str, BagCell] = {}
-    for cell in grid.cells():
+    for cell in sorted(grid.cells(), key=lambda cell: cell.load or 0.0, reverse=True):
         first.setdefault(cell.workload, cell)
     for cell in first.values():
         for remark in workload_of(grid, cell).remarks:

@@ -15,9 +15,10 @@ import msgspec
 
 from wfrun.engine.events import Settings
 from wfrun.engine.model import Catalog
-from wfrun.parsers.generate.bots import at_load, generate_workload, with_estimates
+from wfrun.parsers.generate.bots import generate_workload, with_estimates
 from wfrun.parsers.generate.bots_log import bags_of_log, replay
 from wfrun.parsers.generate.bots_records import BotWorkload
+from wfrun.runners.bags.load import at_load_of_arrivals
 from wfrun.runners.bags.rows import BagCell, BagRow, row_of
 from wfrun.runners.bags.run import simulate_bags
 from wfrun.runners.pool import Progress, no_progress, run_missing
@@ -98,7 +99,10 @@ def workload_of(grid: BagGrid, cell: BagCell) -> BotWorkload:
     path = grid.logs.get(cell.workload)
     if path is not None:
         log = _log(path, grid.tolerant)
-        return replay(log, sites, load=cell.load, tasks=cell.tasks, seed=cell.seed)
+        workload = replay(log, sites, load=cell.load, tasks=cell.tasks, seed=cell.seed)
+        if cell.load is None:
+            return workload
+        return at_load_of_arrivals(workload, cell.load, sites)
     workload = generate_workload(
         sites,
         row=cell.workload,
@@ -110,15 +114,14 @@ def workload_of(grid: BagGrid, cell: BagCell) -> BotWorkload:
     if cell.mean_runtime_s is not None:
         factor = cell.mean_runtime_s / (workload.work_s / workload.tasks)
         workload = _with_runtimes(workload, lambda s: max(1.0, s * factor))
-    workload = at_load(workload, cell.load or 0.0, cell.arrival)
+    workload = at_load_of_arrivals(workload, cell.load or 0.0, sites, cell.arrival)
     return with_estimates(workload, cell.inaccuracy, cell.seed)
 
 
 LONGEST_SHARE = 0.5
-"""Of the time in which the sites could do all tasks: none takes longer. The thesis scales the
-arrivals of its traces to the loads that it wants, and says nothing of tasks that then run for
-longer than bags arrive; with those in a workload, the sites stand half empty at a load of 95%,
-since much of the work is left when the last bag has arrived."""
+"""Of the time in which the sites could do all tasks: none takes longer. The traces of the thesis
+last for a month. Here arrivals are drawn together, and a task of hours would run for longer than
+bags arrive: it would take a processor away rather than compete for one."""
 
 LEAST_LONGEST_S = 300.0
 """Tasks as short as this are never cut."""

@@ -36,7 +36,8 @@ class BagCell(msgspec.Struct, frozen=True):
     replicas: int | None
     """Most replicas of a task; None: as many as the policy has."""
     load: float | None
-    """Work over what all sites can do until the last arrival; None: as it is in the log."""
+    """Share of all processors that is busy until the last arrival if nothing waits
+    (`wfrun.runners.bags.load`); None: as it is in the log."""
     tasks: int | None
     """In all, about; None: those of the log."""
     seed: int

@@ -49,7 +49,7 @@ class Scale(msgspec.Struct, frozen=True):
 
 
 QUICK = Scale(
-    tasks=20_000,
+    tasks=TASKS,
     seeds=1,
     loads=(0.2, 0.4, 0.5, 0.6, 0.8, 0.95),
     median_sizes=(10, 30, 50),

@@ -1,0 +1,70 @@
+"""The load of workloads of bags: that of the time in which bags arrive."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import accumulate
+
+from wfrun.engine.model import SiteSpec
+from wfrun.parsers.generate.bots import Arrival, at_load
+from wfrun.parsers.generate.bots_records import BotWorkload
+
+_MOST = 4.0
+"""All work is at most so many times what the sites can do while bags arrive."""
+_STEPS = 30
+
+
+def at_load_of_arrivals(
+    workload: BotWorkload,
+    load: float,
+    sites: Sequence[SiteSpec],
+    arrival: Arrival = "realistic",
+) -> BotWorkload:
+    """The same bags in a span in which the sites are busy to that share of what they can do, if
+    each task starts when it arrives and on a processor of average speed.
+
+    Work that is left when the last bag arrives is no load (`at_load` counts it as such): with long
+    tasks, a load of 60% would else keep half of the processors busy. Where the tasks are too few
+    for the load, all of their work counts, and a remark says so. Raises InvalidError as `at_load`.
+    """
+    once = at_load(workload, load)
+    done_s = _work_by_time(once, workload.capacity / sum(site.slots for site in sites))
+
+    def within(counted: float) -> float:
+        """The load, where the work of all tasks is ``counted``."""
+        shorter = load / counted
+        return done_s(shorter) / (workload.capacity * once.span_s * shorter)
+
+    low, high = load, load * _MOST
+    if within(high) < load:
+        remark = (
+            f"{workload.tasks} tasks are too few to keep {load:.0%} of the processors busy while "
+            "bags arrive: what they do afterwards counts as load, too"
+        )
+        return replace(at_load(workload, load, arrival), remarks=(*workload.remarks, remark))
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if within(middle) < load else (low, middle)
+    return at_load(workload, high, arrival)
+
+
+def _work_by_time(workload: BotWorkload, speed_ratio: float) -> Callable[[float], float]:
+    """The work that is done until the last arrival, by the factor of the times between arrivals."""
+    end_s = workload.bags[-1].arrival_s
+    bags = []
+    for bag in workload.bags:
+        runtimes_s = sorted(bag.runtime_s)
+        sums_s = [0.0, *accumulate(runtimes_s)]
+        bags.append(((end_s - bag.arrival_s) * speed_ratio, runtimes_s, sums_s))
+
+    def done_s(factor: float) -> float:
+        total_s = 0.0
+        for left_s, runtimes_s, sums_s in bags:
+            most_s = left_s * factor
+            ended = bisect_left(runtimes_s, most_s)
+            total_s += sums_s[ended] + most_s * (len(runtimes_s) - ended)
+        return total_s
+
+    return done_s
