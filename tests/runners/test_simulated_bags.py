@@ -181,8 +181,8 @@ def test_variations_of_a_workload() -> None:
 
 
 def test_the_load_is_that_of_the_time_in_which_bags_arrive() -> None:
-    # What comes last does not count. 20 s are a quarter of 40 s on two processors; 40 s and the half
-    # of them that is done of a task which comes at half time are three quarters.
+    # What comes last does not count. 20 s are a quarter of 40 s on two processors; 40 s and half
+    # of another 40 s, which come at half time, are three quarters.
     two = (SiteSpec("s", 2),)
 
     def scaled(load: float, *bags: SubmittedBag) -> BotWorkload:
