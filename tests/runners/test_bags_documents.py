@@ -153,6 +153,7 @@ def test_commands_and_bags_of_several_owners_in_one_run(user: User) -> None:
     )
     done = user.wfrun("list.txt", "two.yaml", "--selection", "s-u-rr", "--run-dir", "run")
     assert done.status == 0, done.text
+    assert ["q", "q", "2", "2", "0", "0"] in [line.split()[:6] for line in done.out.splitlines()]
     assert "HELLO A" in user.wfrun("logs", "run", "list-0").out
     outputs = user.folder / "run/outputs"
     assert {str(path.relative_to(outputs)) for path in outputs.rglob("?")} == {

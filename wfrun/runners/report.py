@@ -148,15 +148,21 @@ def _site_rows(state: RunState) -> list[dict[str, Text]]:
 
 
 def workflow_table(state: RunState) -> Table:
-    """A row per workflow, for runs of several; the last says how many more there are."""
+    """A row per workflow, for runs of several; the last says how many more there are. Owners have
+    a column where they are named."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("workflow", no_wrap=True)
+    bags = all(w.workflow.bag is not None for w in state.workflows)
+    owned = any(w.workflow.owner for w in state.workflows)
+    table.add_column("bag" if bags else "workflow", no_wrap=True)
+    if owned:
+        table.add_column("owner", no_wrap=True)
     for heading in ("tasks", "done", "failed", "not run", "makespan"):
         table.add_column(heading, justify="right")
     for w in state.workflows[:MOST_WORKFLOWS]:
         end_s = w.ended_s if w.ended_s is not None else state.now_s
         table.add_row(
             w.workflow.name,
+            *([w.workflow.owner or "-"] if owned else []),
             str(len(w.workflow.tasks)),
             str(w.done),
             str(w.failed),
