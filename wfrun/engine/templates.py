@@ -43,7 +43,7 @@ class Part(msgspec.Struct, frozen=True):
             return format(float(value), self.spec)
         if kind == "s":
             return format(value, self.spec)
-        if _INTEGER.fullmatch(value):
+        if (value.isdecimal() and value.isascii()) or _INTEGER.fullmatch(value):
             return format(int(value), self.spec)
         if _DECIMAL.fullmatch(value):
             return format(float(value), self.spec)

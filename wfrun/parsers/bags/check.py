@@ -13,7 +13,14 @@ from wfrun.engine.bag import ESTIMATE_S, INDEX, expand
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Axis, Bag, Column, Progression, Workflow
 from wfrun.engine.templates import Part, parse_template
-from wfrun.parsers.bags.columns import MOST_VALUES, column_like, columns_by_name, distinct, last_of
+from wfrun.parsers.bags.columns import (
+    MOST_VALUES,
+    are_whole,
+    column_like,
+    columns_by_name,
+    distinct,
+    last_of,
+)
 from wfrun.parsers.bags.names import check_names
 from wfrun.parsers.units import parse_duration
 
@@ -110,7 +117,7 @@ def parts_of(template: str, refuse: Refuse) -> tuple[Part, ...]:
 
 def _check_format(part: Part, column: Column, template: str, refuse: Refuse) -> None:
     values = distinct(column)
-    if isinstance(column, Progression):
+    if isinstance(column, Progression) or are_whole(column):
         values = iter([next(values)])  # what goes for one of them goes for all
     for value in values:
         try:

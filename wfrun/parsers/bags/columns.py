@@ -17,6 +17,7 @@ _CHUNK = 1024
 _FEW = 1 << 16
 """So many different values are few, whatever the length of the column."""
 _MOST_INTEGER = 2**63 - 1
+_MOST_DIGITS = len(str(_MOST_INTEGER)) - 1
 
 
 class ColumnMaker:
@@ -104,13 +105,9 @@ def progression(
         raise ValueError(f"it has more than {MOST_VALUES:,} values")
     decimals = max(0, *(-int(number.as_tuple().exponent) for number in (start, by)))
     whole = [int(number.scaleb(decimals)) for number in (start, by, start + by * (count - 1))]
-    if decimals > _most_digits() or max(map(abs, whole)) > _MOST_INTEGER:
+    if decimals > _MOST_DIGITS or max(map(abs, whole)) > _MOST_INTEGER:
         raise ValueError("its numbers are too large, or have too many decimals")
     return Progression(whole[0], whole[1], count, decimals)
-
-
-def _most_digits() -> int:
-    return len(str(_MOST_INTEGER)) - 1
 
 
 def _decimal(number: float | int) -> Decimal:
@@ -118,7 +115,7 @@ def _decimal(number: float | int) -> Decimal:
     decimal = Decimal(repr(number))
     if not decimal.is_finite():
         raise ValueError(f"{number} is not finite: it never ends")
-    if abs(decimal.adjusted()) > _most_digits():
+    if abs(decimal.adjusted()) > _MOST_DIGITS:
         raise ValueError(f"{number} is too large, or has too many decimals")
     return decimal.normalize()
 
@@ -155,6 +152,17 @@ def has_empty(column: Column) -> bool:
         return False
     ends = (column.values if isinstance(column, Coded) else column).ends
     return any(first == end for first, end in pairwise(chain((0,), memoryview(ends).cast("Q"))))
+
+
+def are_whole(column: Column) -> bool:
+    """Whether all values are certainly whole numbers, of digits alone, that fit 64 bits."""
+    if isinstance(column, Progression):
+        return column.decimals == 0
+    plain = column.values if isinstance(column, Coded) else column
+    if not plain.text.isdigit():
+        return False
+    ends = memoryview(plain.ends).cast("Q")
+    return all(0 < end - first <= _MOST_DIGITS for first, end in pairwise(chain((0,), ends)))
 
 
 def last_of(column: Progression) -> int:
