@@ -77,8 +77,8 @@ class EligibleSet:
         return None if best is None else (best[2], best_mask)
 
     def first_of(self, mask: int) -> Entry | None:
-        """The entry of the first task with these sites."""
-        heap, serials = self._heaps[mask], self._serials
+        """The entry of the first task with these sites; None: there is none."""
+        heap, serials = self._heaps.get(mask, []), self._serials
         while heap and serials[heap[0][2]] != heap[0][1]:
             heapq.heappop(heap)
         fresh = self._fresh
