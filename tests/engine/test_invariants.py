@@ -87,7 +87,7 @@ class Auditor:
     def __init__(self, several: list[Workflow], catalog: Catalog, settings: ev.Settings) -> None:
         self.workflows = several
         self.throttle = settings.throttle
-        most = PLACEMENT[settings.policy].replicas
+        most = max(PLACEMENT[settings.policy].replicas, settings.replication == "stragglers")
         self.replicas = most if settings.replicas is None else settings.replicas
         self.sites = catalog.sites
         self.asked = [[t.resources for t in w.tasks] for w in several]

@@ -238,6 +238,9 @@ def attempt_ended(state: RunState, event: ev.AttemptEnded) -> None:
             _usage(state, w).past_s += core_s - cores * told_s
     if attempt.superseded:
         assert state.replicas is not None
+        if not core_s and attempt.started_s is not None:  # It was cancelled, and tells no times.
+            cores = w.workflow.tasks[attempt.task].resources.cores
+            core_s = cores * (state.now_s - attempt.started_s)
         state.replicas.superseded_core_s += core_s
         return
     if outcome.cause == "done":
