@@ -189,13 +189,13 @@ def test_the_load_is_that_of_the_time_in_which_bags_arrive() -> None:
         given = BotWorkload("hand", ("s",), bags, 2.0, bags[-1].arrival_s)
         return at_load_of_arrivals(given, load, two)
 
-    assert scaled(0.25, bag(0, 20), bag(100, 30)).span_s == pytest.approx(40, rel=1e-3)
+    assert scaled(0.25, bag(0, 20), bag(100, 15)).span_s == pytest.approx(40, rel=1e-3)
     found = scaled(0.75, bag(0, 40), bag(50, 40), bag(100, 40))
     assert found.span_s == pytest.approx(40, rel=1e-3)
     assert [b.arrival_s for b in found.bags] == pytest.approx([0, 20, 40], rel=1e-3)
     assert not found.remarks
     few = scaled(0.6, bag(0, 10), bag(100, 10))  # one of two processors, at the most
-    assert few.span_s == pytest.approx(20 / 2 / 0.6)
+    assert few.span_s == pytest.approx(20 / 2 / 1.2)
     assert "2 tasks are too few to keep 60% of the processors busy" in few.remarks[0]
 
 
@@ -239,6 +239,13 @@ def test_a_grid_goes_on_where_it_was(user: User) -> None:
     assert first.status == 0, first.text
     lines = (user.folder / "out.csv").read_text().splitlines(keepends=True)
     assert len(lines) == 1 + 3 * 2 * 2 * 2
+    makespans, nsl, in_time, _, sizes = first.out.split("\n\n")
+    for table, heading in ((makespans, "makespan s"), (nsl, "NSL"), (in_time, "in time %")):
+        title, keys, *variants = table.strip().splitlines()
+        assert title == f"{heading}, by load"
+        assert keys.split() == ["architecture", "selection", "policy", "0.3", "0.6"]
+        assert len(variants) == 3 * 2 * 2
+    assert "at a load of 0.6" in sizes
     assert (user.folder / "out.png").stat().st_size > 1000
     kept = lines[:1] + lines[3:-1] + [lines[-1][:20]]
     (user.folder / "out.csv").write_text("".join(kept))

@@ -21,7 +21,7 @@ from wfrun.runners.bags.grid import POLICIES, BagGrid, log_name, run_bag_grid, w
 from wfrun.runners.bags.plot import plot_bags
 from wfrun.runners.bags.rows import BagCell, BagRow
 from wfrun.runners.bags.sites import das3_grid5000
-from wfrun.runners.bags.table import BagTable, SizeTable
+from wfrun.runners.bags.table import BagTable, LoadTables, SizeTable
 from wfrun.runners.grid_progress import GridProgress
 from wfrun.runners.loads import loads_of
 from wfrun.runners.report import make_console
@@ -161,7 +161,10 @@ def simulate_bag_grid(
         results.close()
     rows = results.of(cells)
     out = make_console()
-    out.print(BagTable(rows))
+    if len({row.load for row in rows}) > 1:
+        out.print(LoadTables(rows))
+    else:
+        out.print(BagTable(rows))
     out.print()
     out.print(SizeTable(rows))
     if table is not None:

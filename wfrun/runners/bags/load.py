@@ -11,8 +11,8 @@ from wfrun.engine.model import SiteSpec
 from wfrun.parsers.generate.bots import Arrival, at_load
 from wfrun.parsers.generate.bots_records import BotWorkload
 
-_MOST = 4.0
-"""All work is at most so many times what the sites can do while bags arrive."""
+_MOST = 2.0
+"""The load, all work counted, is at most so many times the one that was asked for."""
 _STEPS = 30
 
 
@@ -26,8 +26,9 @@ def at_load_of_arrivals(
     each task starts when it arrives and on a processor of average speed.
 
     Work that is left when the last bag arrives is no load (`at_load` counts it as such): with long
-    tasks, a load of 60% would else keep half of the processors busy. Where the tasks are too few
-    for the load, all of their work counts, and a remark says so. Raises InvalidError as `at_load`.
+    tasks, a load of 60% would else keep half of the processors busy. All work is at most twice the
+    load, though: where tasks are too few for more, a remark says so. Raises InvalidError as
+    `at_load`.
     """
     once = at_load(workload, load)
     done_s = _work_by_time(once, workload.capacity / sum(site.slots for site in sites))
@@ -41,9 +42,9 @@ def at_load_of_arrivals(
     if within(high) < load:
         remark = (
             f"{workload.tasks} tasks are too few to keep {load:.0%} of the processors busy while "
-            "bags arrive: what they do afterwards counts as load, too"
+            "bags arrive: half of their work is done afterwards"
         )
-        return replace(at_load(workload, load, arrival), remarks=(*workload.remarks, remark))
+        return replace(at_load(workload, high, arrival), remarks=(*workload.remarks, remark))
     for _ in range(_STEPS):
         middle = (low + high) / 2
         low, high = (middle, high) if within(middle) < load else (low, middle)

@@ -7,6 +7,7 @@ from math import isclose
 from typing import NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
 from rich.text import Text
 
 from wfrun.runners.bags.rows import SIZES, BagCell, BagRow
@@ -23,6 +24,11 @@ _MEASURES: Mapping[str, tuple[str, float, int | None]] = {
 }
 """Headings, each with a field of BagRow, what turns it into the unit, and its decimals."""
 _OF_REPLICAS = ("replicas", "wasted %")
+_OF_LOADS = ("makespan s", "NSL", "in time %")
+_LEGEND = (
+    "makespan, NSL: means of the bags, NSL over the sum of their run times; in time: tasks done "
+    "until the last bag arrives"
+)
 _LESS_WANTED = ("used %", "replicas", "wasted %", "in time %")
 
 
@@ -84,19 +90,20 @@ class BagTable:
                 left_out.append(heading)
             columns = kept
         yield draw_table(columns)
-        legend = (
-            "makespan, NSL: means of the bags, NSL over the sum of their run times; in time: tasks "
-            "done, used: processors, until the last bag arrives"
-        )
+        legend = _LEGEND + ", used: processors in use until then"
         if self._seeds > 1:
             legend += f"; means of {self._seeds} seeds, ± their 95% confidence interval"
         if left_out:
             legend += f"; no room for {', '.join(left_out)}"
         yield Text(legend, style="dim")
 
-    def _columns(self) -> list[Column]:
+    def order(self) -> list[Group]:
+        """The rows."""
         cases = list(dict.fromkeys(case for case, _ in self._groups))
-        order = sorted(self._groups, key=lambda g: (cases.index(g[0]), self._means[g]))
+        return sorted(self._groups, key=lambda g: (cases.index(g[0]), self._means[g]))
+
+    def _columns(self) -> list[Column]:
+        order = self.order()
         columns = _keys(order)
         for heading, (name, unit, decimals) in _MEASURES.items():
             values = [[getattr(row, name) * unit for row in self._groups[g]] for g in order]
@@ -129,15 +136,88 @@ def _keys(order: Sequence[Group]) -> list[Column]:
     return [(name, cells) for name, cells in names if name == "policy" or len(set(cells)) > 1]
 
 
-class SizeTable:
-    """The mean NSL of the bags of each size, with the rows of `BagTable`: what the mean of all
-    hides (thesis section 5.4.1)."""
+class LoadTables:
+    """For several loads: a table for each measure, with a column for each load and a row for each
+    architecture, selection policy and policy, the least makespan over all loads first. The best of
+    each load is green. Loads for which a terminal has no room are counted below."""
 
     def __init__(self, rows: Sequence[BagRow]) -> None:
         self._groups = grouped(rows)
+        self._loads = list(dict.fromkeys(row.load for row in rows))
+        workloads = list(dict.fromkeys(row.workload for row in rows))
+        lines = dict.fromkeys((case.workload, variant) for case, variant in self._groups)
+        means = {
+            line: summarize(
+                [row.makespan_s for load in self._loads for row in self._rows(*line, load)]
+            ).mean
+            for line in lines
+        }
+        self._lines = sorted(lines, key=lambda line: (workloads.index(line[0]), means[line]))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        order = list(self._groups)
+        for heading in _OF_LOADS:
+            keys = _keys([(Case(workload, None), variant) for workload, variant in self._lines])
+            columns = [self._column(heading, load) for load in self._loads]
+            while len(columns) > 1 and table_width([*keys, *columns]) > options.max_width:
+                columns.pop()
+            yield Text(f"{heading}, by load", style="bold")
+            yield self._drawn(keys, columns, least=heading != "in time %")
+            left_out = len(self._loads) - len(columns)
+            if left_out:
+                yield Text(f"no room for {left_out} of {len(self._loads)} loads", style="dim")
+            yield Text()
+        yield Text(_LEGEND + "; --output FILE keeps the other measures", style="dim")
+
+    def _rows(self, workload: str, variant: Variant, load: float | None) -> list[BagRow]:
+        return self._groups[Case(workload, load), variant]
+
+    def _column(self, heading: str, load: float | None) -> Column:
+        name, unit, decimals = _MEASURES[heading]
+        values = [
+            [getattr(row, name) * unit for row in self._rows(*line, load)] for line in self._lines
+        ]
+        return "-" if load is None else f"{load:g}", numbers(values, decimals)
+
+    def _drawn(self, keys: list[Column], columns: list[Column], *, least: bool) -> Table:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for heading, _ in keys:
+            table.add_column(heading)
+        for heading, _ in columns:
+            table.add_column(heading, justify="right")
+        choose = min if least else max
+        best: dict[tuple[str, int], float] = {}
+        for (workload, _), *cells in zip(self._lines, *(c for _, c in columns), strict=True):
+            for place, cell in enumerate(cells):
+                value = _value(cell)
+                best[workload, place] = choose(value, best.get((workload, place), value))
+        for number, (workload, _) in enumerate(self._lines):
+            shown = [
+                Text(cells[number], "green" if _value(cells[number]) == best[workload, place]
+                     else "")
+                for place, (_, cells) in enumerate(columns)
+            ]  # fmt: skip
+            table.add_row(*(cells[number] for _, cells in keys), *shown)
+        return table
+
+
+def _value(cell: str) -> float:
+    """As it is shown: what looks the same is equally good."""
+    return float(cell.split()[0].replace(",", ""))
+
+
+class SizeTable:
+    """The mean NSL of the bags of each size, with the rows of `BagTable`, of several loads those of
+    the highest: what the mean of all hides (thesis section 5.4.1)."""
+
+    def __init__(self, rows: Sequence[BagRow]) -> None:
+        self._highest = max((row.load or 0.0 for row in rows), default=0.0)
+        self._several = len({row.load for row in rows}) > 1
+        kept = [row for row in rows if (row.load or 0.0) == self._highest]
+        self._groups = grouped(kept)
+        self._order = BagTable(kept).order()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        order = self._order
         columns = _keys(order)
         for number, (_, name) in enumerate(SIZES):
             means = [_mean_nsl(self._groups[group], number) for group in order]
@@ -148,7 +228,10 @@ class SizeTable:
         while table_width(columns) > options.max_width:
             columns.pop()
             left_out += 1
-        yield Text("NSL by the number of tasks of a bag", style="bold")
+        title = "NSL by the number of tasks of a bag"
+        if self._several:
+            title += f", at a load of {self._highest:g}"
+        yield Text(title, style="bold")
         yield draw_table(columns)
         if left_out:
             yield Text(f"no room for {left_out} classes of size", style="dim")

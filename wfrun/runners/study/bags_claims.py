@@ -1,7 +1,8 @@
 """What thesis section 5.4 says about its simulations, and whether it is so here.
 
 In our words. "Similar" and the like have no number there: see `wfrun.runners.study.claim`. Where a
-figure is "up to" something, ours has to be between half and twice of it.
+figure is "up to" something, what ours has more than the other has to be between half and twice of
+that.
 """
 
 from __future__ import annotations
@@ -126,13 +127,17 @@ def _(s: BagSamples) -> Finding:
 _WHERE = "5.4.1, loads 20-95%"
 
 
-@CLAIMS.add(_WHERE, "ECT, FPLT and FPF perform better than the other policies")
+@CLAIMS.add(_WHERE, "ECT, FPLT and FPF have the best balance between makespan and NSL")
 def _(s: BagSamples) -> Finding:
-    def one(measure: str) -> Finding:
-        values = overall(s, measure)
-        return set(ranked(values)[:3]) == {"ect", "fplt", "fpf"}, told(values)
-
-    return both((name, one(measure)) for name, measure in MEASURES)
+    tables = [overall(s, measure) for _, measure in MEASURES]
+    means = [_mean(table.values()) for table in tables]
+    values = {
+        name: _mean(table[name] / mean for table, mean in zip(tables, means, strict=True))
+        for name in SHOWN
+    }
+    return set(ranked(values)[:3]) == {"ect", "fplt", "fpf"}, (
+        f"mean of both, each over that of the policies: {told(values)}"
+    )
 
 
 @CLAIMS.add(_WHERE, "STFR has the best NSL overall")
@@ -313,14 +318,15 @@ def _(s: BagSamples) -> Finding:
     return both((name, one(measure)) for name, measure in MEASURES)
 
 
-@CLAIMS.add(_WHERE, "For loads of 50% and more they have an important impact, which increases with "
-            "the load")  # fmt: skip
+@CLAIMS.add(_WHERE, "For loads of more than 50% they have an important impact, which increases "
+            "with the load")  # fmt: skip
 def _(s: BagSamples) -> Finding:
     def one(measure: str) -> Finding:
-        loads = _loads(s, 0.5)
-        ratios = [round(spread(by_selection(s, measure, load).values()), 2) for load in loads]
+        loads = _loads(s, 0.51)
+        ratios = [spread(by_selection(s, measure, load).values()) for load in loads]
         pairs = told({f"{x:.0%}": ratio for x, ratio in zip(loads, ratios, strict=True)})
-        return ratios == sorted(ratios) and ratios[-1] >= MUCH, f"largest/smallest {pairs}"
+        important = ratios[0] > IDENTICAL and ratios[-1] >= MUCH
+        return important and ratios == sorted(ratios), f"largest/smallest {pairs}"
 
     return both((name, one(measure)) for name, measure in MEASURES)
 
@@ -347,7 +353,7 @@ def _most(s: BagSamples, measure: str, one: str, other: str | None = None) -> fl
 def _(s: BagSamples) -> Finding:
     nsl, makespan = _most(s, "nsl", "s-bot"), _most(s, "makespan_s", "s-bot")
     told_of = f"NSL {number(nsl)} times, makespan {number(makespan)} times"
-    return _near(nsl, 16) and _near(makespan, 2), told_of
+    return _near(nsl - 1, 16 - 1) and _near(makespan - 1, 2 - 1), told_of
 
 
 @CLAIMS.add(_WHERE, "For loads of 60% and more S-BoT outperforms S-T")

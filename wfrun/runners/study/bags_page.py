@@ -94,8 +94,9 @@ def _setting(samples: BagSamples) -> Iterator[str]:
         "(section 5.3.1; `wfrun/runners/bags/sites.py` says what the clusters are taken to be, "
         "since the thesis has no list), FCFS, no costs of the network, no failures. Each cluster "
         "has a stream of bags of its own, drawn from row *Avg* of Table 5.3. Times between "
-        "arrivals are scaled so that all tasks are the load times what the sites can do until the "
-        "last arrival. Run times are cut to half of the time in which the sites could do all."
+        "arrivals are scaled so that the sites are busy to the load until the last bag arrives, if "
+        "each task starts when it arrives. Run times are cut to half of the time in which the "
+        "sites could do all."
     )
     yield ""
     if samples.real == STAND_IN:
@@ -179,6 +180,7 @@ def _claims(found: Sequence[Answer]) -> Iterator[str]:
     yield (
         "In our words. *Similar* and *little* are taken as within 25%, *almost identical* as "
         "within 2%, *much* as half as much again, *poor* as above the mean of the policies; what "
-        "is *up to* something has to be between half and twice of it. Medians are over repetitions."
+        "is *up to* some percentage has to be between half and twice of it. Medians are over "
+        "repetitions."
     )
     yield from claims_table(found)
