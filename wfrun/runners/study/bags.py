@@ -52,8 +52,8 @@ QUICK = Scale(
     tasks=TASKS,
     seeds=1,
     loads=(0.2, 0.4, 0.5, 0.6, 0.8, 0.95),
-    median_sizes=(10, 50),
-    mean_runtimes_s=(180, 10800),
+    median_sizes=(10, 30, 50),
+    mean_runtimes_s=(180, 1800, 10800),
     inaccuracies=(100, 10_000),
 )
 FULL = Scale(

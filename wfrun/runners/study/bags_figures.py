@@ -66,7 +66,7 @@ def _lines(
             axes.errorbar(
                 range(len(places)),
                 [v.mean for v in found],
-                yerr=[v.half_width or 0.0 for v in found],
+                yerr=_errors(found),
                 marker=mark,
                 markersize=4,
                 linewidth=1,
@@ -81,19 +81,37 @@ def _lines(
     return save(figure, folder, f"figure-{number}.png")
 
 
+def _errors(found: Sequence[Summary]) -> list[float] | None:
+    """None of single simulations."""
+    errors = [value.half_width or 0.0 for value in found]
+    return errors if any(errors) else None
+
+
 def _scale(axes: Any) -> None:
     """Logarithmic, where values differ much."""
     low, high = axes.dataLim.intervaly
     if low > 0 and high > 10 * low:
-        axes.set_yscale("log")
+        _logarithmic(axes)
     else:
         axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
 
 
+def _logarithmic(axes: Any) -> None:
+    """With 1, 2 and 5 of each power of ten as plain numbers, of wide ranges the powers alone."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    steps = (1.0, 2.0, 5.0) if high < 1000 * low else (1.0,)
+    axes.yaxis.set_major_locator(LogLocator(subs=steps))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+
+
 def _legend(figure: Any, grid: Any) -> None:
     handles, names = grid[0][0].get_legend_handles_labels()
-    figure.legend(handles, names, fontsize=7, loc="outside lower center", ncols=len(names))
+    figure.legend(handles, names, fontsize=8, loc="outside lower center", ncols=len(names))
 
 
 def _sizes(samples: BagSamples, folder: Path) -> str:
@@ -123,12 +141,12 @@ def _arrivals(samples: BagSamples, folder: Path) -> str:
                 [place + 0.27 * (number - 1) for place in range(len(SHOWN))],
                 [v.mean for v in found],
                 0.25,
-                yerr=[v.half_width or 0.0 for v in found],
+                yerr=_errors(found),
                 capsize=2,
                 label=arrival,
             )
         axes.set_xticks(range(len(SHOWN)), SHOWN, rotation=60, fontsize=7)
-        axes.set_yscale("log")
+        _logarithmic(axes)
         axes.set_title(title, fontsize=9)
         axes.grid(axis="y", alpha=0.3)
     _legend(figure, grid)

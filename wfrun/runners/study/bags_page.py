@@ -180,7 +180,7 @@ def _claims(found: Sequence[Answer]) -> Iterator[str]:
     yield (
         "In our words. *Similar* and *little* are taken as within 25%, *almost identical* as "
         "within 2%, *much* as half as much again, *poor* as above the mean of the policies; what "
-        "is *up to* some percentage has to be between half and twice of it. Medians are over "
-        "repetitions."
+        "is *up to* some percentage has to be between half and twice of it. Which selection policy "
+        "is the best or not better is told within 2%, too. Medians are over repetitions."
     )
     yield from claims_table(found)
