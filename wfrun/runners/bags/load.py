@@ -42,7 +42,7 @@ def at_load_of_arrivals(
     if within(high) < load:
         remark = (
             f"{workload.tasks} tasks are too few to keep {load:.0%} of the processors busy while "
-            "bags arrive: half of their work is done afterwards"
+            "bags arrive: most of their work is done afterwards"
         )
         return replace(at_load(workload, high, arrival), remarks=(*workload.remarks, remark))
     for _ in range(_STEPS):
