@@ -258,8 +258,10 @@ def test_bags_are_simulated(user: User) -> None:
     assert_refused(user.wfrun(*simulated), 2, ["2 of 2 tasks have no run time"])
     assert user.wfrun(*simulated, "--runtimes", "times.yaml").status == 0
     assert user.wfrun("x.yaml", "--run-dir", "run").status == 0
-    done = user.wfrun("simulate", "--from-run", "run", "--policy", "rr")
+    done = user.wfrun("simulate", "--from-run", "run")
     assert done.status == 0, done.text
+    assert "stfr" in done.out  # those for bags
+    assert "heft" not in done.out
 
 
 def test_bags_are_simulated_as_they_would_be_run(user: User) -> None:
