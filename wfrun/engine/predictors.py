@@ -24,13 +24,15 @@ class Last2:
 
     def __init__(self) -> None:
         self._last: tuple[float, ...] = ()
+        self._mean: float | None = None
 
     def observe(self, runtime_s: float) -> None:
         self._last = (*self._last[-1:], runtime_s)
+        self._mean = sum(self._last) / len(self._last)  # once; it is asked for many times
 
     def predict(self) -> float | None:
         """Seconds; None before the first observation."""
-        return sum(self._last) / len(self._last) if self._last else None
+        return self._mean
 
 
 KEPT = 2

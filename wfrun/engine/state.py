@@ -22,7 +22,7 @@ from wfrun.engine.lengths import Lengths
 from wfrun.engine.model import LinkSpec, Resources, SiteSpec, Workflow
 from wfrun.engine.network import Network
 from wfrun.engine.pool import Pool
-from wfrun.engine.predictors import Last2, RunTimes
+from wfrun.engine.predictors import JobClass, Last2, RunTimes
 from wfrun.engine.protocols import Placement
 from wfrun.engine.queue_model import QueueModel
 from wfrun.engine.records import Cause
@@ -266,8 +266,8 @@ class WorkflowState:
 
     __slots__ = ("added_s", "asks", "attempts_of", "avoid", "blocked", "children",
                  "class_masks", "collected", "delayed", "dispatched", "done", "eligible",
-                 "ended_s", "failed", "failures", "index", "masks", "order", "placement",
-                 "present", "queue", "ran_s", "refused", "resource_class", "runtimes_s", "serials",
+                 "ended_s", "failed", "failures", "index", "last_class", "masks",
+                 "order", "placement", "present", "queue", "ran_s", "refused", "resource_class", "runtimes_s", "serials",
                  "setbacks", "sizes", "staging_s", "status", "to_collect", "variants", "waiting",
                  "waiting_s", "workflow")  # fmt: skip
 
@@ -328,6 +328,8 @@ class WorkflowState:
         self.variants: dict[int, int] = {}
         """In a run with replicas, tasks that another than their first attempt has done, with its
         number: it is in the names of their files at the sites."""
+        self.last_class: tuple[int, JobClass] | None = None
+        """Of the task that was asked for last."""
         self.runtimes_s: Sequence[float] | None = None
         """Expected on the reference processor, for policies that know them."""
         self.placement: Placement

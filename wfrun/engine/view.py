@@ -236,8 +236,10 @@ def predicted(state: RunState, w: WorkflowState, task: int, site: int) -> Predic
 
 def job_class(w: WorkflowState, task: int) -> JobClass:
     """What run times of a task are to be like those of."""
-    one = w.workflow.tasks[task]
-    return JobClass(w.workflow.owner, one.name, one.resources.cores)
+    if w.last_class is None or w.last_class[0] != task:  # asked for each site, one after another
+        one = w.workflow.tasks[task]
+        w.last_class = task, JobClass(w.workflow.owner, one.name, one.resources.cores)
+    return w.last_class[1]
 
 
 def transfer_s(state: RunState, workflow: WorkflowState, task: int, site: int) -> float:

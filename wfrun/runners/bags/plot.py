@@ -57,7 +57,7 @@ def plot_bags(rows: Sequence[BagRow], path: Path) -> None:
             axes.set_title(workload.partition(" #")[0], fontsize="medium")
             axes.grid(alpha=0.3)
     handles, names = panels[0][0].get_legend_handles_labels()
-    figure.legend(handles, names, fontsize="small", loc="outside right upper")
+    figure.legend(handles, names, fontsize="small", handlelength=3, loc="outside right upper")
     try:
         figure.savefig(path, dpi=150)
     except (OSError, ValueError) as error:
