@@ -267,8 +267,8 @@ class WorkflowState:
     __slots__ = ("added_s", "asks", "attempts_of", "avoid", "blocked", "children",
                  "class_masks", "collected", "delayed", "dispatched", "done", "eligible",
                  "ended_s", "failed", "failures", "index", "last_class", "masks",
-                 "order", "placement", "present", "queue", "ran_s", "refused", "resource_class", "runtimes_s", "serials",
-                 "setbacks", "sizes", "staging_s", "status", "to_collect", "variants", "waiting",
+                 "order", "placement", "present", "queue", "ran_s", "refused", "resource_class",
+                 "runtimes_s", "serials", "setbacks", "sizes", "staging_s", "status", "to_collect", "variants", "waiting",
                  "waiting_s", "workflow")  # fmt: skip
 
     def __init__(self, index: int, workflow: Workflow, added_s: float) -> None:
