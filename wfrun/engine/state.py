@@ -268,8 +268,8 @@ class WorkflowState:
                  "class_masks", "collected", "delayed", "dispatched", "done", "eligible",
                  "ended_s", "failed", "failures", "index", "last_class", "masks",
                  "order", "placement", "present", "queue", "ran_s", "refused", "resource_class",
-                 "runtimes_s", "serials", "setbacks", "sizes", "staging_s", "status", "to_collect", "variants", "waiting",
-                 "waiting_s", "workflow")  # fmt: skip
+                 "runtimes_s", "serials", "setbacks", "sizes", "staging_s", "status",
+                 "to_collect", "variants", "waiting", "waiting_s", "workflow")  # fmt: skip
 
     def __init__(self, index: int, workflow: Workflow, added_s: float) -> None:
         tasks = len(workflow.tasks)
