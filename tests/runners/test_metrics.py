@@ -395,7 +395,8 @@ def test_waits_of_any_run_add_up(
     world = World(drawn, catalog, settings)
     assert world.run() == "done"
     found = run_timings(world.log, {str(i): w for i, w in enumerate(drawn)})
-    assert len(found.tasks) == sum(len(w.tasks) for w in drawn)
+    done = [(t.workflow, t.task) for t in found.tasks if t.done]
+    assert len(done) == len(set(done)) == sum(len(w.tasks) for w in drawn)
     for t in found.tasks:
         assert t.held_s >= 0
         assert t.staging_s >= 0
@@ -405,8 +406,11 @@ def test_waits_of_any_run_add_up(
     assert sum(w.transfers for w in found.workflows) == state.transfers
     for w, s in zip(found.workflows, state.workflows, strict=True):
         mine = [t for t in found.tasks if t.workflow == s.index]
-        assert sum(t.staging_s for t in mine) == pytest.approx(s.staging_s)
-        assert sum(t.queue_wait_s for t in mine) == pytest.approx(s.waiting_s)
+        staging_s, waiting_s = sum(t.staging_s for t in mine), sum(t.queue_wait_s for t in mine)
+        assert waiting_s == pytest.approx(s.waiting_s)
+        if state.replicas is None:  # Of these some never start.
+            assert staging_s == pytest.approx(s.staging_s)
+        assert staging_s <= s.staging_s + 1e-6
         fastest = max(site.speed_ratio for site in catalog.sites)
         assert w.nsl is None or w.nsl >= 1 / fastest - 1e-9
 

@@ -82,8 +82,9 @@ class _Replay:
         news = state.eligible_serial - len(self._eligible_s)
         self._eligible_s.extend([event.at_s] * news)
         if isinstance(event, ev.AttemptPlaced):
-            serial = state.workflows[event.workflow].serials[event.task]
-            self._since[event.key] = self._eligible_s[serial - 1]
+            w = state.workflows[event.workflow]
+            serial = w.serials[event.task]  # 0: of a bag, and eligible since that was submitted
+            self._since[event.key] = self._eligible_s[serial - 1] if serial else w.added_s
         elif isinstance(event, ev.AttemptEnded) and ending is not None:
             self._end(ending, event)
         elif isinstance(event, ev.TransferEnded) and state.transfers > moved:
@@ -111,7 +112,7 @@ class _Replay:
                 ready_s=attempt.ready_s,
                 start_s=max(start_s, attempt.ready_s),  # clocks of sites are read with delay
                 end_s=event.at_s,
-                done=outcome.cause == "done",
+                done=outcome.cause == "done" and not attempt.superseded,
             )
         )
 
