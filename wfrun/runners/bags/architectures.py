@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import ClassVar
 
-from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import SiteSpec
+from wfrun.engine.names import look_up
 from wfrun.engine.state import RunState
 
 Parts = Mapping[int, Sequence[int] | None]
@@ -116,13 +115,4 @@ ARCHITECTURES: dict[str, type[Architecture]] = {a.name: a for a in (Central, Sep
 
 def architecture_class(name: str) -> type[Architecture]:
     """The architecture of that name; InvalidError names the nearest right one."""
-    found = ARCHITECTURES.get(name)
-    if found is None:
-        near = get_close_matches(name, ARCHITECTURES, n=1)
-        raise InvalidError(
-            f"there is no architecture {name!r}",
-            hint=(f"did you mean {near[0]!r}? " if near else "")
-            + "the architectures are: "
-            + ", ".join(ARCHITECTURES),
-        )
-    return found
+    return look_up(ARCHITECTURES, name, "architecture")
