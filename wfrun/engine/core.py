@@ -170,7 +170,7 @@ class Core:
         state, replicas = self.state, self.state.replicas
         assert replicas is not None
         while state.idle_sites and replicas.running:
-            chosen = replicas.choose(self._replica_site)
+            chosen = replicas.choose(state.idle_sites, self._replica_site)
             if chosen is None:
                 return
             (workflow, task), site = chosen

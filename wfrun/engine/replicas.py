@@ -43,10 +43,12 @@ class Try(NamedTuple):
 class Running:
     """A dispatched task."""
 
-    __slots__ = ("replicas", "tries")
+    __slots__ = ("replicas", "sites", "tries")
 
     def __init__(self) -> None:
         self.tries: list[Try] = []
+        self.sites = 0
+        """Where they are, as a mask."""
         self.replicas = 0
         """Since it was dispatched, however they ended."""
 
@@ -112,6 +114,7 @@ class Replicas:
             running = self.running[task] = Running()
             self.first_failed.pop(task, None)
         running.tries.append(attempt)
+        running.sites |= 1 << attempt.site
         if attempt.is_replica:
             running.replicas += 1
             self.placed_in_all += 1
@@ -128,6 +131,7 @@ class Replicas:
         for attempt in running.tries:
             if attempt.key == key:
                 running.tries.remove(attempt)
+                running.sites &= ~(1 << attempt.site)
                 if attempt.is_replica:
                     self.cores -= attempt.cores
                 break
@@ -146,11 +150,14 @@ class Replicas:
     def sites(self, task: TaskKey) -> int:
         """Where its open attempts are, as a mask."""
         running = self.running.get(task)
-        return 0 if running is None else sum({1 << t.site for t in running.tries})
+        return 0 if running is None else running.sites
 
-    def choose(self, site_of: Callable[[TaskKey], int | None]) -> tuple[TaskKey, int] | None:
+    def choose(
+        self, idle_sites: int, site_of: Callable[[TaskKey], int | None]
+    ) -> tuple[TaskKey, int] | None:
         """The next task to be replicated, and where: stragglers first, then those in turn. None:
-        ``site_of`` has no site for any of those that are looked at."""
+        ``site_of``, asked for those that are not at all of the idle sites, has no site for any that
+        is looked at."""
         for task in list(self.straggling):
             running = self.running.get(task)
             if running is None or running.replicas >= self.most:
@@ -161,7 +168,8 @@ class Replicas:
             while turn and self._is_over(turn[0], count):
                 turn.popleft()
             for task in islice(turn, LOOK):
-                if self._is_over(task, count):
+                running = self.running.get(task)
+                if running is None or running.replicas != count or not idle_sites & ~running.sites:
                     continue
                 if (site := site_of(task)) is not None:
                     return task, site

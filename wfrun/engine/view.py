@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from functools import lru_cache, partial
+from math import inf
 from random import Random
 from typing import NoReturn, cast
 
@@ -171,6 +172,29 @@ class View:
         start_s, runtime_s = self._start_and_runtime_s(site, task, staging_s)
         return start_s + staging_s + runtime_s
 
+    def earliest_completion(self, task: int, sites: Sequence[int]) -> int:
+        """Of these sites the first one where ``estimate_completion_s`` of the task is the
+        smallest."""
+        state, w = self._state, self._workflow
+        now_s, cores = state.now_s, self.cores(task)
+        reference_s = None if w.runtimes_s is None else w.runtimes_s[task]
+        kind = job_class(w, task) if reference_s is None else None
+        best, best_s = sites[0], inf
+        for index in sites:
+            site = state.sites[index]
+            model, speed_ratio = site.queue_model, site.spec.speed_ratio
+            assert model is not None, "the state keeps them for policies that declare run times"
+            if reference_s is not None:
+                runtime_s = reference_s / speed_ratio
+            else:
+                assert kind is not None
+                known_s = state.run_times.predict_s(kind, site.spec.name, speed_ratio)
+                runtime_s = UNKNOWN_S / speed_ratio if known_s is None else known_s
+            end_s = model.start_s(cores, runtime_s, now_s) + runtime_s
+            if end_s < best_s:
+                best, best_s = index, end_s
+        return best
+
     def _start_and_runtime_s(self, site: int, task: int, staging_s: float) -> tuple[float, float]:
         s, now_s = self._state.sites[site], self._state.now_s
         model = s.queue_model
@@ -184,11 +208,16 @@ class View:
 def _refusals(information: Information) -> list[tuple[str, _Refusal]]:
     """What a policy with this declaration may not ask for: methods of the view."""
     refused = {
-        "status": ("idle", "load", "estimate_start_s", "estimate_completion_s"),
-        "processing_speed": ("speed_ratio", "performance", "estimate_completion_s"),
+        "status": (
+            "idle", "load", "estimate_start_s", "estimate_completion_s", "earliest_completion"
+        ),
+        "processing_speed": (
+            "speed_ratio", "performance", "estimate_completion_s", "earliest_completion"
+        ),
         "link_speed": ("transfer_s", "reference_seconds_per_byte"),
         "task_runtime": (
-            "runtime_s", "runtimes_s", "predict_s", "estimate_start_s", "estimate_completion_s"
+            "runtime_s", "runtimes_s", "predict_s", "estimate_start_s", "estimate_completion_s",
+            "earliest_completion",
         ),
         "file_size": ("transfer_s", "size_bytes"),
     }  # fmt: skip
@@ -201,7 +230,7 @@ def _refusals(information: Information) -> list[tuple[str, _Refusal]]:
     if information.task_runtime is Knowledge.HISTORICAL:
         refusals += [(m, _Refusal(m, "task_runtime=K")) for m in ("runtime_s", "runtimes_s")]
     if information.processing_speed is Knowledge.HISTORICAL:
-        only_known = ("speed_ratio", "estimate_completion_s")
+        only_known = ("speed_ratio", "estimate_completion_s", "earliest_completion")
         refusals += [(m, _Refusal(m, "processing_speed=K")) for m in only_known]
     return refusals
 

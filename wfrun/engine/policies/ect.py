@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from wfrun.engine.information import H, Information, K, R
-from wfrun.engine.policies.base import BasePlacement, least
+from wfrun.engine.policies.base import BasePlacement
 
 
 class Ect(BasePlacement):
@@ -21,8 +21,7 @@ class Ect(BasePlacement):
     summary = "the cluster where the task is completed first, its queue counted"
 
     def place(self, task: int) -> int | None:
-        view = self.view
-        return least(view.candidates(task), lambda site: view.estimate_completion_s(site, task))
+        return self.view.earliest_completion(task, self.view.candidates(task))
 
 
 class EctP(Ect):
