@@ -24,7 +24,7 @@ from wfrun.engine.state import (
     TaskStatus,
     WorkflowState,
 )
-from wfrun.engine.usage import Usage
+from wfrun.engine.usage import usage_of
 from wfrun.engine.view import expected_s, predicted, transfer_s
 
 SUPERSEDED_S = 30.0
@@ -158,7 +158,8 @@ def attempt_started(state: RunState, event: ev.AttemptStarted) -> None:
     if site.breaker is not None:
         health.started(state, attempt, site.breaker)
     if state.queues:
-        _usage(state, state.workflows[attempt.workflow]).started(_cores(state, attempt), event.at_s)
+        owner = state.workflows[attempt.workflow].workflow.owner
+        usage_of(state.usage, owner).started(_cores(state, attempt), event.at_s)
     if state.replicas is not None:
         stragglers.watch(state, attempt.workflow)
 
@@ -235,7 +236,7 @@ def attempt_ended(state: RunState, event: ev.AttemptEnded) -> None:
         state.sites[attempt.site].used_core_s += core_s
         if state.queues:
             told_s = 0.0 if attempt.started_s is None else state.now_s - attempt.started_s
-            _usage(state, w).past_s += core_s - cores * told_s
+            usage_of(state.usage, w.workflow.owner).past_s += core_s - cores * told_s
     if attempt.superseded:
         assert state.replicas is not None
         if not core_s and attempt.started_s is not None:  # It was cancelled, and tells no times.
@@ -258,15 +259,6 @@ def attempt_ended(state: RunState, event: ev.AttemptEnded) -> None:
         health.failed(state, attempt, outcome)
         fail_one(state, w, attempt, outcome)
     settle(w, event.at_s)
-
-
-def _usage(state: RunState, w: WorkflowState) -> Usage:
-    """Of the owner of this bag."""
-    owner = w.workflow.owner
-    usage = state.usage.get(owner)
-    if usage is None:
-        usage = state.usage[owner] = Usage()
-    return usage
 
 
 def close(state: RunState, attempt: Attempt) -> None:

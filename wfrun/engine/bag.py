@@ -6,6 +6,7 @@ run as a `Workflow` whose sequences make each task and file when they are asked 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar, overload
@@ -59,8 +60,9 @@ class _Lazy(Sequence[T], Generic[T]):
     def __iter__(self) -> Iterator[T]:
         return (self._make(i) for i in range(self._length))
 
+    @abstractmethod
     def _make(self, index: int) -> T:
-        raise NotImplementedError
+        """The item of that index, which is in range."""
 
 
 class Nothing(Sequence[tuple[int, ...]]):

@@ -29,3 +29,11 @@ class Usage:
 
     def until(self, now_s: float) -> float:
         return self.earlier_s + self.past_s + self._running_cores * now_s - self._began_core_s
+
+
+def usage_of(usages: dict[str, Usage], owner: str) -> Usage:
+    """That of this owner, from now on one of them."""
+    usage = usages.get(owner)
+    if usage is None:
+        usage = usages[owner] = Usage()
+    return usage

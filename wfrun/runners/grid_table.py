@@ -57,15 +57,7 @@ class ResultTable:
         self._seeds = max((len(group) for group in self.groups.values()), default=0)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        columns = self._columns()
-        left_out = []
-        for heading in _LESS_WANTED:
-            if table_width(columns) <= options.max_width:
-                break
-            kept = [column for column in columns if column[0] != heading]
-            if len(kept) < len(columns):
-                left_out.append(heading)
-            columns = kept
+        columns, left_out = fitting(self._columns(), _LESS_WANTED, options.max_width)
         yield draw_table(columns)
         yield Text(self._legend(left_out), style="dim")
 
@@ -152,6 +144,22 @@ def draw_table(columns: Sequence[Column]) -> Table:
     for row in zip(*(cells for _, cells in columns), strict=True):
         table.add_row(*row, style="green" if "best" in row else "")
     return table
+
+
+def fitting(
+    columns: list[Column], less_wanted: Sequence[str], most: int
+) -> tuple[list[Column], list[str]]:
+    """The columns without as many of those that are less wanted, the least first, as it takes to
+    draw them in ``most`` characters; and the headings of these."""
+    left_out = []
+    for heading in less_wanted:
+        if table_width(columns) <= most:
+            break
+        kept = [column for column in columns if column[0] != heading]
+        if len(kept) < len(columns):
+            left_out.append(heading)
+        columns = kept
+    return columns, left_out
 
 
 def table_width(columns: Sequence[Column]) -> int:

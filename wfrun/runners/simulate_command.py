@@ -20,13 +20,13 @@ from wfrun.parsers.catalog import read_catalog
 from wfrun.parsers.runtimes import RuntimeTable, read_runtimes, with_estimate
 from wfrun.parsers.units import parse_bandwidth
 from wfrun.parsers.workflows import read_workflows
-from wfrun.runners import parquet, plots, rundir
+from wfrun.runners import plots, rundir
 from wfrun.runners.background import HORIZON_S, background_of, read_log, unfit
 from wfrun.runners.bags.command import simulate_workloads
 from wfrun.runners.bags.grid import POLICIES
 from wfrun.runners.batch_command import simulate_log
 from wfrun.runners.experiments import Grid, open_results, run_grid, runs_of, settings_of, world_of
-from wfrun.runners.grid_progress import GridProgress
+from wfrun.runners.grid_command import run_shown
 from wfrun.runners.grid_table import ResultTable, WorkflowTable
 from wfrun.runners.loads import loads_of
 from wfrun.runners.plugins import load_policies
@@ -333,39 +333,26 @@ def simulate_grid(
     grid: Grid, output: Path | None, processes: int | None, plot: Path | None, *, quiet: bool
 ) -> None:
     """Run the grid with a progress bar, print the tables, write the plot."""
-    if plot is not None:
-        plots.check_plot(plot)
-    table = output if output is not None and output.suffix.lower() == ".parquet" else None
-    if table is not None:
-        parquet.check_parquet(table)
-        output = table.with_suffix(".csv")
-    results = open_results(grid, output)
-    if results.torn:
-        click.echo(f"warning: {output}: the last line was cut off; its run is done again", err=True)
-    cells = grid.cells()
-    try:
-        with GridProgress(quiet=quiet) as progress:
-            run_grid(grid, results, processes=processes, progress=progress.update)
-    except KeyboardInterrupt:
-        done = len(results.of(cells))
-        kept = f"kept in {output}; the same command goes on" if output else "lost without --output"
-        click.echo(f"interrupted: {done} of {len(cells)} simulated runs are done, {kept}", err=True)
-        raise
-    finally:
-        results.close()
-    rows = results.of(cells)
-    _warn_of_horizon(grid, rows)
-    out = make_console()
-    out.print(ResultTable(rows))
-    if len(grid.workflows) > 1 and not grid.each:
-        out.print()
-        out.print(WorkflowTable(rows, [workflow.name for workflow in grid.workflows]))
-    if table is not None:
-        parquet.write_parquet(rows, grid.identity(), table)
-        click.echo(f"results: {table}, and {output} to go on from", err=True)
-    if plot is not None:
-        plots.plot_makespans(rows, plot)
-        click.echo(f"plot: {plot}", err=True)
+
+    def show(rows: Sequence[Row]) -> None:
+        _warn_of_horizon(grid, rows)
+        out = make_console()
+        out.print(ResultTable(rows))
+        if len(grid.workflows) > 1 and not grid.each:
+            out.print()
+            out.print(WorkflowTable(rows, [workflow.name for workflow in grid.workflows]))
+
+    run_shown(
+        lambda path: open_results(grid, path),
+        grid.cells(),
+        lambda results, progress: run_grid(grid, results, processes=processes, progress=progress),
+        show,
+        plots.plot_makespans,
+        identity=grid.identity(),
+        output=output,
+        plot=plot,
+        quiet=quiet,
+    )
 
 
 def _warn_of_horizon(grid: Grid, rows: Sequence[Row]) -> None:

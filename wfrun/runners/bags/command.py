@@ -15,14 +15,13 @@ from wfrun.engine.policies import placement_class
 from wfrun.engine.selection import SELECTION, selection_class
 from wfrun.parsers.catalog import read_catalog
 from wfrun.parsers.generate.bots_model import ROWS
-from wfrun.runners import parquet, plots
 from wfrun.runners.bags.architectures import ARCHITECTURES, architecture_class
 from wfrun.runners.bags.grid import POLICIES, BagGrid, log_name, run_bag_grid, workload_of
 from wfrun.runners.bags.plot import plot_bags
 from wfrun.runners.bags.rows import BagCell, BagRow
 from wfrun.runners.bags.sites import das3_grid5000
 from wfrun.runners.bags.table import BagTable, LoadTables, SizeTable
-from wfrun.runners.grid_progress import GridProgress
+from wfrun.runners.grid_command import run_shown
 from wfrun.runners.loads import loads_of
 from wfrun.runners.report import make_console
 from wfrun.runners.results import Results
@@ -139,37 +138,25 @@ def simulate_bag_grid(
     grid: BagGrid, output: Path | None, processes: int | None, plot: Path | None, *, quiet: bool
 ) -> None:
     """Run the grid with a progress bar, print the tables, draw the plot."""
-    if plot is not None:
-        plots.check_plot(plot)
-    table = output if output is not None and output.suffix.lower() == ".parquet" else None
-    if table is not None:
-        parquet.check_parquet(table)
-        output = table.with_suffix(".csv")
-    results = Results(output, BagCell, BagRow, grid.identity())
-    if results.torn:
-        click.echo(f"warning: {output}: the last line was cut off; its run is done again", err=True)
-    cells = grid.cells()
-    try:
-        with GridProgress(quiet=quiet) as progress:
-            run_bag_grid(grid, results, processes=processes, progress=progress.update)
-    except KeyboardInterrupt:
-        done = len(results.of(cells))
-        kept = f"kept in {output}; the same command goes on" if output else "lost without --output"
-        click.echo(f"interrupted: {done} of {len(cells)} simulated runs are done, {kept}", err=True)
-        raise
-    finally:
-        results.close()
-    rows = results.of(cells)
-    out = make_console()
-    if len({row.load for row in rows}) > 1:
-        out.print(LoadTables(rows))
-    else:
-        out.print(BagTable(rows))
-    out.print()
-    out.print(SizeTable(rows))
-    if table is not None:
-        parquet.write_parquet(rows, grid.identity(), table)
-        click.echo(f"results: {table}, and {output} to go on from", err=True)
-    if plot is not None:
-        plot_bags(rows, plot)
-        click.echo(f"plot: {plot}", err=True)
+    identity = grid.identity()
+
+    def show(rows: Sequence[BagRow]) -> None:
+        out = make_console()
+        loads = {row.load for row in rows}
+        out.print(LoadTables(rows) if len(loads) > 1 else BagTable(rows))
+        out.print()
+        out.print(SizeTable(rows))
+
+    run_shown(
+        lambda path: Results(path, BagCell, BagRow, identity),
+        grid.cells(),
+        lambda results, progress: run_bag_grid(
+            grid, results, processes=processes, progress=progress
+        ),
+        show,
+        plot_bags,
+        identity=identity,
+        output=output,
+        plot=plot,
+        quiet=quiet,
+    )

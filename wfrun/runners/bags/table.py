@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from wfrun.runners.bags.rows import SIZES, BagCell, BagRow
-from wfrun.runners.grid_table import Column, draw_table, numbers, table_width
+from wfrun.runners.grid_table import Column, draw_table, fitting, numbers, table_width
 from wfrun.runners.metrics.samples import summarize
 
 _MEASURES: Mapping[str, tuple[str, float, int | None]] = {
@@ -81,14 +81,7 @@ class BagTable:
         self._seeds = max(map(len, self._groups.values()), default=0)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        columns, left_out = self._columns(), []
-        for heading in _LESS_WANTED:
-            if table_width(columns) <= options.max_width:
-                break
-            kept = [column for column in columns if column[0] != heading]
-            if len(kept) < len(columns):
-                left_out.append(heading)
-            columns = kept
+        columns, left_out = fitting(self._columns(), _LESS_WANTED, options.max_width)
         yield draw_table(columns)
         legend = _LEGEND + ", used: processors in use until then"
         if self._seeds > 1:
