@@ -195,7 +195,6 @@ def test_a_log_of_a_newer_version_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        b"",
         b"this is not a database, but it is long enough to look like one." * 20,
         b"SQLite format 3\0" + bytes(4096),
     ],
@@ -218,6 +217,16 @@ def test_a_damaged_group_is_refused(tmp_path: Path, body: bytes) -> None:
     with pytest.raises(InvalidError, match="damaged") as caught:
         log_of(tmp_path)
     assert str(tmp_path / FILE_NAME) in str(caught.value)
+
+
+def test_a_file_without_tables_is_a_log_without_events(tmp_path: Path) -> None:
+    """An engine is about to make them."""
+    (tmp_path / FILE_NAME).touch()
+    store = Store(tmp_path)
+    assert not store.has_events()
+    assert store.workflows() == {}
+    assert list(store.load()) == []
+    store.close()
 
 
 def test_a_damaged_workflow_is_refused(tmp_path: Path) -> None:

@@ -164,10 +164,14 @@ resume = _blocking(resume_async, "resume")
 
 
 def status(run: str | Path | None = None) -> RunResult:
-    """Where a run stands, also while another process drives it."""
+    """Where a run stands, also while another process drives it. A run that is starting has no
+    tasks yet. Raises InvalidError when there is no such run, or it was never started."""
     load_policies()
     found = rundir.find(None if run is None else str(run))
-    return _result(read_state(found), found)
+    try:
+        return _result(read_state(found), found)
+    except rundir.StartingError:
+        return RunResult(None, found.path, found.outputs, 0, 0, 0, 0, 0.0, ())
 
 
 async def _drive(session: Session, observer: Observer | None) -> RunResult:

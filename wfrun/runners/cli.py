@@ -298,7 +298,7 @@ def status(run: str | None) -> None:
     """Show where RUN stands (`last` by default)."""
     from wfrun.runners.plugins import load_policies
     from wfrun.runners.report import make_console, summary
-    from wfrun.runners.rundir import find, is_driven
+    from wfrun.runners.rundir import StartingError, find, is_driven
     from wfrun.runners.session import read_state
     from wfrun.runners.simulation import RUN_ID
 
@@ -306,7 +306,12 @@ def status(run: str | None) -> None:
     found = find(run)
     console = make_console()
     driven = is_driven(found)
-    state = read_state(found)
+    try:
+        state = read_state(found)
+    except StartingError as error:
+        console.print(f"run {found.path}")
+        console.print(error.message, soft_wrap=True, markup=False)
+        return
     simulated = state.run_id == RUN_ID
     console.print(f"run {found.path} (simulated)" if simulated else f"run {found.path}")
     console.print(summary(state, driven=driven))
@@ -339,7 +344,7 @@ def list_() -> None:
     from wfrun.engine.errors import WfrunError
     from wfrun.runners.plugins import load_policies
     from wfrun.runners.report import duration, make_console, outcome_text
-    from wfrun.runners.rundir import existing, is_driven
+    from wfrun.runners.rundir import StartingError, existing, is_driven
     from wfrun.runners.session import read_state
 
     load_policies()
@@ -355,7 +360,10 @@ def list_() -> None:
         return
     for found in runs:
         try:
-            state = read_state(found)
+            state = read_state(found, 0.0)
+        except StartingError:
+            table.add_row(found.name, "starting")
+            continue
         except WfrunError as error:
             table.add_row(found.name, f"unreadable: {error.message}")
             continue
@@ -397,14 +405,20 @@ def cancel(run: str | None, drain: bool) -> None:
     """Stop RUN; `wfrun resume` can go on with it later."""
     import time
 
-    from wfrun.engine.errors import InvalidError
-    from wfrun.runners.rundir import find, is_driven
+    from wfrun.engine.errors import InvalidError, WfrunError
+    from wfrun.runners.rundir import StartingError, await_start, find, is_driven
 
     found = find(run)
     if not is_driven(found):
         raise InvalidError(f"the run {found.name} is not running; there is nothing to cancel")
     found.ask_to_cancel("drain" if drain else "kill")
     click.echo(f"asked {found.path} to stop")
+    try:
+        await_start(found, 0.0)
+    except StartingError:
+        click.echo("it is starting, and stops as soon as its sites are open")
+    except WfrunError:
+        pass  # its engine has just ended, or says itself what is wrong with the log
     while not drain and is_driven(found):
         time.sleep(0.1)
     if not drain:

@@ -12,7 +12,7 @@ from rich.text import Text
 from wfrun.engine.pool import Launcher, LauncherPhase
 from wfrun.engine.state import RunState
 from wfrun.runners.report import duration, make_console
-from wfrun.runners.rundir import RunDir, is_driven
+from wfrun.runners.rundir import RunDir, StartingError, is_driven
 from wfrun.runners.session import read_state
 from wfrun.runners.simulation import RUN_ID
 
@@ -23,10 +23,15 @@ def show(found: RunDir, *, ended: bool) -> None:
     """Print a row for each launcher, also while another process drives the run; those that have
     ended with ``ended`` alone. Raises what ``read_state`` raises."""
     driven = is_driven(found)
-    state = read_state(found)
+    console = make_console()
+    try:
+        state = read_state(found)
+    except StartingError as error:
+        console.print(f"run {found.path}")
+        console.print(error.message, soft_wrap=True, markup=False)
+        return
     simulated = state.run_id == RUN_ID
     now_s = time.time() if driven and not simulated else state.now_s
-    console = make_console()
     console.print(f"run {found.path} (simulated)" if simulated else f"run {found.path}")
     sites = [site for site in state.sites if site.pool is not None]
     if not sites:

@@ -21,7 +21,7 @@ from wfrun.engine.core import Core
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.records import Outcome
 from wfrun.engine.state import Phase, RunState, TaskStatus, WorkflowState
-from wfrun.runners.rundir import RunDir
+from wfrun.runners.rundir import RunDir, await_start
 from wfrun.runners.store import Store
 
 _ROWS = 4096
@@ -133,7 +133,9 @@ class Results:
     """The table of a run."""
 
     def __init__(self, run: RunDir) -> None:
-        """Reads the log, also while an engine drives the run. Raises what `Store` raises."""
+        """Reads the log, also while an engine drives the run. Raises what `await_start` and
+        `Store` raise."""
+        await_start(run)
         store = Store(run.path)
         try:
             core = Core(store.workflows())

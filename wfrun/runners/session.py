@@ -16,7 +16,7 @@ from typing import Any, Literal
 from wfrun.engine import events as ev
 from wfrun.engine.apply import apply
 from wfrun.engine.core import Core
-from wfrun.engine.errors import InfeasibleError, WfrunError
+from wfrun.engine.errors import InfeasibleError, InvalidError, WfrunError
 from wfrun.engine.information import Knowledge
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.policies import placement_class
@@ -28,9 +28,19 @@ from wfrun.runners.history import add_history, read_history
 from wfrun.runners.loop import Loop, Observer
 from wfrun.runners.prepare import Plan
 from wfrun.runners.requests import Requests, make_emulated_inputs, stored_as
-from wfrun.runners.rundir import RUNS, Lock, RunDir, create
+from wfrun.runners.rundir import (
+    LOCK_NAME,
+    RUNS,
+    START_WAIT_S,
+    Lock,
+    RunDir,
+    await_start,
+    create,
+    holds_run,
+    never_started,
+)
 from wfrun.runners.sites import AnySite, ask_at_terminal, make_site, make_transfer
-from wfrun.runners.store import FILE_NAME, Store, never_started
+from wfrun.runners.store import FILE_NAME, Store
 from wfrun.runners.usage import Usage
 from wfrun.sites.local import LocalSite
 from wfrun.sites.pool.site import PoolSite
@@ -107,6 +117,15 @@ class Session:
         self.run = create(run_dir, name)
         try:
             self._lock = Lock(self.run)
+        except WfrunError as error:
+            # What another engine that was given the same directory has made there is not ours.
+            if not isinstance(error, InvalidError):
+                self._abandon()
+            raise
+        if (self.run.path / FILE_NAME).exists():  # it has run and ended since ``create`` looked
+            self._lock.release()
+            raise holds_run(self.run.path)
+        try:
             self._store = Store(self.run.path, create=True)
             digests = self._store.put_workflows(plan.workflows)
             if plan.settings.emulate:
@@ -127,23 +146,27 @@ class Session:
         that is done may still have files at its sites; driving it removes them."""
         self.run = run
         self._lock = Lock(run)
+        # Requests to cancel that come from now on are for this engine.
+        self.run.cancel_request.unlink(missing_ok=True)
         try:
+            if not (run.path / FILE_NAME).exists():
+                raise never_started(run.path)
             self._store = Store(run.path)
             self._core = Core(self._store.workflows())
             self._core.replay(self._store.load())
             if not self.state.run_id:
-                raise never_started(self._store.path)
+                raise never_started(run.path)
         except WfrunError:
             self._lock.release()
             raise
         self._run_id = self.state.run_id
         self._clock.go_on_from(self.state.now_s)
-        self.run.cancel_request.unlink(missing_ok=True)
 
     def _abandon(self, sites: Sequence[Path] = ()) -> None:
         """Nothing was started: leave the folder, and the directories of sites, as they were
         found."""
-        for name in (FILE_NAME, f"{FILE_NAME}-journal", "lock"):
+        request = self.run.cancel_request.name
+        for name in (FILE_NAME, f"{FILE_NAME}-journal", LOCK_NAME, request):
             with contextlib.suppress(OSError):  # it is not there, or can't be there
                 (self.run.path / name).unlink()
         for folder in (self.run.inputs, *sites, self.run.path / "sites"):
@@ -294,11 +317,11 @@ class Session:
 
     async def _watch_cancel(self) -> None:
         while True:
-            await asyncio.sleep(CANCEL_POLL_S)
-            if self.run.cancel_request.exists():
+            if self.run.cancel_request.exists():  # perhaps since before the sites were open
                 mode = self.run.cancel_request.read_text().strip()
                 self.run.cancel_request.unlink(missing_ok=True)
                 self.cancel("drain" if mode == "drain" else "kill")
+            await asyncio.sleep(CANCEL_POLL_S)
 
     def cancel(self, mode: Literal["drain", "kill"]) -> None:
         """Dispatch nothing more; ``kill`` ends running tasks too."""
@@ -388,8 +411,10 @@ async def find_lost(state: RunState, sites: Sequence[Site]) -> tuple[tuple[int, 
     return tuple(lost)
 
 
-def read_state(run: RunDir) -> RunState:
-    """The state of a run as its log tells it, also while an engine drives it."""
+def read_state(run: RunDir, patience_s: float = START_WAIT_S) -> RunState:
+    """The state of a run as its log tells it, also while an engine drives it. Raises what
+    ``await_start`` raises, and what ``Store`` raises."""
+    await_start(run, patience_s)
     store = Store(run.path)
     try:
         core = Core(store.workflows())

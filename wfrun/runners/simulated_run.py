@@ -25,6 +25,7 @@ def simulate_into(
     does not come to its end leaves nothing. Raises as `rundir.create` and `simulate` do."""
     found = path.is_dir()
     run = rundir.create(path, path.name)
+    lock = rundir.Lock(run)
     try:
         store = Store(run.path, create=True)
         try:
@@ -35,11 +36,13 @@ def simulate_into(
         finally:
             store.close()
     except BaseException:
-        for name in (FILE_NAME, f"{FILE_NAME}-journal"):
+        for name in (FILE_NAME, f"{FILE_NAME}-journal", rundir.LOCK_NAME):
             (run.path / name).unlink(missing_ok=True)
         if not found:
             run.path.rmdir()
         raise
+    finally:
+        lock.release()
     return state
 
 
@@ -69,6 +72,8 @@ class _GroupedLog:
 
 def is_simulated(run: rundir.RunDir) -> bool:
     """Whether the run took place in virtual time."""
+    if not (run.path / FILE_NAME).exists():  # a run that is starting
+        return False
     store = Store(run.path)
     try:
         first = next(store.load(), None)

@@ -42,17 +42,10 @@ def encode_workflow(workflow: Workflow) -> tuple[str, bytes]:
     return hashlib.sha256(body).hexdigest()[:16], body
 
 
-def never_started(store: Path) -> InvalidError:
-    """What to say of a run whose engine died before its first event was durable."""
-    return InvalidError(
-        f"the run {store.parent.name} was never started; its log is empty",
-        source=str(store),
-        hint="nothing has run: remove its directory and run the workflow anew",
-    )
-
-
 class Store:
     """The log of one run. ``append`` collects, ``commit`` makes durable.
+
+    A file without tables, which an engine is about to make, reads as a log without events.
 
     Opening, reading and writing raise TransientError with the cause (disk full, no permission,
     locked by another process), and InvalidError for a file that is not ours or too new.
@@ -69,12 +62,12 @@ class Store:
         self._pending: list[Event] = []
         self.next_seq = 0
         """Sequence number of the next event to be appended."""
+        # "rw": a reader must not make the file anew when the engine has just removed it.
+        address = f"{self.path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
         with self._errors():
-            self._db = sqlite3.connect(self.path, isolation_level=None, timeout=30)
+            self._db = sqlite3.connect(address, uri=True, isolation_level=None, timeout=30)
             if create:
                 self._db.executescript(_SCHEMA)
-            elif not self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                raise never_started(self.path)
             self._db.execute("PRAGMA journal_mode=TRUNCATE")
             self._db.execute("PRAGMA synchronous=FULL")
 
@@ -101,6 +94,8 @@ class Store:
         """All stored workflows by digest."""
         decoder = msgspec.msgpack.Decoder(Workflow)
         with self._errors():
+            if not self._has_tables():
+                return {}
             rows = self._db.execute("SELECT digest, body FROM documents").fetchall()
             workflows = {digest: decoder.decode(body) for digest, body in rows}
             return {digest: w if w.bag is None else expand(w.bag)
@@ -152,9 +147,22 @@ class Store:
                 self.next_seq = first_seq + len(events)
                 yield from events
 
+    def has_events(self) -> bool:
+        """Whether the log has a first event: the run was started."""
+        with self._errors():
+            return (
+                self._has_tables()
+                and self._db.execute("SELECT 1 FROM events LIMIT 1").fetchone() is not None
+            )
+
+    def _has_tables(self) -> bool:
+        return self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
+
     def _rows(self) -> list[tuple[int, int, bytes]]:
         """The next groups. A few at a time, since a writer waits as long as a reader reads."""
         with self._errors():
+            if not self._has_tables():
+                return []
             return self._db.execute(
                 "SELECT first_seq, version, body FROM events WHERE first_seq >= ? "
                 "ORDER BY first_seq LIMIT 100",
