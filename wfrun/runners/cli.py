@@ -407,10 +407,12 @@ def cancel(run: str | None, drain: bool) -> None:
 
     from wfrun.engine.errors import InvalidError, WfrunError
     from wfrun.runners.rundir import StartingError, await_start, find, is_driven
+    from wfrun.runners.simulated_run import refuse_simulated
 
     found = find(run)
     if not is_driven(found):
         raise InvalidError(f"the run {found.name} is not running; there is nothing to cancel")
+    refuse_simulated(found, "Ctrl-C ends a simulation")
     found.ask_to_cancel("drain" if drain else "kill")
     click.echo(f"asked {found.path} to stop")
     try:

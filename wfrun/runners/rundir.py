@@ -211,9 +211,16 @@ class Lock:
                 f"the run {run.name} is being driven by {driver(run)}",
                 hint=f"wait for it, or stop it with `wfrun cancel {run.path}`",
             )
-        self._file.truncate(0)
-        self._file.write(f"process {os.getpid()} on {socket.gethostname()}")
-        self._file.flush()
+        try:
+            self._file.truncate(0)
+            self._file.write(f"process {os.getpid()} on {socket.gethostname()}")
+            self._file.flush()
+        except OSError as error:
+            with contextlib.suppress(OSError):  # it tries to write once more
+                self._file.close()
+            raise InfeasibleError(
+                f"the run directory can't be written: {error}", source=str(run.path)
+            ) from error
 
     def _take(self) -> bool:
         try:

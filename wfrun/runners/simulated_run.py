@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wfrun.engine import events as ev
-from wfrun.engine.errors import InvalidError
+from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.model import Workflow
 from wfrun.engine.state import RunState
 from wfrun.runners import rundir
@@ -25,7 +25,11 @@ def simulate_into(
     does not come to its end leaves nothing. Raises as `rundir.create` and `simulate` do."""
     found = path.is_dir()
     run = rundir.create(path, path.name)
-    lock = rundir.Lock(run)
+    try:
+        lock = rundir.Lock(run)
+    except InfeasibleError:
+        _remove(run, made=not found)
+        raise
     try:
         store = Store(run.path, create=True)
         try:
@@ -36,14 +40,19 @@ def simulate_into(
         finally:
             store.close()
     except BaseException:
-        for name in (FILE_NAME, f"{FILE_NAME}-journal", rundir.LOCK_NAME):
-            (run.path / name).unlink(missing_ok=True)
-        if not found:
-            run.path.rmdir()
+        _remove(run, made=not found)
         raise
     finally:
         lock.release()
     return state
+
+
+def _remove(run: rundir.RunDir, *, made: bool) -> None:
+    """Leave the folder as it was found; ``made``: it was not there."""
+    for name in (FILE_NAME, f"{FILE_NAME}-journal", rundir.LOCK_NAME):
+        (run.path / name).unlink(missing_ok=True)
+    if made:
+        run.path.rmdir()
 
 
 class _GroupedLog:
