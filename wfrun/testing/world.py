@@ -1,28 +1,45 @@
-"""A world without I/O for testing cores and policies: sites with FCFS queues and links with
-bandwidth, on a heap of future events."""
+"""A world without I/O for testing cores and policies: sites with FCFS queues or launchers, and
+links with bandwidth, on a heap of future events."""
 
 from __future__ import annotations
 
 import heapq
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
+
+import msgspec
 
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
-from wfrun.engine.model import Catalog, Workflow
+from wfrun.engine.model import Catalog, SiteSpec, Workflow
 from wfrun.engine.network import Network
 from wfrun.engine.records import Outcome
+from wfrun.testing.launcher_world import LauncherWorldSite
+from wfrun.testing.world_sites import Behaviour, Happening, WorldSite
 
 Runtime = Callable[[int, int, int], float]
 """(workflow, task, site) → seconds that the task takes there."""
 
 Result = Callable[[str, int, int], Outcome]
-"""(key, workflow, task) → how an attempt ends; its start and end are filled in."""
+"""(key, workflow, task) → how an attempt ends."""
 
 Fails = Callable[[act.CopyFile], Literal["transient", "infeasible"] | None]
 """How a copy fails; None: the file arrives."""
+
+_FROM_USERS = (
+    ev.RunStarted,
+    ev.WorkflowAdded,
+    ev.SubmissionEnded,
+    ev.HistoryRead,
+    ev.SiteObserved,
+    ev.SitePaused,
+    ev.SiteReopened,
+    ev.SiteCounted,
+    ev.CancelAsked,
+)
+"""Events that the test posts: when an engine dies before it has them, the next one gets them. All
+others are lost with the engine that they were addressed to."""
 
 
 class World:
@@ -30,8 +47,9 @@ class World:
 
     ``result`` decides how attempts end, ``runtime_s`` after how long; by default they are done
     after their documented time at the site's speed and write what is documented. ``fails`` decides
-    which copies fail. ``log`` holds every event in order, decided ones included. ``keep_log=False``
-    saves memory.
+    which copies fail, ``behaviour`` everything else that sites do. ``arrive_s`` holds when each
+    workflow is added, by default at 0; workflow ``i`` joins resource manager ``i % len(queues)``.
+    ``log`` holds every event in order, decided ones included. ``keep_log=False`` saves memory.
     """
 
     def __init__(
@@ -43,33 +61,71 @@ class World:
         result: Result | None = None,
         runtime_s: Runtime | None = None,
         fails: Fails | None = None,
+        behaviour: Behaviour | None = None,
+        arrive_s: Sequence[float] = (),
+        queues: tuple[tuple[int, ...], ...] = (),
         keep_log: bool = True,
     ) -> None:
+        self._workflows = workflows
         self._documents = {str(i): w for i, w in enumerate(workflows)}
         self.core = Core(self._documents)
         self.catalog = catalog
         self.log: list[ev.Event] = []
         self.actions: list[act.Action] = []
+        self.behaviour = behaviour or Behaviour()
+        self.crashes = 0
+        self.now_s = 0.0
         self._keep_log = keep_log
+        self._durable = 0
+        """Length of the log when an action was last given out."""
         self._network = Network([s.name for s in catalog.sites], catalog.links)
         self._result = result or self._documented
         self._runtime_s = runtime_s or self._documented_s
         self._fails = fails
-        self._future: list[tuple[float, int, ev.Event]] = []
+        self._written: dict[tuple[int, int], int] = {}
+        """(workflow, file) → bytes, of files whose producer has told their size."""
+        self._future: list[tuple[float, int, ev.Event | Happening]] = []
         self._serial = 0
-        self._now_s = 0.0
-        self._free = [s.slots for s in catalog.sites]
-        self._queues: list[deque[tuple[str, int, int]]] = [deque() for _ in catalog.sites]
-        self._running: dict[str, tuple[int, int]] = {}
+        self._has_engine = True
+        self._channels: dict[str, float] = {}
+        """When the last event of each channel arrives."""
+        self._sites = [self._make_site(i, spec) for i, spec in enumerate(catalog.sites)]
         self.post(0.0, ev.RunStarted(0.0, "w", settings, catalog.sites, catalog.links,
-                                     len(workflows)))  # fmt: skip
+                                     len(workflows), queues))  # fmt: skip
         for i, workflow in enumerate(workflows):
-            self.post(0.0, ev.WorkflowAdded(0.0, i, workflow.name, str(i)))
+            at_s = arrive_s[i] if arrive_s else 0.0
+            queue = i % len(queues) if queues else 0
+            self.post(at_s, ev.WorkflowAdded(at_s, i, workflow.name, str(i), queue))
+
+    def _make_site(self, index: int, spec: SiteSpec) -> WorldSite:
+        if spec.access is not None and spec.access.dispatch == "launchers":
+            return LauncherWorldSite(index, spec, self)
+        return WorldSite(index, spec, self)
 
     def post(self, at_s: float, event: ev.Event) -> None:
-        """Let an event happen at a time; those of one time in the order of posting."""
+        """Deliver an event at a time; those of one time in the order of posting."""
+        self._push(at_s, event)
+
+    def at(self, at_s: float, happening: Happening) -> None:
+        """Let something happen at a time, also while there is no engine."""
+        self._push(at_s, happening)
+
+    def _push(self, at_s: float, what: ev.Event | Happening) -> None:
         self._serial += 1
-        heapq.heappush(self._future, (at_s, self._serial, event))
+        heapq.heappush(self._future, (at_s, self._serial, what))
+
+    def tell(self, event: ev.Event, key: str, channel: str) -> ev.Event | None:
+        """See ``Surroundings``."""
+        if not self._has_engine:
+            return None
+        told_s = self.now_s + self.behaviour.told_s(key)
+        if self._channels:
+            told_s = max(told_s, self._channels.get(channel, 0.0))
+        if told_s == self.now_s:
+            return event
+        self._channels[channel] = told_s
+        self.post(told_s, msgspec.structs.replace(event, at_s=told_s))
+        return None
 
     def run(self) -> str | None:
         """To the end of the run, or until nothing is going to happen; returns the outcome."""
@@ -81,98 +137,127 @@ class World:
         """One event at a time."""
         ended = False  # a resumed run may have ended before
         while self._future and not ended:
-            self._now_s, _, event = heapq.heappop(self._future)
-            if isinstance(event, ev.AttemptEnded) and not self._leave(event.key):
-                continue  # it was cancelled before
+            self.now_s, _, what = heapq.heappop(self._future)
+            event = what if isinstance(what, ev.Event) else what()
+            if event is None:
+                continue
+            if isinstance(event, ev.RunResumed):
+                self._has_engine = True
             decided, actions = self.core.step(event)
             if self._keep_log:
                 self.log.append(event)
                 self.log.extend(decided)
                 self.actions.extend(actions)
+                if actions:
+                    self._durable = len(self.log)
             for action in actions:
                 self._carry_out(action)
             ended = self.core.state.ended is not None
             yield event
 
+    def crash(
+        self,
+        lost: tuple[tuple[int, int, int], ...] = (),
+        *,
+        away_s: float = 0.0,
+        forgets: bool = False,
+    ) -> None:
+        """The engine dies, and ``away_s`` later a new one takes over from the log. Copies and
+        timers are gone, and so is what the behaviour of the sites does not keep; what the sites
+        would have told meanwhile is not told. ``lost`` are (workflow, file, site) of files that
+        the new engine does not find any more. ``forgets``: events since the last action were not
+        durable."""
+        resumes_s = self.now_s + away_s
+        missed = self._forget() if forgets and self._durable else []
+        self.crashes += 1
+        self._has_engine = False
+        self._channels.clear()
+        for site in self._sites:
+            site.engine_died()
+        self.core = Core(self._documents)
+        self.core.replay(self.log)
+        future, self._future = self._future, []
+        for at_s, serial, what in sorted(future, key=lambda entry: entry[:2]):
+            if not isinstance(what, ev.Event):
+                self._future.append((at_s, serial, what))
+            elif at_s <= resumes_s:
+                missed.append(what)
+            elif isinstance(what, _FROM_USERS):
+                self._future.append((at_s, serial, what))
+        heapq.heapify(self._future)
+        # before all else of this moment
+        heapq.heappush(self._future, (resumes_s, 0, ev.RunResumed(resumes_s, lost)))
+        for event in missed:
+            if isinstance(event, _FROM_USERS):
+                self.post(resumes_s, msgspec.structs.replace(event, at_s=resumes_s))
+
+    def _forget(self) -> list[ev.Event]:
+        """Cut off the end of the log that was not durable."""
+        missed = self.log[self._durable :]
+        del self.log[self._durable :]
+        return missed
+
+    # What a run consists of
+
+    def cores(self, workflow: int, task: int) -> int:
+        """Cores that an attempt of a task holds."""
+        return self._workflows[workflow].tasks[task].resources.cores
+
+    def lasts_s(self, workflow: int, task: int, site: int) -> float:
+        """Seconds that an attempt of a task runs at a site."""
+        return self._runtime_s(workflow, task, site)
+
+    def outcome(self, key: str, workflow: int, task: int) -> Outcome:
+        """How an attempt ends that nothing interrupts."""
+        return self._result(key, workflow, task)
+
+    def wrote(self, key: str, outcome: Outcome) -> None:
+        """Note the sizes of the files that an attempt wrote."""
+        if outcome.cause == "done" and outcome.sizes:
+            workflow, task = (int(number) for number in key.split(".")[-3:-1])
+            outputs = self._workflows[workflow].tasks[task].outputs
+            for file, size in zip(outputs, outcome.sizes, strict=False):
+                self._written[workflow, file] = size or 0
+
     def _documented(self, key: str, workflow: int, task: int) -> Outcome:
-        w = self.core.state.workflows[workflow].workflow
+        w = self._workflows[workflow]
         sizes = tuple(w.files[f].size_bytes or 0 for f in w.tasks[task].outputs)
         return Outcome(cause="done", exit_code=0, sizes=sizes)
 
     def _documented_s(self, workflow: int, task: int, site: int) -> float:
-        record = self.core.state.workflows[workflow].workflow.tasks[task]
+        record = self._workflows[workflow].tasks[task]
         return (record.runtime_s or 0.0) / self.catalog.sites[site].speed_ratio
 
-    def crash(self, lost: tuple[tuple[int, int, int], ...] = ()) -> None:
-        """The engine dies and a new one takes over from the log. Copies, timers and what was
-        queued at the sites are gone; what runs goes on, and its end is heard of. ``lost`` are
-        (workflow, file, site) of files that the new one does not find any more."""
-        self.core = Core(self._documents)
-        self.core.replay(self.log)
-        dead = (
-            ev.TransferEnded,
-            ev.TransferFailed,
-            ev.TimerFired,
-            ev.AttemptsSubmitted,
-            ev.AttemptsFound,
-            ev.RunResumed,
-        )
-        self._future = [entry for entry in self._future if not isinstance(entry[2], dead)]
-        heapq.heapify(self._future)
-        for queue in self._queues:
-            queue.clear()
-        # before all else of this moment
-        heapq.heappush(self._future, (self._now_s, 0, ev.RunResumed(self._now_s, lost)))
+    # Actions
 
     def _carry_out(self, action: act.Action) -> None:
-        now_s = self._now_s
         if isinstance(action, act.SubmitAttempts):
-            keys = tuple(key for key, _, _ in action.attempts)
-            self.post(now_s, ev.AttemptsSubmitted(now_s, action.site, keys))
-            self._queues[action.site].extend(action.attempts)
-            self._start_waiting(action.site)
+            self._sites[action.site].submit(action.attempts)
         elif isinstance(action, act.CopyFile):
             self._copy(action)
         elif isinstance(action, act.SetTimer):
-            at_s = max(now_s, action.at_s)
+            at_s = max(self.now_s, action.at_s)
             self.post(at_s, ev.TimerFired(at_s, action.timer))
         elif isinstance(action, act.CancelAttempts):
-            self._cancel(action)
+            self._sites[action.site].cancel(action.keys, queued_only=action.queued_only)
         elif isinstance(action, act.FindAttempts):
-            active = tuple(k for k in action.keys if k in self._running)
-            absent = tuple(k for k in action.keys if k not in self._running)
-            self.post(now_s, ev.AttemptsFound(now_s, action.site, absent, active))
-
-    def _start_waiting(self, site: int) -> None:
-        now_s = self._now_s
-        queue = self._queues[site]
-        while queue:
-            key, workflow, task = queue[0]
-            record = self.core.state.workflows[workflow].workflow.tasks[task]
-            if record.resources.cores > self._free[site]:
-                return
-            queue.popleft()
-            self._free[site] -= record.resources.cores
-            self._running[key] = (site, record.resources.cores)
-            runtime_s = self._runtime_s(workflow, task, site)
-            self.post(now_s, ev.AttemptStarted(now_s, key))
-            outcome = self._result(key, workflow, task)
-            self.post(now_s + runtime_s, ev.AttemptEnded(now_s + runtime_s, key, outcome))
-
-    def _leave(self, key: str) -> bool:
-        """Free the cores of an attempt that ends now; False if it is not there any more."""
-        held = self._running.pop(key, None)
-        if held is None:
-            return False
-        site, cores = held
-        self._free[site] += cores
-        self._start_waiting(site)
-        return True
+            self._sites[action.site].find(action.keys)
+        elif isinstance(action, act.StartLaunchers):
+            self._sites[action.site].start_launchers(action.launchers)
+        elif isinstance(action, act.StopLaunchers):
+            self._sites[action.site].stop_launchers(action.keys)
+        elif isinstance(action, act.FindLaunchers):
+            self._sites[action.site].find_launchers(action.keys)
+        elif isinstance(action, act.EndRun):
+            for site in self._sites:
+                site.dismiss()
 
     def _copy(self, action: act.CopyFile) -> None:
-        now_s = self._now_s
-        w = self.core.state.workflows[action.workflow]
-        size = max(0, w.sizes[action.file])
+        now_s = self.now_s
+        file = action.workflow, action.file
+        size = self._written.get(file)
+        if size is None:
+            size = self._workflows[action.workflow].files[action.file].size_bytes or 0
         bit = self._network.bit(action.source)
         _, seconds_per_byte, latency_s = self._network.best_source(bit, action.destination)
         elapsed_s = latency_s + size * seconds_per_byte
@@ -180,24 +265,12 @@ class World:
         if how is not None:
             self.post(
                 now_s + elapsed_s,
-                ev.TransferFailed(now_s + elapsed_s, action.workflow, action.file, action.source,
+                ev.TransferFailed(now_s + elapsed_s, *file, action.source,
                                   action.destination, "failed by the test", how == "transient"),
             )  # fmt: skip
             return
         self.post(
             now_s + elapsed_s,
-            ev.TransferEnded(now_s + elapsed_s, action.workflow, action.file, action.source,
-                             action.destination, size, elapsed_s),
+            ev.TransferEnded(now_s + elapsed_s, *file, action.source, action.destination, size,
+                             elapsed_s),
         )  # fmt: skip
-
-    def _cancel(self, action: act.CancelAttempts) -> None:
-        now_s = self._now_s
-        queue = self._queues[action.site]
-        for key in action.keys:
-            queued = [entry for entry in queue if entry[0] == key]
-            if queued:
-                queue.remove(queued[0])
-                self._running[key] = (action.site, 0)
-            elif action.queued_only or key not in self._running:
-                continue
-            self.post(now_s, ev.AttemptEnded(now_s, key, Outcome(cause="cancelled")))

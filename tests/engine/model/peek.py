@@ -1,0 +1,23 @@
+"""All that the model check reads of a core's state: what no event tells."""
+
+from __future__ import annotations
+
+from wfrun.engine.capabilities.usage import Usages
+from wfrun.engine.core import Core
+
+
+def usage_s(core: Core, owner: str, now_s: float) -> float:
+    """Core seconds that an owner counts as having used."""
+    usages = core.state.find(Usages)
+    usage = None if usages is None else usages.of.get(owner)
+    return 0.0 if usage is None else usage.until(now_s)
+
+
+def keeps_usage(core: Core) -> bool:
+    """Whether the run keeps it: with a selection policy."""
+    return bool(core.state.queues)
+
+
+def fewest_waiting_tasks(core: Core) -> int:
+    """The smallest number of waiting tasks of a workflow."""
+    return min((w.waiting_tasks for w in core.state.workflows), default=0)

@@ -1,0 +1,466 @@
+"""Random worlds, each from one integer seed."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Literal
+
+import msgspec
+
+from wfrun.engine import actions as act
+from wfrun.engine import events as ev
+from wfrun.engine.bag import expand
+from wfrun.engine.model import (
+    Access,
+    Axis,
+    Bag,
+    BagFile,
+    Catalog,
+    File,
+    LauncherSpec,
+    LinkSpec,
+    Progression,
+    Resources,
+    SiteSpec,
+    Task,
+    Workflow,
+)
+from wfrun.engine.policies import PLACEMENT
+from wfrun.engine.records import Cause, Outcome
+from wfrun.engine.selection import SELECTION
+from wfrun.testing.world import World
+from wfrun.testing.world_sites import Behaviour, LauncherPlan
+
+RETRIABLE: tuple[Cause, ...] = (
+    "exit", "signal", "output", "cancelled", "staging", "storage", "preempted", "node", "lost",
+)  # fmt: skip
+"""Causes after which a task is tried again as long as it has retries."""
+
+ALL_CAUSES: tuple[Cause, ...] = (*RETRIABLE, "start", "memory", "walltime", "refused")
+
+GIB = 2**30
+
+
+class Crash(msgspec.Struct, frozen=True):
+    """The engine dies."""
+
+    after_steps: int
+    """Since the last crash, or the start."""
+    away_s: float
+    lost_share: float
+    """Share of the files at the sites that the next engine does not find."""
+    forgets: bool
+
+
+class WorldSpec(msgspec.Struct, frozen=True):
+    """A world: what runs where, and what goes wrong. Shrink one by hand with
+    ``msgspec.structs.replace`` and pass it to ``explore``."""
+
+    seed: int
+    workflows: list[Workflow]
+    catalog: Catalog
+    settings: ev.Settings
+    arrive_s: tuple[float, ...]
+    queues: tuple[tuple[int, ...], ...]
+    is_mild: bool
+    """Failures are retriable and retries are many: the run has to end ``done``."""
+    runtimes_s: tuple[float, ...]
+    failure_share: float
+    """Of attempts."""
+    causes: tuple[Cause, ...]
+    bad_site: int
+    """A site where every attempt fails as soon as it has started; -1: none."""
+    absent_share: float
+    """Of optional outputs that are not written."""
+    copy_failure_share: float
+    infeasible_share: float
+    """Of the copies that fail."""
+    tells_times: bool
+    told_s: tuple[float, ...]
+    """Delays of what sites tell."""
+    cancel_s: tuple[float, ...]
+    kept_share: float
+    """Of what waits at sites, at a crash."""
+    vanished_share: float
+    """Of what runs at sites, at a crash."""
+    launcher_wait_s: tuple[float, ...]
+    launcher_failure_share: float
+    cut_off_share: float
+    """Of live launchers, at a crash."""
+    crashes: tuple[Crash, ...]
+    cancels: tuple[tuple[float, Literal["drain", "kill"]], ...]
+    pauses: tuple[tuple[int, float, float], ...]
+    """(site, from, until), in seconds."""
+    loads: tuple[tuple[float, int, tuple[ev.BackgroundJob, ...]], ...]
+    """(time, site, jobs) of foreign load."""
+    resumes: int
+    """How often a failed run is resumed."""
+
+    def describe(self) -> str:
+        """All of it but the seed's own tasks, as text for a reader."""
+        lines = [f"seed {self.seed}"]
+        for index, w in enumerate(self.workflows):
+            kind = "bag" if w.bag is not None else "DAG"
+            lines.append(
+                f"  workflow {index}: {kind} of {len(w.tasks)} tasks, owner {w.owner!r}, priority "
+                f"{w.priority}, arrives at {self.arrive_s[index]} s"
+            )
+            for number, task in enumerate(w.tasks):
+                asked = task.resources
+                lines.append(
+                    f"    t{number}: parents {list(w.parents[number])}, inputs "
+                    f"{list(task.inputs)}, outputs {list(task.outputs)}, optional "
+                    f"{list(task.optional)}, {asked.cores} cores, {asked.memory_bytes / GIB:g} GiB,"
+                    f" walltime {asked.walltime_s}"
+                )
+            final = [f for f, file in enumerate(w.files) if file.collect]
+            lines.append(f"    collected: {final}")
+        lines += [f"  site {i}: {site}" for i, site in enumerate(self.catalog.sites)]
+        lines += [f"  link: {link}" for link in self.catalog.links]
+        for field in self.__struct_fields__:
+            if field not in ("seed", "workflows", "catalog", "arrive_s"):
+                lines.append(f"  {field}: {getattr(self, field)}")
+        return "\n".join(lines)
+
+
+def world_of(seed: int) -> WorldSpec:
+    """The world of a seed; always the same."""
+    random = Random(f"world {seed}")
+    choice = random.choice
+    is_mild = random.random() < 0.6
+    sites = tuple(_site(random, number, is_mild) for number in range(random.randint(1, 4)))
+    first = max(range(len(sites)), key=lambda i: _width(sites[i]))
+    widest = min(8, _width(sites[first]))
+    workflows = [
+        _bag(random, i, widest, most=choice([16, 16, 40]))
+        if random.random() < 0.4
+        else _workflow(random, i, widest)
+        for i in range(choice([1, 1, 2, 2, 3, 4, 6]))
+    ]
+    # One site takes every task.
+    unbounded = msgspec.structs.replace(sites[first], memory_bytes=0, walltime_s=None)
+    sites = (*sites[:first], unbounded, *sites[first + 1 :])
+    names = [*(s.name for s in sites), "origin"]
+    links = tuple(
+        LinkSpec(a, b, choice([None, 1e6, 1e8]), choice([0, 0.1]))
+        for a in names
+        for b in names
+        if a != b and random.random() < 0.5
+    )
+    settings = _settings(random, is_mild)
+    queues: tuple[tuple[int, ...], ...] = ()
+    if settings.selection and len(sites) > 1 and random.random() < 0.15:
+        # Every resource manager has a site that fits all tasks, or none would take some.
+        rest = tuple(i for i in range(len(sites)) if i != first)
+        if any(_width(sites[i]) >= widest and not sites[i].memory_bytes for i in rest):
+            queues = (first,), rest
+    others = [i for i in range(len(sites)) if i != first]
+    bad_site = choice(others) if others and not queues and random.random() < 0.2 else -1
+    quick = random.random() < 0.3
+    crash_count = choice([0, 0, 1, 2, 3, 4])
+    return WorldSpec(
+        seed=seed,
+        workflows=workflows,
+        catalog=Catalog(sites, links),
+        settings=settings,
+        arrive_s=tuple(sorted(choice([0.0, 0.0, 0.0, 5.0, 40.0]) for _ in workflows)),
+        queues=queues,
+        is_mild=is_mild,
+        runtimes_s=(0.0, 0.5, 1.0, 3.0) if quick else (1.5, 5.0, 20.0, 60.0),
+        failure_share=choice([0.0, 0.05, 0.2]) if is_mild else choice([0.0, 0.1, 0.3, 0.6]),
+        causes=RETRIABLE if is_mild else choice([RETRIABLE, ALL_CAUSES, ALL_CAUSES]),
+        bad_site=bad_site,
+        absent_share=choice([0.0, 0.3, 0.8]),
+        copy_failure_share=choice([0.0, 0.0, 0.1, 0.3]),
+        infeasible_share=0.0 if is_mild else choice([0.0, 0.3]),
+        tells_times=random.random() < 0.8,
+        told_s=choice([(0.0,), (0.0,), (0.0, 0.05, 0.5), (0.0, 1.0, 6.0)]),
+        cancel_s=choice([(0.0,), (0.0, 0.1), (0.1, 2.0), (0.0, 5.0, 25.0)]),
+        kept_share=choice([0.0, 0.5, 0.9, 1.0]),
+        vanished_share=choice([0.0, 0.0, 0.1, 0.4]),
+        launcher_wait_s=choice([(0.0, 1.0), (1.0, 20.0), (5.0, 100.0, 300.0)]),
+        launcher_failure_share=choice([0.0, 0.1]) if is_mild else choice([0.0, 0.2, 0.5]),
+        cut_off_share=choice([0.0, 0.2, 0.5]),
+        crashes=tuple(
+            Crash(
+                random.randint(1, choice([10, 40, 120])) + (len(workflows) + 1) * (number == 0),
+                choice([0.0, 1.0, 30.0, 400.0]),
+                choice([0.0, 0.0, 0.2, 1.0]),
+                random.random() < 0.4,
+            )
+            for number in range(crash_count)
+        ),
+        cancels=tuple(
+            (round(random.uniform(0, 120), 1), choice(["drain", "kill"]))
+            for _ in range(choice([0, 0, 0, 1, 2]))
+        ),
+        pauses=tuple(_pause(random, len(sites)) for _ in range(choice([0, 0, 1, 3]))),
+        loads=tuple(_load(random, sites) for _ in range(choice([0, 0, 2, 6]))),
+        resumes=choice([0, 1, 2]),
+    )
+
+
+def _width(site: SiteSpec) -> int:
+    """The widest task that the site takes, in cores."""
+    access = site.access
+    if access is not None and access.launchers is not None:
+        return access.launchers.cores
+    return site.slots
+
+
+def _site(random: Random, number: int, is_mild: bool) -> SiteSpec:
+    choice = random.choice
+    name = ["alpha", "beta", "gamma", "delta"][number]
+    speed_ratio = choice([0.5, 1.0, 1.0, 2.0])
+    if random.random() < 0.4:
+        spec = LauncherSpec(
+            cores=choice([1, 2, 4, 8]),
+            nodes=choice([1, 1, 2]),
+            min=choice([0, 0, 0, 1]),
+            max=random.randint(1, 4),
+            backlog=random.randint(1, 3),
+            idle_timeout_s=choice([5.0, 30.0, 60.0]),
+            walltime_s=choice([300.0, 3600.0]) if is_mild else choice([100.0, 300.0, 3600.0]),
+        )
+        slots = spec.cores * spec.nodes * spec.max
+        access = Access(dispatch="launchers", launchers=spec)
+        return SiteSpec(name, slots, speed_ratio, kind="slurm", access=access)
+    return SiteSpec(
+        name,
+        slots=choice([1, 2, 3, 4, 6, 8, 12]),
+        speed_ratio=speed_ratio,
+        memory_bytes=choice([0, 0, 2, 8]) * GIB,
+        walltime_s=choice([None, None, 300.0]),
+        kind=choice(["local", "local", "ssh", "slurm"]),
+        backfills=random.random() < 0.3,
+    )
+
+
+def _resources(random: Random, widest: int) -> Resources:
+    return Resources(
+        cores=random.choice([n for n in (1, 1, 1, 2, 3, 4, 8) if n <= widest]),
+        memory_bytes=random.choice([0, 0, 1, 3]) * GIB,
+        walltime_s=random.choice([None, None, 100.0]),
+    )
+
+
+def _workflow(random: Random, number: int, widest: int) -> Workflow:
+    choice = random.choice
+    files: list[File] = []
+    tasks: list[Task] = []
+    parents: list[tuple[int, ...]] = []
+    wrote: list[tuple[int, ...]] = []
+    kinds = [_resources(random, widest) for _ in range(2)]
+    for index in range(random.randint(1, 14)):
+        above = sorted(random.sample(range(index), min(index, choice([0, 1, 1, 2, 3]))))
+        reads = [f for p in above for f in wrote[p] if random.random() < 0.8]
+        if random.random() < 0.4:
+            files.append(File(f"in{index}", size_bytes=random.randrange(10**8)))
+            reads.append(len(files) - 1)
+        writes = []
+        for output in range(choice([0, 1, 1, 2])):
+            size = choice([None, random.randrange(10**8)])
+            final = random.random() < 0.4
+            files.append(File(f"f{index}.{output}", size, producer=index, collect=final))
+            writes.append(len(files) - 1)
+        wrote.append(tuple(writes))
+        parents.append(tuple(above))
+        share = choice([0.0, 0.0, 0.4])
+        tasks.append(
+            Task(
+                id=f"t{index}",
+                name=choice(["a", "b"]),
+                executable="x",
+                inputs=tuple(reads),
+                outputs=tuple(writes),
+                optional=tuple(f for f in (*reads, *writes) if random.random() < share),
+                resources=choice(kinds),
+                runtime_s=choice([None, 1.0, 5.0, 60.0]),
+                priority=random.randint(0, 2),
+            )
+        )
+    owner = choice(["", "ann", "bob"])
+    return Workflow(
+        f"w{number}", "w.dax", tasks, files, parents, owner=owner, priority=random.randint(0, 1)
+    )
+
+
+def _bag(random: Random, number: int, widest: int, most: int) -> Workflow:
+    choice = random.choice
+    inputs = choice(
+        [
+            (),
+            (BagFile("in{x}"),),
+            (BagFile("all"),),
+            (BagFile("all"), BagFile("{x}", optional=True)),
+        ]
+    )
+    outputs = choice(
+        [(), (BagFile("out{x}"),), (BagFile("out{x}"), BagFile("log{x}", optional=True))]
+    )
+    bag = Bag(
+        f"b{number}",
+        "b.yaml",
+        "x",
+        axes=(Axis(("x",), (Progression(0, 1, random.randint(1, most)),)),),
+        inputs=inputs,
+        outputs=outputs,
+        resources=_resources(random, widest),
+        estimate=choice([None, "5", "60"]),
+        output_bytes=choice([None, 10**6]),
+        owner=choice(["", "ann", "bob"]),
+        application=choice(["", "a"]),
+        priority=random.randint(0, 1),
+    )
+    return expand(bag)
+
+
+def _settings(random: Random, is_mild: bool) -> ev.Settings:
+    choice = random.choice
+    policy = choice(sorted(PLACEMENT))
+    return ev.Settings(
+        policy=policy,
+        policy_options={"size": random.randint(1, 10)} if policy == "coarsening" else {},
+        throttle=choice([None, None, 1, 2, 4]),
+        retries=100 if is_mild else random.randint(0, 3),
+        retry_delay_s=choice([0.0, 1.0, 10.0]) if not is_mild else choice([0.0, 1.0]),
+        on_failure=choice(["continue", "continue", "stop"]),
+        seed=random.randint(0, 3),
+        selection=choice(["", *SELECTION]),
+        replication=choice(["idle", "stragglers"]),
+        replicas=choice([None, 0, 1, 2, 3]),
+        replica_share=choice([0.3, 0.6, 1.0]),
+        straggler_factor=choice([1.0, 1.5]),
+    )
+
+
+def _pause(random: Random, sites: int) -> tuple[int, float, float]:
+    # Shorter than a run waits for a local site that says that it is out of order.
+    at_s = round(random.uniform(0, 100), 1)
+    return random.randrange(sites), at_s, at_s + random.choice([0.0, 5.0, 40.0])
+
+
+def _load(
+    random: Random, sites: tuple[SiteSpec, ...]
+) -> tuple[float, int, tuple[ev.BackgroundJob, ...]]:
+    site = random.randrange(len(sites))
+    at_s = round(random.uniform(0, 100), 1)
+    jobs = tuple(
+        ev.BackgroundJob(
+            f"b{random.randrange(4)}.{number}",
+            random.randint(1, max(1, sites[site].slots // 2)),
+            random.choice([None, max(0.0, at_s - 5)]),
+            random.choice([None, 9.0]),
+        )
+        for number in range(random.randint(0, 3))
+    )
+    return at_s, site, jobs
+
+
+# What goes wrong
+
+
+class RandomBehaviour(Behaviour):
+    """What the sites of a world do, drawn from its seed."""
+
+    def __init__(self, spec: WorldSpec) -> None:
+        self._spec = spec
+        self.tells_times = spec.tells_times
+
+    def _random(self, *what: object) -> Random:
+        return Random("/".join(map(str, (self._spec.seed, *what))))
+
+    def told_s(self, key: str) -> float:
+        delays_s = self._spec.told_s
+        return delays_s[0] if len(delays_s) == 1 else self._random("told", key).choice(delays_s)
+
+    def outcome(self, key: str, site: int) -> Outcome | None:
+        if site == self._spec.bad_site:
+            return Outcome("exit", exit_code=1, message="this site fails everything")
+        return None
+
+    def cancel_s(self, key: str) -> float:
+        delays_s = self._spec.cancel_s
+        return delays_s[0] if len(delays_s) == 1 else self._random("cancel", key).choice(delays_s)
+
+    def keeps(self, key: str, crash: int, *, started: bool) -> bool:
+        share = 1 - self._spec.vanished_share if started else self._spec.kept_share
+        return self._random("keeps", key, crash).random() < share
+
+    def launcher(self, key: str) -> LauncherPlan:
+        random = self._random("launcher", key)
+        fails = random.random() < self._spec.launcher_failure_share
+        kind = random.choice(["refused", "dies", "dies"]) if fails else ""
+        cause: Cause = random.choice(["node", "preempted", "lost"])
+        return LauncherPlan(
+            wait_s=random.choice(self._spec.launcher_wait_s),
+            refused="refused" if kind == "refused" else None,
+            dies_s=random.choice([0.0, 10.0, 90.0]) if kind == "dies" else None,
+            death=cause,
+            drains_s=random.choice([None, 10.0, 60.0]),
+        )
+
+    def return_s(self, key: str, crash: int) -> float | None:
+        random = self._random("return", key, crash)
+        if random.random() < self._spec.cut_off_share:
+            return None
+        return random.choice([0.0, 0.5, 20.0, 130.0])
+
+
+def make_world(spec: WorldSpec) -> World:
+    """The world as described, at its beginning."""
+    workflows = spec.workflows
+    most_failures = 3 if spec.is_mild else 10**9
+    failures: dict[tuple[int, int, int], int] = {}
+
+    def result(key: str, workflow: int, task: int) -> Outcome:
+        random = Random(f"{spec.seed}/{key}")
+        if random.random() < spec.failure_share:
+            host = random.choice([None, "n1", "n2"])
+            cause = random.choice(spec.causes)
+            return Outcome(cause, host=host, peak_memory_bytes=2**29, message="failed by the test")
+        record = workflows[workflow].tasks[task]
+        sizes = tuple(
+            None
+            if file in record.optional and random.random() < spec.absent_share
+            else random.randrange(10**7)
+            for file in record.outputs
+        )
+        return Outcome("done", exit_code=0, host=random.choice(["n1", "n2"]), sizes=sizes)
+
+    def runtime_s(workflow: int, task: int, site: int) -> float:
+        if site == spec.bad_site:
+            return 0.0
+        return Random(f"{spec.seed}/{workflow}/{task}/{site}").choice(spec.runtimes_s)
+
+    def fails(action: act.CopyFile) -> Literal["transient", "infeasible"] | None:
+        copy = action.workflow, action.file, action.destination
+        count = failures.get(copy, 0)
+        random = Random(f"{spec.seed}/{copy}/{count}")
+        if count >= most_failures or random.random() >= spec.copy_failure_share:
+            return None
+        failures[copy] = count + 1
+        return "infeasible" if random.random() < spec.infeasible_share else "transient"
+
+    world = World(
+        workflows,
+        spec.catalog,
+        spec.settings,
+        result=result,
+        runtime_s=runtime_s,
+        fails=fails if spec.copy_failure_share else None,
+        behaviour=RandomBehaviour(spec),
+        arrive_s=spec.arrive_s,
+        queues=spec.queues,
+    )
+    for site, from_s, until_s in spec.pauses:
+        world.post(from_s, ev.SitePaused(from_s, site, "closed by the test"))
+        world.post(until_s, ev.SiteReopened(until_s, site))
+    for at_s, site, jobs in spec.loads:
+        world.post(at_s, ev.SiteObserved(at_s, site, jobs))
+    if spec.loads:  # Foreign jobs end at last, so that a run never waits for them for ever.
+        for site in range(len(spec.catalog.sites)):
+            world.post(200.0, ev.SiteObserved(200.0, site, ()))
+    for at_s, mode in spec.cancels:
+        world.post(at_s, ev.CancelAsked(at_s, mode))
+    return world

@@ -1,0 +1,157 @@
+"""A view of facts that a test sets, for tests of placement policies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+
+@dataclass
+class FakeView:
+    """Implements ``wfrun.engine.protocols.View`` with given facts. It refuses nothing, whatever a
+    policy has declared.
+
+    Facts are kept by the index of a site, task or file, and may be changed between two questions.
+    Where one is not given a default holds: one task of 1 core and 1 s without files, and two empty
+    sites of 8 cores and speed 1. ``FakeView(parents=[()] * 5, idle_cores={1: 0})`` has five
+    independent tasks, and no idle core at site 1.
+    """
+
+    site_count: int = 2
+    parents: Sequence[tuple[int, ...]] = ((),)
+    """Per task; its length is the number of tasks."""
+
+    # Tasks and files
+
+    task_cores: dict[int, int] = field(default_factory=dict)
+    """By task; 1."""
+    task_runtimes_s: dict[int, float] = field(default_factory=dict)
+    """On the reference processor, by task; 1."""
+    task_inputs: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Files that a task reads, by task; none."""
+    producers: dict[int, int] = field(default_factory=dict)
+    """The task that writes a file, by file; none."""
+    sizes_bytes: dict[int, int] = field(default_factory=dict)
+    """By file; 0."""
+    places: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Sites that hold a file, by file. A file without an entry costs no transfer."""
+
+    # Sites
+
+    allowed_sites: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Sites that may get a task, if they have room, by task; all."""
+    full_sites: set[int] = field(default_factory=set)
+    """Sites without room for any task; none."""
+    idle_cores: dict[int, int] = field(default_factory=dict)
+    """By site; 8."""
+    loads: dict[int, float] = field(default_factory=dict)
+    """By site; 0."""
+    speed_ratios: dict[int, float] = field(default_factory=dict)
+    """By site; 1."""
+    performances: dict[int, float] = field(default_factory=dict)
+    """By site; None."""
+    waits_s: dict[int, float] = field(default_factory=dict)
+    """Time that a task would wait in a site's queue, by site; 0."""
+    predictions_s: dict[tuple[int, int], float] = field(default_factory=dict)
+    """Expected run times by task and site; the run time over the site's speed."""
+    link_seconds_per_byte: dict[tuple[int, int], float] = field(default_factory=dict)
+    """By source and destination; ``mean_seconds_per_byte``."""
+    mean_seconds_per_byte: float = 1e-8
+    """Of all links: 100 MB/s."""
+
+    # The run
+
+    last_placed: int = -1
+    """The site that got the last task of the run; -1: none was placed."""
+    seed: int = 0
+    """Seed of ``random()``."""
+
+    @property
+    def task_count(self) -> int:
+        return len(self.parents)
+
+    @property
+    def children(self) -> Sequence[tuple[int, ...]]:
+        children: list[list[int]] = [[] for _ in self.parents]
+        for task, parents in enumerate(self.parents):
+            for parent in parents:
+                children[parent].append(task)
+        return [tuple(c) for c in children]
+
+    def inputs(self, task: int) -> tuple[int, ...]:
+        return self.task_inputs.get(task, ())
+
+    def producer(self, file: int) -> int | None:
+        return self.producers.get(file)
+
+    def candidates(self, task: int) -> tuple[int, ...]:
+        return tuple(s for s in self._allowed(task) if s not in self.full_sites)
+
+    def lacks_room(self, task: int, site: int) -> bool:
+        return site in self.full_sites and site in self._allowed(task)
+
+    def _allowed(self, task: int) -> Sequence[int]:
+        return self.allowed_sites.get(task, tuple(range(self.site_count)))
+
+    def cores(self, task: int) -> int:
+        return self.task_cores.get(task, 1)
+
+    def fits_all(self, site: int) -> bool:
+        return all(site in self._allowed(task) for task in range(self.task_count))
+
+    def last_site(self) -> int:
+        return self.last_placed
+
+    def random(self) -> Random:
+        return Random(self.seed)
+
+    def idle(self, site: int) -> int:
+        return self.idle_cores.get(site, 8)
+
+    def load(self, site: int) -> float:
+        return self.loads.get(site, 0.0)
+
+    def speed_ratio(self, site: int) -> float:
+        return self.speed_ratios.get(site, 1.0)
+
+    def performance(self, site: int) -> float | None:
+        return self.performances.get(site)
+
+    def runtime_s(self, task: int) -> float:
+        return self.task_runtimes_s.get(task, 1.0)
+
+    def runtimes_s(self) -> Sequence[float]:
+        return [self.runtime_s(task) for task in range(self.task_count)]
+
+    def predict_s(self, task: int, site: int) -> float:
+        predicted_s = self.predictions_s.get((task, site))
+        return self.runtime_s(task) / self.speed_ratio(site) if predicted_s is None else predicted_s
+
+    def size_bytes(self, file: int) -> int:
+        return self.sizes_bytes.get(file, 0)
+
+    def transfer_s(self, task: int, site: int) -> float:
+        """Over the fastest link from a place of each input, one input after another."""
+        total_s = 0.0
+        for file in self.inputs(task):
+            places = self.places.get(file, ())
+            if places and site not in places:
+                links = ((source, site) for source in places)
+                mean = self.mean_seconds_per_byte
+                fastest = min(self.link_seconds_per_byte.get(link, mean) for link in links)
+                total_s += self.size_bytes(file) * fastest
+        return total_s
+
+    def reference_seconds_per_byte(self) -> float:
+        return self.mean_seconds_per_byte
+
+    def estimate_start_s(self, site: int, task: int, staging_s: float = 0.0) -> float:
+        return self.waits_s.get(site, 0.0)
+
+    def estimate_completion_s(self, site: int, task: int, staging_s: float = 0.0) -> float:
+        wait_s = self.estimate_start_s(site, task, staging_s)
+        return wait_s + staging_s + self.predict_s(task, site)
+
+    def earliest_completion(self, task: int, sites: Sequence[int]) -> int:
+        return min(sites, key=lambda site: self.estimate_completion_s(site, task))
