@@ -1,0 +1,230 @@
+"""Defects that the core once had, a test for each: late binding, wide tasks, launchers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from tests.engine.test_defects import placed
+from tests.engine.test_policies import bag, sites
+from wfrun.engine import actions as act
+from wfrun.engine import events as ev
+from wfrun.engine.core import Core
+from wfrun.engine.information import Information
+from wfrun.engine.model import Access, LauncherSpec, SiteSpec, Workflow
+from wfrun.engine.policies import PLACEMENT
+from wfrun.engine.policies.base import BasePlacement
+from wfrun.engine.records import Outcome
+
+
+class Run:
+    """A core that is stepped by hand, with its log."""
+
+    def __init__(
+        self, workflows: Iterable[Workflow], settings: ev.Settings, specs: tuple[SiteSpec, ...]
+    ) -> None:
+        self.documents = {str(n): w for n, w in enumerate(workflows)}
+        self.core = Core(self.documents)
+        self.log: list[ev.Event] = []
+        self.actions: list[act.Action] = []
+        self.step(ev.RunStarted(0.0, "r", settings, specs, (), len(self.documents)))
+
+    def step(self, event: ev.Event) -> list[ev.Event]:
+        """Returns what is decided."""
+        decided, actions = self.core.step(event)
+        self.log += [event, *decided]
+        self.actions += actions
+        return decided
+
+    def add(self, workflow: int, at_s: float = 0.0) -> list[ev.Event]:
+        return self.step(ev.WorkflowAdded(at_s, workflow, "w", str(workflow)))
+
+    def end(self, key: str, at_s: float, outcome: Outcome | None = None) -> list[ev.Event]:
+        return self.step(ev.AttemptEnded(at_s, key, outcome or Outcome("done")))
+
+    def replayed(self) -> Core:
+        core = Core(self.documents)
+        core.replay(self.log)
+        return core
+
+
+def cluster(name: str, slots: int, **spec: object) -> SiteSpec:
+    """A site with launchers of 4 cores."""
+    launchers = LauncherSpec(**{"cores": 4, "max": slots // 4, **spec})  # type: ignore[arg-type]
+    access = Access(("head",), dispatch="launchers", launchers=launchers)
+    return SiteSpec(name, slots, kind="slurm", access=access)
+
+
+# Late binding
+
+SELECTIONS = pytest.mark.parametrize("selection", ["", "s-t"])
+
+
+@SELECTIONS
+@pytest.mark.parametrize("policy", ["fpf", "rr", "fplt", "stfr"])
+def test_a_task_goes_where_enough_slots_are_idle(policy: str, selection: str) -> None:
+    """Two sites of 6 slots take one task of 4 cores each, and the third task waits."""
+    settings = ev.Settings(policy, selection=selection, replicas=0)
+    run = Run([bag(3, cores=4)], settings, sites((6, 1.0), (6, 1.0)).sites)
+    found = [e.site for e in run.add(0) if isinstance(e, ev.AttemptPlaced)]
+    assert sorted(found) == [0, 1]
+
+
+def stream(selection: str, count: int = 20) -> tuple[Run, list[str]]:
+    """One site of 6 slots, which three tasks of 2 cores fill. One of 4 cores waits, and then one of
+    2 cores arrives as each ends. Returns the attempts in the order of their placements."""
+    workflows = [bag(3, cores=2), bag(1, cores=4), *(bag(1, cores=2) for _ in range(count))]
+    run = Run(workflows, ev.Settings("fpf", selection=selection), sites((6, 1.0)).sites)
+    order = placed(run.add(0))
+    run.add(1)
+    for number in range(count):
+        order += placed(run.add(2 + number, float(number)))
+        order += placed(run.end(order[number], number + 0.5))
+    return run, order
+
+
+@SELECTIONS
+def test_a_wide_task_does_not_starve_behind_narrow_ones(selection: str) -> None:
+    """The narrow task that the reservation leaves room for passes it, no other one does."""
+    _, order = stream(selection)
+    assert order[:5] == ["r.0.0.1", "r.0.1.1", "r.0.2.1", "r.2.0.1", "r.1.0.1"]
+
+
+@SELECTIONS
+def test_a_reservation_is_in_the_log_and_survives_a_replay(selection: str) -> None:
+    run, order = stream(selection, count=2)
+    assert [(e.workflow, e.task, e.site) for e in run.log if isinstance(e, ev.CoresReserved)] == [
+        (1, 0, 0)
+    ]
+    again = run.replayed()
+    for number in (2, 3):
+        event = ev.AttemptEnded(9.0 + number, order[number], Outcome("done"))
+        assert again.step(event)[0] == run.step(event)
+    assert "r.1.0.1" in placed(run.log)
+
+
+@SELECTIONS
+def test_narrow_tasks_use_the_cores_that_a_reservation_leaves(selection: str) -> None:
+    workflows = [bag(2, cores=4), bag(1, cores=2)]
+    run = Run(workflows, ev.Settings("fpf", selection=selection), sites((6, 1.0)).sites)
+    assert placed(run.add(0)) == ["r.0.0.1"]
+    assert placed(run.add(1)) == ["r.1.0.1"]
+
+
+@pytest.mark.parametrize("policy", ["fpf", "rr", "fplt", "stfr"])
+@SELECTIONS
+def test_a_load_of_others_on_all_slots_does_not_end_a_run(policy: str, selection: str) -> None:
+    run = Run([bag(2, cores=2)], ev.Settings(policy, selection=selection), sites((4, 1.0)).sites)
+    jobs = tuple(ev.BackgroundJob(str(n), 1, 0.0) for n in range(4))
+    run.step(ev.SiteObserved(0.0, 0, jobs))
+    run.add(0)
+    assert run.core.state.ended is None
+    for number in (1, 2):
+        (key,) = run.core.state.attempts
+        run.end(key, 10.0 * number)
+    assert run.core.state.ended == "done"
+
+
+# Withdrawals
+
+
+def test_no_more_is_withdrawn_than_others_have_idle_cores_for() -> None:
+    """40 attempts wait at a site that has lost its launchers. Eight end at the other site, one
+    after another, and no withdrawal is answered meanwhile."""
+    specs = (cluster("a", 40, backlog=10), cluster("b", 8))
+    run = Run([bag(48, 1000.0)], ev.Settings("round-robin"), specs)
+    run.add(0)
+    for number in range(10):
+        run.step(ev.LauncherStarted(1.0, 0, f"r.L0.{number + 1}", "n", 4, None, "tcp", 0.1))
+    waiting = tuple(run.core.state.attempts)
+    assert len(waiting) == 40
+    run.step(ev.AttemptsSubmitted(1.0, 0, waiting))
+    for number in range(10):
+        run.step(ev.LauncherEnded(2.0, 0, f"r.L0.{number + 1}", "node", "its node failed"))
+    decided = [
+        event
+        for number in (1, 2)
+        for event in run.step(
+            ev.LauncherStarted(3.0, 1, f"r.L1.{number}", "n", 4, None, "tcp", 0.1)
+        )
+    ]
+    running = placed(decided)
+    assert len(running) == 8
+    run.step(ev.AttemptsSubmitted(3.0, 1, tuple(running)))
+    for number, key in enumerate(running):
+        run.step(ev.AttemptStarted(3.0, key, f"r.L1.{1 + number // 4}"))
+    for number, key in enumerate(running):
+        run.end(key, 100.0 + number)
+    withdrawn = [e for e in run.log if isinstance(e, ev.AttemptsWithdrawn)]
+    assert {event.site for event in withdrawn} == {0}
+    assert sum(len(event.keys) for event in withdrawn) == 8
+
+
+# Replicas beside launchers
+
+
+def asked_s(replicas: int) -> float:
+    """The walltime of the launcher that is asked for in the place of a dead one, while four tasks
+    of 1000 s run in it, and perhaps have replicas elsewhere."""
+    specs = (cluster("a", 4, walltime_s=1e5), cluster("b", 4, walltime_s=1e5))
+    run = Run([bag(8, 1000.0)], ev.Settings("wqr", replicas=replicas), specs)
+    run.add(0)
+    first = placed(run.step(ev.LauncherStarted(0.0, 0, "r.L0.1", "n", 4, None, "tcp", 0.1)))
+    for key in first:
+        run.step(ev.AttemptStarted(0.0, key, "r.L0.1"))
+    outcome = Outcome("done", started_s=0.0, ended_s=1000.0)
+    second = [key for ended in first for key in placed(run.end(ended, 1000.0, outcome))]
+    assert len(second) == 4
+    for key in second:
+        run.step(ev.AttemptStarted(1000.0, key, "r.L0.1"))
+    others = placed(run.step(ev.LauncherStarted(1001.0, 1, "r.L1.1", "n", 4, None, "tcp", 0.1)))
+    assert len(others) == 4 * replicas
+    run.step(ev.AttemptsSubmitted(1001.0, 1, tuple(others)))
+    for key in others:
+        run.step(ev.AttemptStarted(1001.0, key, "r.L1.1"))
+    decided = run.step(ev.LauncherEnded(1002.0, 0, "r.L0.1", "node", "its node failed"))
+    (asked,) = [e for e in decided if isinstance(e, ev.LaunchersAsked)]
+    return asked.launchers[0].walltime_s
+
+
+def test_launchers_are_asked_for_as_long_in_a_run_with_replicas() -> None:
+    assert asked_s(replicas=1) >= asked_s(replicas=0) == 4000.0
+
+
+# Sites that a policy declines
+
+
+class Shy(BasePlacement):
+    """Leaves all tasks unplaced until it is willing."""
+
+    name = "shy"
+    information = Information()
+    summary = "declines at first"
+    willing = False
+
+    def place(self, task: int) -> int | None:
+        return self.view.candidates(task)[0] if self.willing else None
+
+
+def test_a_site_that_a_policy_declined_once_gets_launchers_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(PLACEMENT, "shy", Shy)
+    run = Run([bag(4)], ev.Settings("shy"), (cluster("a", 4), cluster("b", 4)))
+    run.add(0)
+    run.step(ev.LauncherStarted(1.0, 0, "r.L0.1", "n", 4, None, "tcp", 0.1))
+    assert not run.core.state.attempts
+    run.step(ev.LauncherEnded(1.0, 0, "r.L0.1", "node", "its node failed"))
+    again = run.replayed()
+    for core in (run.core, again):
+        assert _asked(core.step(ev.TimerFired(30.0, "launchers:0"))[0]) == []
+    monkeypatch.setattr(Shy, "willing", True)
+    for core in (run.core, again):
+        assert _asked(core.step(ev.TimerFired(61.0, "launchers:0"))[0]) == [0]
+    assert act.SetTimer("launchers:0", 61.0) in run.actions
+    assert [e.sites for e in run.log if isinstance(e, ev.SitesDeclined)] == [(0,)]
+
+
+def _asked(events: Iterable[ev.Event]) -> list[int]:
+    return [event.site for event in events if isinstance(event, ev.LaunchersAsked)]

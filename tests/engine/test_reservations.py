@@ -1,0 +1,55 @@
+"""Room that is kept for a wide task whose policy does not take it."""
+
+from __future__ import annotations
+
+import pytest
+
+from wfrun.engine import events as ev
+from wfrun.engine.capabilities.placing.reservations import Reservations
+from wfrun.engine.core import Core
+from wfrun.engine.information import Information
+from wfrun.engine.model import Catalog, Resources, SiteSpec, Task, Workflow
+from wfrun.engine.policies import PLACEMENT
+from wfrun.engine.policies.base import BasePlacement
+from wfrun.testing.world import World
+
+
+class Narrow(BasePlacement):
+    """Never places a task of several cores."""
+
+    name = "narrow"
+    information = Information()
+    summary = "narrow tasks alone"
+    late = True
+
+    def place(self, task: int) -> int | None:
+        return None if self.view.cores(task) > 1 else self.view.candidates(task)[0]
+
+
+def bag(tasks: int, cores: int) -> Workflow:
+    asked = Resources(cores=cores)
+    return Workflow(
+        "bag",
+        "bag",
+        [Task(f"t{i}", "x", "x", resources=asked, runtime_s=10.0) for i in range(tasks)],
+        [],
+        [()] * tasks,
+    )
+
+
+@pytest.mark.parametrize("selection", ["", "s-t"])
+def test_room_that_a_policy_leaves_is_kept_no_longer(
+    monkeypatch: pytest.MonkeyPatch, selection: str
+) -> None:
+    monkeypatch.setitem(PLACEMENT, "narrow", Narrow)
+    bags = [bag(2, 1), bag(1, 4), bag(20, 1)]
+    catalog = Catalog((SiteSpec("alpha", slots=4),))
+    settings = ev.Settings(policy="narrow", selection=selection)
+    world = World(bags, catalog, settings, arrive_s=(0.0, 1.0, 2.0))
+    assert world.run() == "failed"
+    assert world.core.state.done == 22
+    decided = [type(e) for e in world.log if isinstance(e, ev.DECISIONS)]
+    assert decided.count(ev.CoresReserved) == decided.count(ev.ReservationDeclined) == 1
+    again = Core({str(i): one for i, one in enumerate(bags)})
+    again.replay(world.log)
+    assert not again.state.get(Reservations).at
