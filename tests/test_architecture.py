@@ -45,6 +45,14 @@ def test_the_packages_import_downwards_only() -> None:
         ("sites/node/job.py", "import msgspec\n", "job.py imports msgspec"),
         ("sites/node/job.py", "from .. import local\n", "job.py imports wfrun.sites.local"),
         ("attic/old.py", "import wfrun.engine\n", "attic is not a room of the design"),
+        (
+            "engine/core.py",
+            "from wfrun.engine.capabilities.health import Health\n",
+            "core.py:1: core.py imports wfrun.engine.capabilities.health.Health",
+        ),
+        ("engine/attempts.py", "from wfrun.engine import capabilities\n", "through hooks alone"),
+        ("engine/tasks.py", "def f():\n    from .capabilities import usage\n", "tasks.py:2"),
+        ("engine/files.py", "import wfrun.engine.capabilities.usage\n", "through hooks alone"),
     ],
 )
 def test_a_forbidden_import_is_named_with_its_line(
@@ -56,9 +64,42 @@ def test_a_forbidden_import_is_named_with_its_line(
     assert fault in result.stdout
 
 
+def test_a_circle_of_imports_in_the_engine_is_named_with_its_way(tmp_path: Path) -> None:
+    plant(tmp_path, "engine/a.py", "import re\nfrom wfrun.engine import b\n")
+    plant(tmp_path, "engine/b.py", "from wfrun.engine.part.c import x\n")
+    hidden = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from ..a import y\n"
+    plant(tmp_path, "engine/part/c.py", hidden)
+    result = check(tmp_path)
+    assert result.returncode == 1
+    (line,) = result.stdout.splitlines()
+    way = "wfrun.engine.a -> wfrun.engine.b -> wfrun.engine.part.c -> wfrun.engine.a"
+    assert line == f"wfrun/engine/part/c.py:3: a circle of imports: {way}"
+
+
+def test_the_init_of_a_package_is_imported_with_its_modules(tmp_path: Path) -> None:
+    """Otherwise ``import wfrun.engine.a`` by itself fails: part begins, and wants the rest of a."""
+    plant(tmp_path, "engine/a.py", "from wfrun.engine.part.c import x\n")
+    plant(tmp_path, "engine/part/__init__.py", "from wfrun.engine.part import b\n")
+    plant(tmp_path, "engine/part/b.py", "from wfrun.engine.a import y\n")
+    plant(tmp_path, "engine/part/c.py", "x = 1\n")
+    result = check(tmp_path)
+    assert result.returncode == 1
+    assert (
+        "wfrun.engine.a -> wfrun.engine.part -> wfrun.engine.part.b -> wfrun.eng" in result.stdout
+    )
+
+
+def test_modules_that_import_the_same_one_are_no_circle(tmp_path: Path) -> None:
+    plant(tmp_path, "engine/a.py", "from wfrun.engine import b, c\n")
+    plant(tmp_path, "engine/b.py", "from wfrun.engine import c\n")
+    plant(tmp_path, "engine/c.py", "import re\n")
+    assert check(tmp_path).returncode == 0
+
+
 @pytest.mark.parametrize(
     ("path", "code"),
     [
+        ("engine/interpreter.py", "from wfrun.engine.capabilities import CAPABILITIES\n"),
         ("engine/core.py", "from random import Random\nimport heapq\nimport msgspec\n"),
         ("engine/policies/heft.py", "from wfrun.engine.model import Task\nfrom .. import view\n"),
         ("runners/cli.py", "import os\nfrom wfrun.sites.local import LocalSite\nimport click\n"),

@@ -1,8 +1,9 @@
 """Checks who imports whom in ``wfrun/``, without importing anything.
 
 Imports point down only: runners -> sites -> parsers -> engine. The engine is pure: it imports
-itself and a short list of modules without input, output, clock or global randomness. What runs on
-clusters uses the standard library alone, because they have nothing else.
+itself and a short list of modules without input, output, clock or global randomness. Its modules
+import each other without a circle, and the core calls capabilities through hooks, never by name.
+What runs on clusters uses the standard library alone, because they have nothing else.
 """
 
 from __future__ import annotations
@@ -32,6 +33,15 @@ ENGINE_MAY_IMPORT = frozenset(
     }
 )  # fmt: skip
 """``random`` comes on top, for ``from random import Random`` alone: an instance has a seed."""
+
+ENGINE = Path("wfrun/engine")
+
+CAPABILITIES = "wfrun.engine.capabilities"
+
+WITHOUT_CAPABILITIES = frozenset(
+    ENGINE / name for name in ("core.py", "attempts.py", "tasks.py", "files.py")
+)
+"""These call capabilities through the hooks of ``wfrun.engine.capability`` alone."""
 
 NODE = Path("wfrun/sites/node")
 """Files that run on clusters, where there is the standard library alone, and these beside each
@@ -89,6 +99,16 @@ def imports_of(tree: ast.AST, path: Path) -> Iterator[Import]:
                 yield Import(node.lineno, module, alias.name)
 
 
+def is_inside(name: str, package: str) -> bool:
+    return name == package or name.startswith(f"{package}.")
+
+
+def module_of(path: Path) -> str:
+    """The dotted name of a file of the package, given relative to the project's root."""
+    parts = path.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
 def fault_of(path: Path, found: Import) -> str | None:
     """What is wrong with one import of the file ``path``; None: nothing."""
     top = found.module.split(".")[0]
@@ -108,6 +128,8 @@ def fault_of(path: Path, found: Import) -> str | None:
                 f"{room or PACKAGE} imports {found.text}; "
                 f"it may import {', '.join(sorted(allowed))} only"
             )
+        if path in WITHOUT_CAPABILITIES and is_inside(found.text, CAPABILITIES):
+            return f"{path.name} imports {found.text}; it calls capabilities through hooks alone"
         return None
     if room == "engine" and found.module not in ENGINE_MAY_IMPORT:
         if (found.module, found.name) == ("random", "Random"):
@@ -116,17 +138,69 @@ def fault_of(path: Path, found: Import) -> str | None:
     return None
 
 
+class Graph:
+    """Who imports whom in the engine: per module the imported ones, each with the first line that
+    does so. Imports within functions and those for type checkers count too."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, Path] = {}
+        self._found: dict[str, list[Import]] = {}
+
+    def add(self, path: Path, imports: list[Import]) -> None:
+        module = module_of(path)
+        self._files[module] = path
+        self._found[module] = imports
+
+    def imported(self, module: str) -> dict[str, int]:
+        """With the packages around each, whose ``__init__`` runs first. Those around the module
+        itself have run, or are running, when it begins."""
+        lines: dict[str, int] = {}
+        for found in self._found[module]:
+            target = found.text if found.text in self._files else found.module
+            while target in self._files and not is_inside(module, target):
+                lines.setdefault(target, found.line)
+                target = target.rpartition(".")[0]
+        return lines
+
+    def faults(self) -> list[str]:
+        """One for each import that closes a circle, in a depth-first search."""
+        faults: list[str] = []
+        seen: set[str] = set()
+        way: list[str] = []
+
+        def visit(module: str) -> None:
+            seen.add(module)
+            way.append(module)
+            for target, line in sorted(self.imported(module).items()):
+                if target in way:
+                    circle = " -> ".join((*way[way.index(target) :], target))
+                    file = self._files[module].as_posix()
+                    faults.append(f"{file}:{line}: a circle of imports: {circle}")
+                elif target not in seen:
+                    visit(target)
+            way.pop()
+
+        for module in sorted(self._files):
+            if module not in seen:
+                visit(module)
+        return faults
+
+
 def faults_in(root: Path) -> list[str]:
     """``file:line: what is wrong``, for every forbidden import below ``root/wfrun``."""
     faults = []
+    engine = Graph()
     for file in sorted((root / PACKAGE).rglob("*.py")):
         path = file.relative_to(root)
         tree = ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
-        for found in imports_of(tree, path):
+        imports = list(imports_of(tree, path))
+        if path.is_relative_to(ENGINE):
+            engine.add(path, imports)
+        for found in imports:
             fault = fault_of(path, found)
             if fault is not None:
                 faults.append(f"{path.as_posix()}:{found.line}: {fault}")
-    return faults
+    return faults + engine.faults()
 
 
 def main() -> int:
