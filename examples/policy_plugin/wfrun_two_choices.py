@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from wfrun.engine.information import Information, R
 from wfrun.engine.policies.base import BasePlacement, least
-from wfrun.engine.view import View
+from wfrun.engine.protocols import View
 
 
 class TwoChoices(BasePlacement):

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import msgspec
 
-from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.bag import expand
 from wfrun.engine.model import Catalog, Workflow
 from wfrun.engine.records import Outcome
 from wfrun.testing.world import World
+from wfrun.testing.world_sites import Entry, Held, WorldSite
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 KINDS = sorted(folder.name for folder in LOGS.iterdir() if folder.is_dir())
@@ -40,9 +40,10 @@ class Resumed(World):
         assert isinstance(started, ev.RunStarted)
         super().__init__([], Catalog(started.sites, started.links), started.settings)
         self._documents = dict(documents)
+        self._workflows = [documents[e.digest] for e in events if isinstance(e, ev.WorkflowAdded)]
         self._future.clear()
         self.log = list(events)
-        self._now_s = events[-1].at_s
+        self.now_s = events[-1].at_s
         self.crash()
         if not lost:
             self._let_run(events)
@@ -50,30 +51,20 @@ class Resumed(World):
     def _let_run(self, events: Sequence[ev.Event]) -> None:
         running = {e.key for e in events if isinstance(e, ev.AttemptStarted)}
         running -= {e.key for e in events if isinstance(e, ev.AttemptEnded)}
-        end_s = self._now_s + 1.0
         for placed in events:
             if isinstance(placed, ev.AttemptPlaced) and placed.key in running:
-                self._running[placed.key] = placed.site, 0
-                outcome = self._documented(placed.key, placed.workflow, placed.task)
-                self.post(end_s, ev.AttemptEnded(end_s, placed.key, outcome))
+                self._adopt(self._sites[placed.site], placed)
 
-    def _carry_out(self, action: act.Action) -> None:
-        now_s = self._now_s
-        if isinstance(action, act.StartLaunchers):
-            keys = tuple(request.key for request in action.launchers)
-            self.post(now_s, ev.LaunchersSubmitted(now_s, action.site, keys))
-            for request in action.launchers:
-                slots = request.cores * request.nodes
-                started = ev.LauncherStarted(
-                    now_s + 1.0, action.site, request.key, "node-9", slots, None, "tcp", 0.01
-                )
-                self.post(now_s + 1.0, started)
-        elif isinstance(action, (act.StopLaunchers, act.FindLaunchers)):
-            for key in action.keys:
-                ended = ev.LauncherEnded(now_s, action.site, key, "done", "it is not there")
-                self.post(now_s, ended)
-        else:
-            super()._carry_out(action)
+    def _adopt(self, site: WorldSite, placed: ev.AttemptPlaced) -> None:
+        """Let an attempt of the log run at its site, outside all launchers."""
+        key, workflow, task = placed.key, placed.workflow, placed.task
+        cores = self.cores(workflow, task)
+        held = Held(Entry(key, workflow, task), cores, self.now_s, "")
+        site.running[key] = held
+        site._there.add(key)
+        site._free -= cores
+        outcome = self._documented(key, workflow, task)
+        self.at(self.now_s + 1.0, lambda: site._end(held, outcome))
 
 
 def outcome_of(events: Sequence[ev.Event]) -> dict[str, Outcome]:

@@ -13,10 +13,14 @@ from hypothesis import strategies as st
 from tests.engine.strategies import catalogs, settings_of_runs
 from wfrun.engine import events as ev
 from wfrun.engine.bag import expand
+from wfrun.engine.capabilities.binding import AHEAD
+from wfrun.engine.capabilities.performance import Performance
+from wfrun.engine.capabilities.predictions import UNKNOWN_S, Predictions
+from wfrun.engine.capabilities.queue_estimates import QueueEstimates
+from wfrun.engine.capabilities.view import StateView
 from wfrun.engine.core import Core
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.information import H, Information, K
-from wfrun.engine.late import AHEAD
 from wfrun.engine.model import (
     Axis,
     Bag,
@@ -33,7 +37,6 @@ from wfrun.engine.model import (
 from wfrun.engine.predictors import JobClass, RunTimes
 from wfrun.engine.records import Outcome
 from wfrun.engine.templates import Part, parse_template, placeholders
-from wfrun.engine.view import UNKNOWN_S, View
 from wfrun.testing.world import World
 
 # Expansion
@@ -257,11 +260,17 @@ def test_dfplt_ranks_clusters_by_what_they_did() -> None:
         result=lambda key, w, t: Outcome("done"),
     )  # fmt: skip
     assert world.run() == "done"
-    assert world.core.state.sites[0].performance is None  # no times were told
+    assert _performance(world.core) is None  # no times were told
     world = World([one_bag(8, 8, 4, 4, 4)], catalog, ev.Settings(policy="dfplt", selection="s-t"))
     world.run()
     state = world.core.state
     assert state.workflows[0].done == 5
+
+
+def _performance(core: Core) -> float | None:
+    performance = core.state.find(Performance)
+    assert performance is not None
+    return performance.of[0]
 
 
 def test_performance_is_the_speed_that_tasks_show() -> None:
@@ -270,9 +279,9 @@ def test_performance_is_the_speed_that_tasks_show() -> None:
                             (SiteSpec("one", slots=2),), (), 1))  # fmt: skip
     core.step(ev.WorkflowAdded(0, 0, "b", "b"))
     core.step(ev.AttemptEnded(5, "r.0.0.1", Outcome("done", started_s=0, ended_s=5)))
-    assert core.state.sites[0].performance == 2.0
+    assert _performance(core) == 2.0
     core.step(ev.AttemptEnded(10, "r.0.1.1", Outcome("done", started_s=0, ended_s=10)))
-    assert core.state.sites[0].performance == pytest.approx(1.8)  # the latest counts a fifth
+    assert _performance(core) == pytest.approx(1.8)  # the latest counts a fifth
 
 
 def test_a_policy_sees_history_only_as_declared() -> None:
@@ -281,15 +290,17 @@ def test_a_policy_sees_history_only_as_declared() -> None:
                             (SiteSpec("one", slots=2),), (), 1))  # fmt: skip
     core.step(ev.WorkflowAdded(0, 0, "b", "b"))
     w = core.state.workflows[0]
-    predicting = View(core.state, w, Information(task_runtime=H))
+    predicting = StateView(core.run, w, Information(task_runtime=H))
     assert predicting.predict_s(0, 0) == UNKNOWN_S
     for refused in (predicting.runtime_s, predicting.performance):
         with pytest.raises(InvalidError):
             refused(0)
-    ranking = View(core.state, w, Information(processing_speed=H, task_runtime=K))
-    assert ranking.performance(0) is None
+    ranking = StateView(core.run, w, Information(processing_speed=H, task_runtime=K))
     with pytest.raises(InvalidError):
         ranking.speed_ratio(0)
+    knowing = StateView(core.run, w, Information(processing_speed=K))
+    with pytest.raises(InvalidError):
+        knowing.performance(0)
 
 
 # Predictions
@@ -313,8 +324,9 @@ def test_predictions_of_what_waits_are_corrected_when_tasks_of_its_class_end() -
     core.step(ev.RunStarted(0, "r", ev.Settings(policy="ect-p", selection="s-t"),
                             (SiteSpec("one", slots=10),), (), 1))  # fmt: skip
     core.step(ev.WorkflowAdded(0, 0, "b", "b"))
-    model = core.state.sites[0].queue_model
-    assert model is not None
+    estimates = core.state.find(QueueEstimates)
+    assert estimates is not None
+    model = estimates.models[0]
     assert model.start_s(1, 1.0, 0.0) == 2 * UNKNOWN_S  # two waves
     for task in range(10):
         core.step(ev.AttemptStarted(0, f"r.0.{task}.1"))
@@ -334,6 +346,8 @@ def test_what_earlier_runs_have_seen_is_known_at_once() -> None:
     )
     core.step(ev.HistoryRead(0, "h", classes, {}))
     core.step(ev.WorkflowAdded(0, 0, "b", "b"))
-    view = View(core.state, core.state.workflows[0], Information(task_runtime=H))
+    view = StateView(core.run, core.state.workflows[0], Information(task_runtime=H))
     assert view.predict_s(0, 0) == 4.0
-    assert not core.state.run_times.seen
+    predictions = core.state.find(Predictions)
+    assert predictions is not None
+    assert not predictions.run_times.seen

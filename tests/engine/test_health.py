@@ -10,10 +10,11 @@ import pytest
 
 from wfrun.engine import events as ev
 from wfrun.engine.actions import CopyFile
+from wfrun.engine.capabilities.health import MAX_PAUSES, Breaker, Health
 from wfrun.engine.core import Core
-from wfrun.engine.health import MAX_PAUSES, avoided_hosts
 from wfrun.engine.model import Access, Catalog, File, SiteSpec, Task, Workflow
 from wfrun.engine.records import Cause, Outcome
+from wfrun.engine.state import RunState
 from wfrun.testing.world import World
 
 DONE = Outcome("done", exit_code=0)
@@ -22,6 +23,17 @@ DONE = Outcome("done", exit_code=0)
 def bag(count: int, runtime_s: float = 10.0) -> Workflow:
     tasks = [Task(f"t{i}", "x", "x", runtime_s=runtime_s) for i in range(count)]
     return Workflow("w", "w.dax", tasks, [], [()] * count)
+
+
+def health_of(state: RunState) -> Health:
+    health = state.find(Health)
+    assert health is not None
+    return health
+
+
+def breaker_of(state: RunState) -> Breaker | None:
+    """Of the first site."""
+    return health_of(state).sites[0].breaker
 
 
 class Trouble:
@@ -94,10 +106,10 @@ def test_one_success_opens_the_site_again() -> None:
     trouble = Trouble(60, 1, mended, slots=4, throttle=4)
     for _ in trouble.world.steps():
         state = trouble.world.core.state
-        if state.sites and state.sites[0].breaker is not None and state.now_s > 90:
+        if state.sites and breaker_of(state) is not None and state.now_s > 90:
             assert sum(state.sites[0].phases) <= 1
     assert state.ended == "done"
-    assert state.sites[0].breaker is None
+    assert breaker_of(state) is None
     trials = [s for s in trouble.placed_s() if s > 60]
     assert trials[0] != trials[1]  # one alone
     assert trials[1:5] == [trials[1]] * 4  # then as many as ever
@@ -193,7 +205,7 @@ def test_a_site_that_says_so_itself_is_not_judged_too() -> None:
     trouble.world.post(5.0, ev.SitePaused(5.0, 0, "an outage"))
     trouble.world.post(45.0, ev.SiteReopened(45.0, 0))
     assert trouble.world.run() == "done"
-    assert trouble.world.core.state.sites[0].breaker is None
+    assert breaker_of(trouble.world.core.state) is None
 
 
 @pytest.mark.parametrize(("access", "patience_s"), [(None, 60.0), (Access(hosts=("h",)), 3600.0)])
@@ -238,12 +250,13 @@ def test_health_follows_from_the_log() -> None:
             core = Core({"0": bag(40)})
             core.replay(world.log)
             again = core.state
-            assert again.open_sites == live.open_sites
             assert again.timers == live.timers
             for one, other in zip(again.sites, live.sites, strict=True):
+                assert one.is_healthy == other.is_healthy
                 assert one.pause_reason == other.pause_reason
-                for slot in one.breaker.__slots__ if one.breaker else ():
-                    assert getattr(one.breaker, slot) == getattr(other.breaker, slot)
+            breaker, lived = breaker_of(again), breaker_of(live)
+            for slot in breaker.__slots__ if breaker else ():
+                assert getattr(breaker, slot) == getattr(lived, slot)
 
 
 # Hosts
@@ -260,17 +273,17 @@ def test_a_host_that_fails_what_others_do_is_avoided_for_an_hour() -> None:
     told: list[tuple[str, ...]] = []
     for _ in trouble.world.steps():
         if trouble.world.core.state.sites:
-            told.append(avoided_hosts(trouble.world.core.state, 0))
+            told.append(health_of(trouble.world.core.state).avoided_hosts(0))
     assert told[0] == ()
     assert told[-1] == ("n1",)
     trouble.world.core.state.now_s += 3600
-    assert avoided_hosts(trouble.world.core.state, 0) == ()
+    assert health_of(trouble.world.core.state).avoided_hosts(0) == ()
 
 
 def test_no_host_is_avoided_where_all_fail() -> None:
     trouble = Trouble(20, 1, lambda now_s, n: Outcome("exit", host=f"n{n % 3}"), retries=1)
     assert trouble.world.run() == "failed"
-    assert avoided_hosts(trouble.world.core.state, 0) == ()
+    assert health_of(trouble.world.core.state).avoided_hosts(0) == ()
 
 
 def test_a_success_clears_a_host() -> None:
@@ -279,7 +292,7 @@ def test_a_success_clears_a_host() -> None:
 
     trouble = Trouble(20, 1, mended, retries=9, throttle=1)
     assert trouble.world.run() == "done"
-    assert avoided_hosts(trouble.world.core.state, 0) == ()
+    assert health_of(trouble.world.core.state).avoided_hosts(0) == ()
 
 
 def test_never_more_hosts_are_avoided_than_do_well() -> None:
@@ -289,4 +302,4 @@ def test_never_more_hosts_are_avoided_than_do_well() -> None:
 
     trouble = Trouble(10, 1, most_fail, retries=20, throttle=1)
     trouble.world.run()
-    assert len(avoided_hosts(trouble.world.core.state, 0)) == 1
+    assert len(health_of(trouble.world.core.state).avoided_hosts(0)) == 1

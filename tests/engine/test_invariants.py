@@ -165,7 +165,7 @@ class Auditor:
 
     def forget_withdrawn(self, state: RunState) -> None:
         """Attempts whose files are on their way are taken back without an event of their own."""
-        if state.draining or state.stopping or state.replicas is not None:
+        if state.draining or state.stopping or state.max_replicas:
             self.open = {k: v for k, v in self.open.items() if k in state.attempts}
 
     def submit(self, action: SubmitAttempts) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from wfrun.engine import events as ev
+from wfrun.engine.capabilities.view import StateView
 from wfrun.engine.core import Core
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.information import Information, Knowledge
@@ -23,7 +24,6 @@ from wfrun.engine.policies.base import BasePlacement
 from wfrun.engine.policies.coarsening import coarsen
 from wfrun.engine.policies.heft import upward_ranks_s
 from wfrun.engine.state import RunState, WorkflowState
-from wfrun.engine.view import View
 from wfrun.testing.world import World
 
 
@@ -241,12 +241,12 @@ def test_bag_policies_stand_where_table_5_1_has_them() -> None:
     }
 
 
-def _view(workflow: Workflow, catalog: Catalog, information: Information) -> View:
+def _view(workflow: Workflow, catalog: Catalog, information: Information) -> StateView:
     core = Core({"0": workflow})
     policy = "heft" if information.task_runtime is Knowledge.KNOWN else "file-aware"
     core.step(ev.RunStarted(0.0, "r", ev.Settings(policy=policy), catalog.sites, (), 1))
     core.step(ev.WorkflowAdded(0.0, 0, "w", "0"))
-    return View(core.state, core.state.workflows[0], information)
+    return StateView(core.run, core.state.workflows[0], information)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,9 @@ def _view(workflow: Workflow, catalog: Catalog, information: Information) -> Vie
         ("file_size", lambda v: v.transfer_s(0, 0)),
     ],
 )
-def test_the_view_refuses_what_is_not_declared(piece: str, ask: Callable[[View], object]) -> None:
+def test_the_view_refuses_what_is_not_declared(
+    piece: str, ask: Callable[[StateView], object]
+) -> None:
     workflow = chain((0, 1, 5), runtimes_s=[1.0, 1.0])
     everything = PLACEMENT["heft"].information
     ask(_view(workflow, sites((1, 1.0)), everything))  # declared: an answer

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from wfrun.engine.capabilities.launchers.pool import Launcher, LauncherPhase, Pool
 from wfrun.engine.model import LauncherSpec
-from wfrun.engine.pool import Launcher, LauncherPhase, Pool
 from wfrun.engine.records import LauncherRequest
 
 

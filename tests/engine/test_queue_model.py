@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wfrun.engine import events as ev
+from wfrun.engine.capabilities.view import StateView
 from wfrun.engine.core import Core
 from wfrun.engine.model import Resources, SiteSpec, Task, Workflow
-from wfrun.engine.policies import PLACEMENT
 from wfrun.engine.profile import Profile
 from wfrun.engine.queue_model import (
     NEAR_STEPS,
@@ -22,12 +22,11 @@ from wfrun.engine.queue_model import (
     QueueModel,
     make_queue_model,
 )
-from wfrun.engine.view import View
 
 BOTH = pytest.mark.parametrize("backfills", [False, True])
 
 
-def view_of(site: SiteSpec, *tasks: tuple[int, float]) -> View:
+def view_of(site: SiteSpec, *tasks: tuple[int, float]) -> StateView:
     """On one site, and a bag of (cores, run time) tasks that nobody has placed yet."""
     bag = [Task(str(i), "x", "x", resources=Resources(c), runtime_s=s)
            for i, (c, s) in enumerate(tasks)]  # fmt: skip
@@ -39,7 +38,7 @@ def view_of(site: SiteSpec, *tasks: tuple[int, float]) -> View:
     waiting = ev.BackgroundJob("2", 2, None, 10.0)
     core.step(ev.SiteObserved(0.0, 0, (running, waiting)))
     core.step(ev.WorkflowAdded(0.0, 0, "bag", "0"))
-    return View(core.state, core.state.workflows[0], PLACEMENT["heft"].information)
+    return StateView(core.run, core.state.workflows[0])
 
 
 def test_staging_is_a_part_of_the_hole_that_a_task_needs() -> None:

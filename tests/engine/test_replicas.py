@@ -6,6 +6,7 @@ from tests.engine.test_policies import chain, sites
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.attempts import SUPERSEDED_S
+from wfrun.engine.capabilities.replication.replication import Replication
 from wfrun.engine.core import Core
 from wfrun.engine.model import Catalog, Task, Workflow
 from wfrun.engine.records import Cause, Outcome
@@ -104,8 +105,9 @@ def test_a_run_waits_no_longer_for_what_does_not_matter() -> None:
     told = DeafWorld([bag(1, 100.0)], sites((1, 0.8), (1, 1.0)), WQR)
     assert told.run() == "done"
     assert told.core.state.now_s == 125.0
-    assert told.core.state.replicas is not None
-    assert told.core.state.replicas.placed_in_all == 1
+    replication = told.core.state.find(Replication)
+    assert replication is not None
+    assert replication.placed_in_all == 1
 
 
 def test_a_new_engine_waits_anew_for_what_does_not_matter() -> None:

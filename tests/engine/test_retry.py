@@ -209,7 +209,7 @@ def test_what_a_task_has_come_to_ask_for_is_in_the_log() -> None:
     assert world.run() == "done"
     resumed = world.core.state.workflows[0]
     assert resumed.asked(0) == live.asked(0)
-    assert resumed.sites_of(0) == 0b011
+    assert resumed.feasible_sites(0) == 0b011
 
 
 @pytest.mark.parametrize(("how", "attempts"), [("infeasible", 1), ("transient", SETBACKS + 1)])

@@ -24,6 +24,7 @@ from tests.testbed import faults
 from tests.testbed.layout import MissingError
 from tests.testbed.testbed import Testbed
 from wfrun.engine import events as ev
+from wfrun.engine.capabilities.health import Health
 from wfrun.sites.node.channels import Channel
 
 
@@ -75,8 +76,11 @@ def test_a_bag_of_tasks_that_one_site_can_not_run(testbed: Testbed, grid: Grid) 
     assert set(grid.failures()) <= {"exit", "cancelled"}
     assert 20 <= grid.failures()["exit"] <= 100
     state = grid.state()
-    assert state.sites[0].breaker is not None
-    assert "failures in a row, the last by exit" in state.sites[0].breaker.reason
+    health = state.find(Health)
+    assert health is not None
+    breaker = health.sites[0].breaker
+    assert breaker is not None
+    assert "failures in a row, the last by exit" in breaker.reason
     grid.check_quiet()
 
 

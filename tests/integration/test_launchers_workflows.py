@@ -60,7 +60,7 @@ def test_a_run_that_was_interrupted_goes_on_at_all_its_clusters(grid: Grid) -> N
     engine = grid.user.start("w.dax", *options, *emulated)
 
     def some_are_done() -> bool:
-        return grid.logged() and sum(s.done for s in grid.state().sites if s.pool) >= 20
+        return grid.logged() and sum(s.done for s in grid.state().sites if s.is_provisioned) >= 20
 
     grid.wait(engine, some_are_done)
     engine.signal(signal.SIGINT)
@@ -78,5 +78,5 @@ def test_a_run_that_was_interrupted_goes_on_at_all_its_clusters(grid: Grid) -> N
     events = grid.events()
     after = events[next(n for n, e in enumerate(events) if isinstance(e, ev.RunResumed)) :]
     asked = {e.site for e in after if isinstance(e, ev.LaunchersAsked)}
-    assert asked == set(grid.state().pools)
+    assert asked == {i for i, s in enumerate(grid.state().sites) if s.is_provisioned}
     grid.check_quiet()

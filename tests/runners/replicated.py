@@ -8,8 +8,7 @@ from pathlib import Path
 
 from tests.runners.harness import Job
 from wfrun.engine import events as ev
-from wfrun.engine.apply import apply
-from wfrun.engine.state import RunState
+from wfrun.engine.interpreter import Interpreter
 from wfrun.runners.rundir import RunDir
 from wfrun.runners.session import read_state
 from wfrun.runners.store import Store
@@ -49,14 +48,14 @@ def counted(run: Path) -> list[str]:
     """The attempts whose success counted, as the engine interprets the log."""
     store = Store(run)
     try:
-        state = RunState(store.workflows())
+        interpreter = Interpreter(store.workflows())
         keys: list[str] = []
         for event in store.load():
             if isinstance(event, ev.AttemptEnded) and event.outcome.cause == "done":
-                attempt = state.attempts.get(event.key)
+                attempt = interpreter.state.attempts.get(event.key)
                 if attempt is not None and not attempt.superseded:
                     keys.append(event.key)
-            apply(state, event)
+            interpreter.apply(event)
         return keys
     finally:
         store.close()

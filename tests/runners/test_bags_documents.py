@@ -15,6 +15,7 @@ import wfrun
 from tests.runners.harness import User, assert_refused, lines_of
 from wfrun.engine.events import Settings
 from wfrun.engine.model import Access
+from wfrun.engine.state import TaskStatus
 from wfrun.parsers.bags import make
 from wfrun.parsers.generate import generate
 from wfrun.parsers.write_dax import write_dax
@@ -138,7 +139,7 @@ def test_failures_are_told_with_their_parameters(user: User) -> None:
     hopeless = nothing_succeeds(state, "all-fail-1")
     assert hopeless is not None
     assert "20 attempts have failed: `wfrun logs all-fail-1 sh-" in hopeless
-    state.workflows[0].done = 1
+    state.counts[TaskStatus.DONE] = 1
     assert nothing_succeeds(state, "all-fail-1") is None
     assert user.wfrun("logs", "last", "sh-3").out.startswith("--- sh-3: word=ab, n=4, t=1 s\n---")
 

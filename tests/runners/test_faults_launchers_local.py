@@ -10,6 +10,7 @@ import pytest
 
 from tests.runners.harness import Job, User, attempts_alive, kill, lines_of, wait_until
 from wfrun.engine import events as ev
+from wfrun.engine.capabilities.health import Health
 from wfrun.engine.state import RunState
 from wfrun.runners.rundir import RunDir
 from wfrun.runners.session import read_state
@@ -51,7 +52,9 @@ def test_a_site_that_can_run_nothing_does_not_eat_the_bag(user: User) -> None:
     found = failures(user.folder / "run")
     assert set(found) == {"exit", "cancelled"}
     assert 20 <= found["exit"] <= 250, found
-    breaker = check_quiet(user).sites[0].breaker
+    health = check_quiet(user).find(Health)
+    assert health is not None
+    breaker = health.sites[0].breaker
     assert breaker is not None
     assert "failures in a row, the last by exit" in breaker.reason
 

@@ -7,6 +7,7 @@ import pytest
 from tests.runners.test_simulated_launchers import Run, site, tasks_of
 from wfrun.engine import events as ev
 from wfrun.engine.actions import StopLaunchers
+from wfrun.engine.capabilities.launchers.launchers import pool_at
 from wfrun.engine.core import Core
 from wfrun.engine.model import Resources, SiteSpec, Task, Workflow
 from wfrun.engine.policies import PLACEMENT
@@ -18,7 +19,7 @@ DESK = SiteSpec("desk", 2)
 
 def held_s(state: RunState, index: int) -> float:
     """Slot seconds that launchers of a site have taken from others."""
-    pool = state.sites[index].pool
+    pool = pool_at(state, index)
     assert pool is not None
     return sum(
         ((state.now_s if x.ended_s is None else x.ended_s) - x.started_s) * x.slots
@@ -80,7 +81,7 @@ def test_launchers_that_are_refused_together_are_one_incident() -> None:
     core.step(ev.WorkflowAdded(0.0, 0, "w", "d"))
     for number in (1, 2):
         core.step(ev.LauncherEnded(1.0, 0, f"r.L0.{number}", "refused", "no such queue"))
-    pool = core.state.sites[0].pool
+    pool = pool_at(core.state, 0)
     assert pool is not None
     assert pool.pauses == 1
     assert pool.paused_until_s == 61.0
@@ -100,7 +101,7 @@ def test_launchers_that_were_dismissed_with_the_run_hold_no_new_ones_back() -> N
     assert [a.keys for a in actions if isinstance(a, StopLaunchers)] == [before]
     (asked,) = [e for e in decided if isinstance(e, ev.LaunchersAsked)]
     assert [request.key for request in asked.launchers] == ["r.L0.4", "r.L0.5"]
-    pool = core.state.sites[0].pool
+    pool = pool_at(core.state, 0)
     assert pool is not None
     assert set(pool.launchers) == {"r.L0.1", "r.L0.4", "r.L0.5"}, "the first may still run"
     core.step(ev.LauncherEnded(11.0, 0, "r.L0.1", "done", None))
@@ -178,8 +179,8 @@ def test_slots_that_can_not_run_all_of_it_do_not_count_as_help() -> None:
     for attempt in [x for x in core.state.attempts.values() if x.site == 0]:
         step(ev.AttemptStarted(500.0, attempt.key, "r.L0.1"))
         step(ev.AttemptEnded(501.0, attempt.key, outcome))
-    assert core.state.workflows[0].eligible.cores_for(1) < (
-        core.state.workflows[0].eligible.cores_for(2)
-    )
+    waiting = core.state.workflows[0].eligible.counts
+    cores = [sum(k.cores * n for k, n in waiting.items() if k.mask >> s & 1) for s in (0, 1)]
+    assert cores[0] < cores[1]
     decided = step(ev.LauncherEnded(503.0, 1, "r.L1.1", "walltime", None))
     assert [e.site for e in decided if isinstance(e, ev.LaunchersAsked)] == [1]

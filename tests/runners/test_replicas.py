@@ -23,6 +23,7 @@ from tests.runners.replicated import (
     telling,
 )
 from wfrun.engine import events as ev
+from wfrun.engine.capabilities.replication.replication import Replication
 from wfrun.runners.rundir import RunDir
 from wfrun.runners.session import read_state
 
@@ -67,9 +68,10 @@ def test_the_first_success_is_what_is_kept(user: User, options: tuple[str, ...])
     state = read_state(RunDir(run))
     assert [site.failed for site in state.sites] == [0, 0, 0, 0]
     assert state.retried == 0
-    assert state.replicas is not None
-    assert state.replicas.won >= 1, "what hung was done elsewhere"
-    assert f"{state.replicas.placed_in_all} replica" in done.out
+    replication = state.find(Replication)
+    assert replication is not None
+    assert replication.won >= 1, "what hung was done elsewhere"
+    assert f"{replication.placed_in_all} replica" in done.out
     assert "core seconds were spent on what was not needed" in done.out
     for attempts in attempts_of(run).values():
         assert len({attempt.site for attempt in attempts}) == len(attempts)

@@ -8,6 +8,9 @@ from random import Random
 import pytest
 
 from wfrun.engine import events as ev
+from wfrun.engine.actions import SetTimer
+from wfrun.engine.capabilities.launchers.launchers import pool_at
+from wfrun.engine.capabilities.launchers.pool import LauncherPhase
 from wfrun.engine.core import Core
 from wfrun.engine.model import (
     Access,
@@ -19,7 +22,6 @@ from wfrun.engine.model import (
     Workflow,
 )
 from wfrun.engine.policies import PLACEMENT
-from wfrun.engine.pool import LauncherPhase
 from wfrun.engine.records import Outcome
 from wfrun.engine.state import RunState
 from wfrun.runners.simulation import World, simulate
@@ -192,13 +194,14 @@ def test_launchers_are_never_more_than_the_catalog_allows(seed: int) -> None:
             dispatched.discard(event.key)
     core = Core({"0": run.workflow})
     core.replay(run.log)
-    for again, live in zip(core.state.sites, run.state.sites, strict=True):
-        assert again.pool is not None
-        assert live.pool is not None
-        assert set(again.pool.launchers) == set(live.pool.launchers)
-        assert again.pool.live_slots == live.pool.live_slots
+    for index, (again, live) in enumerate(zip(core.state.sites, run.state.sites, strict=True)):
+        pool, lived = pool_at(core.state, index), pool_at(run.state, index)
+        assert pool is not None
+        assert lived is not None
+        assert set(pool.launchers) == set(lived.launchers)
+        assert pool.live_slots == lived.live_slots
         assert again.committed_cores == live.committed_cores == 0
-        assert again.pool.busy_cores == live.pool.busy_cores == 0
+        assert pool.busy_cores == lived.busy_cores == 0
 
 
 def test_a_dead_site_holds_nothing_back() -> None:
@@ -222,25 +225,26 @@ def test_a_queue_that_refuses_is_left_alone_for_a_while_and_says_why() -> None:
     ]
     asked = [e for event in events for e in core.step(event)[0]]
     assert [type(e) for e in asked] == [ev.LaunchersAsked]
-    decided, _ = core.step(ev.LauncherEnded(1.0, 0, "r.L0.1", "refused", "no such queue"))
+    decided, actions = core.step(ev.LauncherEnded(1.0, 0, "r.L0.1", "refused", "no such queue"))
     assert decided == []
-    pool = core.state.sites[0].pool
+    pool = pool_at(core.state, 0)
     assert pool is not None
     assert not pool.launchers
     assert "no such queue" in (core.state.sites[0].pause_reason or "")
     assert not core.state.ended, "it is tried again"
-    due_s = core.state.timers["launchers:0"]
-    assert due_s == 61.0
+    assert actions == [SetTimer("launchers:0", 61.0)]
+    due_s = 61.0
     decided, _ = core.step(ev.TimerFired(due_s, "launchers:0"))
     assert [type(e) for e in decided] == [ev.LaunchersAsked]
     now_s, number = due_s, 2
     while not any(isinstance(event, ev.RunEnded) for event in decided):
-        decided, _ = core.step(
+        decided, actions = core.step(
             ev.LauncherEnded(now_s, 0, f"r.L0.{number}", "refused", "no such queue")
         )
-        if "launchers:0" in core.state.timers:
-            now_s, number = core.state.timers["launchers:0"], number + 1
-            core.step(ev.TimerFired(now_s, "launchers:0"))
+        for action in actions:
+            if isinstance(action, SetTimer):
+                now_s, number = action.at_s, number + 1
+                core.step(ev.TimerFired(now_s, action.timer))
     assert [type(event) for event in decided] == [ev.RunEnded]
     assert "no more are asked for" in (core.state.end_reason or "")
     assert now_s > 3600
@@ -282,7 +286,7 @@ def test_a_new_engine_looks_for_the_launchers_of_the_one_before() -> None:
     _, actions = core.step(ev.RunResumed(50.0))
     kinds = [type(action).__name__ for action in actions]
     assert kinds.index("FindLaunchers") < kinds.index("FindAttempts")
-    pool = core.state.sites[0].pool
+    pool = pool_at(core.state, 0)
     assert pool is not None
     assert pool.launchers["r.L0.1"].phase is LauncherPhase.AWAY
     assert pool.live_slots == 0
@@ -300,7 +304,7 @@ def test_a_launcher_that_stays_away_is_replaced() -> None:
     core.step(ev.RunResumed(50.0))
     core.step(ev.LauncherStarted(52.0, 0, "r.L0.2", "n", 4, None, "tcp", 0.1))
     core.step(ev.LauncherEnded(53.0, 0, "r.L0.2", "lost", "its node failed"))
-    pool = core.state.sites[0].pool
+    pool = pool_at(core.state, 0)
     assert pool is not None
     due_s = core.state.timers["away:0"]
     assert pool.coming_slots == 8, "one is away, one was asked for in the place of the dead one"
@@ -318,7 +322,7 @@ def test_what_a_launcher_turns_out_not_to_have_keeps_it_no_longer_busy() -> None
     keys = tuple(core.state.attempts)
     for key in keys:
         core.step(ev.AttemptStarted(2.0, key, "r.L0.1"))
-    pool = core.state.sites[0].pool
+    pool = pool_at(core.state, 0)
     assert pool is not None
     assert pool.busy_cores == 4
     core.step(ev.RunResumed(50.0))
@@ -367,7 +371,7 @@ def test_what_may_be_in_a_launcher_that_is_not_back_takes_no_room_from_the_other
     assert len(placed) == 4
     for key in core.state.attempts:
         core.step(ev.AttemptStarted(54.0, key, "r.L0.2"))
-    pool = core.state.sites[0].pool
+    pool = pool_at(core.state, 0)
     assert pool is not None
     assert pool.unclear_cores == 0
     for key in list(core.state.attempts):

@@ -492,8 +492,7 @@ def published() -> Workflow:
 def ranks_and_order(workflow: Workflow, catalog: Catalog) -> tuple[list[float], list[int]]:
     """Upward ranks, and the order in which HEFT's tasks are placed when all are eligible."""
     state = simulate([workflow], World(catalog), ev.Settings(policy="heft"))
-    placement = state.workflows[0].placement
-    order = placement.order()
+    order = state.workflows[0].order
     assert order is not None
     ranks_s = [-key for key in order]
     return ranks_s, sorted(range(len(ranks_s)), key=lambda task: (round(order[task], 6), task))

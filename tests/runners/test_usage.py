@@ -6,10 +6,9 @@ import io
 
 from rich.console import Console
 
-from wfrun.engine.apply import apply
 from wfrun.engine.events import RunEnded, RunResumed, RunStarted, Settings, SiteCounted
+from wfrun.engine.interpreter import Interpreter
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.state import RunState
 from wfrun.runners.report import summary
 from wfrun.runners.usage import Usage
 from wfrun.sites.remote.connection import Connection
@@ -42,7 +41,7 @@ async def test_a_site_that_was_never_reached_is_not_told_of() -> None:
 
 
 def test_the_summary_shows_the_sum_of_all_engines() -> None:
-    state = RunState({})
+    interpreter = Interpreter({})
     sites = (SiteSpec("alpha", 4), SiteSpec("here", 2))
     for event in (
         RunStarted(0.0, "r1", Settings(policy="round-robin"), sites, (), 0),
@@ -51,9 +50,9 @@ def test_the_summary_shows_the_sum_of_all_engines() -> None:
         SiteCounted(70.0, 0, 1, {"squeue": 2}, 0.26),
         RunEnded(71.0, "done"),
     ):
-        apply(state, event)
+        interpreter.apply(event)
     text = io.StringIO()
-    Console(file=text, width=200).print(summary(state))
+    Console(file=text, width=200).print(summary(interpreter.state))
     line = "head node of alpha: 2 connections, 13 commands (12 squeue, 1 sbatch), 0.8 s CPU"
     assert line in text.getvalue()
     assert "head node of here" not in text.getvalue()

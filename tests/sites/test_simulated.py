@@ -229,7 +229,7 @@ async def test_other_users_are_killed_at_their_request_too() -> None:
 
 
 async def test_nothing_is_told_before_anybody_listens() -> None:
-    rig = Rig(background=[other(0, 500)], observed_from_s=300.0)
+    rig = Rig(background=[other(0, 500, requested_s=500.0)], observed_from_s=300.0)
     await rig.run(400.0)
     assert [event.at_s for event in rig.all(ev.SiteObserved)] == [300.0]
 

@@ -5,96 +5,103 @@ from __future__ import annotations
 import heapq
 from array import array
 from collections.abc import Sequence
+from typing import NamedTuple
 
-Entry = tuple[float, int, int]
-"""(order, serial number, task): smaller goes first."""
+SLACK = 16
+"""Maximum number of stale entries in a heap, beside as many as it has true ones."""
+
+
+class TaskClass(NamedTuple):
+    """Eligible tasks that can be placed wherever one of them can."""
+
+    mask: int
+    """The sites that may get them."""
+    cores: int
+    """Cores that each of them asks for."""
+
+
+Entry = tuple[float, int, int, TaskClass]
+"""(order, serial number, task, its class): smaller goes first. Serial numbers are unique."""
 
 
 class EligibleSet:
-    """Kept by the sites that could take the tasks, as masks: tasks that wait for sites that are
-    full or out of order then stand in nobody's way and cost nothing. There are few such masks.
+    """Keeps tasks by class, so that tasks that wait for sites that are full or out of order stand
+    in nobody's way and cost nothing. There are few classes at a time: of each width of tasks, one
+    for all sites and some for sites where tasks have failed.
 
     The tasks of a bag are in it from the beginning without an entry of their own, as *fresh* ones.
     """
 
-    __slots__ = ("_fresh", "_heaps", "_serials", "_where", "cores", "count")
+    __slots__ = ("_fresh", "_heaps", "_serials", "count", "counts")
 
     def __init__(self, tasks: int) -> None:
         self.count = 0
-        self.cores: dict[int, int] = {}
-        """That eligible tasks ask for, by mask."""
-        self._heaps: dict[int, list[Entry]] = {}
+        self.counts: dict[TaskClass, int] = {}
+        """Number of tasks of each class; no class without any."""
+        self._heaps: dict[TaskClass, list[Entry]] = {}
+        """Entries of tasks, some of which are stale: their task was taken out."""
         self._serials = array("q", bytes(8 * tasks))
-        """Of the entry that stands for a task; 0: there is none. Others are stale."""
-        self._where: dict[int, int] = {}
-        """Masks of tasks whose mask is not that of the first heap."""
+        """Per task: the serial number of its true entry; 0: it is not in it, or fresh."""
         self._fresh: Fresh | None = None
 
     def fill(self, fresh: Fresh) -> None:
         """Put in all tasks of a bag."""
         self._fresh = fresh
-        self._heaps[fresh.mask] = []
-        self.count = fresh.left
-        self.cores[fresh.mask] = fresh.cores * fresh.left
+        if fresh.left:
+            self.count += fresh.left
+            self.counts[fresh.kind] = self.counts.get(fresh.kind, 0) + fresh.left
 
-    def add(self, entry: Entry, mask: int, cores: int) -> None:
-        """A task that is not in it."""
-        _, serial, task = entry
-        heap = self._heaps.get(mask)
+    def add(self, entry: Entry) -> None:
+        """Put in a task that is not in it."""
+        kind = entry[3]
+        heap = self._heaps.get(kind)
         if heap is None:
-            heap = self._heaps[mask] = []
+            heap = self._heaps[kind] = []
         heapq.heappush(heap, entry)
-        self._serials[task] = serial
-        if len(self._heaps) > 1:
-            self._where[task] = mask
+        self._serials[entry[2]] = entry[1]
         self.count += 1
-        self.cores[mask] = self.cores.get(mask, 0) + cores
+        self.counts[kind] = self.counts.get(kind, 0) + 1
 
-    def remove(self, task: int, cores: int) -> None:
-        """A task that is in it."""
-        self.count -= 1
-        if self._fresh is not None and self._serials[task] == 0:
-            self._fresh.remove(task)
-            self.cores[self._fresh.mask] -= cores
-            return
-        mask = self._where.pop(task, None)
-        if mask is None:
-            mask = next(iter(self._heaps))
+    def remove(self, task: int, kind: TaskClass) -> None:
+        """Take out a task that is in it, of the class that it was put in with."""
+        serial = self._serials[task]
         self._serials[task] = 0
-        self.cores[mask] -= cores
-
-    def first(self, open_sites: int) -> tuple[int, int] | None:
-        """The first task that one of these sites could take, with its own sites; None: there is
-        none."""
-        best: Entry | None = None
-        best_mask = 0
-        for mask in self._heaps:
-            if not mask & open_sites:
-                continue
-            entry = self.first_of(mask)
-            if entry is not None and (best is None or entry < best):
-                best, best_mask = entry, mask
-        return None if best is None else (best[2], best_mask)
-
-    def first_of(self, mask: int) -> Entry | None:
-        """The entry of the first task with these sites; None: there is none."""
-        heap, serials = self._heaps.get(mask, []), self._serials
-        while heap and serials[heap[0][2]] != heap[0][1]:
+        if not serial:
+            assert self._fresh is not None, "a task without an entry is a fresh one"
+            self._fresh.remove(task)
+        self.count -= 1
+        left = self.counts[kind] - 1
+        if left:
+            self.counts[kind] = left
+        else:
+            del self.counts[kind]
+        heap = self._heaps.get(kind)
+        if heap is None:
+            return
+        if not left:
+            del self._heaps[kind]
+        elif heap and heap[0][1] == serial:
             heapq.heappop(heap)
+        elif len(heap) > 2 * left + SLACK:
+            # Otherwise they would collect while the sites of this class are closed.
+            serials = self._serials
+            heap[:] = [entry for entry in heap if serials[entry[2]] == entry[1]]
+            heapq.heapify(heap)
+
+    def first_of(self, kind: TaskClass) -> Entry | None:
+        """The entry of the first task of a class; None: there is none."""
+        if kind not in self.counts:
+            return None
+        heap = self._heaps.get(kind)
+        if heap:
+            serials = self._serials
+            while heap and serials[heap[0][2]] != heap[0][1]:
+                heapq.heappop(heap)
         fresh = self._fresh
-        if fresh is None or fresh.mask != mask or not fresh.left:
+        if fresh is None or not fresh.left or fresh.kind != kind:
             return heap[0] if heap else None
         entry = fresh.first()
         return heap[0] if heap and heap[0] < entry else entry
-
-    @property
-    def masks(self) -> Sequence[int]:
-        """Of all tasks that are in it, and of some that were."""
-        return list(self._heaps)
-
-    def cores_for(self, sites: int) -> int:
-        """That tasks ask for which one of these sites could take."""
-        return sum(cores for mask, cores in self.cores.items() if mask & sites)
 
     def clear(self) -> None:
         """Take all out but fresh ones."""
@@ -103,17 +110,21 @@ class EligibleSet:
         if fresh is not None:
             self.fill(fresh)
 
+    def __len__(self) -> int:
+        """Number of entries held for tasks that are not fresh, stale ones included."""
+        return sum(map(len, self._heaps.values()))
+
 
 class Fresh:
     """The tasks of a bag that have never been dispatched, in the order in which they are placed."""
 
-    __slots__ = ("_gone", "_keys", "_order", "_position", "_serial", "cores", "left", "mask")
+    __slots__ = ("_gone", "_keys", "_order", "_position", "_serial", "kind", "left")
 
     def __init__(
-        self, tasks: int, mask: int, cores: int, first_serial: int, keys: Sequence[float] | float
+        self, tasks: int, kind: TaskClass, first_serial: int, keys: Sequence[float] | float
     ) -> None:
-        """All ask for ``cores``. ``keys``: of each task, or of all; smaller goes first."""
-        self.mask, self.cores, self.left = mask, cores, tasks
+        """All are of one class. ``keys``: of each task, or of all; smaller goes first."""
+        self.kind, self.left = kind, tasks
         self._serial = first_serial
         self._keys = keys
         self._order: array[int] | None = None
@@ -134,10 +145,10 @@ class Fresh:
         self._position = position
         keys = self._keys
         key = keys if isinstance(keys, (float, int)) else keys[task]
-        return key, self._serial + position, task
+        return key, self._serial + position, task, self.kind
 
     def remove(self, task: int) -> None:
-        """One that is left."""
+        """Take out one that is left."""
         if self.first()[2] == task:
             self._position += 1
         else:

@@ -15,7 +15,9 @@ import msgspec
 from wfrun.engine.model import LinkSpec, SiteSpec
 from wfrun.engine.records import Cause, LauncherRequest, Outcome
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""1: without SiteLoadObserved, CoresReserved, ReservationDeclined and SitesDeclined. Logs of all
+versions are read."""
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -242,10 +244,47 @@ class BackgroundJob(msgspec.Struct, frozen=True):
 
 
 class SiteObserved(Event, frozen=True, tag="site-observed"):
-    """All of the background load of a site, running jobs first, then the queue in order."""
+    """The jobs of others at a site, running ones first, then the queue in order; for policies that
+    use the run times of each of them."""
 
     site: int
     background: tuple[BackgroundJob, ...]
+
+
+class SiteLoadObserved(Event, frozen=True, tag="site-load-observed"):
+    """The background load of a site, for policies that use no more of it than its size."""
+
+    site: int
+    running_cores: int
+    """Cores that running jobs of others hold."""
+    queued_cores: int
+    """Cores that their queued jobs ask for."""
+
+
+class CoresReserved(Event, frozen=True, tag="cores-reserved"):
+    """The core decided to keep room at a site for an eligible task that fits nowhere now, so that
+    smaller tasks which come after it do not keep it waiting."""
+
+    workflow: int
+    task: int
+    site: int
+
+
+class ReservationDeclined(Event, frozen=True, tag="reservation-declined"):
+    """The core decided to keep this room no longer: the placement policy was asked, and leaves the
+    workflow's tasks unplaced."""
+
+    workflow: int
+    task: int
+    site: int
+
+
+class SitesDeclined(Event, frozen=True, tag="sites-declined"):
+    """The core decided to ask for no launchers at these sites for a workflow, for a while: its
+    placement policy has left a task unplaced that they had room for."""
+
+    workflow: int
+    sites: tuple[int, ...]
 
 
 class SitePaused(Event, frozen=True, tag="site-paused"):
@@ -308,6 +347,10 @@ AnyEvent = (
     | TransferEnded
     | TransferFailed
     | SiteObserved
+    | SiteLoadObserved
+    | CoresReserved
+    | ReservationDeclined
+    | SitesDeclined
     | SitePaused
     | SiteReopened
     | SiteCounted
@@ -315,3 +358,9 @@ AnyEvent = (
     | CancelAsked
     | RunEnded
 )
+
+DECISIONS = (
+    AttemptPlaced, AttemptsWithdrawn, CoresReserved, LaunchersAsked, LaunchersStopped, RunEnded,
+    ReservationDeclined, SitesDeclined,
+)  # fmt: skip
+"""Events that are the core's own: they follow the fact that they were decided after."""

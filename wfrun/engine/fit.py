@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from math import inf
 
+from wfrun.engine.eligible import TaskClass
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import LauncherSpec, Resources, SiteSpec, Task
 from wfrun.engine.state import RunState, WorkflowState
 
 
 def classify(state: RunState, w: WorkflowState) -> None:
-    """Group tasks by what they ask for; a class that fits nowhere is an error."""
+    """Group tasks by what they ask for, and note their widths; a class that fits nowhere is an
+    error."""
     classes: dict[Resources, int] = {}
-    numbers = array("H")
+    numbers = array("I")
     specs = [s.spec for s in state.sites]
-    home = state.home(w)
+    allowed = state.queue_sites(w)
     if w.workflow.bag is not None:
-        w.resource_class = array("H", bytes(2 * len(w.workflow.tasks)))
-        w.class_masks = [site_mask(w.workflow.tasks[0], specs, w.workflow.source, home)]
+        w.resource_class = bytes(len(w.workflow.tasks))
+        _add_class(state, w, w.workflow.tasks[0], specs, allowed)
         return
     last: Resources | None = None
     number: int | None = None
@@ -28,15 +31,24 @@ def classify(state: RunState, w: WorkflowState) -> None:
             number = classes.get(last)
         if number is None:
             number = classes[task.resources] = len(classes)
-            w.class_masks.append(site_mask(task, specs, w.workflow.source, home))
+            _add_class(state, w, task, specs, allowed)
         numbers.append(number)
     w.resource_class = numbers
 
 
-def site_mask(task: Task, sites: Sequence[SiteSpec], source: str, home: int = -1) -> int:
-    """The sites that could ever run a task, of those in ``home``, as a mask. Raises InvalidError
-    where there is none, or its cores can't be spread evenly over its nodes, with the document
-    ``source``."""
+def _add_class(
+    state: RunState, w: WorkflowState, task: Task, specs: Sequence[SiteSpec], allowed: int
+) -> None:
+    mask = site_mask(task, specs, w.workflow.source, allowed)
+    w.class_masks.append(mask)
+    w.kinds.append(TaskClass(mask, task.resources.cores))
+    state.openings_for(task.resources.cores)
+
+
+def site_mask(task: Task, sites: Sequence[SiteSpec], source: str, allowed: int = -1) -> int:
+    """The sites that could ever run a task, of those in the mask ``allowed``, as a mask. Raises
+    InvalidError where there is none, or its cores can't be spread evenly over its nodes, with the
+    document ``source``."""
     cores, nodes = task.resources.cores, task.resources.nodes
     if nodes < 1 or cores % nodes:
         raise InvalidError(
@@ -44,7 +56,7 @@ def site_mask(task: Task, sites: Sequence[SiteSpec], source: str, home: int = -1
             source=source,
             hint="The cores are those of all nodes together, on each the same number.",
         )
-    mask = home & sum(1 << i for i, spec in enumerate(sites) if fits(task.resources, spec))
+    mask = allowed & sum(1 << i for i, spec in enumerate(sites) if fits(task.resources, spec))
     if mask == 0:
         raise InvalidError(
             f"task {task.id!r} fits no site: it asks for {_request(task.resources)}",
@@ -53,7 +65,7 @@ def site_mask(task: Task, sites: Sequence[SiteSpec], source: str, home: int = -1
             + "; ".join(
                 f"{site.name}: {_offer(site, task.resources)}"
                 for i, site in enumerate(sites)
-                if home >> i & 1
+                if allowed >> i & 1
             ),
         )
     return mask
@@ -84,6 +96,19 @@ def _fits_launcher(asked: Resources, launcher: LauncherSpec) -> bool:
         and (launcher.memory_bytes == 0 or asked.memory_bytes <= launcher.memory_bytes)
         and (asked.walltime_s is None or asked.walltime_s <= launcher.walltime_s)
     )
+
+
+def granted_memory_bytes(site: SiteSpec) -> float:
+    """The most that a task may ask for on a node there; infinite: there is no bound."""
+    launchers = None if site.access is None else site.access.launchers
+    return (site.memory_bytes if launchers is None else launchers.memory_bytes) or inf
+
+
+def granted_walltime_s(site: SiteSpec) -> float:
+    """The longest walltime that a task may ask for there; infinite: there is no bound."""
+    launchers = None if site.access is None else site.access.launchers
+    walltime_s = site.walltime_s if launchers is None else launchers.walltime_s
+    return inf if walltime_s is None else walltime_s
 
 
 def most_nodes(site: SiteSpec) -> int | None:

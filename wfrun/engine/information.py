@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Literal
 
 import msgspec
 
@@ -37,3 +38,20 @@ class Information(msgspec.Struct, frozen=True):
     file_size: Knowledge = U
     background_runtime: Knowledge = U
     """Run times of other users' jobs: what sets HEFT (K) and HEFT-P (R, predicted) apart."""
+
+
+Observed = Literal["nothing", "load", "jobs"]
+"""What sites tell of the jobs of others: how many cores they hold and wait for, or each of them."""
+
+
+def uses_queues(information: Information) -> bool:
+    """Whether a policy with this declaration may ask when a queue would start a task."""
+    return U not in (information.task_runtime, information.status)
+
+
+def observed_for(information: Information, *, binds_late: bool) -> Observed:
+    """What a run has to know of the jobs of others, and no more, since it is logged at each
+    observation. ``binds_late``: it fills free processors, whatever its policy declares."""
+    if uses_queues(information):
+        return "jobs"
+    return "load" if binds_late or information.status is not U else "nothing"

@@ -6,15 +6,119 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from random import Random
+from typing import ClassVar, Protocol
 
 from wfrun.engine.events import Event
 from wfrun.engine.information import Information
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.records import AttemptRequest, Found, LauncherRequest, Receipt
 
-if TYPE_CHECKING:
-    from wfrun.engine.view import View
+
+class View(Protocol):
+    """What a placement policy sees of one workflow and of the sites: read-only, always the present.
+
+    Sites, tasks and files are indices; times are seconds, sizes bytes. The methods of the first
+    group are for every policy. The others raise InvalidError unless the policy has declared the
+    information that is named in brackets (`Information`). ``wfrun.testing.FakeView`` is a view to
+    test policies with.
+    """
+
+    # For every policy
+
+    @property
+    def task_count(self) -> int: ...
+
+    @property
+    def site_count(self) -> int: ...
+
+    @property
+    def parents(self) -> Sequence[tuple[int, ...]]:
+        """Per task, the tasks that have to be done before it."""
+
+    @property
+    def children(self) -> Sequence[tuple[int, ...]]:
+        """Per task, the tasks that wait for it."""
+
+    def inputs(self, task: int) -> tuple[int, ...]:
+        """The files that a task reads."""
+
+    def producer(self, file: int) -> int | None:
+        """The task that writes a file; None: an initial input."""
+
+    def candidates(self, task: int) -> tuple[int, ...]:
+        """The sites that may get this task now, in catalog order: open, large enough, with room for
+        it, and not one where it has failed while there is another."""
+
+    def lacks_room(self, task: int, site: int) -> bool:
+        """Whether nothing but a lack of room keeps a site from being a candidate for this task."""
+
+    def cores(self, task: int) -> int:
+        """Cores that a task asks for."""
+
+    def fits_all(self, site: int) -> bool:
+        """Whether every task of the workflow could run there."""
+
+    def last_site(self) -> int:
+        """The site that got the last task that was placed in the run, whosever it is; -1: none
+        was placed."""
+
+    def random(self) -> Random:
+        """A new generator, seeded from the run's seed and the workflow's number."""
+
+    # To be declared
+
+    def idle(self, site: int) -> int:
+        """Cores that no job of ours or of others holds, of launchers those that are live; 0 where
+        more is dispatched than fits [status]."""
+
+    def load(self, site: int) -> float:
+        """Cores asked for by all jobs running or queued there, ours and others', over the site's
+        size (thesis section 6.1.3, Single Cluster) [status]."""
+
+    def speed_ratio(self, site: int) -> float:
+        """Speed relative to the reference processor [processing_speed=K]."""
+
+    def performance(self, site: int) -> float | None:
+        """Recent speed relative to the reference processor, from observed run times; None until a
+        task has ended there [processing_speed=H]."""
+
+    def runtime_s(self, task: int) -> float:
+        """Run time on the reference processor. Where the document gives none: the mean of the known
+        ones of the same kind of task, else of all, else 1 [task_runtime=K]."""
+
+    def runtimes_s(self) -> Sequence[float]:
+        """``runtime_s`` of all tasks [task_runtime=K]."""
+
+    def predict_s(self, task: int, site: int) -> float:
+        """Expected run time at the site: the documented one, or the prediction by the class of the
+        task [task_runtime]."""
+
+    def size_bytes(self, file: int) -> int:
+        """Size of a file. Obtained at run time (R) it is known once the file is written, a priori
+        (K) before that too. 0 where it is unknown [file_size]."""
+
+    def transfer_s(self, task: int, site: int) -> float:
+        """Time to bring all inputs that are not at the site there, one after another, each over
+        the fastest link (the serial worst case of thesis section 6.2.1) [link_speed, file_size]."""
+
+    def reference_seconds_per_byte(self) -> float:
+        """The mean over all pairs of sites [link_speed]."""
+
+    def estimate_start_s(self, site: int, task: int, staging_s: float = 0.0) -> float:
+        """Seconds from now until the site's queue would start the task if it joined it now, by the
+        expected run times of all jobs there; infinite where it never fits. Where the site's LRM
+        backfills, that is the earliest hole in its plan that is long enough for the task and for
+        ``staging_s`` before it runs [status, task_runtime]."""
+
+    def estimate_completion_s(self, site: int, task: int, staging_s: float = 0.0) -> float:
+        """Seconds from now until the task would have run there: ``estimate_start_s``, ``staging_s``
+        and its run time at the site's speed (thesis section 6.1.3, policy 7) [status, task_runtime,
+        processing_speed=K]."""
+
+    def earliest_completion(self, task: int, sites: Sequence[int]) -> int:
+        """Of these sites the first one with the smallest ``estimate_completion_s`` of the task [as
+        there]."""
 
 
 class Placement(Protocol):
@@ -46,10 +150,12 @@ class Placement(Protocol):
         ascending order of it. None: by priority, then as they became eligible."""
 
     def place(self, task: int) -> int | None:
-        """One of ``view.candidates(task)``; None: leave it unplaced until something changes."""
+        """One of ``view.candidates(task)``; None: leave it, and what comes after it in this
+        workflow, unplaced. It is asked again when a further site comes to have room for the task,
+        and after later events: after each of them where few workflows wait so, else in turn."""
 
     def placed(self, task: int, site: int) -> None:
-        """Told of every placement, also those that are replayed after a crash."""
+        """Called after every placement, also those that are replayed after a crash."""
 
 
 class Selection(Protocol):

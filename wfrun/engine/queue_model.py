@@ -91,6 +91,12 @@ class QueueModel(ABC):
         if job is not None:
             job.started_s = now_s
 
+    def unstart(self, key: str) -> None:
+        """A task that was believed to run waits."""
+        job = self._open.get(key)
+        if job is not None:
+            job.started_s = None
+
     def end(self, key: str, now_s: float) -> None:
         job = self._open.pop(key, None)
         if job is None:
@@ -101,7 +107,9 @@ class QueueModel(ABC):
 
     def _drift(self, now_s: float) -> None:
         self._drifted += 1
-        if self._drifted > max(4, len(self._open) // 4):
+        # A rebuild costs as much as there are jobs, others' included: once in a share of them, so
+        # that each end costs the same however long the queue is.
+        if self._drifted > max(4, (len(self._open) + len(self._background)) // 4):
             self._rebuild(now_s)
 
     def observe(self, background: Iterable[Expected], now_s: float) -> None:

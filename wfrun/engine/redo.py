@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
-
 from wfrun.engine.state import TaskStatus, WorkflowState
 
 
-def tasks_to_redo(w: WorkflowState, gone: Set[int]) -> set[int]:
-    """The tasks that wrote a file of ``gone`` (files that are at no place any more) that is still
-    needed: as a final output, by a task that is not done, or by one that has to be done again."""
-    files, tasks = w.workflow.files, w.workflow.tasks
+def tasks_to_redo(w: WorkflowState) -> set[int]:
+    """The tasks that wrote a file which is lost, now or by an earlier resume, and still needed: as
+    a final output, by a task that is not done, or by one that has to be done again."""
+    files, tasks, gone = w.workflow.files, w.workflow.tasks, w.lost
     needed = [file for file in gone if files[file].collect]
     for index, task in enumerate(tasks):
         if w.status[index] != TaskStatus.DONE:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal, NamedTuple
 
 import msgspec
 
-from wfrun.engine.fit import fits
+from wfrun.engine.fit import fits, granted_memory_bytes, granted_walltime_s
 from wfrun.engine.model import Resources
 from wfrun.engine.records import Cause, Outcome
 from wfrun.engine.state import Attempt, RunState, WorkflowState
@@ -79,7 +78,7 @@ def judge(
     delay_s = settings.retry_delay_s * 2 ** min(times - 1, _MAX_DOUBLINGS)
     if rule.where == "never there":
         _never_there(w, task, bit)
-    if not w.sites_of(task):
+    if not w.feasible_sites(task):
         return Verdict(False, 0.0, "no site is left that takes it")
     if state.stopping:
         return Verdict(False, 0.0, "")
@@ -96,7 +95,7 @@ def judge(
         w.masks[task] = _mask(state, w, asked) & ~w.refused.get(task, 0)
     else:
         w.avoid[task] = w.avoid.get(task, 0) | bit
-        if rule.where == "elsewhere" and not w.sites_of(task) & ~w.avoid[task]:
+        if rule.where == "elsewhere" and not w.feasible_sites(task) & ~w.avoid[task]:
             return Verdict(False, 0.0, "")
     return Verdict(True, delay_s, note)
 
@@ -113,10 +112,10 @@ def note(w: WorkflowState, attempt: Attempt, outcome: Outcome) -> None:
 
 def _never_there(w: WorkflowState, task: int, bit: int) -> None:
     w.refused[task] = w.refused.get(task, 0) | bit
-    w.masks[task] = w.sites_of(task) & ~bit
+    w.masks[task] = w.feasible_sites(task) & ~bit
 
 
-def forgive(state: RunState, w: WorkflowState) -> None:
+def reset_retries(state: RunState, w: WorkflowState) -> None:
     """After a resume all tasks have all their retries at all sites; what they have come to ask
     for stays."""
     w.failures.clear()
@@ -127,7 +126,7 @@ def forgive(state: RunState, w: WorkflowState) -> None:
 
 
 def _mask(state: RunState, w: WorkflowState, asked: Resources) -> int:
-    return state.home(w) & sum(
+    return state.queue_sites(w) & sum(
         1 << i for i, site in enumerate(state.sites) if fits(asked, site.spec)
     )
 
@@ -144,7 +143,7 @@ def _grown(
     if outcome.cause == "memory":
         had = asked.memory_bytes or outcome.peak_memory_bytes or 0
         rest = replace(asked, memory_bytes=0)
-        bounds = [s.memory_bytes or math.inf for s in specs if fits(rest, s)]
+        bounds = [granted_memory_bytes(s) for s in specs if fits(rest, s)]
         most = max(bounds, default=0)
         if not had:
             return None
@@ -154,7 +153,7 @@ def _grown(
         return replace(asked, memory_bytes=size_bytes), f"again with {_size(size_bytes)} of memory"
     had_s = asked.walltime_s or _elapsed_s(outcome)
     rest = replace(asked, walltime_s=None)
-    bounds = [math.inf if s.walltime_s is None else s.walltime_s for s in specs if fits(rest, s)]
+    bounds = [granted_walltime_s(s) for s in specs if fits(rest, s)]
     most_s = max(bounds, default=0.0)
     if not had_s:
         return None

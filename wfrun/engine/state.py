@@ -1,7 +1,8 @@
 """The state of a run: what follows from its log, and nothing else.
 
-Only ``wfrun.engine.apply`` changes it. It is compact: per task a few bytes in arrays beside the
-immutable workflow, objects only for attempts that are open.
+Only the interpreter (`wfrun.engine.interpreter`) and the capabilities that it calls change it. It
+is compact: per task a few bytes in arrays beside the immutable workflow, objects only for open
+attempts. What single capabilities know of a run they keep themselves (`RunState.find`).
 """
 
 from __future__ import annotations
@@ -11,26 +12,20 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
-from wfrun.engine.actions import Action
 from wfrun.engine.bag import BagFiles
-from wfrun.engine.eligible import EligibleSet
-from wfrun.engine.events import BackgroundJob, Settings
+from wfrun.engine.eligible import EligibleSet, TaskClass
+from wfrun.engine.events import Settings
 from wfrun.engine.information import Information
-from wfrun.engine.lengths import Lengths
 from wfrun.engine.model import LinkSpec, Resources, SiteSpec, Workflow
 from wfrun.engine.network import Network
-from wfrun.engine.pool import Pool
-from wfrun.engine.predictors import JobClass, Last2, RunTimes
-from wfrun.engine.protocols import Placement
-from wfrun.engine.queue_model import QueueModel
 from wfrun.engine.records import Cause
-from wfrun.engine.replicas import Replicas
-from wfrun.engine.usage import Usage
 
 SUPERSEDED = "superseded"
-"""The timer until which attempts that others were done before may take to be cancelled."""
+"""The timer that bounds how long superseded attempts may take to be cancelled."""
+
+T = TypeVar("T")
 
 
 class TaskStatus(IntEnum):
@@ -42,7 +37,7 @@ class TaskStatus(IntEnum):
     DELAYED = 3  # failed, to be tried again when its timer fires
     DONE = 4
     FAILED = 5
-    BLOCKED = 6  # something that it depends on has failed
+    BLOCKED = 6  # a task that it depends on has failed
 
 
 class Phase(IntEnum):
@@ -55,35 +50,48 @@ class Phase(IntEnum):
 
 
 class Attempt:
-    """One open try of a task at a site."""
+    """One open attempt of a task at a site."""
 
-    __slots__ = ("is_replica", "key", "launcher", "missing", "phase", "placed_s", "ready_s", "site",
-                 "started_s", "superseded", "task", "unclear", "withdrawn",
+    __slots__ = ("cores", "is_replica", "key", "launcher", "missing", "phase", "placed_s",
+                 "ready_s", "site", "started_s", "superseded", "task", "withdrawn",
                  "workflow")  # fmt: skip
 
-    def __init__(self, key: str, workflow: int, task: int, site: int, placed_s: float) -> None:
+    def __init__(
+        self, key: str, workflow: int, task: int, site: int, placed_s: float, cores: int
+    ) -> None:
         self.key = key
         self.workflow = workflow
         self.task = task
         self.site = site
+        self.cores = cores
         self.phase = Phase.STAGING
         self.missing = 0
-        """Inputs that are still on their way."""
+        """Number of inputs that have not arrived yet."""
         self.placed_s = placed_s
         self.ready_s: float | None = None
         """When the last input had arrived."""
         self.started_s: float | None = None
         self.launcher = ""
-        """That runs it; empty: none does."""
-        self.unclear = False
-        """It was given to a launcher by the engine before this one, and has not started as far as
-        is known."""
+        """Key of the launcher that runs it; empty: none does."""
         self.withdrawn = False
-        """It is being taken back, unless it has started."""
+        """Its cancellation was ordered, for the case that it has not started."""
         self.is_replica = False
         self.superseded = False
-        """Another one of its task was done first: it is being cancelled, and how it ends does not
-        matter."""
+        """Another attempt of its task was done first: it is being cancelled, and its outcome does
+        not matter."""
+
+
+class Siblings:
+    """The open attempts of a task that has replicas, or had some since it was dispatched."""
+
+    __slots__ = ("attempts", "first_failed")
+
+    def __init__(self, attempts: list[Attempt]) -> None:
+        self.attempts = attempts
+        """Superseded ones are not among them."""
+        self.first_failed: bool | None = None
+        """Whether the failure that ended the first attempt, which was no replica, was the task's
+        own; None: it has not failed."""
 
 
 class Copy:
@@ -110,100 +118,51 @@ class Failure(NamedTuple):
     """No retry follows."""
 
 
-class BreakerPhase(IntEnum):
-    """Whether a site that has failed gets attempts."""
+class Condition(NamedTuple):
+    """What a capability holds against a site."""
 
-    WATCHED = 0  # as many as ever
-    PAUSED = 1  # none until its timer fires
-    ON_TRIAL = 2  # one at a time
-    GIVEN_UP = 3  # none until the run is resumed
-
-
-class Breaker:
-    """The failures of a site in a row, since its last success."""
-
-    __slots__ = ("counted_s", "failures", "pause_s", "pauses", "phase", "probe", "reason",
-                 "since_s")  # fmt: skip
-
-    def __init__(self) -> None:
-        self.phase = BreakerPhase.WATCHED
-        self.failures = 0
-        """Since the last pause."""
-        self.counted_s: dict[str | None, float] = {}
-        """When the last of them was, by host."""
-        self.pauses = 0
-        self.pause_s = 0.0
-        """How long the last one was."""
-        self.since_s = float("-inf")
-        """Only attempts placed since then count."""
-        self.probe: str | None = None
-        """The one attempt of a trial."""
-        self.reason = ""
-
-    @property
-    def lets_in(self) -> bool:
-        """Whether the site may get an attempt now."""
-        if self.phase is BreakerPhase.ON_TRIAL:
-            return self.probe is None
-        return self.phase is BreakerPhase.WATCHED
-
-
-class HostStreak:
-    """Failures of one host in a row."""
-
-    __slots__ = ("done_before", "failures", "last_s")
-
-    def __init__(self, done_before: int) -> None:
-        self.failures = 0
-        self.done_before = done_before
-        """What the site had done when they began."""
-        self.last_s = 0.0
+    reason: str
+    """For the user."""
+    closes: bool
+    """The site gets no attempts."""
 
 
 class SiteState:
     """A site as the core knows it."""
 
-    __slots__ = ("background", "breaker", "bytes_in", "commands", "committed_cores", "connections",
-                 "done", "failed", "failing_hosts", "good_hosts", "head_cpu_s", "last2",
-                 "late", "most_cores", "performance", "phases", "pool", "queue_model",
-                 "quick_failures", "reported", "spec", "stock", "task_s", "transfers_in",
-                 "used_core_s")  # fmt: skip
+    __slots__ = ("bytes_in", "capacity", "commands", "committed_cores", "conditions", "connections",
+                 "done", "failed", "foreign_cores", "foreign_running_cores", "head_cpu_s",
+                 "holds_prefetch", "is_healthy", "is_provisioned", "phases", "reported", "slots",
+                 "slots_now", "spec", "transfers_in", "used_core_s")  # fmt: skip
 
     def __init__(self, spec: SiteSpec) -> None:
         self.spec = spec
         self.reported: str | None = None
         """Why the site says that it takes no work; None: it takes some."""
-        self.breaker: Breaker | None = None
-        """None: nothing is held against it."""
-        self.failing_hosts: dict[str, HostStreak] = {}
-        self.good_hosts: set[str] = set()
-        """Whose last attempt was done."""
+        self.conditions: dict[str, Condition] = {}
+        """What capabilities hold against it, by capability."""
+        self.is_healthy = True
+        """Neither the site itself nor a capability keeps attempts away."""
+        self.is_provisioned = False
+        """Its slots are those of launchers, which jobs of others are no load on."""
+        self.slots = spec.slots
+        """Cores that attempts can run on at present, if others use none: with launchers, those of
+        the live ones."""
+        self.slots_now = spec.slots
+        """Cores that attempts of ours hold or could hold at once."""
+        self.capacity: float = inf
+        """Maximum number of cores of dispatched attempts: slots and prefetch."""
+        self.holds_prefetch = False
+        """What exceeds ``slots_now`` is prefetch, which no task joins while another site has idle
+        slots for it."""
         self.committed_cores = 0
         """Cores of all attempts of this run that are dispatched to the site."""
         self.phases = [0, 0, 0, 0]
-        """Open attempts by Phase."""
-        self.background: dict[str, BackgroundJob] = {}
-        self.last2 = Last2()
-        access = spec.access
-        launchers = access.launchers if access and access.dispatch == "launchers" else None
-        self.pool = None if launchers is None else Pool(launchers)
-        """Its launchers; None: it has none."""
-        self.most_cores = inf
-        """Of attempts that it takes without launchers; ``apply`` bounds it in a run with bags, or
-        where other sites have launchers."""
-        self.late = False
-        """Without launchers it takes attempts only while slots are free, beside its stock."""
-        self.stock = 0
-        """So many cores more than its slots it takes at any rate, so that these don't wait for the
-        engine when an attempt ends."""
-        self.task_s: float | None = None
-        """What attempts took lately; None: none has ended."""
-        self.performance: float | None = None
-        """How fast it was lately, beside the reference processor, by what is known of the run times
-        of tasks; None: nothing has been seen."""
-        self.quick_failures = 0
-        """Attempts in a row that failed as soon as they had started."""
-        self.queue_model: QueueModel | None = None
+        """Number of open attempts by Phase."""
+        self.foreign_running_cores = 0
+        """Cores that running jobs of others hold, as last observed."""
+        self.foreign_cores = 0
+        """Cores that all jobs of others ask for, running and queued."""
         self.done = 0
         self.failed = 0
         """Attempts that failed here."""
@@ -212,63 +171,44 @@ class SiteState:
         self.bytes_in = 0
         self.used_core_s = 0.0
         self.connections = 0
-        """To its head node, as far as told of; likewise the next two."""
+        """Connections to its head node so far, as reported."""
         self.commands: Counter[str] = Counter()
-        """Run on its head node, by program name."""
+        """Commands run on its head node, by program name."""
         self.head_cpu_s = 0.0
         """CPU seconds of ours on its head node."""
 
     @property
     def pause_reason(self) -> str | None:
-        """Why it gets no attempts now, or only one at a time; None: it is open."""
+        """Why it gets no attempts now, or only some; None: it is open."""
         if self.reported is not None:
             return self.reported
-        breaker = self.breaker
-        if breaker is None or breaker.phase is BreakerPhase.WATCHED:
-            return None if self.pool is None else self.pool.reason
-        return breaker.reason
+        conditions = self.conditions.values()
+        for condition in sorted(conditions, key=lambda c: not c.closes):
+            return condition.reason
+        return None
 
-    @property
-    def is_well(self) -> bool:
-        """Whether nothing is held against it that keeps attempts away now."""
-        return self.reported is None and (self.breaker is None or self.breaker.lets_in)
 
-    @property
-    def has_room(self) -> bool:
-        """Whether it takes another attempt: always, unless the run has bags or launchers."""
-        if self.pool is not None:
-            return self.committed_cores < self.pool.capacity
-        if self.late:
-            return self.committed_cores < self.slots_now + self.stock
-        return self.committed_cores < max(self.most_cores, self.slots_now + self.stock)
+class Openings:
+    """The sites that have room for a task of one number of cores, as masks."""
 
-    @property
-    def slots_now(self) -> int:
-        """Cores that attempts would start on at once if nothing of ours were there; beside them
-        those that ours hold in launchers that take no more."""
-        if self.pool is not None:
-            return self.pool.live_slots + self.pool.closed_cores
-        return self.spec.slots - self.background_cores
+    __slots__ = ("idle", "open", "prefetching")
 
-    @property
-    def background_cores(self) -> int:
-        if not self.background:
-            return 0
-        return sum(job.cores for job in self.background.values() if job.started_s is not None)
-
-    @property
-    def background_demand(self) -> int:
-        return sum(job.cores for job in self.background.values())
+    def __init__(self) -> None:
+        self.open = 0
+        """Sites that take such a task now."""
+        self.idle = 0
+        """Of these, sites with idle slots for it."""
+        self.prefetching = 0
+        """Of these, sites that would only hold it in advance."""
 
 
 class WorkflowState:
     """How far one workflow is. Lists and arrays are indexed by task or by file."""
 
-    __slots__ = ("added_s", "asks", "attempts_of", "avoid", "blocked", "children",
-                 "class_masks", "collected", "delayed", "dispatched", "done", "eligible",
-                 "ended_s", "failed", "failures", "index", "last_class", "masks",
-                 "order", "placement", "present", "queue", "ran_s", "refused", "resource_class",
-                 "runtimes_s", "serials", "setbacks", "sizes", "staging_s", "status",
+    __slots__ = ("added_s", "asks", "attempts_of", "avoid", "children", "class_masks", "collected",
+                 "counts", "dispatched", "eligible", "ended_s", "failures", "index", "kinds",
+                 "lost", "masks", "order", "present", "queue", "ran_s", "refused", "resource_class",
+                 "runtimes_s", "serials", "setbacks", "siblings", "sizes", "staging_s", "status",
                  "to_collect", "variants", "waiting", "waiting_s", "workflow")  # fmt: skip
 
     def __init__(self, index: int, workflow: Workflow, added_s: float) -> None:
@@ -286,14 +226,18 @@ class WorkflowState:
         self.queue = 0
         """The resource manager that it was submitted to."""
         self.status = bytearray(tasks)
-        self.attempts_of = array("H", bytes(2 * tasks))
+        self.counts = [tasks, 0, 0, 0, 0, 0, 0]
+        """Number of tasks by TaskStatus."""
+        self.attempts_of = array("I", bytes(4 * tasks))
         """Attempts so far; numbers the next one."""
+        self.siblings: dict[int, Siblings] = {}
+        """Dispatched tasks that have replicas, or had some."""
         self.failures: dict[int, int] = {}
         """Failed attempts of tasks since they were last given all their retries."""
         self.setbacks: dict[int, int] = {}
         """Likewise those that failed for no fault of the task."""
         self.avoid: dict[int, int] = {}
-        """Sites that a task is not to be tried at again as long as there are others, as a mask."""
+        """Sites that a task is not to be tried at again while there are others, as a mask."""
         self.refused: dict[int, int] = {}
         """Sites that will never take a task, as a mask."""
         self.asks: dict[int, Resources] = {}
@@ -305,16 +249,18 @@ class WorkflowState:
         """When each task became eligible for the last time, as a serial number in the run."""
         self.order: Sequence[float] | None = None
         """The placement policy's own order, smaller first."""
-        self.delayed = 0
         self.dispatched = 0
-        self.done = 0
-        self.failed = 0
-        self.blocked = 0
-        self.resource_class = array("H")
+        """Open attempts, replicas included: what the throttle bounds."""
+        self.resource_class: Sequence[int] = ()
+        """Per task: its class of like resource requests."""
         self.class_masks: list[int] = []
-        """Per class of like resource requests: the sites that could ever run them."""
+        """Per class: the sites that could ever run its tasks."""
+        self.kinds: list[TaskClass] = []
+        """Per class: how its tasks wait for a site, as long as none has failed anywhere."""
         self.present: list[int] = []
         """Per file: the places that hold it, as a mask."""
+        self.lost: set[int] = set()
+        """Files that were written, and are at no place any more."""
         self.sizes = _sizes(workflow)
         """Bytes of each file; documented first, then as written; -1: unknown."""
         self.to_collect = _to_collect(workflow)
@@ -324,53 +270,61 @@ class WorkflowState:
         self.waiting_s = 0.0
         """Sum over attempts from then to the start (QWT)."""
         self.ran_s: dict[int, float] = {}
-        """How long tasks have run until their launcher's time was over."""
+        """How long tasks have run when the time of their launcher was over."""
         self.variants: dict[int, int] = {}
         """In a run with replicas, tasks that another than their first attempt has done, with its
         number: it is in the names of their files at the sites."""
-        self.last_class: tuple[int, JobClass] | None = None
-        """Of the task that was asked for last."""
         self.runtimes_s: Sequence[float] | None = None
         """Expected on the reference processor, for policies that know them."""
-        self.placement: Placement
 
-    def asked(self, task: int) -> Resources:
-        """What the next attempt of a task asks for."""
-        return self.asks.get(task) or self.workflow.tasks[task].resources
+    @property
+    def done(self) -> int:
+        return self.counts[TaskStatus.DONE]
 
-    def sites_of(self, task: int) -> int:
-        """The sites that could ever run a task, as a mask."""
-        mask = self.masks.get(task)
-        return self.class_masks[self.resource_class[task]] if mask is None else mask
+    @property
+    def failed(self) -> int:
+        return self.counts[TaskStatus.FAILED]
 
-    def choice(self, task: int) -> int:
-        """Likewise those that may get it now: none where it has failed as long as there is
-        another."""
-        mask = self.sites_of(task)
-        avoid = self.avoid.get(task) if self.avoid else None
-        return mask & ~avoid or mask if avoid else mask
+    @property
+    def blocked(self) -> int:
+        return self.counts[TaskStatus.BLOCKED]
 
-    def candidates(self, task: int, state: RunState) -> int:
-        """The sites that may get a task now, as a mask: open, and where others have idle slots,
-        not those that would only hold it in advance. A replica: those that have idle slots, and no
-        attempt of the task."""
-        mask = self.choice(task) & state.open_sites
-        if state.replicas is not None and self.status[task] == TaskStatus.DISPATCHED:
-            return mask & state.idle_sites & ~state.replicas.sites((self.index, task))
-        if mask & state.stocked_sites and mask & state.idle_sites:
-            mask &= ~state.stocked_sites
-        return mask
+    @property
+    def delayed(self) -> int:
+        return self.counts[TaskStatus.DELAYED]
 
     @property
     def waiting_tasks(self) -> int:
         """Tasks whose predecessors are not done."""
-        rest = len(self.workflow.tasks) - self.done - self.failed - self.blocked
-        return rest - self.eligible.count - self.delayed - self.dispatched
+        return self.counts[TaskStatus.WAITING]
 
     @property
     def open(self) -> bool:
         """Whether anything of it may still run."""
         return self.ended_s is None
+
+    def asked(self, task: int) -> Resources:
+        """What the next attempt of a task asks for."""
+        return self.asks.get(task) or self.workflow.tasks[task].resources
+
+    def feasible_sites(self, task: int) -> int:
+        """The sites that could ever run a task, as a mask."""
+        mask = self.masks.get(task) if self.masks else None
+        return self.class_masks[self.resource_class[task]] if mask is None else mask
+
+    def kind(self, task: int) -> TaskClass:
+        """How an eligible task waits for a site."""
+        if not (self.masks or self.avoid):
+            return self.kinds[self.resource_class[task]]
+        return TaskClass(self.allowed_sites(task), self.workflow.tasks[task].resources.cores)
+
+    def allowed_sites(self, task: int) -> int:
+        """Of these, the sites that may get it now: not where it has failed, if there is another."""
+        if not (self.masks or self.avoid):
+            return self.class_masks[self.resource_class[task]]
+        mask = self.feasible_sites(task)
+        avoid = self.avoid.get(task)
+        return mask & ~avoid or mask if avoid else mask
 
 
 def _sizes(workflow: Workflow) -> array[int]:
@@ -392,7 +346,7 @@ def _to_collect(workflow: Workflow) -> int:
 
 
 class RunState:
-    """Everything about a run that its log implies."""
+    """What the log of a run implies."""
 
     def __init__(self, documents: Mapping[str, Workflow]) -> None:
         self.documents = documents
@@ -405,14 +359,15 @@ class RunState:
         self.network = Network((), ())
         self.information = Information()
         """What the run's policy declares."""
-        self.open_sites = 0
-        """Sites that take work now, as a mask."""
-        self.idle_sites = 0
-        """Of these, in a run with launchers, those that have idle slots."""
-        self.stocked_sites = 0
-        """And those that would hold an attempt in advance."""
+        self.capabilities: dict[type, object] = {}
+        """What takes part in this run, by class."""
+        self.is_bounded = False
+        """Sites take no more attempts than they have capacity for."""
+        self.openings: dict[int, Openings] = {}
+        """Sites with room, by the number of cores that a task asks for. Grows with the number of
+        different widths of tasks, which no site's size can be exceeded by."""
         self.expected = 1
-        """Workflows that the run will have; -1: that is not known yet."""
+        """Number of workflows that the run will have; -1: that is not known yet."""
         self.workflows: list[WorkflowState] = []
         self.attempts: dict[str, Attempt] = {}
         """Open ones by key."""
@@ -421,30 +376,18 @@ class RunState:
         self.timers: dict[str, float] = {}
         self.uncollected: list[str] = []
         """Final outputs that could not be fetched, with the reason."""
-        self.lengths = Lengths()
-        self.bounded = False
-        """Sites take no more than they have room for: there are launchers, or bags."""
         self.queues: list[int] = []
         """The sites of each resource manager, as masks. Empty: the run has no selection policy."""
-        self.last_owners: list[str] = []
-        """Of each resource manager: whose task it placed last."""
         self.last_site = -1
-        """That the last placed task of the run got; -1: none was placed."""
-        self.usage: dict[str, Usage] = {}
-        """By owner."""
-        self.run_times = RunTimes()
-        self.predicts = False
-        """Run times are observed: the policy predicts, or later runs may want to."""
+        """The site that got the last task that was placed; -1: none was."""
         self.site_tuples: dict[int, tuple[int, ...]] = {}
         """Masks of sites as tuples, for policies."""
         self.history: str | None = None
         """The file that keeps run times and usage across runs; None: none does."""
-        self.replicas: Replicas | None = None
-        """None: no task gets any."""
-        self.pools: list[int] = []
-        """Sites with launchers."""
-        self.allocation_due = False
-        """Something has changed that launchers may have to be started or ended for."""
+        self.max_replicas = 0
+        """Maximum number of replicas of a task."""
+        self.superseded = 0
+        """Open attempts whose outcome does not matter any more."""
         self.draining = False
         """Nothing more is dispatched; the user asked for it."""
         self.killed = False
@@ -453,22 +396,68 @@ class RunState:
         """Nothing more is dispatched, since a task failed."""
         self.ended: str | None = None
         self.end_reason: str | None = None
+        self.tasks = 0
+        self.counts = [0, 0, 0, 0, 0, 0, 0]
+        """Number of tasks of all workflows by TaskStatus."""
+        self.open_workflows = 0
         self.retried = 0
         self.transfers = 0
         self.moved_bytes = 0
         self.recent_failures: deque[Failure] = deque(maxlen=8)
         self.eligible_serial = 0
-        self.chance = False
-        """Something has happened since the core placed tasks last, after which another placement
-        may be possible."""
-        self.dirty: set[int] = set()
-        """Workflows for which a placement may be possible now."""
-        self.outbox: list[Action] = []
-        """What ``apply`` found out is to be done; taken away by the core."""
 
-    def home(self, w: WorkflowState) -> int:
+    def find(self, kind: type[T]) -> T | None:
+        """The capability of this class; None: it takes no part in this run."""
+        return cast("T | None", self.capabilities.get(kind))
+
+    def get(self, kind: type[T]) -> T:
+        """The capability of this class, which the run has."""
+        return cast("T", self.capabilities[kind])
+
+    def queue_sites(self, w: WorkflowState) -> int:
         """The sites of the resource manager that a workflow was submitted to, as a mask."""
         return self.queues[w.queue] if self.queues else (1 << len(self.sites)) - 1
+
+    def openings_for(self, cores: int) -> Openings:
+        """The sites with room for a task of so many cores."""
+        openings = self.openings.get(cores)
+        if openings is None:
+            openings = self.openings[cores] = Openings()
+            for index, site in enumerate(self.sites):
+                self.update_openings(openings, cores, site, 1 << index)
+        return openings
+
+    def update_site(self, index: int) -> bool:
+        """Bring the masks of sites with room up to date with one site; whether it has come to have
+        room, or idle slots, for some width of tasks.
+
+        Cost: the number of different widths."""
+        site, bit = self.sites[index], 1 << index
+        opened = False
+        for cores, openings in self.openings.items():
+            opened |= self.update_openings(openings, cores, site, bit)
+        return opened
+
+    def update_openings(self, openings: Openings, cores: int, site: SiteState, bit: int) -> bool:
+        """The same for one width; whether a task of it got a site more, or idle slots."""
+        was_open, was_idle = openings.open & bit, openings.idle & bit
+        openings.open &= ~bit
+        openings.idle &= ~bit
+        openings.prefetching &= ~bit
+        if not site.is_healthy:
+            return False
+        committed_cores = site.committed_cores
+        if committed_cores + cores <= site.slots_now:
+            openings.open |= bit
+            openings.idle |= bit
+            return not (was_open and was_idle)
+        # However much others hold, a site takes one task: its queue knows when there is room.
+        if committed_cores + cores <= site.capacity or not (committed_cores or cores > site.slots):
+            openings.open |= bit
+            if site.holds_prefetch:
+                openings.prefetching |= bit
+            return not was_open
+        return False
 
     @property
     def is_placing(self) -> bool:
@@ -481,17 +470,13 @@ class RunState:
         return 0 <= self.expected <= len(self.workflows)
 
     @property
-    def tasks(self) -> int:
-        return sum(len(w.workflow.tasks) for w in self.workflows)
-
-    @property
     def done(self) -> int:
-        return sum(w.done for w in self.workflows)
+        return self.counts[TaskStatus.DONE]
 
     @property
     def failed(self) -> int:
-        return sum(w.failed for w in self.workflows)
+        return self.counts[TaskStatus.FAILED]
 
     @property
     def blocked(self) -> int:
-        return sum(w.blocked for w in self.workflows)
+        return self.counts[TaskStatus.BLOCKED]

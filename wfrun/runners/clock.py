@@ -118,13 +118,10 @@ class VirtualClock:
         self._posted.append(event)  # most events: they need not pass the heap
 
     def call_at(self, at_s: float, event: Event) -> None:
-        self._add(at_s, 1, event)
+        self.schedule(at_s, event)
 
-    def schedule(self, at_s: float, call: Callable[[], None], rank: int = 1) -> None:
-        """Call this then, before all of a higher rank that is due at the same time."""
-        self._add(at_s, rank, call)
-
-    def _add(self, at_s: float, rank: int, what: Event | Callable[[], None]) -> None:
+    def schedule(self, at_s: float, what: Event | Callable[[], None], rank: int = 1) -> None:
+        """Call this then, or post it, before all of a higher rank that is due at the same time."""
         self._serial += 1
         if at_s < self._now_s:
             at_s = self._now_s

@@ -16,6 +16,8 @@ from contextlib import closing
 from pathlib import Path
 
 from wfrun.engine import events as ev
+from wfrun.engine.capabilities.predictions import Predictions
+from wfrun.engine.capabilities.usage import Usages
 from wfrun.engine.model import Workflow
 from wfrun.engine.state import RunState
 
@@ -75,12 +77,13 @@ def add_history(state: RunState) -> None:
     if state.history is None:
         return
     path = Path(state.history)
-    run_times = state.run_times
+    run_times, usages = state.get(Predictions).run_times, state.find(Usages)
     classes = []
     for kind, site in run_times.seen:
         *before, last_s = run_times.latest[kind, site]
         classes.append((*kind, site, before[0] if before else None, last_s))
-    usage = [(state.run_id, owner, used.past_s) for owner, used in state.usage.items()
+    used_by = {} if usages is None else usages.of
+    usage = [(state.run_id, owner, used.past_s) for owner, used in used_by.items()
              if used.past_s > 0]  # fmt: skip
     if not classes and not usage:
         return

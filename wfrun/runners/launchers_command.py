@@ -9,7 +9,8 @@ from typing import NamedTuple
 from rich.table import Table
 from rich.text import Text
 
-from wfrun.engine.pool import Launcher, LauncherPhase
+from wfrun.engine.capabilities.launchers.launchers import Launchers
+from wfrun.engine.capabilities.launchers.pool import Launcher, LauncherPhase
 from wfrun.engine.state import RunState
 from wfrun.runners.report import duration, make_console
 from wfrun.runners.rundir import RunDir, StartingError, is_driven
@@ -33,8 +34,8 @@ def show(found: RunDir, *, ended: bool) -> None:
     simulated = state.run_id == RUN_ID
     now_s = time.time() if driven and not simulated else state.now_s
     console.print(f"run {found.path} (simulated)" if simulated else f"run {found.path}")
-    sites = [site for site in state.sites if site.pool is not None]
-    if not sites:
+    launchers = state.find(Launchers)
+    if launchers is None:
         console.print("no site of this run has launchers ('dispatch: launchers' in the catalog)")
         return
     rows = launcher_rows(state, ended=ended)
@@ -46,10 +47,11 @@ def show(found: RunDir, *, ended: bool) -> None:
         console.print("there is no launcher now")
     if not driven and not simulated and state.ended is None:
         console.print(f"as it was at {_clock(now_s, now_s)}: nobody drives this run now")
-    hidden = 0 if ended else sum(len(site.pool.ended) for site in sites if site.pool is not None)
+    hidden = 0 if ended else sum(len(pool.ended) for pool in launchers.pools.values())
     if hidden:
         console.print(f"{hidden} {'has' if hidden == 1 else 'have'} ended; --all shows them too")
-    for site in sites:
+    for index in launchers.pools:
+        site = state.sites[index]
         if site.pause_reason is not None:
             text = f"site {site.spec.name}: {site.pause_reason}"
             console.print(Text(text, style="yellow"), soft_wrap=True)
@@ -64,11 +66,12 @@ class Row(NamedTuple):
 
 def launcher_rows(state: RunState, *, ended: bool) -> list[Row]:
     """In the order of the catalog, and of their start; first those that have ended, if wanted."""
+    launchers = state.find(Launchers)
     rows = []
-    for site in state.sites:
-        if site.pool is not None:
-            past = site.pool.ended if ended else []
-            rows += [Row(site.spec.name, x) for x in (*past, *site.pool.launchers.values())]
+    for index, pool in launchers.pools.items() if launchers is not None else ():
+        past = pool.ended if ended else []
+        name = state.sites[index].spec.name
+        rows += [Row(name, x) for x in (*past, *pool.launchers.values())]
     return rows
 
 

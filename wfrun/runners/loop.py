@@ -76,11 +76,12 @@ class Loop:
         """One group of events: logged with what the core decides, durable, carried out."""
         log: list[ev.Event] = []
         actions: list[act.Action] = []
+        step = self._core.step
         for event in events:
             log.append(event)
-            decided, wanted = self._core.step(event)
-            log.extend(decided)
-            actions.extend(wanted)
+            decided, wanted = step(event)
+            log += decided
+            actions += wanted
         self._uncommitted += log
         if not actions:
             return
@@ -98,9 +99,11 @@ class Loop:
                 observer(log)
 
 
-def merged(actions: Sequence[act.Action]) -> list[act.Action]:
+def merged(actions: Sequence[act.Action]) -> Sequence[act.Action]:
     """Submissions to one site as one batch, as long as no other order to that site comes
     between them."""
+    if sum(1 for action in actions if isinstance(action, act.SubmitAttempts)) < 2:
+        return actions
     result: list[act.Action] = []
     open_batch: dict[int, int] = {}
     batches: dict[int, list[tuple[str, int, int]]] = {}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from wfrun.engine.capabilities.placements import expected_runtimes_s
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import Settings
 from wfrun.engine.fit import site_mask
@@ -23,7 +24,6 @@ from wfrun.engine.model import (
     Workflow,
 )
 from wfrun.engine.policies import placement_class, placement_options
-from wfrun.engine.view import expected_runtimes_s
 from wfrun.parsers.bags.commands import LineTemplate
 from wfrun.parsers.workflows import read_workflows
 from wfrun.runners.check_bags import (

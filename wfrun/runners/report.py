@@ -13,10 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from wfrun.engine.bag import tasks_of
+from wfrun.engine.capabilities.launchers.launchers import Launchers
+from wfrun.engine.capabilities.launchers.pool import LauncherPhase, Pool
+from wfrun.engine.capabilities.replication.replication import Replication
 from wfrun.engine.model import Workflow
 from wfrun.engine.policies import PLACEMENT
-from wfrun.engine.pool import LauncherPhase
-from wfrun.engine.replicas import Replicas
 from wfrun.engine.selection import SELECTION
 from wfrun.engine.state import Failure, Phase, RunState, SiteState, TaskStatus
 from wfrun.parsers.bags.names import shown_parameters
@@ -87,17 +88,17 @@ class SiteTable:
         for row in rows:
             table.add_row(*(row[heading] for heading in headings))
         yield table
-        for site in self._state.sites:
-            if site.pool is not None:
-                yield Text(launcher_line(self._state, site), style="dim")
+        launchers = self._state.find(Launchers)
+        for index, site in enumerate(self._state.sites):
+            if launchers is not None and index in launchers.pools:
+                line = launcher_line(self._state, site, launchers.pools[index])
+                yield Text(line, style="dim")
             if site.pause_reason is not None:
                 yield Text(f"site {site.spec.name} is paused: {site.pause_reason}", style="yellow")
 
 
-def launcher_line(state: RunState, site: SiteState) -> str:
+def launcher_line(state: RunState, site: SiteState, pool: Pool) -> str:
     """The launchers of a site in a few words."""
-    pool = site.pool
-    assert pool is not None
     head = f"launchers of {site.spec.name}: "
     if state.ended is not None:
         return f"{head}{len(pool.launchers) + len(pool.ended)} in all"
@@ -228,8 +229,9 @@ def summary(state: RunState, *, driven: bool = False) -> RenderableType:
     if len(state.workflows) > 1:
         parts.append(workflow_table(state))
     parts.append(Text(_totals(state), style="dim"))
-    if state.replicas is not None and state.replicas.placed_in_all:
-        parts.append(Text(_replicas(state.replicas), style="dim"))
+    replication = state.find(Replication)
+    if replication is not None and replication.placed_in_all:
+        parts.append(Text(_replicas(replication), style="dim"))
     parts += [Text(line, style="dim") for line in _head_nodes(state)]
     final = [f for f in state.recent_failures if f.final and _has_failed(state, f)]
     if final:
@@ -266,7 +268,7 @@ def _totals(state: RunState) -> str:
     )
 
 
-def _replicas(replicas: Replicas) -> str:
+def _replicas(replicas: Replication) -> str:
     """How many there were, what use they were of, and what was spent on what was not needed."""
     return (
         f"{_plural(replicas.placed_in_all, 'replica')}, {replicas.won} done first; "

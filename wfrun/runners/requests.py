@@ -6,21 +6,15 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from wfrun.engine.attempts import variant
 from wfrun.engine.bag import BagFiles
-from wfrun.engine.health import avoided_hosts
-from wfrun.engine.model import ORIGIN, SiteSpec, Workflow
+from wfrun.engine.capabilities.health import Health
+from wfrun.engine.capabilities.launchers.launchers import Launchers
+from wfrun.engine.model import ORIGIN, SiteSpec, Task, Workflow
 from wfrun.engine.records import AttemptRequest, InputLink, OutputFile
-from wfrun.engine.replicas import variant
 from wfrun.engine.state import RunState, WorkflowState
 from wfrun.runners.rundir import RunDir
 from wfrun.sites.emulate import emulated
-
-GROWTH_OF_EXPIRED = 1.5
-"""A task whose launcher's time was over before it had ended is expected to take this times what it
-ran."""
-
-SHARE_OF_LIFE = 0.75
-"""A task is expected to take no more of a launcher's whole time than this, unless it has."""
 
 _NO_ENV: dict[str, str] = {}
 """One for all of a hundred thousand tasks."""
@@ -57,7 +51,7 @@ class Requests:
         workflow, task = w.workflow, w.workflow.tasks[task_index]
         files = workflow.files
 
-        own = 0 if self._state.replicas is None else variant(key)
+        own = variant(key) if self._state.max_replicas else 0
 
         def name(file: int | None) -> str | None:
             return None if file is None else files[file].name
@@ -67,7 +61,9 @@ class Requests:
             argv=(task.executable, *task.arguments),
             env=task.env or _NO_ENV,
             inputs=tuple(
-                InputLink(stored_as(w, f), files[f].name) for f in task.inputs if w.present[f]
+                InputLink(stored_as(w, f), files[f].name)
+                for f in task.inputs
+                if self._is_there(w, task, f)
             ),
             outputs=tuple(
                 OutputFile(files[f].name, stored_name(workflow, number, f, own), f in task.optional)
@@ -77,7 +73,7 @@ class Requests:
             stdout=name(task.stdout),
             stderr=name(task.stderr),
             resources=w.asked(task_index),
-            avoid_hosts=avoided_hosts(self._state, site),
+            avoid_hosts=() if self._health is None else self._health.avoided_hosts(site),
             expected_s=self._expected_s(w, task_index, site),
         )
         if not self._state.settings.emulate:
@@ -88,22 +84,35 @@ class Requests:
             output_sizes=[files[f].size_bytes or 0 for f in task.outputs],
         )
 
-    def _expected_s(self, w: WorkflowState, task_index: int, site: int) -> float | None:
-        """For launchers. What may be wrong is never taken for longer than one of them lives, or
-        none would ever begin it; what has filled one is."""
+    def _is_there(self, w: WorkflowState, task: Task, file: int) -> bool:
+        """Whether an input is at the site. Raises AssertionError for one that is at no place and
+        must not be absent: no task is to start without it."""
+        if w.present[file]:
+            return True
+        record = w.workflow.files[file]
+        producer = None if record.producer is None else w.workflow.tasks[record.producer]
+        optional = file in task.optional or (producer is not None and file in producer.optional)
+        assert optional, (
+            f"task {task.id!r} of {w.workflow.source} would be started without its input "
+            f"{record.name!r}, which is at no place: a defect of wfrun; `wfrun resume` makes the "
+            "file again"
+        )
+        return False
+
+    def _expected_s(self, w: WorkflowState, task: int, site: int) -> float | None:
+        """Expected run time, for launchers."""
         spec = self._specs[site]
-        if spec.access is None or spec.access.launchers is None:
+        if self._launchers is None or spec.access is None or spec.access.launchers is None:
             return None
-        task = w.workflow.tasks[task_index]
-        life_s = spec.access.launchers.walltime_s
-        kind = w.index, task.name
-        length_s = self._state.lengths.expected_s(kind, task.runtime_s, spec.speed_ratio)
-        ran_s = w.ran_s.get(task_index)
-        if ran_s is not None:
-            length_s = max(length_s or 0.0, GROWTH_OF_EXPIRED * ran_s)
-            if ran_s > SHARE_OF_LIFE * life_s:
-                return length_s
-        return None if length_s is None else min(length_s, SHARE_OF_LIFE * life_s)
+        return self._launchers.expected_s(w, task, spec)
+
+    @property
+    def _health(self) -> Health | None:
+        return self._state.find(Health)
+
+    @property
+    def _launchers(self) -> Launchers | None:
+        return self._state.find(Launchers)
 
     def path(self, number: int, file: int, site: int) -> str:
         """Where a file is, or goes, at a site: a name in its store, or a path at ORIGIN."""

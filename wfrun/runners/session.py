@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from wfrun.engine import events as ev
-from wfrun.engine.apply import apply
+from wfrun.engine.capabilities.launchers.launchers import pool_at
 from wfrun.engine.core import Core
 from wfrun.engine.errors import InfeasibleError, InvalidError, WfrunError
-from wfrun.engine.information import Knowledge
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.policies import placement_class
+from wfrun.engine.policies import observed_of
 from wfrun.engine.protocols import Site
 from wfrun.engine.state import RunState
 from wfrun.runners.clock import WallClock
@@ -182,12 +181,12 @@ class Session:
         specs = self._specs
         links = self._plan.catalog.links if self._plan else self.state.links
         settings = self._plan.settings if self._plan else self.state.settings
-        observes = placement_class(settings.policy).information.status is not Knowledge.UNKNOWN
+        observed = observed_of(settings, len(specs))
         directories = [self.run.site_directory(spec, self._run_id) for spec in specs]
         sites = [
             make_site(
                 spec, index, self._run_id, directory, self._clock.now,
-                observes=observes, pack_logs=settings.pack_logs, prompter=ask_at_terminal,
+                observed=observed, pack_logs=settings.pack_logs, prompter=ask_at_terminal,
             )
             for index, (spec, directory) in enumerate(zip(specs, directories, strict=True))
         ]  # fmt: skip
@@ -294,7 +293,7 @@ class Session:
         """What is to be told after the run has ended."""
         if events:
             for event in events:
-                apply(self.state, event)
+                self._core.note(event)
             self._store.append(events)
             self._store.commit()
             for observer in self.observers:
@@ -383,7 +382,7 @@ class Session:
         """Remove the run's files; of a run that was done before, end first what is left of it:
         attempts that did not matter any more and could not be told, and their launchers."""
         if left and not self._begun:
-            pool = self.state.sites[number].pool
+            pool = pool_at(self.state, number)
             if isinstance(site, PoolSite) and pool is not None:
                 await site.find_launchers(list(pool.launchers))
             found = await site.find(left)

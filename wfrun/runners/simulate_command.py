@@ -11,11 +11,11 @@ import click
 import msgspec
 
 from wfrun.engine import events as ev
+from wfrun.engine.capabilities.placements import expected_runtimes_s
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.fit import site_mask
 from wfrun.engine.model import Catalog, Workflow
 from wfrun.engine.policies import PLACEMENT, placement_class
-from wfrun.engine.view import expected_runtimes_s
 from wfrun.parsers.catalog import read_catalog
 from wfrun.parsers.runtimes import RuntimeTable, read_runtimes, with_estimate
 from wfrun.parsers.units import parse_bandwidth

@@ -14,6 +14,7 @@ from wfrun.engine import events as ev
 from wfrun.engine.core import Core
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Catalog, LinkSpec, SiteSpec, Workflow
+from wfrun.engine.policies import observed_of
 from wfrun.engine.state import RunState
 from wfrun.runners.clock import VirtualClock
 from wfrun.runners.loop import EventLog, Loop, Observer
@@ -110,6 +111,7 @@ class Simulation:
         self._world = world
         self._settings = settings
         self._catalog = _with_queues(world.catalog, world.model)
+        observed = observed_of(settings, len(self._catalog.sites))
         self._sites = [
             _site_class(spec)(
                 spec,
@@ -118,6 +120,7 @@ class Simulation:
                 world.model,
                 background=world.background.get(spec.name, ()),
                 observed_from_s=world.start_s,
+                observed=observed,
                 seed=settings.seed,
             )
             for index, spec in enumerate(self._catalog.sites)
@@ -215,12 +218,12 @@ class SimulatedDispatch:
 
     def dispatch(self, action: act.Action) -> None:
         """Carry it out; what comes of it is in the clock's future."""
-        if isinstance(action, act.SubmitAttempts):
+        if isinstance(action, act.CopyFile):
+            self._copy(action)
+        elif isinstance(action, act.SubmitAttempts):
             site = self._sites[action.site]
             speed = site.spec.speed_ratio
             at_once(site.submit([self._request(a, speed) for a in action.attempts]))
-        elif isinstance(action, act.CopyFile):
-            self._copy(action)
         elif isinstance(action, act.SetTimer):
             self._clock.call_at(action.at_s, ev.TimerFired(action.at_s, action.timer))
         elif isinstance(action, act.CancelAttempts):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wfrun.engine.information import Observed
 from wfrun.engine.model import LinkSpec, SiteSpec
 from wfrun.sites.batch import make_batch_system
 from wfrun.sites.cluster import ClusterSite
@@ -36,12 +37,12 @@ def make_site(
     directory: Path,
     clock: Callable[[], float],
     *,
-    observes: bool = False,
+    observed: Observed = "nothing",
     pack_logs: bool = False,
     prompter: Prompter | None = None,
 ) -> AnySite:
     """The site of a catalog entry, not yet open. ``directory`` is where a local site keeps the
-    files of the run; ``observes`` makes a cluster tell of other users' jobs; ``pack_logs`` lets
+    files of the run; ``observed`` is what a cluster tells of other users' jobs; ``pack_logs`` lets
     launchers put what tasks print into one file, which a batch job of a single task does not."""
     if spec.access is None:
         return LocalSite(spec, index, directory, pack_logs=pack_logs, clock=clock)
@@ -56,7 +57,7 @@ def make_site(
         run_id,
         connection,
         system,
-        observes=observes,
+        observed=observed,
         programs=ALLOCATED_PROGRAMS if launchers is not None else (),
         clock=clock,
     )

@@ -20,6 +20,7 @@ import msgspec
 
 from wfrun.engine.errors import TransientError
 from wfrun.engine.events import AttemptEnded, Event
+from wfrun.engine.information import Observed
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.records import AttemptRequest, Found, Outcome
 from wfrun.parsers.access import DEFAULT_DIRECTORY
@@ -49,7 +50,7 @@ class ClusterSite:
     """Implements ``Site``. ``index`` is the site's number in the run's events.
 
     A cluster that can't be reached is paused, and is set up when it can: work goes on elsewhere.
-    ``observes``: tell of other users' jobs too (SiteObserved). ``programs`` are further files of
+    ``observed``: what to tell of other users' jobs. ``programs`` are further files of
     ours that its jobs need. ``connected`` is called whenever the head node can be asked anew.
     """
 
@@ -61,7 +62,7 @@ class ClusterSite:
         connection: Connection,
         system: BatchSystem,
         *,
-        observes: bool = False,
+        observed: Observed = "nothing",
         programs: Sequence[str] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -75,7 +76,7 @@ class ClusterSite:
         self.head = HeadNode(
             spec.name, index, connection, system, Batches(run_id), self._attempts, self._set_up
         )
-        self._watch = QueueWatch(index, spec.access, self.head, self._attempts, observes=observes)
+        self._watch = QueueWatch(index, spec.access, self.head, self._attempts, observed=observed)
         self._submission = Submission(spec, self.head, self._attempts, self._watch.hurry)
         self._attempts.told = self._submission.now.set
         self._tasks: list[asyncio.Task[None]] = []

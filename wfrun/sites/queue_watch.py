@@ -11,12 +11,14 @@ from collections.abc import Sequence
 import msgspec
 
 from wfrun.engine.errors import InfeasibleError, TransientError
-from wfrun.engine.events import BackgroundJob, SiteObserved
+from wfrun.engine.events import BackgroundJob
+from wfrun.engine.information import Observed
 from wfrun.engine.model import Access
 from wfrun.engine.records import Outcome
 from wfrun.sites.attempts import Attempts, OpenAttempt
 from wfrun.sites.batch.system import Ending, Job, QueueUnknownError
 from wfrun.sites.head_node import FAILURES_TO_PAUSE, RETRY_DELAYS_S, HeadNode, delay_s
+from wfrun.sites.observation import Observer
 from wfrun.sites.remote.host import NewFile
 
 _LOGGER = logging.getLogger(__name__)
@@ -26,7 +28,7 @@ BEGIN_S = 600.0
 CANCEL_AGAIN_S = 30.0
 """Schedulers give a job some seconds between SIGTERM and SIGKILL."""
 OBSERVE_S = 60.0
-"""Other users' jobs are looked at so often, where the policy wants to know of them."""
+"""Interval between two looks at other users' jobs, where the run uses them."""
 UNSTARTED_S = 10.0
 """An attempt whose job has left the queue is given so long to have started."""
 EXPLAINED_S = 1.0
@@ -39,7 +41,7 @@ class QueueWatch:
     """Asks for the queue, once an interval for all attempts; sooner while things happen."""
 
     def __init__(
-        self, index: int, access: Access, head: HeadNode, attempts: Attempts, *, observes: bool
+        self, index: int, access: Access, head: HeadNode, attempts: Attempts, *, observed: Observed
     ) -> None:
         self.now = asyncio.Event()
         """Something happens there that is worth a look."""
@@ -47,10 +49,10 @@ class QueueWatch:
         self._access = access
         self._head = head
         self._attempts = attempts
-        self._observes = observes
+        self._observes = observed != "nothing"
+        self._observer = Observer(index, observed)
         self._interval_s = access.poll_min_s
         self._observed_s = float("-inf")
-        self._others: tuple[BackgroundJob, ...] = ()
         self._refused: dict[str, str] = {}
         """Attempts whose jobs wait for what will never be, with the reason."""
 
@@ -159,10 +161,10 @@ class QueueWatch:
             for job in jobs
             if self._head.batches.key_of(job) is None and job.state not in ("held", "refused")
         ]
-        others = tuple(sorted(background, key=lambda job: job.started_s is None))
-        if others != self._others:
-            self._others = others
-            self._attempts.post(SiteObserved(self._attempts.clock(), self._index, others))
+        others = sorted(background, key=lambda job: job.started_s is None)
+        event = self._observer.observe(self._attempts.clock(), others)
+        if event is not None:
+            self._attempts.post(event)
 
     def _since(self, job: Job) -> float | None:
         """When it started; None: it waits."""

@@ -17,6 +17,7 @@ from wfrun.engine.events import (
     LaunchersSubmitted,
     LauncherStarted,
 )
+from wfrun.engine.information import Observed
 from wfrun.engine.model import Resources, SiteSpec
 from wfrun.engine.records import AttemptRequest, Cause, Found, LauncherRequest, Outcome
 from wfrun.sites.lrm import BatchJob
@@ -61,6 +62,7 @@ class SimulatedLauncherSite:
         *,
         background: Sequence[BatchJob] = (),
         observed_from_s: float = 0.0,
+        observed: Observed = "nothing",
         seed: int = 0,
     ) -> None:
         self.spec = spec
@@ -74,6 +76,7 @@ class SimulatedLauncherSite:
             msgspec.structs.replace(model, failure_rate=0.0),
             background=background,
             observed_from_s=observed_from_s,
+            observed=observed,
             seed=seed,
         )
         """The launchers."""

@@ -243,12 +243,17 @@ class SimNetwork(Generic[Key]):
     def _next_s(self) -> float | None:
         if self._dirty:
             self._fill()
-        while self._due and self._pairs[self._due[0][1]].version != self._due[0][2]:
-            heapq.heappop(self._due)
-        due_s = self._due[0][0] if self._due else inf
+        due, pairs = self._due, self._pairs
+        while due:
+            due_s, index, version = due[0]
+            if pairs[index].version == version:
+                break
+            heapq.heappop(due)
+        else:
+            return self._waiting[0].at_s if self._waiting else None
         if self._waiting and self._waiting[0].at_s < due_s:
             return self._waiting[0].at_s
-        return due_s if self._due else None
+        return due_s
 
     def _arrive(self, entry: _Waiting, ended: list[int]) -> None:
         if entry.pair is not None:

@@ -20,14 +20,15 @@ from wfrun.engine.events import (
     AttemptStarted,
     BackgroundJob,
     Event,
-    SiteObserved,
     SitePaused,
     SiteReopened,
 )
+from wfrun.engine.information import Observed
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.records import AttemptRequest, Cause, Found, Outcome
 from wfrun.sites.lrm import BatchJob, JobId, QueuedJob, make_lrm
 from wfrun.sites.nodes import NodeMap
+from wfrun.sites.observation import Observer
 
 ENDS = 0
 """The rank of ends among what happens at one time: before arrivals (Mu'alem and Feitelson)."""
@@ -116,7 +117,8 @@ class _Attempt:
 class SimulatedSite:
     """Implements ``Site``. ``background`` are other users' jobs in order of submission; those
     from before the clock's start have to be left out, or the clock to start early enough. Nothing
-    is told of them, and there is no outage, before ``observed_from_s``.
+    is told of them, and there is no outage, before ``observed_from_s``; ``observed`` is what is
+    told.
 
     Where ``spec`` has nodes, they are taken as ``NodeMap`` says. Raises InvalidError for nodes that
     make no sense.
@@ -131,9 +133,11 @@ class SimulatedSite:
         *,
         background: Sequence[BatchJob] = (),
         observed_from_s: float = 0.0,
+        observed: Observed = "jobs",
         seed: int = 0,
     ) -> None:
         self.spec = spec
+        self._observer = Observer(index, observed)
         self.lrm = make_lrm((model or SiteModel()).lrm, spec.slots)
         self.nodes = NodeMap(spec) if spec.nodes else None
         """What runs where; None: the site is a pool of cores."""
@@ -403,7 +407,9 @@ class SimulatedSite:
         self._others_changed = False
         others = [record for _, record in self._others.values()]
         jobs = [*self._repairs.values(), *sorted(others, key=lambda job: job.started_s is None)]
-        self._post(SiteObserved(self._time.now(), self._index, tuple(jobs)))
+        event = self._observer.observe(self._time.now(), jobs)
+        if event is not None:
+            self._post(event)
 
     # Outages
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from wfrun.engine.errors import InvalidError
+from wfrun.engine.events import Settings
+from wfrun.engine.information import Observed, observed_for
 from wfrun.engine.names import look_up
 from wfrun.engine.policies.all_clusters import AllClusters
 from wfrun.engine.policies.cluster_min import ClusterMin
@@ -46,6 +48,22 @@ PLACEMENT: dict[str, type[Placement]] = {
 def placement_class(name: str) -> type[Placement]:
     """The policy of that name; InvalidError names the nearest right one."""
     return look_up(PLACEMENT, name, "placement policy")
+
+
+def max_replicas(settings: Settings, sites: int) -> int:
+    """Maximum number of replicas of a task in a run at so many sites, each with one attempt."""
+    most = settings.replicas
+    if most is None:
+        policy = placement_class(settings.policy)
+        most = max(policy.replicas, settings.replication == "stragglers")
+    return max(0, min(most, sites - 1))
+
+
+def observed_of(settings: Settings, sites: int) -> Observed:
+    """What the sites of a run tell of the jobs of others."""
+    policy = placement_class(settings.policy)
+    binds_late = policy.late or max_replicas(settings, sites) > 0
+    return observed_for(policy.information, binds_late=binds_late)
 
 
 def placement_options(

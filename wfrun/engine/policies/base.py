@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from wfrun.engine.information import Information
-from wfrun.engine.view import View
+from wfrun.engine.protocols import View
 
 
 class BasePlacement(ABC):

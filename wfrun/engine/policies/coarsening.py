@@ -8,7 +8,7 @@ from typing import ClassVar
 from wfrun.engine.information import Information, K, R
 from wfrun.engine.policies.base import BasePlacement
 from wfrun.engine.policies.file_aware import cheapest
-from wfrun.engine.view import View
+from wfrun.engine.protocols import View
 
 
 class Coarsening(BasePlacement):

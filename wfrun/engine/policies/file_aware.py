@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wfrun.engine.information import Information, K, R
 from wfrun.engine.policies.base import BasePlacement, least
-from wfrun.engine.view import View
+from wfrun.engine.protocols import View
 
 
 class FileAware(BasePlacement):

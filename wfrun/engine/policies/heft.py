@@ -7,7 +7,7 @@ import msgspec
 from wfrun.engine.graph import topological_order
 from wfrun.engine.information import Information, K, R
 from wfrun.engine.policies.base import BasePlacement, least
-from wfrun.engine.view import View
+from wfrun.engine.protocols import View
 
 
 class Heft(BasePlacement):

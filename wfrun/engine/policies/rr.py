@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from wfrun.engine.information import Information
 from wfrun.engine.policies.base import BasePlacement
-from wfrun.engine.view import View
+from wfrun.engine.protocols import View
 
 
 class Rr(BasePlacement):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from wfrun.engine.information import Information, R
 from wfrun.engine.policies.base import BasePlacement, least
-from wfrun.engine.view import View
+from wfrun.engine.protocols import View
 
 
 class SingleCluster(BasePlacement):

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from wfrun.engine import events as ev
-from wfrun.engine.apply import apply
+from wfrun.engine.interpreter import Interpreter
 from wfrun.engine.model import SiteSpec, Workflow
-from wfrun.engine.state import Attempt, RunState, WorkflowState
+from wfrun.engine.state import Attempt, WorkflowState
 from wfrun.runners.metrics.jobs import JobTiming
 from wfrun.runners.metrics.workflows import (
     TaskTiming,
@@ -63,7 +63,8 @@ def run_timings(events: Iterable[ev.Event], documents: Mapping[str, Workflow]) -
 
 class _Replay:
     def __init__(self, documents: Mapping[str, Workflow]) -> None:
-        self._state = RunState(documents)
+        self._interpreter = Interpreter(documents)
+        self._state = self._interpreter.state
         self._eligible_s = array("d")
         """When the task with each serial number of the run became eligible, from serial 1."""
         self._since: dict[str, float] = {}
@@ -77,8 +78,8 @@ class _Replay:
         state = self._state
         ending = state.attempts.get(event.key) if isinstance(event, ev.AttemptEnded) else None
         moved, moved_bytes = state.transfers, state.moved_bytes
-        apply(state, event)
-        state.outbox.clear()
+        self._interpreter.apply(event)
+        self._interpreter.actions()
         news = state.eligible_serial - len(self._eligible_s)
         self._eligible_s.extend([event.at_s] * news)
         if isinstance(event, ev.AttemptPlaced):

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from math import frexp
 
 from wfrun.engine.model import Resources
+from wfrun.engine.prefetch import prefetch_per_slot
 from wfrun.engine.records import AttemptRequest
-from wfrun.engine.stock import stock_per_slot
 
 WEIGHT = 0.05
 """Of the last task in the mean of how long tasks take."""
@@ -277,7 +277,7 @@ class Pool:
         return given
 
     def _stock(self, member: Member) -> int:
-        return 0 if member.parts else stock_per_slot(member.latency_s, self.mean_s)
+        return 0 if member.parts else prefetch_per_slot(member.latency_s, self.mean_s)
 
     def _is_free(self, member: Member) -> bool:
         return member.used_cores < member.cores * (1 + self._stock(member))

@@ -1,4 +1,4 @@
-"""What the core knows of the launchers of one site. A part of ``wfrun.engine.state``."""
+"""What is known of the launchers of one site."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from math import inf
 
 from wfrun.engine.model import LauncherSpec
 from wfrun.engine.predictors import Last2
+from wfrun.engine.prefetch import prefetch_per_slot
 from wfrun.engine.records import Cause, LauncherRequest
-from wfrun.engine.stock import stock_per_slot
 
 _FEW = 20
-"""So many observations are averaged as they are; of more, the last ones count more."""
+"""Number of observations that are averaged as they are; of more, the latest count more."""
 
 
 class LauncherPhase(IntEnum):
@@ -80,7 +80,7 @@ class Pool:
 
     __slots__ = ("_staged", "_tasks", "busy_cores", "closed_cores", "coming_slots", "ended",
                  "failures", "latency_s", "launchers", "live_slots", "made", "paused_until_s",
-                 "pauses", "queued", "reason", "spec", "staging_s", "stock", "task_s",
+                 "pauses", "queued", "reason", "spec", "prefetch", "staging_s", "task_s",
                  "unclear_cores", "waits")  # fmt: skip
 
     def __init__(self, spec: LauncherSpec) -> None:
@@ -109,7 +109,7 @@ class Pool:
         """What its inputs take, likewise."""
         self._tasks = 0
         self._staged = 0
-        self.stock = 0
+        self.prefetch = 0
         """Tasks held in advance for each slot."""
         self.waits = Last2()
         """In the queue."""
@@ -124,7 +124,7 @@ class Pool:
     @property
     def capacity(self) -> int:
         """Cores of attempts that the site takes now, counting all that it has."""
-        return self.live_slots * (1 + self.stock) + self.closed_cores + self.unclear_cores
+        return self.live_slots * (1 + self.prefetch) + self.closed_cores + self.unclear_cores
 
     def refresh(self) -> None:
         """What follows from the launchers as they are now."""
@@ -136,21 +136,21 @@ class Pool:
         self.closed_cores = self.busy_cores - sum(x.busy_cores for x in live)
         self.live_slots = sum(launcher.slots for launcher in live)
         self.latency_s = max((launcher.latency_s for launcher in live), default=0.0)
-        self._set_stock()
+        self._set_prefetch()
 
     def ran(self, task_s: float) -> None:
         """A task took so long."""
         self._tasks += 1
         self.task_s = _average(self.task_s, task_s, self._tasks)
-        self._set_stock()
+        self._set_prefetch()
 
     def staged(self, staging_s: float) -> None:
         """The inputs of an attempt took so long."""
         self._staged += 1
         self.staging_s = _average(self.staging_s, staging_s, self._staged)
 
-    def _set_stock(self) -> None:
-        self.stock = stock_per_slot(self.latency_s + self.staging_s, self.task_s)
+    def _set_prefetch(self) -> None:
+        self.prefetch = prefetch_per_slot(self.latency_s + self.staging_s, self.task_s)
 
 
 def _average(before: float | None, value: float, count: int) -> float:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 ENOUGH = 3
-"""So many of a kind say more than its document does."""
+"""Number of observed run times of a kind that count more than its document."""
 
 
-class Lengths:
+class RuntimeEstimates:
     """Run times on the reference processor, by kind of task in its workflow."""
 
     def __init__(self) -> None:
@@ -21,9 +21,9 @@ class Lengths:
         self._means[kind] = count + 1, mean_s
         self.foresee(elapsed_s, speed_ratio)
 
-    def foresee(self, length_s: float, speed_ratio: float = 1.0) -> None:
+    def foresee(self, runtime_s: float, speed_ratio: float = 1.0) -> None:
         """Some task is going to take as long as this at a site of this speed."""
-        self.longest_s = max(self.longest_s or 0.0, length_s * speed_ratio)
+        self.longest_s = max(self.longest_s or 0.0, runtime_s * speed_ratio)
 
     def expected_s(
         self, kind: tuple[int, str], documented_s: float | None, speed_ratio: float

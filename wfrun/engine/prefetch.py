@@ -12,7 +12,7 @@ MOST = 2000
 """Per slot: a second and more of the shortest tasks that there are."""
 
 
-def stock_per_slot(latency_s: float, task_s: float | None) -> int:
+def prefetch_per_slot(latency_s: float, task_s: float | None) -> int:
     """How many tasks to hold for each slot beside the one that runs in it.
 
     ``latency_s`` is the time from a task's end until the next one could be there, ``task_s`` what

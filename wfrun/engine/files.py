@@ -1,28 +1,32 @@
-"""What becomes of files: arrived, not arrived, lost.
-
-A part of ``wfrun.engine.apply``.
-"""
+"""What becomes of files: arrived, not arrived, lost. A part of the interpreter of the log."""
 
 from __future__ import annotations
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import SetTimer
-from wfrun.engine.attempts import close, collect, fail_one, make_eligible, ready, settle, take_back
-from wfrun.engine.health import in_trouble
+from wfrun.engine.actions import CopyFile
+from wfrun.engine.attempts import close, collect, fail_attempt, ready, undispatch
+from wfrun.engine.capability import Run
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.records import Outcome
 from wfrun.engine.redo import tasks_to_redo
-from wfrun.engine.state import Phase, RunState, TaskStatus, WorkflowState
+from wfrun.engine.state import Phase, RunState, WorkflowState
+from wfrun.engine.tasks import (
+    DELAYED,
+    ELIGIBLE,
+    WAITING,
+    make_eligible,
+    reopen,
+    set_status,
+    settle,
+)
 
 MAX_COPY_FAILURES = 3
-"""A transient failure of a transfer is tried again this often; those from a site that says that it
-is out of order do not count, as long as the run has patience with it."""
-
-_WAITING, _ELIGIBLE = int(TaskStatus.WAITING), int(TaskStatus.ELIGIBLE)
-_DELAYED = int(TaskStatus.DELAYED)
+"""Number of transient failures after which a transfer is tried again. Those from a site that says
+that it is out of order do not count, while the run has patience with it."""
 
 
-def transfer_ended(state: RunState, event: ev.TransferEnded) -> None:
+def transfer_ended(run: Run, event: ev.TransferEnded) -> None:
+    state = run.state
     w = state.workflows[event.workflow]
     copy = state.copies.pop((event.workflow, event.file, event.destination), None)
     bit = state.network.bit(event.destination)
@@ -34,7 +38,7 @@ def transfer_ended(state: RunState, event: ev.TransferEnded) -> None:
         if attempt is not None:
             attempt.missing -= 1
             if attempt.missing == 0:
-                ready(state, attempt)
+                ready(run, attempt)
 
 
 def _count_arrival(state: RunState, w: WorkflowState, event: ev.TransferEnded) -> None:
@@ -49,7 +53,8 @@ def _count_arrival(state: RunState, w: WorkflowState, event: ev.TransferEnded) -
         state.moved_bytes += event.size_bytes
 
 
-def transfer_failed(state: RunState, event: ev.TransferFailed) -> None:
+def transfer_failed(run: Run, event: ev.TransferFailed) -> None:
+    state = run.state
     key = (event.workflow, event.file, event.destination)
     copy = state.copies.get(key)
     if copy is None:
@@ -58,10 +63,9 @@ def transfer_failed(state: RunState, event: ev.TransferFailed) -> None:
     if not waits:
         copy.failures += 1
     if waits or (event.transient and copy.failures <= MAX_COPY_FAILURES):
+        delay_s = state.settings.retry_delay_s * 2 ** max(0, copy.failures - 1)
         timer = f"copy:{event.workflow}:{event.file}:{event.destination}"
-        at_s = state.now_s + state.settings.retry_delay_s * 2 ** max(0, copy.failures - 1)
-        state.timers[timer] = at_s
-        state.outbox.append(SetTimer(timer, at_s))
+        run.set_timer(timer, state.now_s + delay_s)
         return
     del state.copies[key]
     w = state.workflows[event.workflow]
@@ -72,13 +76,14 @@ def transfer_failed(state: RunState, event: ev.TransferFailed) -> None:
     outcome = Outcome(cause="staging", message=f"input {name!r} did not arrive: {event.message}")
     waiting = [state.attempts[k] for k in copy.waiting if k in state.attempts]
     for attempt in waiting:
-        close(state, attempt)
+        close(run, attempt)
     if event.transient and event.source == ORIGIN and waiting:
-        # Nobody else can be to blame; between two sites it may be either.
-        in_trouble(state, waiting[-1], outcome)
+        # Nobody but the destination can be to blame; between two sites it may be either.
+        for call in run.hooks.undelivered:
+            call(waiting[-1], outcome)
     for attempt in waiting:
-        fail_one(state, w, attempt, outcome, own=not event.transient)
-    settle(w, event.at_s)
+        fail_attempt(run, w, attempt, outcome, own=not event.transient)
+    settle(state, w, event.at_s)
 
 
 def _is_awaited(state: RunState, site: int) -> bool:
@@ -87,65 +92,74 @@ def _is_awaited(state: RunState, site: int) -> bool:
     return site != ORIGIN and f"paused:{site}" in state.timers
 
 
-def lose_files(state: RunState, lost: tuple[tuple[int, int, int], ...]) -> None:
+def copy_again(run: Run, workflow: int, file: int, destination: int) -> None:
+    """The timer of a copy that has failed."""
+    copy = run.state.copies.get((workflow, file, destination))
+    if copy is not None:
+        run.outbox.append(CopyFile(workflow, file, copy.source, destination))
+
+
+def lose_files(run: Run, lost: tuple[tuple[int, int, int], ...]) -> None:
     """What is still needed and at no place any more is made again, by tasks that were done."""
-    gone: dict[int, set[int]] = {}
+    state = run.state
+    affected: dict[int, WorkflowState] = {}
     for workflow, file, site in lost:
         w = state.workflows[workflow]
         w.present[file] &= ~state.network.bit(site)
         if w.present[file] == 0:
-            gone.setdefault(workflow, set()).add(file)
+            w.lost.add(file)
+            affected[workflow] = w
     for key, copy in list(state.copies.items()):
         present = state.workflows[key[0]].present[key[1]]
         if present == 0:
-            _give_up_copy(state, key)
+            _give_up_copy(run, key)
         elif not present & state.network.bit(copy.source):
             copy.source, _, _ = state.network.best_source(present, key[2])
     missing = set(lost)
     for attempt in [a for a in state.attempts.values() if a.phase is Phase.STAGING]:
         inputs = state.workflows[attempt.workflow].workflow.tasks[attempt.task].inputs
         if any((attempt.workflow, file, attempt.site) in missing for file in inputs):
-            take_back(state, attempt)
-    for workflow, files in gone.items():
-        w = state.workflows[workflow]
-        _redo(state, w, tasks_to_redo(w, files))
+            undispatch(run, attempt)
+    for w in affected.values():
+        _redo(run, w, tasks_to_redo(w))
 
 
-def _give_up_copy(state: RunState, key: tuple[int, int, int]) -> None:
-    """The attempts that wait for it are withdrawn; their tasks wait for the file's producer."""
-    for attempt_key in state.copies.pop(key).waiting:
-        attempt = state.attempts.get(attempt_key)
+def _give_up_copy(run: Run, key: tuple[int, int, int]) -> None:
+    """The attempts that wait for it are given up; their tasks wait for the file's producer."""
+    for attempt_key in run.state.copies.pop(key).waiting:
+        attempt = run.state.attempts.get(attempt_key)
         if attempt is not None:
-            take_back(state, attempt)
+            undispatch(run, attempt)
 
 
-def _redo(state: RunState, w: WorkflowState, tasks: set[int]) -> None:
+def _redo(run: Run, w: WorkflowState, tasks: set[int]) -> None:
+    state = run.state
     for task in sorted(tasks):
-        w.status[task] = _WAITING
-        w.done -= 1
-        w.ended_s = None
+        set_status(state, w, task, WAITING)
+        reopen(state, w)
         for child in w.children[task]:
             w.waiting[child] += 1
-            if w.status[child] == _ELIGIBLE:
-                w.status[child] = _WAITING
-                w.eligible.remove(child, w.asked(child).cores)
-            elif w.status[child] == _DELAYED:
-                w.status[child] = _WAITING
-                w.delayed -= 1
+            if w.status[child] == ELIGIBLE:
+                set_status(state, w, child, WAITING)
+                w.eligible.remove(child, w.kind(child))
+                for call in run.hooks.eligible:
+                    call(w)
+            elif w.status[child] == DELAYED:
+                set_status(state, w, child, WAITING)
                 state.timers.pop(f"retry:{w.index}:{child}", None)
     for task in sorted(tasks):
         if w.waiting[task] == 0:
-            make_eligible(state, w, task)
+            make_eligible(run, w, task)
 
 
-def collect_missing(state: RunState, w: WorkflowState) -> None:
+def collect_missing(run: Run, w: WorkflowState) -> None:
     """After a resume: final outputs whose collection was given up."""
-    origin = state.network.bit(ORIGIN)
+    origin = run.state.network.bit(ORIGIN)
     for index, present in enumerate(w.present):
         if (
             present
             and not present & origin
             and w.workflow.files[index].collect
-            and (w.index, index, ORIGIN) not in state.copies
+            and (w.index, index, ORIGIN) not in run.state.copies
         ):
-            collect(state, w, index)
+            collect(run, w, index)

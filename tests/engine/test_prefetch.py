@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wfrun.engine.stock import MOST, stock_per_slot
+from wfrun.engine.prefetch import MOST, prefetch_per_slot
 
 
 @pytest.mark.parametrize(
@@ -21,13 +21,13 @@ from wfrun.engine.stock import MOST, stock_per_slot
     ],
 )
 def test_stock(latency_s: float, task_s: float | None, expected: int) -> None:
-    assert stock_per_slot(latency_s, task_s) == expected
+    assert prefetch_per_slot(latency_s, task_s) == expected
 
 
 @pytest.mark.parametrize("latency_s", [0.001, 0.05, 0.5])
 def test_a_slot_is_busy_until_the_answer_comes(latency_s: float) -> None:
     task_s = 1e-3
-    while (stock := stock_per_slot(latency_s, task_s)) > 0:
+    while (stock := prefetch_per_slot(latency_s, task_s)) > 0:
         assert stock * task_s >= min(latency_s, MOST * task_s)
         task_s *= 1.7
     assert latency_s / task_s < 0.02

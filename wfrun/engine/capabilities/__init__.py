@@ -1,0 +1,40 @@
+"""All capabilities of a run, in the order in which their hooks are called."""
+
+from __future__ import annotations
+
+from wfrun.engine.capabilities.binding import Binding
+from wfrun.engine.capabilities.health import Health
+from wfrun.engine.capabilities.launchers.allocation import Allocation
+from wfrun.engine.capabilities.launchers.launchers import Launchers
+from wfrun.engine.capabilities.launchers.withdrawals import Withdrawals
+from wfrun.engine.capabilities.performance import Performance
+from wfrun.engine.capabilities.placements import Placements
+from wfrun.engine.capabilities.placing.in_order import InOrder
+from wfrun.engine.capabilities.placing.reservations import Reservations
+from wfrun.engine.capabilities.placing.selecting import Selecting
+from wfrun.engine.capabilities.predictions import Predictions
+from wfrun.engine.capabilities.queue_estimates import QueueEstimates
+from wfrun.engine.capabilities.replication.replication import Replication
+from wfrun.engine.capabilities.usage import Usages
+from wfrun.engine.capability import Capability
+
+CAPABILITIES: list[type[Capability]] = [
+    # What is known of sites and tasks.
+    Launchers,
+    Binding,
+    Health,
+    Predictions,
+    Performance,
+    QueueEstimates,
+    Usages,
+    Placements,
+    Reservations,
+    # Those that decide, in the order of their decisions: tasks that wait come before replicas, and
+    # launchers are asked for, and attempts withdrawn, for what is left.
+    InOrder,
+    Selecting,
+    Replication,
+    Allocation,
+    Withdrawals,
+]
+"""A new capability is a file and a line here."""

@@ -1,0 +1,98 @@
+"""How much sites without launchers take, in a run with bags or launchers: late binding."""
+
+from __future__ import annotations
+
+from wfrun.engine.capability import Capability, Run
+from wfrun.engine.information import Knowledge
+from wfrun.engine.model import SiteSpec
+from wfrun.engine.policies import placement_class
+from wfrun.engine.prefetch import prefetch_per_slot
+from wfrun.engine.records import Outcome
+from wfrun.engine.state import Attempt, WorkflowState
+
+AHEAD = 2
+"""A site takes at most this many times its slots, for policies that assign tasks to queues. It
+would otherwise take in all that is eligible before other sites, or launchers, have room for it."""
+
+HERE_S, CONNECTED_S, BATCH_S = 0.02, 0.2, 10.0
+"""Assumed time from the end of an attempt until another one could have started there: at a site of
+this machine, behind a connection, and with a batch system."""
+
+LATEST = 0.1
+"""Weight of the latest run time in the mean."""
+
+
+class Binding(Capability):
+    """Bounds the capacity of sites: to what their free slots can run, for policies that assign
+    tasks to free processors, else to a multiple of the slots. Short tasks are prefetched on top of
+    that, so that slots do not wait for the engine between two of them.
+
+    Cost: constant.
+    """
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self._late = placement_class(self.state.settings.policy).late
+        self._runtime_s: list[float | None] = [None] * len(self.state.sites)
+        """Recent mean run time of tasks, by site."""
+        self._prefetch = [0] * len(self.state.sites)
+        """Cores of prefetched tasks, by site."""
+        self._beside_launchers = any(has_launchers(site.spec) for site in self.state.sites)
+        information = self.state.information
+        if (
+            self._beside_launchers
+            or self.state.queues
+            or self._late
+            or self.state.max_replicas
+            or Knowledge.HISTORICAL in (information.processing_speed, information.task_runtime)
+        ):
+            self._begin()
+
+    def _begin(self) -> None:
+        self.state.is_bounded = True
+        for index, site in enumerate(self.state.sites):
+            site.holds_prefetch = self._late or self._beside_launchers
+            self._update(index)
+
+    def _update(self, index: int) -> None:
+        site = self.state.sites[index]
+        if has_launchers(site.spec):
+            return
+        capacity = site.slots_now + self._prefetch[index]
+        site.capacity = capacity if self._late else max(AHEAD * site.spec.slots, capacity)
+        self.run.site_changed(index)
+
+    def on_workflow_added(self, w: WorkflowState) -> None:
+        if w.workflow.bag is not None and not self.state.is_bounded:
+            self._begin()
+
+    def on_load_changed(self, site: int) -> None:
+        if self.state.is_bounded:
+            self._update(site)
+
+    def on_done(self, attempt: Attempt, outcome: Outcome) -> None:
+        if not self.state.is_bounded or outcome.started_s is None or outcome.ended_s is None:
+            return
+        index = attempt.site
+        spec = self.state.sites[index].spec
+        if has_launchers(spec):
+            return
+        elapsed_s = max(0.0, outcome.ended_s - outcome.started_s)
+        mean_s = self._runtime_s[index]
+        mean_s = elapsed_s if mean_s is None else mean_s + LATEST * (elapsed_s - mean_s)
+        self._runtime_s[index] = mean_s
+        prefetch = spec.slots * prefetch_per_slot(_latency_s(spec), mean_s)
+        if prefetch != self._prefetch[index]:
+            self._prefetch[index] = prefetch
+            self._update(index)
+
+
+def has_launchers(spec: SiteSpec) -> bool:
+    """Whether tasks of this site run in launchers."""
+    return spec.access is not None and spec.access.dispatch == "launchers"
+
+
+def _latency_s(spec: SiteSpec) -> float:
+    if spec.kind == "local":
+        return HERE_S
+    return CONNECTED_S if spec.kind == "ssh" else BATCH_S

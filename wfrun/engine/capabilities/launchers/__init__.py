@@ -1,0 +1,1 @@
+"""Launchers: what is known of them, how many there are, and what is withdrawn for them."""

@@ -1,0 +1,310 @@
+"""How many launchers, how large, for how long and at which site: late binding.
+
+Tasks are placed at a site with launchers only while these have room, so that the site whose queue
+moves first does the work. More launchers are asked for while eligible tasks wait for room, at every
+site that could take them, unless what lives will be through with the work before a new one would
+have started, as the last waits in that queue say. What no work waits for is ended after a while.
+No launchers are asked for, for a while, at a site that the policy keeps a workflow from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import ceil, inf
+from typing import Any
+
+from wfrun.engine import events as ev
+from wfrun.engine.actions import SetTimer
+from wfrun.engine.capabilities.launchers.demand import Demand
+from wfrun.engine.capabilities.launchers.launchers import Launchers
+from wfrun.engine.capabilities.launchers.pool import Launcher, LauncherPhase, Pool
+from wfrun.engine.capabilities.placements import Placements
+from wfrun.engine.capability import Capability, Decisions, Run
+from wfrun.engine.records import LauncherRequest
+from wfrun.engine.state import Attempt, TaskStatus, WorkflowState
+
+_TIMER = "launchers"
+
+_PLACING = (ev.AttemptPlaced, ev.CoresReserved, ev.ReservationDeclined, ev.SitesDeclined)
+"""Decisions that come before those on launchers."""
+
+SHORTEST_S = 300.0
+"""Minimum walltime of a launcher: what starts it and ends it should be little beside it."""
+
+
+class Allocation(Capability):
+    """Asks for launchers, and stops those that no work waits for.
+
+    Cost of an event: its workflow's classes of tasks, the masks of sites that tasks wait for, and
+    the launchers of the sites, which the catalog bounds.
+    """
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self._placements = self.state.get(Placements)
+        self._launchers = self.state.get(Launchers)
+        self._pools = self._launchers.pools
+        self._demand = Demand(self.state)
+        self._unneeded_s: dict[int, float] = {}
+        """By site: since when nothing waits for more launchers than live."""
+        self._declined: dict[int, tuple[int, ...]] = {}
+        """Sites that policies have declined since the latest decision, by workflow."""
+        self._wakes: dict[int, float] = {}
+        """By site: when it is to be decided again, if nothing happens before."""
+        self._due = False
+
+    @classmethod
+    def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
+        return Launchers.is_wanted(run, begun)
+
+    def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
+        return {
+            ev.RunResumed: self._resumed,
+            ev.TimerFired: self._timer_fired,
+            ev.SitesDeclined: self._sites_declined,
+        }
+
+    def _sites_declined(self, event: ev.SitesDeclined) -> None:
+        self._demand.decline(event.workflow, event.sites)
+
+    def _resumed(self, event: ev.RunResumed) -> None:
+        self._wakes.clear()  # The engine before had them.
+        self._due = self.run.undecided = True
+
+    def _timer_fired(self, event: ev.TimerFired) -> None:
+        kind, _, site = event.timer.partition(":")
+        if kind == _TIMER:
+            if event.at_s >= self._wakes.get(int(site), inf):
+                del self._wakes[int(site)]
+            self._due = self.run.undecided = True
+
+    def on_eligible(self, w: WorkflowState) -> None:
+        self._demand.changed(w.index)
+        self._due = self.run.undecided = True
+
+    def on_placed(self, attempt: Attempt) -> None:
+        self._demand.changed(attempt.workflow)
+        self._demand.accept(attempt.workflow, attempt.site)
+        self._due = self.run.undecided = True
+
+    def on_left(self, attempt: Attempt) -> None:
+        self._demand.changed(attempt.workflow)
+        self._due = self.run.undecided = True
+
+    def on_site_changed(self, site: int) -> None:
+        self._due = self.run.undecided = True
+
+    def on_health_changed(self, site: int) -> None:
+        self._demand.health_changed()
+        self._due = self.run.undecided = True
+
+    def on_declined(self, w: WorkflowState, task: int, sites: int) -> None:
+        if fresh := self._demand.not_declined(w.index, sites):
+            self._declined[w.index] = self._declined.get(w.index, ()) + fresh
+            self._due = self.run.undecided = True
+
+    def expects(self) -> bool:
+        """Launchers could still get the work that is left, or will be asked for again. Of a site
+        that is not healthy nothing is expected: while it may recover, a timer runs."""
+        if not self.state.open_workflows:
+            return False
+        sites = self.state.sites
+        return bool(self._wakes) or any(
+            sites[site].is_healthy and pool.launchers for site, pool in self._pools.items()
+        )
+
+    # Decisions
+
+    def decide(self, decisions: Decisions, possible: bool) -> None:
+        if not self._due:
+            return
+        self._due = False
+        self._ask_again()
+        for workflow, sites in self._declined.items():
+            declined = tuple(sorted(set(sites)))
+            decisions.take(ev.SitesDeclined(self.state.now_s, workflow, declined))
+        self._declined.clear()
+        work = self._note_need()
+        for site, pool in self._pools.items():
+            event = self._decide(site, pool, work)
+            if event is not None:
+                decisions.take(event)
+        self._due = False
+
+    def before_replay(self, event: ev.Event) -> None:
+        """So that launchers are stopped when they would have been, the log shows since when they
+        are not needed: before the first decision on launchers after a fact, or before the next
+        fact."""
+        if not isinstance(event, _PLACING):
+            self._follow()
+
+    def end_replay(self) -> None:
+        self._follow()
+        work = self._note_need()
+        for site, pool in self._pools.items():
+            self._decide(site, pool, work)  # It is decided already; this is for when to go on.
+
+    def _follow(self) -> None:
+        """Note what was known when the decisions of the log were taken."""
+        self._demand.expired()  # Those that were declined again are in the log.
+        if self._due:
+            self._due = False
+            self._note_need()
+
+    def after_replay(self, event: ev.Event) -> None:
+        """What these change is considered with the next fact."""
+        if isinstance(event, (ev.LaunchersAsked, ev.LaunchersStopped, ev.AttemptsWithdrawn)):
+            self._due = False
+
+    def _ask_again(self) -> None:
+        """Ask policies whether they still keep their tasks from sites that they have declined: what
+        they would answer if one of these had room. So no launcher is started to find out."""
+        for workflow, site in self._demand.expired():
+            w = self.state.workflows[workflow]
+            for kind in w.eligible.counts:
+                first = w.eligible.first_of(kind)
+                if first is not None and kind.mask >> site & 1:
+                    self.run.offer = w, first[2], 1 << site
+                    answer = self._placements.of[workflow].place(first[2])
+                    self.run.offer = None
+                    if answer is None:
+                        self._declined[workflow] = (*self._declined.get(workflow, ()), site)
+                    break
+
+    def _note_need(self) -> dict[int, int]:
+        """The cores that wait for each site; note which of them need no more launchers."""
+        next_s = self._demand.refresh()
+        work = {site: self._waiting_cores(site, pool) for site, pool in self._pools.items()}
+        for site, pool in self._pools.items():
+            if self._missing(pool, work[site]) > 0 or len(pool.launchers) < pool.spec.min:
+                self._unneeded_s.pop(site, None)
+            else:
+                self._unneeded_s.setdefault(site, self.state.now_s)
+            self._wake(site, next_s)
+        return work
+
+    def _missing(self, pool: Pool, work: int) -> int:
+        """Cores that wait for more launchers than live."""
+        missing = work - max(0, pool.live_slots + pool.closed_cores - pool.busy_cores)
+        if work > 0 and missing <= 0:
+            missing += _slots_without_time(pool, self.state.now_s)
+        return missing
+
+    def _decide(self, site: int, pool: Pool, work: dict[int, int]) -> ev.Event | None:
+        since_s = self._unneeded_s.get(site)
+        if since_s is None:
+            return self._ask(site, pool, self._missing(pool, work[site]), work)
+        return self._stop(site, pool, since_s, idle=work[site] == 0)
+
+    def _waiting_cores(self, site: int, pool: Pool) -> int:
+        """Cores that eligible tasks which this site could take ask for, as far as policy and
+        throttle let them start, and attempts that are there and have not started."""
+        there = self.state.sites[site].committed_cores - pool.busy_cores
+        return there + self._demand.at(site)
+
+    def _ask(self, index: int, pool: Pool, missing: int, work: dict[int, int]) -> ev.Event | None:
+        """Ask for as many launchers as there is work for, within what the catalog allows."""
+        site, spec, now_s = self.state.sites[index], pool.spec, self.state.now_s
+        if pool.paused_until_s > now_s:
+            self._wake(index, pool.paused_until_s)
+            return None
+        if not site.is_healthy:
+            # What is there already waits for launchers all the same, as on a trial.
+            missing = site.committed_cores - pool.busy_cores - pool.live_slots
+            if site.reported is not None or missing <= 0:
+                return None
+        most = min(spec.backlog - pool.queued, spec.max - len(pool.launchers))
+        wanted = spec.min - len(pool.launchers)
+        if most <= 0 or (missing <= pool.coming_slots and wanted <= 0):
+            return None
+        size = spec.cores * spec.nodes
+        count = ceil((missing - pool.coming_slots) / size)
+        if self._will_be_done(index, pool, work):
+            count = 0
+        count = min(most, max(count, wanted))
+        if count <= 0:
+            return None
+        slots = size * (len(pool.launchers) + count)
+        walltime_s = self._walltime_s(index, pool, work[index], slots)
+        requests = tuple(
+            LauncherRequest(
+                key=f"{self.state.run_id}.L{index}.{pool.made + number}",
+                nodes=spec.nodes,
+                cores=spec.cores,
+                memory_bytes=spec.memory_bytes,
+                gpus=spec.gpus,
+                walltime_s=walltime_s,
+            )
+            for number in range(1, count + 1)
+        )
+        return ev.LaunchersAsked(now_s, index, requests)
+
+    def _will_be_done(self, site: int, pool: Pool, work: dict[int, int]) -> bool:
+        """Whether the slots that live at sites which may get all of this work will be through with
+        it before a launcher that is asked for now would have started."""
+        wait_s = pool.waits.predict()
+        tasks_s = [p.task_s for p in self._pools.values() if p.task_s is not None]
+        if wait_s is None or not tasks_s:
+            return False
+        helpers = self._demand.helpers(site)
+        slots = sum(
+            p.live_slots for other, p in self._pools.items() if work[other] and helpers >> other & 1
+        )
+        return bool(slots) and work[site] * max(tasks_s) / slots < wait_s
+
+    def _walltime_s(self, index: int, pool: Pool, work: int, slots: int) -> float:
+        """Twice of what the work takes and of the longest task: short jobs start sooner. All that
+        the catalog allows, where run times are not known."""
+        longest_s = self._launchers.runtimes.longest_s
+        if pool.task_s is None or longest_s is None:
+            return pool.spec.walltime_s
+        longest_s /= self.state.sites[index].spec.speed_ratio
+        waiting = self.state.counts[TaskStatus.WAITING]
+        wanted_s = 2 * ((work + waiting) * pool.task_s / slots + longest_s)
+        return min(pool.spec.walltime_s, max(SHORTEST_S, wanted_s))
+
+    def _stop(self, site: int, pool: Pool, since_s: float, *, idle: bool) -> ev.Event | None:
+        """Stop those that wait in the queue, and those that live and have had nothing to do for a
+        while, but for as many as are always wanted."""
+        now_s, timeout_s = self.state.now_s, pool.spec.idle_timeout_s
+        there = [(key, x) for key, x in reversed(pool.launchers.items()) if not x.stopped]
+        spare = len(there) - pool.spec.min
+        keys: list[str] = []
+        next_s = inf
+        for key, launcher in sorted(there, key=lambda item: not item[1].is_queued):
+            due_s = _useless_since_s(launcher, since_s, idle=idle) + timeout_s
+            if due_s > now_s:
+                next_s = min(next_s, due_s)
+            elif len(keys) < spare:
+                keys.append(key)
+        self._wake(site, next_s)
+        return ev.LaunchersStopped(now_s, site, tuple(keys)) if keys else None
+
+    def _wake(self, site: int, at_s: float) -> None:
+        """Decide again then. The log does not imply it, so it is no timer of the state."""
+        if at_s < self._wakes.get(site, inf):
+            self._wakes[site] = at_s
+            self.run.outbox.append(SetTimer(f"{_TIMER}:{site}", at_s))
+
+
+def _slots_without_time(pool: Pool, now_s: float) -> int:
+    """Free slots whose launchers end before another task would."""
+    task_s = pool.task_s
+    if task_s is None:
+        return 0
+    return sum(
+        launcher.slots - launcher.busy_cores
+        for launcher in pool.launchers.values()
+        if launcher.phase is LauncherPhase.LIVE
+        and launcher.ends_s is not None
+        and launcher.ends_s - now_s < task_s
+    )
+
+
+def _useless_since_s(launcher: Launcher, since_s: float, *, idle: bool) -> float:
+    """Infinite: it is of use."""
+    if launcher.is_queued:
+        return since_s
+    if launcher.phase is LauncherPhase.LIVE and launcher.idle_since_s is not None and idle:
+        return launcher.idle_since_s
+    return inf

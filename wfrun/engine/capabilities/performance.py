@@ -1,0 +1,36 @@
+"""How fast sites have been lately."""
+
+from __future__ import annotations
+
+from wfrun.engine.capability import Capability, Run
+from wfrun.engine.events import RunStarted
+from wfrun.engine.information import Knowledge
+from wfrun.engine.records import Outcome
+from wfrun.engine.state import Attempt
+
+LATEST = 0.2
+"""Weight of the latest task in the performance of a site."""
+
+
+class Performance(Capability):
+    """Recent speed of sites relative to the reference processor, from observed run times beside
+    documented ones (DFPLT, thesis section 5.1.4). Cost: constant."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self.of: list[float | None] = [None] * len(self.state.sites)
+        """By site; None until a task has ended there."""
+
+    @classmethod
+    def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
+        return run.state.information.processing_speed is Knowledge.HISTORICAL
+
+    def on_done(self, attempt: Attempt, outcome: Outcome) -> None:
+        runtimes_s = self.state.workflows[attempt.workflow].runtimes_s
+        if runtimes_s is None or outcome.started_s is None or outcome.ended_s is None:
+            return
+        elapsed_s = outcome.ended_s - outcome.started_s
+        if elapsed_s > 0:
+            latest = runtimes_s[attempt.task] / elapsed_s
+            known = self.of[attempt.site]
+            self.of[attempt.site] = latest if known is None else known + LATEST * (latest - known)

@@ -1,0 +1,62 @@
+"""The placement policies of a run's workflows, one object each."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import cast
+
+from wfrun.engine.bag import tasks_of
+from wfrun.engine.capabilities.view import StateView
+from wfrun.engine.capability import Capability, Run
+from wfrun.engine.information import Knowledge
+from wfrun.engine.model import Workflow
+from wfrun.engine.policies import placement_class, placement_options
+from wfrun.engine.protocols import Placement
+from wfrun.engine.state import Attempt, WorkflowState
+
+
+class Placements(Capability):
+    """Makes the policy object of each workflow, and calls it after each placement.
+
+    Cost: constant, as the policy's ``placed`` is.
+    """
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self.of: list[Placement] = []
+        """By workflow."""
+        settings = self.state.settings
+        self._policy = placement_class(settings.policy)
+        self._options = placement_options(self._policy, settings.policy_options)
+        self._knows_runtimes = self.state.information.task_runtime is Knowledge.KNOWN
+
+    def on_workflow_added(self, w: WorkflowState) -> None:
+        if self._knows_runtimes:
+            w.runtimes_s = expected_runtimes_s(w.workflow)
+        placement = self._policy(StateView(self.run, w), self._options)
+        w.order = placement.order()
+        self.of.append(placement)
+
+    def on_placed(self, attempt: Attempt) -> None:
+        self.of[attempt.workflow].placed(attempt.task, attempt.site)
+
+
+def expected_runtimes_s(workflow: Workflow) -> Sequence[float]:
+    """Run time of each task on the reference processor, with stand-ins for unknown ones."""
+    if workflow.bag is not None:
+        return tasks_of(workflow).runtimes_s() or array("d", [1.0]) * len(workflow.tasks)
+    documented = [task.runtime_s for task in workflow.tasks]
+    if None not in documented:
+        return cast("list[float]", documented)
+    known: dict[str, list[float]] = {}
+    for task in workflow.tasks:
+        if task.runtime_s is not None:
+            known.setdefault(task.name, []).append(task.runtime_s)
+    means = {name: sum(values) / len(values) for name, values in known.items()}
+    everything = [value for values in known.values() for value in values]
+    overall = sum(everything) / len(everything) if everything else 1.0
+    return [
+        task.runtime_s if task.runtime_s is not None else means.get(task.name, overall)
+        for task in workflow.tasks
+    ]

@@ -1,0 +1,180 @@
+"""Placing the tasks of workflows, the workflows in their order: runs without a selection policy
+(decentralized brokers, thesis section 6.1.2)."""
+
+from __future__ import annotations
+
+from wfrun.engine.capabilities.placements import Placements
+from wfrun.engine.capabilities.placing.arrivals import Arrivals
+from wfrun.engine.capabilities.placing.held import Held
+from wfrun.engine.capabilities.placing.reservations import Reservations
+from wfrun.engine.capability import Capability, Decisions, Run
+from wfrun.engine.eligible import Entry, TaskClass
+from wfrun.engine.events import CoresReserved, RunStarted
+from wfrun.engine.state import Attempt, WorkflowState
+
+
+class InOrder(Capability):
+    """Asks each workflow's policy for its eligible tasks, in their order, as far as the throttle
+    and the room at the sites allow.
+
+    Workflows whose tasks wait for room are kept by the class of these tasks, so that the one that
+    comes first is at hand when a site gets room. Cost of an event: what it lets be placed, and the
+    number of classes.
+    """
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self._placements = self.state.get(Placements)
+        self._reservations = self.state.get(Reservations)
+        self._due = Arrivals()
+        """Workflows of which a task may be placed now."""
+        self._waiting: dict[TaskClass, Arrivals] = {}
+        """Workflows that have, or had, tasks of a class that no site had room for."""
+        self._held = Held(self.state)
+
+    @classmethod
+    def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
+        return not run.state.queues
+
+    def on_eligible(self, w: WorkflowState) -> None:
+        self._due.add(w.index)
+        if self._held.why:  # Another task may come first now.
+            self._held.discard(w.index)
+
+    def on_left(self, attempt: Attempt) -> None:
+        if self.state.settings.throttle is not None:
+            self._due.add(attempt.workflow)
+
+    def decide(self, decisions: Decisions, possible: bool) -> None:
+        held = self._held
+        if held.why:
+            for workflow in held.next_in_turn():
+                self._due.add(workflow)
+        elif not possible:
+            return
+        while (index := self._next()) is not None:
+            w = self.state.workflows[index]
+            if index not in held.why:
+                self._place(w, decisions)
+        if held.why:
+            self.run.undecided = True  # They are asked again after the next event.
+
+    def _next(self) -> int | None:
+        """The earliest workflow of which a task may be placed."""
+        if not (self._waiting or self._held.why):
+            return self._due.pop() if self._due else None
+        best: Arrivals | None = self._due if self._due else None
+        best_kind: TaskClass | None = None
+        if self._waiting:
+            openings_for = self.state.openings_for
+            for kind, arrivals in self._waiting.items():
+                mask = kind.mask & openings_for(kind.cores).open
+                if not mask or (best is not None and best.first() <= arrivals.first()):
+                    continue
+                if self._reservations.at and not self._reservations.limit(kind.cores, mask):
+                    continue
+                best, best_kind = arrivals, kind
+        index = None if best is None else best.pop()
+        if best_kind is not None and not best:
+            del self._waiting[best_kind]
+        if self._held.why:
+            freed = self._held.freed()
+            if freed is not None:
+                if index is None:
+                    return freed
+                self._due.add(max(index, freed))
+                index = min(index, freed)
+        return index
+
+    def _place(self, w: WorkflowState, decisions: Decisions) -> None:
+        """Place eligible tasks in order, as far as the throttle allows."""
+        throttle = self.state.settings.throttle
+        placement = self._placements.of[w.index]
+        eligible = w.eligible
+        while eligible.count:
+            if throttle is not None and w.dispatched >= throttle:
+                return  # It is due again when an attempt of it leaves.
+            first = self._first(w)
+            if first is None:
+                break
+            entry, mask = first
+            task, kind = entry[2], entry[3]
+            if self.state.is_bounded and self._reserve(w, entry, mask, decisions):
+                continue
+            site = placement.place(task)
+            if site is None:
+                candidates = self.run.candidates(w, task, kind.cores)
+                self._held.add(w.index, kind)
+                if (declined := self._reservations.declined(w)) is not None:
+                    decisions.take(declined)
+                for call in self.run.hooks.declined:
+                    call(w, task, candidates)
+                return
+            decisions.place(w, task, site, mask)
+        for kind in eligible.counts:
+            arrivals = self._waiting.get(kind)
+            if arrivals is None:
+                arrivals = self._waiting[kind] = Arrivals()
+            arrivals.add(w.index)
+
+    def _first(self, w: WorkflowState) -> tuple[Entry, int] | None:
+        """The first task of a workflow that a site has room for, and those sites, as a mask."""
+        eligible, openings, reservations = w.eligible, self.state.openings, self._reservations
+        best: Entry | None = None
+        best_mask = 0
+        for kind in eligible.counts:
+            there = openings.get(kind.cores) or self.state.openings_for(kind.cores)
+            mask = kind.mask & there.open
+            if not mask:
+                continue
+            entry = eligible.first_of(kind)
+            if entry is None or (best is not None and best < entry):
+                continue
+            if reservations.at:
+                mask = reservations.limit(kind.cores, mask)
+                if not mask:
+                    continue
+            best, best_mask = entry, mask
+        return None if best is None else (best, best_mask)
+
+    def _reserve(self, w: WorkflowState, entry: Entry, mask: int, decisions: Decisions) -> bool:
+        """Keep room for the first task that fits nowhere, if this one would take it."""
+        earliest = w.index, entry
+        for kind in w.eligible.counts:
+            if kind.cores > entry[3].cores:
+                earliest = min(earliest, self._waits(w, kind) or earliest)
+        for kind in [kind for kind in self._waiting if kind.cores > entry[3].cores]:
+            other = self._first_waiting(kind)
+            if other is None:
+                del self._waiting[kind]
+            elif other.index < w.index:
+                earliest = min(earliest, self._waits(other, kind) or earliest)
+        if earliest[1] is entry:
+            return False
+        waiting = self.state.workflows[earliest[0]]
+        task, kind = earliest[1][2], earliest[1][3]
+        site = self._reservations.wanted(waiting, task, kind, mask)
+        if site is None:
+            return False
+        decisions.take(CoresReserved(self.state.now_s, waiting.index, task, site))
+        return True
+
+    def _first_waiting(self, kind: TaskClass) -> WorkflowState | None:
+        """The earliest workflow with tasks of a class that wait for room. Those that wait for their
+        throttle or their policy are dropped: they are due again when that lets them go on."""
+        arrivals, throttle = self._waiting[kind], self.state.settings.throttle
+        while arrivals:
+            w = self.state.workflows[arrivals.first()]
+            is_throttled = throttle is not None and w.dispatched >= throttle
+            if kind in w.eligible.counts and w.index not in self._held.why and not is_throttled:
+                return w
+            arrivals.pop()
+        return None
+
+    def _waits(self, w: WorkflowState, kind: TaskClass) -> tuple[int, Entry] | None:
+        """The first task of a class, if no site has room for it."""
+        if kind.mask & self.state.openings_for(kind.cores).open:
+            return None
+        first = w.eligible.first_of(kind)
+        assert first is not None, "the class has tasks"
+        return w.index, first

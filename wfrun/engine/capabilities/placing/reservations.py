@@ -1,0 +1,157 @@
+"""Room that is kept for wide tasks, so that narrow ones do not starve them.
+
+As in EASY backfilling (D. Lifka, The ANL/IBM SP Scheduling System, JSSPP 1995) the first task that
+fits nowhere gets a reservation, and tasks that come after it may pass it where they do not delay
+it. Run times need not be known: all that is at the reserved site now will have ended some day, and
+what is placed there from now on may hold only the cores that the wide task leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from wfrun.engine import events as ev
+from wfrun.engine.capability import Capability, Run
+from wfrun.engine.eligible import TaskClass
+from wfrun.engine.state import Attempt, TaskStatus, WorkflowState
+
+
+class Reservation:
+    """Room at a site for one task."""
+
+    __slots__ = ("cores", "keys", "queue", "site", "taken_cores", "task", "workflow")
+
+    def __init__(self, w: WorkflowState, task: int, site: int) -> None:
+        self.workflow, self.task, self.queue = w.index, task, w.queue
+        self.cores = w.workflow.tasks[task].resources.cores
+        self.site = site
+        self.keys: set[str] = set()
+        """Attempts of other tasks that were placed there since, and are open."""
+        self.taken_cores = 0
+        """Cores of these."""
+
+
+class Reservations(Capability):
+    """Reservations for tasks that are wider than the room of any site: at most one of each resource
+    manager, and one at each site. The log holds them, so a replay has the same.
+
+    A reservation ends when its task is placed, at whichever site, or is not eligible any more, when
+    its site closes or gets too small, and when its policy leaves it unplaced. Cost: constant.
+    """
+
+    is_dormant = True
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self._is_awake = False
+        self.at: dict[int, Reservation] = {}
+        """By site."""
+        self._by_queue: dict[int, Reservation] = {}
+
+        self._declined: dict[tuple[int, int], int] = {}
+        """Tasks whose policy did not take the room that was kept, and at which sites, as a mask."""
+
+    def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
+        return {
+            ev.CoresReserved: self._reserved,
+            ev.ReservationDeclined: self._reservation_declined,
+        }
+
+    def _reserved(self, event: ev.CoresReserved) -> None:
+        if not self._is_awake:
+            self._is_awake = True
+            self.run.hooks.wake(self)
+        w = self.state.workflows[event.workflow]
+        reservation = Reservation(w, event.task, event.site)
+        self.at[event.site] = self._by_queue[w.queue] = reservation
+
+    def _reservation_declined(self, event: ev.ReservationDeclined) -> None:
+        key = event.workflow, event.task
+        self._declined[key] = self._declined.get(key, 0) | 1 << event.site
+        own = self._by_queue.get(self.state.workflows[event.workflow].queue)
+        if own is not None and (own.workflow, own.task) == key:
+            self._drop(own)
+
+    def declined(self, w: WorkflowState) -> ev.ReservationDeclined | None:
+        """What follows for the reservation of a workflow whose policy leaves its tasks unplaced."""
+        own = self._by_queue.get(w.queue)
+        if own is None or own.workflow != w.index:
+            return None
+        return ev.ReservationDeclined(self.state.now_s, w.index, own.task, own.site)
+
+    def _drop(self, reservation: Reservation) -> None:
+        del self.at[reservation.site], self._by_queue[reservation.queue]
+        self.run.placement_possible = True
+
+    def on_placed(self, attempt: Attempt) -> None:
+        if self._declined:
+            self._declined.pop((attempt.workflow, attempt.task), None)
+        if not self.at:
+            return
+        w = self.state.workflows[attempt.workflow]
+        own = self._by_queue.get(w.queue)
+        if own is not None and (own.workflow, own.task) == (w.index, attempt.task):
+            self._drop(own)
+            return
+        reservation = self.at.get(attempt.site)
+        if reservation is not None:
+            reservation.keys.add(attempt.key)
+            reservation.taken_cores += attempt.cores
+
+    def on_left(self, attempt: Attempt) -> None:
+        reservation = self.at.get(attempt.site) if self.at else None
+        if reservation is not None and attempt.key in reservation.keys:
+            reservation.keys.discard(attempt.key)
+            reservation.taken_cores -= attempt.cores
+
+    def on_eligible(self, w: WorkflowState) -> None:
+        own = self._by_queue.get(w.queue) if self.at else None
+        if own is None or own.workflow != w.index:
+            return
+        is_eligible = w.status[own.task] == TaskStatus.ELIGIBLE
+        if not is_eligible or not w.allowed_sites(own.task) >> own.site & 1:
+            self._drop(own)
+
+    def on_site_changed(self, site: int) -> None:
+        reservation = self.at.get(site) if self.at else None
+        if reservation is not None:
+            s = self.state.sites[site]
+            if not s.is_healthy or s.slots < reservation.cores:
+                self._drop(reservation)
+
+    def limit_candidates(self, w: WorkflowState, task: int, cores: int, mask: int) -> int:
+        return self.limit(cores, mask)
+
+    def limit(self, cores: int, mask: int) -> int:
+        """Of the sites in the mask, those where a task of so many cores does not delay a wider one
+        that has a reservation. One that is as wide is free to go: where it has room the reserved
+        one has it too, and their order decides."""
+        for site, reservation in self.at.items():
+            if cores < reservation.cores and mask >> site & 1:
+                held_cores = reservation.cores + reservation.taken_cores + cores
+                if held_cores > self.state.sites[site].capacity:
+                    mask &= ~(1 << site)
+        return mask
+
+    def wanted(self, w: WorkflowState, task: int, kind: TaskClass, threatened: int) -> int | None:
+        """Where to reserve room for a task that fits nowhere now, before a narrower one that comes
+        after it is placed at one of the ``threatened`` sites, a mask: where the most cores are
+        free. None: it can't be delayed so, or its resource manager has a reservation already.
+
+        Cost: the number of sites."""
+        if w.queue in self._by_queue:
+            return None
+        sites = self.state.sites
+        mask = kind.mask & ~self._declined.get((w.index, task), 0)
+        large = [
+            index
+            for index, site in enumerate(sites)
+            if mask >> index & 1
+            and site.is_healthy
+            and site.slots >= kind.cores
+            and index not in self.at
+        ]
+        if not any(threatened >> index & 1 for index in large):
+            return None
+        return max(large, key=lambda i: (sites[i].capacity - sites[i].committed_cores, -i))

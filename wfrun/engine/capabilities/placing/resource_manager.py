@@ -1,0 +1,273 @@
+"""A resource manager: its queue of bags, and the eligible set that a selection policy makes of it
+(thesis sections 5.1.2 and 5.1.3)."""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_right, insort
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import NamedTuple
+
+from wfrun.engine.capabilities.placing.arrivals import SLACK, Arrivals
+from wfrun.engine.capabilities.placing.held import Held
+from wfrun.engine.capabilities.placing.reservations import Reservations
+from wfrun.engine.capabilities.usage import Usages
+from wfrun.engine.eligible import Entry, TaskClass
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.protocols import Selection
+from wfrun.engine.state import RunState, WorkflowState
+
+
+class NextTask(NamedTuple):
+    """The task that is placed next."""
+
+    bag: WorkflowState
+    entry: Entry
+    sites: int
+    """The sites that have room for it, as a mask."""
+
+
+class ResourceManager:
+    """The bags that were submitted to it, until all their tasks are dispatched."""
+
+    def __init__(
+        self, state: RunState, number: int, policy: type[Selection], reservations: Reservations
+    ) -> None:
+        self._state = state
+        self._reservations = reservations
+        self._usages = state.get(Usages)
+        self.sites = state.queues[number]
+        """The sites that it has, as a mask."""
+        self.last_owner = ""
+        """The owner of the task that it placed last."""
+        self.waiting = Arrivals()
+        self._owners: dict[str, Arrivals] = {}
+        self._turns: dict[str, int] = {}
+        """Per owner: the place in the order of first bags."""
+        self._names: list[str] = []
+        self._active: list[int] = []
+        """The turns of the owners of whom a bag waits, ascending."""
+        self._chosen: dict[int, int | None] = {}
+        """The eligible set: how many tasks of a bag are left in it; None: all."""
+        self._heaps: dict[TaskClass, list[tuple[float, int, int]]] = {}
+        """(order, serial number, bag) of the first tasks of chosen bags, some of them stale."""
+        self._throttled: set[int] = set()
+        """Chosen bags that have as many tasks dispatched as they may."""
+        self.held = Held(state)
+        """Chosen bags whose policy left a task unplaced."""
+        self._name = policy.name
+        self._policy = policy(self)
+
+    # What a selection policy sees
+
+    @property
+    def owners(self) -> Mapping[str, Arrivals]:
+        return self._owners
+
+    def next_owner(self) -> str:
+        last = self._turns.get(self.last_owner, -1)
+        place = bisect_right(self._active, last)
+        return self._names[self._active[place % len(self._active)]]
+
+    def priority(self, owner: str) -> int:
+        workflows = self._state.workflows
+        return max(workflows[bag].workflow.priority for bag in self._owners[owner])
+
+    def usage_s(self, owner: str) -> float:
+        usage = self._usages.of.get(owner)
+        return 0.0 if usage is None else usage.until(self._state.now_s)
+
+    # What the core does with it
+
+    def bag_changed(self, w: WorkflowState) -> None:
+        """Tasks of this bag may have become eligible."""
+        if not w.eligible.count:
+            return
+        if w.index in self._chosen:
+            self.held.discard(w.index)  # Another task may come first now.
+            self._push(w)
+        elif w.index not in self.waiting:
+            self._wait(w)
+            if self._policy.arrived(w.index):
+                self._choose(w.index, None)
+
+    def unthrottle(self, w: WorkflowState) -> None:
+        """A task of this bag is no longer dispatched."""
+        if w.index in self._throttled:
+            self._throttled.discard(w.index)
+            self._push(w)
+
+    def next(self) -> NextTask | None:
+        """The task that gets a site next; None: nothing can be placed. Renews the eligible set when
+        nothing of it can be dispatched, though a site has room. Raises InvalidError for what a
+        selection policy must not answer."""
+        while True:
+            found = self._first()
+            if found is not None or not self.waiting or not self._has_room():
+                return found
+            self._select()
+
+    def _has_room(self) -> bool:
+        """Whether one of its sites has room for tasks of some width."""
+        return any(openings.open & self.sites for openings in self._state.openings.values())
+
+    def _select(self) -> None:
+        """Renew the eligible set. Each answer takes a bag from those that wait, so it ends."""
+        waiting = len(self.waiting)
+        answers = self._policy.select()
+        if not isinstance(answers, Iterable):
+            raise self._refuse(f"selected {answers!r}")
+        chosen = list(islice(answers, waiting + 1))
+        if not chosen:
+            raise self._refuse(f"selected nothing, although {waiting} bags wait")
+        for answer in chosen:
+            bag, most = self._check(answer)
+            self._choose(bag, most)
+
+    def _check(self, answer: object) -> tuple[int, int | None]:
+        match answer:
+            case (int(bag), (None | int()) as most) if bag in self.waiting:
+                if most is None or most > 0:
+                    return bag, most
+                raise self._refuse(f"selected {most} tasks of bag {bag}")
+            case (int(bag), (None | int())):
+                raise self._refuse(f"selected bag {bag}, which does not wait")
+        raise self._refuse(f"selected {answer!r}")
+
+    def _refuse(self, what: str) -> InvalidError:
+        return InvalidError(
+            f"selection policy {self._name!r} {what}",
+            hint="it selects one or more of the bags in queue.waiting, each once, as pairs (bag, "
+            "number of tasks or None)",
+        )
+
+    def placed(self, w: WorkflowState) -> None:
+        """A task of this bag was placed. (By the log of another version it may be a bag that
+        waits.)"""
+        bag = w.index
+        if bag not in self._chosen:
+            self._choose(bag, None)
+            return
+        left = self._chosen[bag]
+        if left is not None:
+            self._chosen[bag] = left = left - 1
+        if not w.eligible.count:
+            self._unchoose(bag)
+        elif left == 0:
+            self._unchoose(bag)
+            self._wait(w)
+        else:
+            self._push(w)
+
+    def throttle(self, w: WorkflowState) -> None:
+        """As many tasks of this bag are dispatched as may be."""
+        self._throttled.add(w.index)
+
+    def again(self, bags: Iterable[int]) -> None:
+        """The policies of these bags, which were held, are asked again."""
+        for bag in bags:
+            if bag in self._chosen:
+                self._push(self._state.workflows[bag])
+
+    def _wait(self, w: WorkflowState) -> None:
+        owner = w.workflow.owner
+        turn = self._turns.get(owner)
+        if turn is None:
+            turn = self._turns[owner] = len(self._names)
+            self._names.append(owner)
+        bags = self._owners.get(owner)
+        if bags is None:
+            bags = self._owners[owner] = Arrivals()
+            insort(self._active, turn)
+        bags.add(w.index)
+        self.waiting.add(w.index)
+
+    def _choose(self, bag: int, most: int | None) -> None:
+        w = self._state.workflows[bag]
+        owner = w.workflow.owner
+        self.waiting.discard(bag)
+        bags = self._owners.get(owner)
+        if bags is not None:
+            bags.discard(bag)
+            if not bags:
+                del self._owners[owner]
+                self._active.remove(self._turns[owner])
+        if w.eligible.count:
+            self._chosen[bag] = most
+            self._push(w)
+
+    def _unchoose(self, bag: int) -> None:
+        del self._chosen[bag]
+        self._throttled.discard(bag)
+        self.held.discard(bag)
+
+    def _push(self, w: WorkflowState) -> None:
+        for kind in w.eligible.counts:
+            entry = w.eligible.first_of(kind)
+            assert entry is not None, "the class has tasks"
+            heap = self._heaps.get(kind)
+            if heap is None:
+                heap = self._heaps[kind] = []
+            top = entry[0], entry[1], w.index
+            if not heap or heap[0] != top:
+                heapq.heappush(heap, top)
+            if len(heap) > 2 * len(self._chosen) + SLACK:
+                # Otherwise they would collect while the sites of this class are closed.
+                heap[:] = sorted({top for top in heap if self._is_true(kind, top)})
+
+    def _is_true(self, kind: TaskClass, top: tuple[float, int, int]) -> bool:
+        """Whether this is the first task of its class in a chosen bag that may have one placed."""
+        order, serial, bag = top
+        if bag not in self._chosen or bag in self._throttled or bag in self.held.why:
+            return False
+        entry = self._state.workflows[bag].eligible.first_of(kind)
+        return entry is not None and entry[0] == order and entry[1] == serial
+
+    def _top(self, kind: TaskClass, heap: list[tuple[float, int, int]]) -> bool:
+        """Drop stale entries from the top of a heap; whether one is left."""
+        while heap and not self._is_true(kind, heap[0]):
+            heapq.heappop(heap)
+        return bool(heap)
+
+    def _first(self) -> NextTask | None:
+        best: tuple[float, int, int] | None = None
+        best_kind: TaskClass | None = None
+        best_sites = 0
+        openings_for, reservations = self._state.openings_for, self._reservations
+        for kind, heap in self._heaps.items():
+            sites = kind.mask & openings_for(kind.cores).open
+            if not sites or not self._top(kind, heap) or (best is not None and best < heap[0]):
+                continue
+            if reservations.at:
+                sites = reservations.limit(kind.cores, sites)
+                if not sites:
+                    continue
+            best, best_kind, best_sites = heap[0], kind, sites
+        if best is None or best_kind is None:
+            return None
+        w = self._state.workflows[best[2]]
+        entry = w.eligible.first_of(best_kind)
+        assert entry is not None, "the heap was brought up to date"
+        return NextTask(w, entry, best_sites)
+
+    def passed_over(self, found: NextTask) -> tuple[WorkflowState, Entry] | None:
+        """The first task that no site has room for, if it comes before this one, which is
+        narrower."""
+        entry = found.entry
+        best = entry[0], entry[1], found.bag.index
+        best_kind: TaskClass | None = None
+        for kind, heap in self._heaps.items():
+            if (
+                kind.cores <= entry[3].cores
+                or kind.mask & self._state.openings_for(kind.cores).open
+            ):
+                continue
+            if self._top(kind, heap) and heap[0] < best:
+                best, best_kind = heap[0], kind
+        if best_kind is None:
+            return None
+        w = self._state.workflows[best[2]]
+        first = w.eligible.first_of(best_kind)
+        assert first is not None, "the heap was brought up to date"
+        return w, first

@@ -1,0 +1,81 @@
+"""Predictions of run times, from what tasks of the same class took."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from wfrun.engine import events as ev
+from wfrun.engine.capability import Capability, Run
+from wfrun.engine.information import Knowledge
+from wfrun.engine.predictors import JobClass, RunTimes
+from wfrun.engine.queue_model import Predict
+from wfrun.engine.records import Outcome
+from wfrun.engine.state import Attempt, WorkflowState
+
+UNKNOWN_S = 3600.0
+"""Expected run time on the reference processor of a task of which nothing is known: an idle
+processor is then worth more than a fast one that is busy."""
+
+
+class Predictions(Capability):
+    """The expected run times of tasks: documented ones for policies that know them, else predicted.
+
+    Cost: constant.
+    """
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self.run_times = RunTimes()
+        self._observes = self.state.information.task_runtime is Knowledge.HISTORICAL
+        """Run times are observed: the policy predicts, or later runs may want to."""
+        self._last: tuple[WorkflowState, int, JobClass] | None = None
+        """The class that was asked for last."""
+
+    def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
+        return {ev.HistoryRead: self._history_read}
+
+    def _history_read(self, event: ev.HistoryRead) -> None:
+        self._observes = True
+        speeds = {site.spec.name: site.spec.speed_ratio for site in self.state.sites}
+        for one in event.classes:
+            kind = JobClass(one.owner, one.application, one.cores)
+            if one.site in speeds:
+                for runtime_s in one.runtimes_s:
+                    self.run_times.observe(kind, one.site, runtime_s, speeds[one.site])
+        self.run_times.seen.clear()
+
+    def on_done(self, attempt: Attempt, outcome: Outcome) -> None:
+        if not self._observes or outcome.started_s is None or outcome.ended_s is None:
+            return
+        kind = self._class_of(self.state.workflows[attempt.workflow], attempt.task)
+        spec = self.state.sites[attempt.site].spec
+        elapsed_s = max(0.0, outcome.ended_s - outcome.started_s)
+        self.run_times.observe(kind, spec.name, elapsed_s, spec.speed_ratio)
+
+    def expected_s(self, w: WorkflowState, task: int, site: int) -> float:
+        """What a task is going to take at a site, by what the policy knows of run times: K or H."""
+        spec = self.state.sites[site].spec
+        if w.runtimes_s is not None:
+            return w.runtimes_s[task] / spec.speed_ratio
+        kind = self._class_of(w, task)
+        known_s = self.run_times.predict_s(kind, spec.name, spec.speed_ratio)
+        return UNKNOWN_S / spec.speed_ratio if known_s is None else known_s
+
+    def prediction(self, w: WorkflowState, task: int, site: int) -> Predict | None:
+        """The same, to be asked again later; None: it is documented and stays the same."""
+        if w.runtimes_s is not None:
+            return None
+        spec = self.state.sites[site].spec
+        kind = self._class_of(w, task)
+        return partial(self.run_times.predict_s, kind, spec.name, spec.speed_ratio)
+
+    def _class_of(self, w: WorkflowState, task: int) -> JobClass:
+        last = self._last
+        if last is not None and last[0] is w and last[1] == task:
+            return last[2]  # it is asked for each site, one after another
+        record = w.workflow.tasks[task]
+        kind = JobClass(w.workflow.owner, record.name, record.resources.cores)
+        self._last = w, task, kind
+        return kind

@@ -1,0 +1,98 @@
+"""When each site's queue would start a task: the information service of thesis section 6.1.3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+from typing import Any
+
+from wfrun.engine import events as ev
+from wfrun.engine.capabilities.predictions import Predictions
+from wfrun.engine.capability import Capability, Run
+from wfrun.engine.information import Knowledge, uses_queues
+from wfrun.engine.predictors import Last2
+from wfrun.engine.queue_model import Expected, make_queue_model
+from wfrun.engine.staging import transfer_s
+from wfrun.engine.state import Attempt, WorkflowState
+
+
+class QueueEstimates(Capability):
+    """Keeps a model of each site's queue, for policies that use run times and the sites' status.
+
+    Cost of a placement, a start and an end: that of `QueueModel`, which does not grow with the
+    queue. Cost of an observation: in proportion to the jobs observed.
+    """
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self._predictions = self.state.get(Predictions)
+        self.models = [
+            make_queue_model(site.spec.slots, backfills=site.spec.backfills)
+            for site in self.state.sites
+        ]
+        self._foreign = [Last2() for _ in self.state.sites]
+        """Predicts the run times of others' jobs, by site."""
+        self._jobs: list[dict[str, ev.BackgroundJob]] = [{} for _ in self.state.sites]
+        """Jobs of others that were observed last, by site."""
+
+    @classmethod
+    def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
+        return uses_queues(run.state.information)
+
+    def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
+        return {ev.SiteObserved: self._observed}
+
+    def on_placed(self, attempt: Attempt) -> None:
+        w = self.state.workflows[attempt.workflow]
+        task, site, now_s = attempt.task, attempt.site, self.state.now_s
+        self.models[site].place(
+            attempt.key,
+            attempt.cores,
+            self._predictions.expected_s(w, task, site),
+            now_s,
+            now_s + transfer_s(self.state, w, task, site),
+            self._predictions.prediction(w, task, site),
+        )
+
+    def on_started(self, attempt: Attempt, event: ev.AttemptStarted) -> None:
+        self.models[attempt.site].start(attempt.key, event.at_s)
+
+    def on_absent(self, attempt: Attempt) -> None:
+        self.models[attempt.site].unstart(attempt.key)
+
+    def on_left(self, attempt: Attempt) -> None:
+        self.models[attempt.site].end(attempt.key, self.state.now_s)
+
+    def _observed(self, event: ev.SiteObserved) -> None:
+        index = event.site
+        predictor = self._foreign[index]
+        now = {job.id: job for job in event.background}
+        for job in self._jobs[index].values():
+            if job.id not in now and job.started_s is not None:
+                predictor.observe(event.at_s - job.started_s)
+        self._jobs[index] = now
+        accurate = self.state.information.background_runtime is Knowledge.KNOWN
+        predicted_s = predictor.predict() or 0.0
+        background = [
+            Expected(
+                job.cores,
+                job.runtime_s if accurate and job.runtime_s is not None else predicted_s,
+                job.started_s,
+            )
+            for job in event.background
+        ]
+        self.models[index].observe(background, self.state.now_s)
+
+    # What policies ask
+
+    def earliest_completion(self, w: WorkflowState, task: int, sites: Sequence[int]) -> int:
+        """Of these sites the first one where the task is completed first, transfers not counted."""
+        cores, now_s = w.workflow.tasks[task].resources.cores, self.state.now_s
+        expected_s, models = self._predictions.expected_s, self.models
+        best, best_s = sites[0], inf
+        for site in sites:
+            runtime_s = expected_s(w, task, site)
+            end_s = models[site].start_s(cores, runtime_s, now_s) + runtime_s
+            if end_s < best_s:
+                best, best_s = site, end_s
+        return best

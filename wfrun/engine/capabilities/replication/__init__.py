@@ -1,0 +1,1 @@
+"""Replication: which running tasks get further attempts, and where."""

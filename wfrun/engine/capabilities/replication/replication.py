@@ -1,0 +1,218 @@
+"""Further attempts of tasks that run already, at sites that are idle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import islice
+
+from wfrun.engine.capabilities.placements import Placements
+from wfrun.engine.capabilities.replication.stragglers import RuntimeDistribution
+from wfrun.engine.capabilities.replication.turns import (
+    LOOK,
+    RunningTask,
+    TaskKey,
+    Turns,
+)
+from wfrun.engine.capability import Capability, Decisions, Run
+from wfrun.engine.events import AttemptStarted, RunStarted
+from wfrun.engine.records import Outcome
+from wfrun.engine.state import Attempt, TaskStatus, WorkflowState
+
+SOONEST_S = 0.1
+"""Minimum interval between two looks for stragglers in a bag."""
+
+
+class Replication(Capability):
+    """Places replicas once no task waits for the cores: of tasks in turn (``idle``), or of those
+    that take much longer than others of their class (``stragglers``).
+
+    Cost: constant; of a decision, `turns.LOOK`; of a look for stragglers, the running tasks of the
+    bag, which is looked at once an interval at most.
+    """
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self._placements = self.state.get(Placements)
+        settings = self.state.settings
+        slots = sum(site.spec.slots for site in self.state.sites)
+        self.most_cores = settings.replica_share * slots
+        """Maximum number of cores of replicas."""
+        self.cores = 0
+        """Cores that replicas hold."""
+        self.placed_in_all = 0
+        self.won = 0
+        """Replicas that their task was done by."""
+        self.superseded_core_s = 0.0
+        """Core seconds of attempts that others were done before."""
+        self._most = self.state.max_replicas
+        self._stragglers = settings.replication == "stragglers"
+        self._turns = Turns(self._most)
+        self._of: dict[int, dict[int, RunningTask]] = {}
+        """Dispatched tasks by workflow, where stragglers are looked for."""
+        self._straggling: dict[TaskKey, None] = {}
+        self._distributions: dict[tuple[str, str], RuntimeDistribution] = {}
+        """By owner and application."""
+
+    @classmethod
+    def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
+        return run.state.max_replicas > 0
+
+    def timers(self) -> Mapping[str, Callable[..., None]]:
+        return {"straggler": self._look}
+
+    # What runs
+
+    def on_placed(self, attempt: Attempt) -> None:
+        key = attempt.workflow, attempt.task
+        running = self._turns.get(key)
+        if running is None:
+            running = self._turns.add(key)
+            if self._stragglers:
+                self._of.setdefault(attempt.workflow, {})[attempt.task] = running
+        running.attempts.append(attempt)
+        running.sites |= 1 << attempt.site
+        if attempt.is_replica:
+            running.replicas += 1
+            self.placed_in_all += 1
+            self.cores += attempt.cores
+            self._straggling.pop(key, None)
+        if not self._stragglers:
+            self._turns.queue(key, running.replicas)
+
+    def on_started(self, attempt: Attempt, event: AttemptStarted) -> None:
+        self._watch(self.state.workflows[attempt.workflow])
+
+    def on_left(self, attempt: Attempt) -> None:
+        if not attempt.superseded:
+            self._drop(attempt)
+
+    def on_superseded(self, attempt: Attempt) -> None:
+        self._drop(attempt)
+
+    def _drop(self, attempt: Attempt) -> None:
+        key = attempt.workflow, attempt.task
+        running = self._turns.get(key)
+        assert running is not None, "it was placed"
+        running.attempts.remove(attempt)
+        running.sites &= ~(1 << attempt.site)
+        if attempt.is_replica:
+            self.cores -= attempt.cores
+        if not running.attempts:
+            self._turns.discard(key)
+            self._straggling.pop(key, None)
+            if self._stragglers:
+                del self._of[attempt.workflow][attempt.task]
+
+    def on_ended(self, attempt: Attempt, outcome: Outcome, core_s: float | None) -> None:
+        if not attempt.superseded:
+            return
+        if (
+            core_s is None and attempt.started_s is not None
+        ):  # It was cancelled, and tells no times.
+            core_s = attempt.cores * (self.state.now_s - attempt.started_s)
+        self.superseded_core_s += core_s or 0.0
+
+    def on_done(self, attempt: Attempt, outcome: Outcome) -> None:
+        self.won += attempt.is_replica
+        if not self._stragglers or outcome.started_s is None or outcome.ended_s is None:
+            return
+        w = self.state.workflows[attempt.workflow]
+        speed_ratio = self.state.sites[attempt.site].spec.speed_ratio
+        kind = self._kind(w, attempt.task)
+        distribution = self._distributions.get(kind)
+        if distribution is None:
+            distribution = self._distributions[kind] = RuntimeDistribution()
+        distribution.observe(max(0.0, outcome.ended_s - outcome.started_s) * speed_ratio)
+        self._watch(w)
+
+    # Stragglers
+
+    def _kind(self, w: WorkflowState, task: int) -> tuple[str, str]:
+        return w.workflow.owner, w.workflow.tasks[task].name
+
+    def _watch(self, w: WorkflowState) -> None:
+        """Look at what runs of a bag of which nothing waits, unless a look is planned."""
+        if not self._stragglers or w.eligible.count or not w.dispatched:
+            return
+        if f"straggler:{w.index}" not in self.state.timers:
+            self._look(w.index)
+
+    def _look(self, workflow: int) -> None:
+        """Note the stragglers of a bag, and look again when the next task may be one."""
+        state, settings = self.state, self.state.settings
+        w = state.workflows[workflow]
+        next_s: float | None = None
+        for task, running in self._of.get(workflow, {}).items():
+            key = workflow, task
+            if key in self._straggling or running.replicas >= self._most:
+                continue
+            distribution = self._distributions.get(self._kind(w, task))
+            if distribution is None:
+                continue
+            usual_s = distribution.quantile_s(settings.straggler_quantile)
+            if usual_s is None:
+                continue
+            for attempt in running.attempts:
+                if attempt.started_s is None:
+                    continue
+                speed_ratio = state.sites[attempt.site].spec.speed_ratio
+                due_s = attempt.started_s + settings.straggler_factor * usual_s / speed_ratio
+                if due_s <= state.now_s:
+                    self._straggling[key] = None
+                    self.run.placement_possible = True
+                    break
+                next_s = due_s if next_s is None else min(next_s, due_s)
+        if next_s is not None:
+            at_s = max(next_s, state.now_s + SOONEST_S)
+            self.run.set_timer(f"straggler:{workflow}", at_s)
+
+    # Decisions
+
+    def limit_candidates(self, w: WorkflowState, task: int, cores: int, mask: int) -> int:
+        """A replica: idle sites without an attempt of the task."""
+        if w.status[task] != TaskStatus.DISPATCHED:
+            return mask
+        running = self._turns.get((w.index, task))
+        taken = 0 if running is None else running.sites
+        return mask & self.state.openings_for(cores).idle & ~taken
+
+    def decide(self, decisions: Decisions, possible: bool) -> None:
+        """Give sites that are still idle replicas of what runs."""
+        if not possible:
+            return
+        idle_sites = self._idle_sites
+        while (idle := idle_sites()) and (chosen := self._choose(idle)) is not None:
+            (workflow, task), site = chosen
+            w = self.state.workflows[workflow]
+            cores = w.workflow.tasks[task].resources.cores
+            decisions.place(w, task, site, self.run.candidates(w, task, cores))
+
+    def _idle_sites(self) -> int:
+        """The sites with idle slots for tasks of some width."""
+        idle = 0
+        for openings in self.state.openings.values():
+            idle |= openings.idle
+        return idle
+
+    def _choose(self, idle_sites: int) -> tuple[TaskKey, int] | None:
+        """Stragglers come first."""
+        for key in list(islice(self._straggling, LOOK)):
+            running = self._turns.get(key)
+            if running is None or running.replicas >= self._most:
+                del self._straggling[key]
+            elif (site := self._site_of(key)) is not None:
+                return key, site
+        return self._turns.choose(idle_sites, self._site_of)
+
+    def _site_of(self, key: TaskKey) -> int | None:
+        """Where a replica of the task may go, by its policy."""
+        w, task = self.state.workflows[key[0]], key[1]
+        throttle = self.state.settings.throttle
+        if throttle is not None and w.dispatched >= throttle:
+            return None
+        if w.waiting[task]:  # An input of it was lost, and is being made again.
+            return None
+        cores = w.workflow.tasks[task].resources.cores
+        if self.cores + cores > self.most_cores or not self.run.candidates(w, task, cores):
+            return None
+        return self._placements.of[w.index].place(task)

@@ -1,0 +1,90 @@
+"""What owners have used of the sites."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from wfrun.engine import events as ev
+from wfrun.engine.capability import Capability, Run
+from wfrun.engine.records import Outcome
+from wfrun.engine.state import Attempt
+
+
+class Usage:
+    """The resource consumption of one owner: core seconds of attempts that have ended, and of those
+    that run up to now (thesis section 5.1.3)."""
+
+    __slots__ = ("_began_core_s", "_running_cores", "earlier_s", "past_s")
+
+    def __init__(self, earlier_s: float = 0.0) -> None:
+        self.earlier_s = earlier_s
+        """In earlier runs."""
+        self.past_s = 0.0
+        """Of attempts of this run that have ended."""
+        self._running_cores = 0
+        self._began_core_s = 0.0
+        """Sum of cores times start over the running attempts."""
+
+    def started(self, cores: int, now_s: float) -> None:
+        """An attempt runs."""
+        self._running_cores += cores
+        self._began_core_s += cores * now_s
+
+    def stopped(self, cores: int, started_s: float) -> None:
+        """An attempt runs no more; what it used is not counted here."""
+        self._running_cores -= cores
+        self._began_core_s -= cores * started_s
+
+    def until(self, now_s: float) -> float:
+        """Core seconds, running attempts counted up to then."""
+        return self.earlier_s + self.past_s + self._running_cores * now_s - self._began_core_s
+
+
+class Usages(Capability):
+    """Counts what owners use, in runs with a selection policy. Cost: constant.
+
+    Running attempts count from the time at which their start became known; what an attempt has used
+    in all is what its exit record says, if it does.
+    """
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self.of: dict[str, Usage] = {}
+        """By owner."""
+
+    @classmethod
+    def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
+        return bool(run.state.queues)
+
+    def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
+        return {ev.HistoryRead: self._history_read}
+
+    def _history_read(self, event: ev.HistoryRead) -> None:
+        for owner, used_s in event.usage_s.items():
+            self.of[owner] = Usage(used_s)
+
+    def _of(self, attempt: Attempt) -> Usage:
+        owner = self.state.workflows[attempt.workflow].workflow.owner
+        usage = self.of.get(owner)
+        if usage is None:
+            usage = self.of[owner] = Usage()
+        return usage
+
+    def on_started(self, attempt: Attempt, event: ev.AttemptStarted) -> None:
+        self._of(attempt).started(attempt.cores, event.at_s)
+
+    def on_absent(self, attempt: Attempt) -> None:
+        """It was believed to run and has never started: it has used nothing."""
+        if attempt.started_s is not None:
+            self._of(attempt).stopped(attempt.cores, attempt.started_s)
+
+    def on_left(self, attempt: Attempt) -> None:
+        if attempt.started_s is not None:
+            self._of(attempt).stopped(attempt.cores, attempt.started_s)
+
+    def on_ended(self, attempt: Attempt, outcome: Outcome, core_s: float | None) -> None:
+        if core_s is None and attempt.started_s is not None:
+            core_s = attempt.cores * (self.state.now_s - attempt.started_s)
+        if core_s:
+            self._of(attempt).past_s += core_s

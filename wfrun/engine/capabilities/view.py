@@ -1,0 +1,191 @@
+"""What a placement policy sees of a run: `wfrun.engine.protocols.View` on the state, cut to what
+the policy declared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from random import Random
+from typing import NoReturn
+
+from wfrun.engine.capabilities.performance import Performance
+from wfrun.engine.capabilities.predictions import Predictions
+from wfrun.engine.capabilities.queue_estimates import QueueEstimates
+from wfrun.engine.capability import Run
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.information import Information, Knowledge
+from wfrun.engine.staging import transfer_s
+from wfrun.engine.state import WorkflowState
+
+_UNKNOWN = Knowledge.UNKNOWN
+
+
+class StateView:
+    """Implements ``View`` for one workflow. Each answer costs the same however many tasks and
+    workflows there are."""
+
+    def __init__(
+        self, run: Run, workflow: WorkflowState, information: Information | None = None
+    ) -> None:
+        """``information``: what is declared, if it is not what the run's policy declares."""
+        self._run = run
+        self._state = run.state
+        self._workflow = workflow
+        self._information = run.state.information if information is None else information
+        if (queues := run.state.find(QueueEstimates)) is not None:
+            self._queues = queues  # Kept for policies that may ask for what needs them.
+        self._predictions = run.state.get(Predictions)
+        for method, refusal in _refusals(self._information):
+            setattr(self, method, refusal)
+
+    # What every policy may know
+
+    @property
+    def task_count(self) -> int:
+        return len(self._workflow.workflow.tasks)
+
+    @property
+    def parents(self) -> Sequence[tuple[int, ...]]:
+        return self._workflow.workflow.parents
+
+    @property
+    def children(self) -> Sequence[tuple[int, ...]]:
+        return self._workflow.children
+
+    def inputs(self, task: int) -> tuple[int, ...]:
+        return self._workflow.workflow.tasks[task].inputs
+
+    def producer(self, file: int) -> int | None:
+        return self._workflow.workflow.files[file].producer
+
+    @property
+    def site_count(self) -> int:
+        return len(self._state.sites)
+
+    def candidates(self, task: int) -> tuple[int, ...]:
+        mask = self._run.candidates(self._workflow, task, self.cores(task))
+        tuples = self._state.site_tuples
+        found = tuples.get(mask)
+        if found is None:
+            found = tuples[mask] = tuple(s for s in range(len(self._state.sites)) if mask >> s & 1)
+        return found
+
+    def lacks_room(self, task: int, site: int) -> bool:
+        allowed = self._workflow.allowed_sites(task)
+        return self._state.sites[site].is_healthy and bool(allowed >> site & 1)
+
+    def cores(self, task: int) -> int:
+        return self._workflow.workflow.tasks[task].resources.cores
+
+    def fits_all(self, site: int) -> bool:
+        return all(mask >> site & 1 for mask in self._workflow.class_masks)
+
+    def last_site(self) -> int:
+        return self._state.last_site
+
+    def random(self) -> Random:
+        return Random(f"{self._state.settings.seed}/{self._workflow.index}")
+
+    # What has to be declared
+
+    def idle(self, site: int) -> int:
+        s = self._state.sites[site]
+        idle = s.slots_now - s.committed_cores
+        return idle if idle > 0 else 0
+
+    def load(self, site: int) -> float:
+        s = self._state.sites[site]
+        return (s.committed_cores + s.foreign_cores) / (s.slots or 1)
+
+    def speed_ratio(self, site: int) -> float:
+        return self._state.sites[site].spec.speed_ratio
+
+    def performance(self, site: int) -> float | None:
+        return self._state.get(Performance).of[site]
+
+    def runtime_s(self, task: int) -> float:
+        return self.runtimes_s()[task]
+
+    def runtimes_s(self) -> Sequence[float]:
+        runtimes_s = self._workflow.runtimes_s
+        assert runtimes_s is not None, "the state keeps them for policies that declare run times"
+        return runtimes_s
+
+    def predict_s(self, task: int, site: int) -> float:
+        return self._expected_s(task, site)
+
+    def size_bytes(self, file: int) -> int:
+        size = self._workflow.sizes[file]
+        if self._information.file_size is Knowledge.RUNTIME and not self._workflow.present[file]:
+            return 0
+        return max(0, size)
+
+    def transfer_s(self, task: int, site: int) -> float:
+        return transfer_s(self._state, self._workflow, task, site)
+
+    def reference_seconds_per_byte(self) -> float:
+        return self._state.network.reference_seconds_per_byte()
+
+    def estimate_start_s(self, site: int, task: int, staging_s: float = 0.0) -> float:
+        runtime_s, now_s = self._expected_s(task, site), self._state.now_s
+        model = self._queues.models[site]
+        return model.start_s(self.cores(task), staging_s + runtime_s, now_s) - now_s
+
+    def estimate_completion_s(self, site: int, task: int, staging_s: float = 0.0) -> float:
+        runtime_s, now_s = self._expected_s(task, site), self._state.now_s
+        model = self._queues.models[site]
+        start_s = model.start_s(self.cores(task), staging_s + runtime_s, now_s)
+        return start_s - now_s + staging_s + runtime_s
+
+    def earliest_completion(self, task: int, sites: Sequence[int]) -> int:
+        return self._queues.earliest_completion(self._workflow, task, sites)
+
+    def _expected_s(self, task: int, site: int) -> float:
+        runtimes_s = self._workflow.runtimes_s
+        if runtimes_s is not None:
+            return runtimes_s[task] / self._state.sites[site].spec.speed_ratio
+        return self._predictions.expected_s(self._workflow, task, site)
+
+
+@lru_cache
+def _refusals(information: Information) -> list[tuple[str, _Refusal]]:
+    """What a policy with this declaration may not ask for: methods of the view."""
+    refused = {
+        "status": (
+            "idle", "load", "estimate_start_s", "estimate_completion_s", "earliest_completion"
+        ),
+        "processing_speed": (
+            "speed_ratio", "performance", "estimate_completion_s", "earliest_completion"
+        ),
+        "link_speed": ("transfer_s", "reference_seconds_per_byte"),
+        "task_runtime": (
+            "runtime_s", "runtimes_s", "predict_s", "estimate_start_s", "estimate_completion_s",
+            "earliest_completion",
+        ),
+        "file_size": ("transfer_s", "size_bytes"),
+    }  # fmt: skip
+    refusals = [
+        (method, _Refusal(method, piece))
+        for piece, methods in refused.items()
+        if getattr(information, piece) is _UNKNOWN
+        for method in methods
+    ]
+    if information.task_runtime is Knowledge.HISTORICAL:
+        refusals += [(m, _Refusal(m, "task_runtime=K")) for m in ("runtime_s", "runtimes_s")]
+    if information.processing_speed is Knowledge.KNOWN:
+        refusals.append(("performance", _Refusal("performance", "processing_speed=H")))
+    if information.processing_speed is Knowledge.HISTORICAL:
+        only_known = ("speed_ratio", "estimate_completion_s", "earliest_completion")
+        refusals += [(m, _Refusal(m, "processing_speed=K")) for m in only_known]
+    return refusals
+
+
+class _Refusal:
+    def __init__(self, method: str, piece: str) -> None:
+        self._message = (
+            f"a placement policy asked for View.{method} without declaring {piece!r} "
+            "in its Information"
+        )
+
+    def __call__(self, *args: object) -> NoReturn:
+        raise InvalidError(self._message, hint="declare it: information = Information(...)")

@@ -1,0 +1,332 @@
+"""The one interpreter of the log: it changes the state of a run by one event at a time.
+
+Live runs, recovery, ``status`` and simulations all go through it. What an event makes necessary (a
+copy to start, an attempt to submit) goes to the outbox; deciding is the core's. The events of
+attempts and files are interpreted in `wfrun.engine.attempts` and `wfrun.engine.files`, those of
+capabilities by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, get_args
+
+from wfrun.engine import attempts, files
+from wfrun.engine import events as ev
+from wfrun.engine.actions import Action, CopyFile, FindAttempts, SetTimer
+from wfrun.engine.bag import BagFiles
+from wfrun.engine.capabilities import CAPABILITIES
+from wfrun.engine.capability import Run
+from wfrun.engine.fit import classify
+from wfrun.engine.model import ORIGIN, Workflow
+from wfrun.engine.network import Network
+from wfrun.engine.policies import max_replicas, placement_class
+from wfrun.engine.retry import reset_retries
+from wfrun.engine.state import SUPERSEDED, Phase, RunState, SiteState, WorkflowState
+from wfrun.engine.tasks import (
+    BLOCKED,
+    DELAYED,
+    ELIGIBLE,
+    FAILED,
+    WAITING,
+    enter,
+    make_all_eligible,
+    make_eligible,
+    reopen,
+    set_status,
+    settle,
+)
+
+PAUSE_PATIENCE_S = 60.0
+"""Maximum time that a run with nothing else to do waits for a site that says it is out of order,
+before it ends as failed."""
+
+CLUSTER_PATIENCE_S = 3600.0
+"""The same for a cluster: its connection may come back, or its user may log in again."""
+
+
+Interpret = Callable[[Run, Any], None]
+
+
+class Interpreter:
+    """Interprets the log of one run. ``documents`` holds its workflows by the digests that
+    WorkflowAdded names."""
+
+    def __init__(self, documents: Mapping[str, Workflow]) -> None:
+        self.state = RunState(documents)
+        self.run = Run(self.state)
+        self._interpret = _INTERPRET | {ev.RunStarted: self._begin}
+
+    def apply(self, event: ev.Event) -> None:
+        """Change the state by one fact or decision. Those that are known already change nothing."""
+        if event.at_s > self.state.now_s:
+            self.state.now_s = event.at_s
+        self._interpret[type(event)](self.run, event)
+
+    def _begin(self, run: Run, event: ev.RunStarted) -> None:
+        """Begin the run, and let its capabilities interpret events from then on."""
+        _run_started(run, event)
+        for kind, calls in run.hooks.events.items():
+            self._interpret[kind] = _then(_INTERPRET[kind], calls)
+
+    def actions(self) -> list[Action]:
+        """Take away what was found to be done."""
+        actions, self.run.outbox = self.run.outbox, []
+        return actions
+
+
+def _then(first: Interpret, calls: Sequence[Callable[[Any], None]]) -> Interpret:
+    """Interpret an event, then let capabilities interpret it."""
+
+    def interpret(run: Run, event: Any) -> None:
+        first(run, event)
+        for call in calls:
+            call(event)
+
+    return interpret
+
+
+def _nothing(run: Run, event: ev.Event) -> None:
+    """Only capabilities interpret this one, if the run has them."""
+
+
+# Run and workflows
+
+
+def _run_started(run: Run, event: ev.RunStarted) -> None:
+    state = run.state
+    settings = event.settings
+    state.run_id = event.run_id
+    state.settings = settings
+    state.expected = event.workflows
+    state.started_s = event.at_s
+    state.sites = [SiteState(spec) for spec in event.sites]
+    state.links = event.links
+    scale = settings.time_scale if settings.emulate else 1.0
+    state.network = Network([s.name for s in event.sites], event.links, time_scale=scale)
+    state.information = placement_class(settings.policy).information
+    if settings.selection:
+        everywhere = (1 << len(state.sites)) - 1
+        state.queues = [sum(1 << s for s in sites) for sites in event.queues] or [everywhere]
+    state.max_replicas = max_replicas(settings, len(state.sites))
+    for kind in CAPABILITIES:
+        if kind.is_wanted(run, event):
+            state.capabilities[kind] = capability = kind(run)
+            run.hooks.add(capability)
+
+
+def _workflow_added(run: Run, event: ev.WorkflowAdded) -> None:
+    state = run.state
+    workflow = state.documents[event.digest]
+    w = WorkflowState(event.workflow, workflow, event.at_s)
+    w.queue = event.queue
+    origin = state.network.bit(ORIGIN)
+    if isinstance(workflow.files, BagFiles):
+        inputs = workflow.files.input_count
+        w.present = [origin] * inputs + [0] * (len(workflow.files) - inputs)
+    else:
+        w.present = [origin if f.producer is None else 0 for f in workflow.files]
+    classify(state, w)
+    state.workflows.append(w)
+    state.tasks += len(w.status)
+    state.counts[WAITING] += len(w.status)
+    state.open_workflows += 1
+    for call in run.hooks.workflow_added:
+        call(w)
+    if workflow.bag is not None:
+        make_all_eligible(run, w)
+    else:
+        for task, waiting in enumerate(w.waiting):
+            if waiting == 0:
+                make_eligible(run, w, task)
+    settle(state, w, event.at_s)
+
+
+def _submission_ended(run: Run, event: ev.SubmissionEnded) -> None:
+    run.state.expected = len(run.state.workflows)
+
+
+def _history_read(run: Run, event: ev.HistoryRead) -> None:
+    run.state.history = event.file
+
+
+def _run_resumed(run: Run, event: ev.RunResumed) -> None:
+    """A new engine: everything that was under way is asked for again, failed tasks get all
+    their retries back."""
+    state = run.state
+    dismissed = state.ended is not None
+    state.draining = state.killed = state.stopping = False
+    state.ended = state.end_reason = None
+    state.uncollected.clear()
+    files.lose_files(run, event.lost)
+    for index in range(len(state.sites)):
+        _forgive(run, index)
+    for w in state.workflows:
+        _revive(run, w)
+    for call in run.hooks.resumed:
+        call(dismissed)
+    for (workflow, file, destination), copy in state.copies.items():
+        run.outbox.append(CopyFile(workflow, file, copy.source, destination))
+    for w in state.workflows:
+        files.collect_missing(run, w)
+    if SUPERSEDED in state.timers or state.superseded:
+        state.timers[SUPERSEDED] = state.now_s + attempts.SUPERSEDED_S
+    for timer, at_s in state.timers.items():
+        run.outbox.append(SetTimer(timer, at_s))
+    under_way = [a for a in state.attempts.values() if a.phase is not Phase.STAGING]
+    for index, keys in enumerate(attempts.keys_by_site(state, under_way)):
+        if keys:
+            run.outbox.append(FindAttempts(index, keys))
+
+
+def _revive(run: Run, w: WorkflowState) -> None:
+    state = run.state
+    reset_retries(state, w)
+    if w.counts[FAILED] or w.counts[BLOCKED]:
+        reopen(state, w)
+        for task, status in enumerate(w.status):
+            if status in (FAILED, BLOCKED):
+                set_status(state, w, task, WAITING)
+        for task, status in enumerate(w.status):
+            if status == WAITING and w.waiting[task] == 0:
+                make_eligible(run, w, task)
+    # Sites that a task was not to be tried at again are open to it again.
+    w.eligible.clear()
+    if w.counts[ELIGIBLE] > w.eligible.count:
+        for task, status in enumerate(w.status):
+            if status == ELIGIBLE and w.serials[task]:  # The others of a bag are fresh.
+                enter(w, task)
+    run.placement_possible = True
+    for call in run.hooks.eligible:
+        call(w)
+
+
+def _run_ended(run: Run, event: ev.RunEnded) -> None:
+    run.state.ended = event.outcome
+    run.state.end_reason = event.reason
+
+
+def _cancel_asked(run: Run, event: ev.CancelAsked) -> None:
+    """Staging and queued attempts go back to the eligible set; running ones end, by themselves
+    or killed."""
+    run.state.draining = True
+    run.state.killed = run.state.killed or event.mode == "kill"
+    attempts.withdraw_all(run, running_too=run.state.killed)
+
+
+def _attempts_withdrawn(run: Run, event: ev.AttemptsWithdrawn) -> None:
+    found = (run.state.attempts.get(key) for key in event.keys)
+    run.withdraw(event.site, [attempt for attempt in found if attempt is not None])
+
+
+# Sites and timers
+
+
+def _site_observed(run: Run, event: ev.SiteObserved) -> None:
+    _set_foreign_load(
+        run,
+        event.site,
+        sum(job.cores for job in event.background if job.started_s is not None),
+        sum(job.cores for job in event.background),
+    )
+
+
+def _site_load_observed(run: Run, event: ev.SiteLoadObserved) -> None:
+    running = event.running_cores
+    _set_foreign_load(run, event.site, running, running + event.queued_cores)
+
+
+def _set_foreign_load(run: Run, index: int, running_cores: int, cores: int) -> None:
+    site = run.state.sites[index]
+    if site.is_provisioned:
+        return
+    site.foreign_running_cores, site.foreign_cores = running_cores, cores
+    site.slots_now = site.slots - running_cores
+    for call in run.hooks.load_changed:
+        call(index)
+
+
+def _site_paused(run: Run, event: ev.SitePaused) -> None:
+    site = run.state.sites[event.site]
+    site.reported = event.reason
+    run.update_health(event.site)
+    patience_s = PAUSE_PATIENCE_S if site.spec.access is None else CLUSTER_PATIENCE_S
+    run.set_timer(_patience(event.site), event.at_s + patience_s)
+
+
+def _patience(site: int) -> str:
+    return f"paused:{site}"
+
+
+def _site_reopened(run: Run, event: ev.SiteReopened) -> None:
+    """The site says that it works: what was held against it is void."""
+    _forgive(run, event.site)
+
+
+def _forgive(run: Run, index: int) -> None:
+    run.state.sites[index].reported = None
+    run.state.timers.pop(_patience(index), None)
+    for call in run.hooks.reopened:
+        call(index)
+    run.update_health(index)
+
+
+def _site_counted(run: Run, event: ev.SiteCounted) -> None:
+    site = run.state.sites[event.site]
+    site.connections += event.connections
+    site.commands.update(event.commands)
+    site.head_cpu_s += event.cpu_s
+
+
+def _timer_fired(run: Run, event: ev.TimerFired) -> None:
+    due_s = run.state.timers.get(event.timer)
+    if due_s is None or event.at_s < due_s:
+        return  # it was called off, or set anew for later
+    del run.state.timers[event.timer]
+    kind, *numbers = event.timer.split(":")
+    call = _FIRED.get(kind)
+    if call is not None:
+        call(run, *map(int, numbers))
+    else:
+        run.hooks.timers[kind](*map(int, numbers))
+
+
+def _retry(run: Run, workflow: int, task: int) -> None:
+    w = run.state.workflows[workflow]
+    if w.status[task] == DELAYED:
+        make_eligible(run, w, task)
+
+
+def _time_over(run: Run, *_: int) -> None:
+    """Nothing: the core sees that one timer less is left."""
+
+
+_FIRED: dict[str, Callable[..., None]] = {
+    "retry": _retry,
+    "copy": files.copy_again,
+    "paused": _time_over,
+    SUPERSEDED: _time_over,
+}
+
+_INTERPRET: dict[type[ev.Event], Interpret] = dict.fromkeys(get_args(ev.AnyEvent), _nothing) | {
+    ev.WorkflowAdded: _workflow_added,
+    ev.SubmissionEnded: _submission_ended,
+    ev.HistoryRead: _history_read,
+    ev.RunResumed: _run_resumed,
+    ev.AttemptPlaced: attempts.attempt_placed,
+    ev.AttemptsSubmitted: attempts.attempts_submitted,
+    ev.AttemptStarted: attempts.attempt_started,
+    ev.AttemptEnded: attempts.attempt_ended,
+    ev.AttemptsFound: attempts.attempts_found,
+    ev.AttemptsWithdrawn: _attempts_withdrawn,
+    ev.TransferEnded: files.transfer_ended,
+    ev.TransferFailed: files.transfer_failed,
+    ev.SiteObserved: _site_observed,
+    ev.SiteLoadObserved: _site_load_observed,
+    ev.SitePaused: _site_paused,
+    ev.SiteReopened: _site_reopened,
+    ev.SiteCounted: _site_counted,
+    ev.TimerFired: _timer_fired,
+    ev.CancelAsked: _cancel_asked,
+    ev.RunEnded: _run_ended,
+}

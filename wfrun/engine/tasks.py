@@ -1,0 +1,93 @@
+"""What becomes of tasks: eligible, blocked, settled. A part of the interpreter of the log."""
+
+from __future__ import annotations
+
+from wfrun.engine.capability import Run
+from wfrun.engine.eligible import Fresh
+from wfrun.engine.state import RunState, TaskStatus, WorkflowState
+
+WAITING, ELIGIBLE, DISPATCHED, DELAYED, DONE, FAILED, BLOCKED = (int(s) for s in TaskStatus)
+
+
+def set_status(state: RunState, w: WorkflowState, task: int, status: int) -> None:
+    """Move a task from one status to another, in all counts."""
+    before = w.status[task]
+    w.status[task] = status
+    w.counts[before] -= 1
+    w.counts[status] += 1
+    state.counts[before] -= 1
+    state.counts[status] += 1
+
+
+def make_eligible(run: Run, w: WorkflowState, task: int) -> None:
+    """Let a task be placed, unless it has to wait for a predecessor (again): predecessors whose
+    files were lost are done anew while their successors run, fail or wait for a retry."""
+    state = run.state
+    if w.waiting[task]:
+        set_status(state, w, task, WAITING)
+        if any(w.status[parent] in (FAILED, BLOCKED) for parent in w.workflow.parents[task]):
+            block(state, w, task)
+            settle(state, w, state.now_s)
+        return
+    set_status(state, w, task, ELIGIBLE)
+    state.eligible_serial += 1
+    w.serials[task] = state.eligible_serial
+    enter(w, task)
+    run.placement_possible = True
+    for call in run.hooks.eligible:
+        call(w)
+
+
+def make_all_eligible(run: Run, w: WorkflowState) -> None:
+    """Make all tasks of a bag eligible, as `make_eligible` would one after the other."""
+    state, count = run.state, len(w.status)
+    if not count:
+        return
+    w.status[:] = bytes([ELIGIBLE]) * count
+    w.counts[WAITING], w.counts[ELIGIBLE] = 0, count
+    state.counts[WAITING] -= count
+    state.counts[ELIGIBLE] += count
+    keys = float(-w.workflow.priority) if w.order is None else w.order
+    first = state.eligible_serial + 1
+    state.eligible_serial += count
+    w.eligible.fill(Fresh(count, w.kind(0), first, keys))
+    run.placement_possible = True
+    for call in run.hooks.eligible:
+        call(w)
+
+
+def enter(w: WorkflowState, task: int) -> None:
+    """Put an eligible task into the eligible set, where its last serial number says."""
+    order = -w.workflow.tasks[task].priority if w.order is None else w.order[task]
+    w.eligible.add((order, w.serials[task], task, w.kind(task)))
+
+
+def block(state: RunState, w: WorkflowState, task: int) -> None:
+    """A task that waits, and all that wait for it, can't run: what they depend on has failed."""
+    set_status(state, w, task, BLOCKED)
+    block_descendants(state, w, task)
+
+
+def block_descendants(state: RunState, w: WorkflowState, task: int) -> None:
+    """Block all that wait for a task which has failed."""
+    stack = [task]
+    while stack:
+        for child in w.children[stack.pop()]:
+            if w.status[child] == WAITING:
+                set_status(state, w, child, BLOCKED)
+                stack.append(child)
+
+
+def settle(state: RunState, w: WorkflowState, at_s: float) -> None:
+    """Note the end of a workflow of which nothing is left to be done."""
+    counts = w.counts
+    if w.ended_s is None and counts[DONE] + counts[FAILED] + counts[BLOCKED] == len(w.status):
+        w.ended_s = at_s
+        state.open_workflows -= 1
+
+
+def reopen(state: RunState, w: WorkflowState) -> None:
+    """Something of a workflow is to be done, or done again."""
+    if w.ended_s is not None:
+        w.ended_s = None
+        state.open_workflows += 1
