@@ -34,7 +34,7 @@ WALKS = ("all", "any", "dict", "frozenset", "list", "max", "min", "set", "sorted
 """Builtins whose cost is the length of their argument."""
 
 HEAP_WALKS = ("heapify", "merge", "nlargest", "nsmallest")
-"""Likewise of ``heapq``."""
+"""The counted functions of ``heapq``."""
 
 GROWTH = 1.3
 """Maximum ratio of the steps of an event in a large world to those in a small one."""

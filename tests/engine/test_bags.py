@@ -260,7 +260,7 @@ def test_dfplt_ranks_clusters_by_what_they_did() -> None:
         result=lambda key, w, t: Outcome("done"),
     )  # fmt: skip
     assert world.run() == "done"
-    assert _performance(world.core) is None  # no times were told
+    assert _performance(world.core) is None  # the exit records have no times
     world = World([one_bag(8, 8, 4, 4, 4)], catalog, ev.Settings(policy="dfplt", selection="s-t"))
     world.run()
     state = world.core.state

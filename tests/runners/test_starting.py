@@ -252,7 +252,7 @@ def test_an_engine_that_ends_while_a_reader_looks(
 
 
 def test_a_folder_of_something_else_is_no_run(tmp_path: Path) -> None:
-    """Nobody is told to remove it."""
+    """No message advises to remove it."""
     (tmp_path / "lock").touch()
     (tmp_path / "thesis.tex").touch()
     for read in (lambda: rundir.find(str(tmp_path)), lambda: read_state(RunDir(tmp_path))):

@@ -28,7 +28,7 @@ MAX_PAUSES = 7
 up until the run is resumed. A run with more retries has as much patience with its sites."""
 
 HOST_PATIENCE_S = 3600.0
-"""A host is avoided for so long after its last failure."""
+"""Time for which a host is avoided after its last failure."""
 
 MAX_AVOIDED_HOSTS = 8
 
@@ -239,7 +239,7 @@ class Health(Capability):
             self._withdraw(index)
 
     def _withdraw(self, index: int) -> None:
-        """What waits there would fail likewise: others are to have it."""
+        """Withdraw what waits at a failing site, so that other sites get it."""
         self.run.withdraw(
             index,
             [

@@ -9,8 +9,8 @@ from wfrun.engine.events import AttemptStarted, AttemptsWithdrawn, RunStarted
 from wfrun.engine.state import Attempt, SiteState, TaskStatus
 
 WORTH = 4
-"""What waits for a slot is taken back for an idle site if it would wait for so many times as long
-as that takes."""
+"""Minimum ratio of the run time of tasks to the time that moving one takes: waiting attempts are
+withdrawn for an idle site only above it."""
 
 LOOK = 256
 """Maximum number of waiting attempts examined at a site: the last that came, since they would wait

@@ -43,7 +43,6 @@ class Selecting(Capability):
         self._turn = len(self.managers)
         """Of a log that is followed: the resource manager that may place next after the latest
         fact; their number: none may."""
-        self._is_followed = False
 
     @classmethod
     def is_wanted(cls, run: Run, begun: RunStarted) -> bool:

@@ -106,9 +106,8 @@ class Replication(Capability):
     def on_ended(self, attempt: Attempt, outcome: Outcome, core_s: float | None) -> None:
         if not attempt.superseded:
             return
-        if (
-            core_s is None and attempt.started_s is not None
-        ):  # It was cancelled, and tells no times.
+        # The record of a cancelled attempt has no times.
+        if core_s is None and attempt.started_s is not None:
             core_s = attempt.cores * (self.state.now_s - attempt.started_s)
         self.superseded_core_s += core_s or 0.0
 

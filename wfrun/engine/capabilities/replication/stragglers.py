@@ -26,7 +26,7 @@ class RuntimeDistribution:
         self._sorted: list[float] = []
 
     def observe(self, runtime_s: float) -> None:
-        """A task of the class took so long."""
+        """Add the run time of a task of the class."""
         insort(self._sorted, runtime_s)
         self._latest.append(runtime_s)
         if len(self._latest) > KEPT:

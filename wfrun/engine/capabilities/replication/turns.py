@@ -66,7 +66,7 @@ class Turns:
                     turn.extend(kept)
 
     def queue(self, key: TaskKey, replicas: int) -> None:
-        """A task has been replicated so often, and may be again."""
+        """Queue a task that has this number of replicas, unless that is the maximum."""
         if replicas < len(self._turns):
             self._turns[replicas].append((key, self._running[key]))
 
