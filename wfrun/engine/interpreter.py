@@ -240,7 +240,7 @@ def _set_foreign_load(run: Run, index: int, running_cores: int, cores: int) -> N
     site = run.state.sites[index]
     if site.is_provisioned:
         return
-    site.foreign_running_cores, site.foreign_cores = running_cores, cores
+    site.foreign_cores = cores
     site.slots_now = site.slots - running_cores
     for call in run.hooks.load_changed:
         call(index)

@@ -131,7 +131,7 @@ class SiteState:
     """A site as the core knows it."""
 
     __slots__ = ("bytes_in", "capacity", "commands", "committed_cores", "conditions", "connections",
-                 "done", "failed", "foreign_cores", "foreign_running_cores", "head_cpu_s",
+                 "done", "failed", "foreign_cores", "head_cpu_s",
                  "holds_prefetch", "is_healthy", "is_provisioned", "phases", "reported", "slots",
                  "slots_now", "spec", "transfers_in", "used_core_s")  # fmt: skip
 
@@ -159,10 +159,8 @@ class SiteState:
         """Cores of all attempts of this run that are dispatched to the site."""
         self.phases = [0, 0, 0, 0]
         """Number of open attempts by Phase."""
-        self.foreign_running_cores = 0
-        """Cores that running jobs of others hold, as last observed."""
         self.foreign_cores = 0
-        """Cores that all jobs of others ask for, running and queued."""
+        """Cores that all jobs of others ask for, running and queued, as last observed."""
         self.done = 0
         self.failed = 0
         """Attempts that failed here."""

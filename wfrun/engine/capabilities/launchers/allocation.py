@@ -139,7 +139,8 @@ class Allocation(Capability):
             self._follow()
 
     def end_replay(self) -> None:
-        self._follow()
+        self._demand.expired()
+        self._due = False
         work = self._note_need()
         for site, pool in self._pools.items():
             self._decide(site, pool, work)  # It is decided already; this is for when to go on.
