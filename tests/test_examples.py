@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests.places import ROOT
+
 EXAMPLES = ROOT / "examples"
 WFRUN = Path(sys.executable).with_name("wfrun")
 

@@ -16,13 +16,13 @@ import click
 import pytest
 
 import wfrun
+from tests.places import ROOT
 from wfrun.engine import events
 from wfrun.engine.policies import PLACEMENT
 from wfrun.engine.records import Cause
 from wfrun.runners.cli import cli
 from wfrun.sites.node.slots import THREADS
 
-ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     page
     for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md", "bench/*.md")

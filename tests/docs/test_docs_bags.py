@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import wfrun
-from tests.docs.test_docs import ROOT, snippets, table
+from tests.docs.test_docs import snippets, table
+from tests.places import ROOT
 from wfrun.parsers.bags import yaml_bags
 from wfrun.runners.results_command import AFTER, BEFORE
 

@@ -12,11 +12,11 @@ import pytest
 from rich.console import Console
 
 import wfrun
+from tests.places import ROOT
 from wfrun.runners.report import SiteTable
 from wfrun.runners.rundir import RunDir
 from wfrun.runners.session import read_state
 
-ROOT = Path(__file__).parents[2]
 FAILS_UNTIL_MENDED = """\
 pegasus: "5.0"
 name: mend

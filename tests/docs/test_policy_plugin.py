@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.places import ROOT
+
 PLUGIN = ROOT / "examples" / "policy_plugin"
 WFRUN = [sys.executable, "-m", "wfrun.runners.cli"]
 

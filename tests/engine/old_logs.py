@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import msgspec
 
+from tests.places import DATA
 from wfrun.engine import events as ev
 from wfrun.engine.bag import expand
 from wfrun.engine.model import Catalog, Workflow
@@ -14,7 +14,7 @@ from wfrun.engine.records import Outcome
 from wfrun.testing.world import World
 from wfrun.testing.world_sites import Entry, Held, WorldSite
 
-LOGS = Path(__file__).parents[1] / "data" / "logs"
+LOGS = DATA / "logs"
 KINDS = sorted(folder.name for folder in LOGS.iterdir() if folder.is_dir())
 
 

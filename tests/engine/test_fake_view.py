@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests.places import ROOT
 from wfrun.engine.policies import PLACEMENT, placement_options
 from wfrun.engine.protocols import Placement, View
 from wfrun.testing import FakeView
 
-ROOT = Path(__file__).parents[2]
 DIAMOND = [(), (0,), (0,), (1, 2)]
 
 

@@ -7,16 +7,16 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.integration.clusters import Grid
+from tests.places import EXAMPLES, ROOT
 from wfrun.engine import events as ev
 
-MONTAGE = Path(__file__).parents[2] / "examples" / "montage"
-CATALOG = Path(__file__).parents[1] / "testbed" / "launchers.yaml"
+MONTAGE = EXAMPLES / "montage"
+CATALOG = ROOT / "tests" / "testbed" / "launchers.yaml"
 CHANGES = {
     name: {key: site[key] for key in ("dispatch", "launchers") if key in site}
     for name, site in yaml.safe_load(CATALOG.read_text())["sites"].items()

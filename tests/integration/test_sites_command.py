@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.fakes import pbs
+from tests.places import ROOT
 from tests.runners.harness import WFRUN
 from tests.testbed import faults
 from tests.testbed.testbed import Testbed
@@ -22,7 +23,6 @@ from wfrun.sites.remote.agent_client import AgentHost
 from wfrun.sites.remote.asyncssh_transport import AsyncsshTransport
 from wfrun.sites.remote.plain import PlainHost
 
-ROOT = Path(__file__).parents[2]
 WORDCOUNT = ROOT / "examples" / "wordcount"
 FILL = "sbatch -o /dev/null -p main -N 4 --ntasks-per-node 4 --wrap 'sleep 600'"
 """All of alpha."""

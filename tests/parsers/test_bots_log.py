@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.places import CORPUS
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import SiteSpec
 from wfrun.parsers.generate.bots import generate_workload
@@ -16,7 +16,6 @@ from wfrun.parsers.generate.bots_log import bags_of_log, log_of, replay
 from wfrun.parsers.generate.bots_records import BotWorkload
 from wfrun.parsers.workload import read_swf, write_gwf, write_swf
 
-CORPUS = Path(os.environ.get("WFRUN_CORPUS", Path(__file__).parents[3] / "shared" / "data"))
 LOGS = CORPUS / "swf"
 SITES = [SiteSpec("vu", 100), SiteSpec("tud", 50, 1.5), SiteSpec("uva", 80, 1.2)]
 

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.places import EXAMPLES
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import LinkSpec, NodeGroup, SiteSpec
 from wfrun.parsers.catalog import read_catalog
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
 
 COMPLETE = """\
 sites:

@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.parsers.test_catalog import EXAMPLES, written
+from tests.parsers.test_catalog import written
+from tests.places import EXAMPLES
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import RunStarted, Settings
 from wfrun.engine.model import Access, LauncherSpec, SiteSpec

@@ -7,7 +7,6 @@ ElementTree, json and yaml, and the plain definition of declared and implied edg
 from __future__ import annotations
 
 import json
-import os
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,11 +17,10 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
+from tests.places import CORPUS
 from wfrun.engine.errors import InvalidError
 from wfrun.parsers.cycles import topological_order
 from wfrun.parsers.workflows import read_workflow
-
-CORPUS = Path(os.environ.get("WFRUN_CORPUS", Path(__file__).parents[3] / "shared" / "data"))
 
 pytestmark = [
     pytest.mark.corpus,

@@ -6,12 +6,12 @@ Numbers of jobs and sums of columns are checked against a count that shares no c
 from __future__ import annotations
 
 import gzip
-import os
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from tests.places import CORPUS
 from wfrun.engine.errors import InvalidError
 from wfrun.parsers.workload import (
     WorkloadLog,
@@ -25,7 +25,6 @@ from wfrun.parsers.workload import (
 )
 from wfrun.parsers.workload.checks import UNSORTED
 
-CORPUS = Path(os.environ.get("WFRUN_CORPUS", Path(__file__).parents[3] / "shared" / "data"))
 LOGS = CORPUS / "swf"
 
 pytestmark = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -12,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
+from tests.places import CORPUS
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Workflow
 from wfrun.parsers.generate import FAMILIES, MOST_TASKS, generate
 
-CORPUS = Path(os.environ.get("WFRUN_CORPUS", Path(__file__).parents[2] / "../shared/data"))
 needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason=f"no corpus at {CORPUS}")
 
 FURTHEST = {"montage": 1, "cybershake": 1, "inspiral": 1, "epigenomics": 3}

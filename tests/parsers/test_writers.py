@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import shutil
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
+from tests.places import CORPUS
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import File, Resources, Task, Workflow
 from wfrun.parsers.generate import FAMILIES, generate
@@ -24,7 +24,6 @@ from wfrun.parsers.workflows import read_workflow
 from wfrun.parsers.write_dax import write_dax
 from wfrun.parsers.write_wfformat import write_wfformat
 
-CORPUS = Path(os.environ.get("WFRUN_CORPUS", Path(__file__).parents[2] / "../shared/data"))
 needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason=f"no corpus at {CORPUS}")
 
 Writer = Callable[[Workflow, Path], None]

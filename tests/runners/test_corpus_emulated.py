@@ -14,12 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.places import CORPUS, ROOT
 from tests.runners.harness import User
 from wfrun import read_workflow
 from wfrun.engine.policies import WORKFLOW_POLICIES
 
-ROOT = Path(__file__).parents[2]
-CORPUS = Path(os.environ.get("WFRUN_CORPUS", ROOT.parent / "shared" / "data"))
 SYNTHETIC = CORPUS / "dax" / "synthetic"
 LARGE = re.compile(r"_(1000|997)\.xml$")
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.strategies import catalogs, settings_of_runs, workflows
+from tests.places import ROOT
 from wfrun.engine import events as ev
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Catalog, File, LinkSpec, SiteSpec, Task, Workflow
@@ -430,6 +431,6 @@ def test_a_real_run_is_read_from_its_directory(tmp_path: Path) -> None:
 
 
 def test_the_page_lists_the_24_as_they_are() -> None:
-    page = (Path(__file__).parents[2] / "docs/metrics.md").read_text()
+    page = (ROOT / "docs" / "metrics.md").read_text()
     rows = re.findall(r"^\| `([^`]+)` \| ([^|]+) \| `([^`]+)` \|", page, re.MULTILINE)
     assert rows == [(m.symbol, m.name, m.formula) for m in GRID_METRICS.values()]

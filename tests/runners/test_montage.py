@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.places import EXAMPLES
 from tests.runners.harness import User
 from wfrun.engine.policies import WORKFLOW_POLICIES
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 POLICIES = (*(policy.name for policy in WORKFLOW_POLICIES), "wqr")
 
 pytestmark = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
@@ -17,6 +16,7 @@ from rich.console import Console
 
 from tests.engine.strategies import catalogs, settings_of_runs, workflows
 from tests.engine.test_invariants import Auditor
+from tests.places import CORPUS
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
 from wfrun.engine.errors import InvalidError, LostError
@@ -43,7 +43,6 @@ from wfrun.runners.store import Store
 from wfrun.sites.lrm import BatchJob
 from wfrun.sites.simulated import SiteModel
 
-CORPUS = Path(os.environ.get("WFRUN_CORPUS") or Path(__file__).parents[3] / "shared" / "data")
 LRMS = ("fcfs", "easy", "conservative")
 THREE_SITES = Catalog(
     (SiteSpec("alpha", 4), SiteSpec("beta", 2, speed_ratio=2.0), SiteSpec("gamma", 8)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+from tests.places import CORPUS, ROOT
 from wfrun.engine.errors import InvalidError
 from wfrun.parsers.catalog import read_catalog
 from wfrun.parsers.generate import generate
@@ -32,9 +32,6 @@ from wfrun.runners.study.workflows import (
     run_case,
     workflow_of,
 )
-
-ROOT = Path(__file__).parents[2]
-CORPUS = Path(os.environ.get("WFRUN_CORPUS", ROOT.parent / "shared" / "data"))
 
 CASE = Case(
     experiment="single",

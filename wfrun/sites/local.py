@@ -14,6 +14,7 @@ from typing import Any
 
 from wfrun.engine.errors import InfeasibleError
 from wfrun.engine.model import SiteSpec
+from wfrun.sites import node
 from wfrun.sites.launched import Channel, LaunchedSite
 from wfrun.sites.pipes import Pipes
 
@@ -81,7 +82,7 @@ class _ThisMachine:
         on_lines: Callable[[list[bytes]], None],
         on_end: Callable[[], None],
     ) -> Channel:
-        program = str(Path(__file__).parent / "node" / "launcher.py")
+        program = str(node.FOLDER / "launcher.py")
         # Isolated and without site-packages: quick to start, and small.
         flags = ("-I", "-S", "-X", "utf8")
         # json: in ASCII, also of a directory whose name is not UTF-8.

@@ -18,8 +18,10 @@ import sys
 import time
 from pathlib import Path
 
+from tests.places import DATA
+
 PROGRAM = Path(__file__).parent / "program.py"
-RECORDINGS = Path(__file__).parents[2] / "data" / "lrm" / "openpbs-23.06"
+RECORDINGS = DATA / "lrm" / "openpbs-23.06"
 COMMANDS = ("qsub", "qstat", "qdel", "pbsnodes")
 
 

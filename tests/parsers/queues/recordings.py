@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import NamedTuple
 
-DATA = Path(__file__).parents[2] / "data" / "lrm"
+from tests.places import DATA as TESTDATA
+
+DATA = TESTDATA / "lrm"
 SLURM = "slurm-22.05.8"
 GRID_ENGINE = "grid-engine-8.1.9"
 OPENPBS = "openpbs-23.06"

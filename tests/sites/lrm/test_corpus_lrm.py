@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from statistics import fmean
 
 import pytest
 
+from tests.places import CORPUS
 from wfrun.parsers.workload import RUNNABLE_RULES, drop_jobs, read_swf, settle_overruns
 from wfrun.parsers.workload.filters import Overrun
 from wfrun.sites.lrm import batch_jobs, simulate_batch
 
-CORPUS = Path(os.environ.get("WFRUN_CORPUS", Path(__file__).parents[4] / "shared" / "data"))
 KTH = CORPUS / "swf" / "KTH-SP2-1996-2.1-cln.swf.gz"
 
 pytestmark = [

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from tests.places import ROOT
 from tests.sites.remote.conftest import Cluster
 from wfrun.engine.model import LauncherSpec
 from wfrun.sites.pool.link import Link
@@ -22,7 +23,7 @@ from wfrun.sites.remote.openssh_transport import OpensshTransport
 from wfrun.sites.remote.transport import Transport
 
 LIMIT_S = 30.0
-CHANNELS = Path(__file__).parents[3] / "wfrun" / "sites" / "node"
+CHANNELS = ROOT / "wfrun" / "sites" / "node"
 NODE = Path(__file__).with_name("echo_node.py")
 
 

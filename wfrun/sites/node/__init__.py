@@ -1,6 +1,10 @@
 """What runs on the machines of sites: files of the standard library for Python >= 3.6, which import
 nothing of wfrun but each other, by their bare names. They are put into a run's directory there."""
 
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+
 _RUNNER = ("python.sh", "runner.py", "starter.py", "slots.py", "logs.py", "journals.py", "store.py",
            "processes.py")  # fmt: skip
 LAUNCHER_PROGRAMS = (*_RUNNER, "launch.sh", "launcher.py")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from wfrun.engine.errors import InfeasibleError
+from wfrun.sites import node
 from wfrun.sites.remote.host import Host, NewFile
-
-_PROGRAMS = Path(__file__).parents[1] / "node"
 
 
 async def find_directory(host: Host, site: str, written: str, run_id: str) -> str:
@@ -43,4 +41,6 @@ async def make_directory(host: Host, site: str, written: str, run_id: str) -> st
 
 async def put_programs(host: Host, directory: str, names: Sequence[str]) -> None:
     """Write these programs of ours to ``bin``."""
-    await host.write([NewFile(f"{directory}/bin/{n}", (_PROGRAMS / n).read_bytes()) for n in names])
+    await host.write(
+        [NewFile(f"{directory}/bin/{n}", (node.FOLDER / n).read_bytes()) for n in names]
+    )
