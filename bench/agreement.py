@@ -40,7 +40,7 @@ from rich.table import Table
 from wfrun import run
 from wfrun.engine.events import Settings
 from wfrun.engine.model import Catalog, File, LinkSpec, SiteSpec, Task, Workflow
-from wfrun.engine.policies import PLACEMENT
+from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.parsers.generate import generate
 from wfrun.parsers.workflows import read_workflow
 from wfrun.runners.prepare import prepare

@@ -28,7 +28,7 @@ from rich.table import Table
 
 from wfrun.engine import events as ev
 from wfrun.engine.model import Workflow
-from wfrun.engine.policies import PLACEMENT
+from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.parsers.catalog import read_catalog
 from wfrun.parsers.generate import generate
 from wfrun.parsers.workflows import read_workflow

@@ -7,7 +7,7 @@ from random import Random
 from typing import ClassVar
 
 from wfrun.engine.information import Information, R
-from wfrun.engine.policies.base import BasePlacement, least
+from wfrun.engine.policies.placement.base import BasePlacement, least
 from wfrun.engine.protocols import View
 
 

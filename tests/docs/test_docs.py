@@ -18,7 +18,7 @@ import pytest
 import wfrun
 from tests.places import ROOT
 from wfrun.engine import events
-from wfrun.engine.policies import PLACEMENT
+from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.records import Cause
 from wfrun.runners.cli import cli
 from wfrun.sites.node.slots import THREADS

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from wfrun.engine.events import Settings
 from wfrun.engine.model import Catalog, File, LinkSpec, Resources, SiteSpec, Task, Workflow
-from wfrun.engine.policies import PLACEMENT
-from wfrun.engine.selection import SELECTION
+from wfrun.engine.policies.placement import PLACEMENT
+from wfrun.engine.policies.selection import SELECTION
 
 
 @st.composite

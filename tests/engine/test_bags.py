@@ -34,7 +34,7 @@ from wfrun.engine.model import (
     Task,
     Workflow,
 )
-from wfrun.engine.predictors import JobClass, RunTimes
+from wfrun.engine.policies.prediction import JobClass, RunTimes
 from wfrun.engine.records import Outcome
 from wfrun.engine.templates import Part, parse_template, placeholders
 from wfrun.testing.world import World

@@ -16,8 +16,8 @@ from wfrun.engine import events as ev
 from wfrun.engine.core import Core
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Catalog, Resources, SiteSpec, Task, Workflow
+from wfrun.engine.policies.selection import SELECTION, SelectBags
 from wfrun.engine.records import Outcome
-from wfrun.engine.selection import SELECTION, SelectBags
 from wfrun.testing.world import World
 
 FAILED = Outcome("exit", exit_code=1)

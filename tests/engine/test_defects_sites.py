@@ -13,8 +13,8 @@ from wfrun.engine import events as ev
 from wfrun.engine.core import Core
 from wfrun.engine.information import Information
 from wfrun.engine.model import Access, LauncherSpec, SiteSpec, Workflow
-from wfrun.engine.policies import PLACEMENT
-from wfrun.engine.policies.base import BasePlacement
+from wfrun.engine.policies.placement import PLACEMENT
+from wfrun.engine.policies.placement.base import BasePlacement
 from wfrun.engine.records import Outcome
 
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.places import ROOT
-from wfrun.engine.policies import PLACEMENT, placement_options
+from wfrun.engine.policies.placement import PLACEMENT, placement_options
 from wfrun.engine.protocols import Placement, View
 from wfrun.testing import FakeView
 

@@ -19,7 +19,7 @@ from wfrun.engine.core import Core
 from wfrun.engine.fit import fits
 from wfrun.engine.information import Knowledge
 from wfrun.engine.model import ORIGIN, Catalog, LinkSpec, Workflow
-from wfrun.engine.policies import PLACEMENT, WORKFLOW_POLICIES
+from wfrun.engine.policies.placement import PLACEMENT, WORKFLOW_POLICIES
 from wfrun.engine.records import Cause, Outcome
 from wfrun.engine.state import RunState
 from wfrun.testing.world import Result, World

@@ -13,16 +13,16 @@ from wfrun.engine.core import Core
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.information import Information, Knowledge
 from wfrun.engine.model import Catalog, File, LinkSpec, Resources, SiteSpec, Task, Workflow
-from wfrun.engine.policies import (
+from wfrun.engine.policies.placement import (
     BAG_POLICIES,
     PLACEMENT,
     WORKFLOW_POLICIES,
     placement_class,
     placement_options,
 )
-from wfrun.engine.policies.base import BasePlacement
-from wfrun.engine.policies.coarsening import coarsen
-from wfrun.engine.policies.heft import upward_ranks_s
+from wfrun.engine.policies.placement.base import BasePlacement
+from wfrun.engine.policies.placement.coarsening import coarsen
+from wfrun.engine.policies.placement.heft import upward_ranks_s
 from wfrun.engine.state import RunState, WorkflowState
 from wfrun.testing.world import World
 

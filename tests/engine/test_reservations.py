@@ -9,8 +9,8 @@ from wfrun.engine.capabilities.placing.reservations import Reservations
 from wfrun.engine.core import Core
 from wfrun.engine.information import Information
 from wfrun.engine.model import Catalog, Resources, SiteSpec, Task, Workflow
-from wfrun.engine.policies import PLACEMENT
-from wfrun.engine.policies.base import BasePlacement
+from wfrun.engine.policies.placement import PLACEMENT
+from wfrun.engine.policies.placement.base import BasePlacement
 from wfrun.testing.world import World
 
 

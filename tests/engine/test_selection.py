@@ -10,7 +10,7 @@ from wfrun.engine import events as ev
 from wfrun.engine.core import Core
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Catalog, Resources, SiteSpec, Task, Workflow
-from wfrun.engine.selection import SELECTION, selection_class
+from wfrun.engine.policies.selection import SELECTION, selection_class
 from wfrun.testing.world import World
 
 

@@ -21,7 +21,7 @@ import pytest
 from tests.runners.harness import WFRUN, Job, User, lines_of, wait_until
 from wfrun import read_workflow
 from wfrun.engine.events import SCHEMA_VERSION
-from wfrun.engine.policies import PLACEMENT
+from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.runners.cli import cli
 from wfrun.runners.store import Store
 

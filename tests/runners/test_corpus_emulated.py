@@ -17,7 +17,7 @@ import pytest
 from tests.places import CORPUS, ROOT
 from tests.runners.harness import User
 from wfrun import read_workflow
-from wfrun.engine.policies import WORKFLOW_POLICIES
+from wfrun.engine.policies.placement import WORKFLOW_POLICIES
 
 SYNTHETIC = CORPUS / "dax" / "synthetic"
 LARGE = re.compile(r"_(1000|997)\.xml$")

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from wfrun.engine import events as ev
 from wfrun.engine.information import Information, K, R
 from wfrun.engine.model import Catalog, Resources, SiteSpec, Task, Workflow
-from wfrun.engine.policies import PLACEMENT
-from wfrun.engine.policies.base import BasePlacement
-from wfrun.engine.policies.heft import Heft
+from wfrun.engine.policies.placement import PLACEMENT
+from wfrun.engine.policies.placement.base import BasePlacement
+from wfrun.engine.policies.placement.heft import Heft
 from wfrun.parsers.generate import generate
 from wfrun.runners.simulation import World, simulate
 from wfrun.sites.simulated import SiteModel

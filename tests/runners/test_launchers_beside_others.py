@@ -10,7 +10,7 @@ from wfrun.engine.actions import StopLaunchers
 from wfrun.engine.capabilities.launchers.launchers import pool_at
 from wfrun.engine.core import Core
 from wfrun.engine.model import Resources, SiteSpec, Task, Workflow
-from wfrun.engine.policies import PLACEMENT
+from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.records import Outcome
 from wfrun.engine.state import RunState
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.places import EXAMPLES
 from tests.runners.harness import User
-from wfrun.engine.policies import WORKFLOW_POLICIES
+from wfrun.engine.policies.placement import WORKFLOW_POLICIES
 
 POLICIES = (*(policy.name for policy in WORKFLOW_POLICIES), "wqr")
 

@@ -21,7 +21,7 @@ from wfrun.engine.model import (
     Task,
     Workflow,
 )
-from wfrun.engine.policies import PLACEMENT
+from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.records import Outcome
 from wfrun.engine.state import RunState
 from wfrun.runners.simulation import World, simulate

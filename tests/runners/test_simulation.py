@@ -30,7 +30,7 @@ from wfrun.engine.model import (
     Task,
     Workflow,
 )
-from wfrun.engine.policies import PLACEMENT
+from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.state import RunState
 from wfrun.parsers.generate import generate
 from wfrun.parsers.workflows import read_workflow

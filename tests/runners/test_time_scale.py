@@ -9,7 +9,7 @@ import pytest
 from wfrun.engine import events as ev
 from wfrun.engine.events import Settings
 from wfrun.engine.model import Catalog, LinkSpec, SiteSpec
-from wfrun.engine.policies import WORKFLOW_POLICIES
+from wfrun.engine.policies.placement import WORKFLOW_POLICIES
 from wfrun.parsers.generate import generate
 from wfrun.runners.prepare import prepare
 from wfrun.runners.simulation import World, simulate

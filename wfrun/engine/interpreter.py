@@ -20,7 +20,7 @@ from wfrun.engine.capability import Run
 from wfrun.engine.fit import classify
 from wfrun.engine.model import ORIGIN, Workflow
 from wfrun.engine.network import Network
-from wfrun.engine.policies import max_replicas, placement_class
+from wfrun.engine.policies.placement import max_replicas, placement_class
 from wfrun.engine.retry import reset_retries
 from wfrun.engine.state import SUPERSEDED, Phase, RunState, SiteState, WorkflowState
 from wfrun.engine.tasks import (

@@ -12,8 +12,8 @@ from wfrun.engine.events import Settings
 from wfrun.engine.fit import fits, site_mask
 from wfrun.engine.information import Knowledge
 from wfrun.engine.model import Bag, Catalog, Resources, Task, Workflow
+from wfrun.engine.policies.selection import selection_class
 from wfrun.engine.protocols import Placement
-from wfrun.engine.selection import selection_class
 from wfrun.parsers.bags.commands import LineTemplate
 from wfrun.parsers.bags.yaml_bags import is_from_yaml, line_in
 from wfrun.parsers.workflows import may_be_commands, may_be_table

@@ -74,7 +74,7 @@ def cli() -> None:
 
 
 def _complete_policies(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from wfrun.engine.policies import PLACEMENT
+    from wfrun.engine.policies.placement import PLACEMENT
     from wfrun.runners.plugins import load_policies
 
     load_policies()

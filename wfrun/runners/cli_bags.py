@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _complete_selection(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from wfrun.engine.selection import SELECTION
+    from wfrun.engine.policies.selection import SELECTION
 
     return [name for name in SELECTION if name.startswith(incomplete)]
 

@@ -6,8 +6,8 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.policies import PLACEMENT
-from wfrun.engine.selection import SELECTION
+from wfrun.engine.policies.placement import PLACEMENT
+from wfrun.engine.policies.selection import SELECTION
 
 KINDS: dict[str, dict[str, Any]] = {"wfrun.placement": PLACEMENT, "wfrun.selection": SELECTION}
 """By group of entry points: where policies of that kind are looked up."""

@@ -23,7 +23,7 @@ from wfrun.engine.model import (
     Task,
     Workflow,
 )
-from wfrun.engine.policies import placement_class, placement_options
+from wfrun.engine.policies.placement import placement_class, placement_options
 from wfrun.parsers.bags.commands import LineTemplate
 from wfrun.parsers.workflows import read_workflows
 from wfrun.runners.check_bags import (

@@ -17,8 +17,8 @@ from wfrun.engine.capabilities.launchers.launchers import Launchers
 from wfrun.engine.capabilities.launchers.pool import LauncherPhase, Pool
 from wfrun.engine.capabilities.replication.replication import Replication
 from wfrun.engine.model import Workflow
-from wfrun.engine.policies import PLACEMENT
-from wfrun.engine.selection import SELECTION
+from wfrun.engine.policies.placement import PLACEMENT
+from wfrun.engine.policies.selection import SELECTION
 from wfrun.engine.state import Failure, Phase, RunState, SiteState, TaskStatus
 from wfrun.parsers.bags.names import shown_parameters
 

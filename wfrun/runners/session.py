@@ -18,7 +18,7 @@ from wfrun.engine.capabilities.launchers.launchers import pool_at
 from wfrun.engine.core import Core
 from wfrun.engine.errors import InfeasibleError, InvalidError, WfrunError
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.policies import observed_of
+from wfrun.engine.policies.placement import observed_of
 from wfrun.engine.protocols import Site
 from wfrun.engine.state import RunState
 from wfrun.runners.clock import WallClock

@@ -15,7 +15,7 @@ from wfrun.engine.capabilities.placements import expected_runtimes_s
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.fit import site_mask
 from wfrun.engine.model import Catalog, Workflow
-from wfrun.engine.policies import PLACEMENT, placement_class
+from wfrun.engine.policies.placement import PLACEMENT, placement_class
 from wfrun.parsers.catalog import read_catalog
 from wfrun.parsers.runtimes import RuntimeTable, read_runtimes, with_estimate
 from wfrun.parsers.units import parse_bandwidth

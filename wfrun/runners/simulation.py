@@ -14,7 +14,7 @@ from wfrun.engine import events as ev
 from wfrun.engine.core import Core
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Catalog, LinkSpec, SiteSpec, Workflow
-from wfrun.engine.policies import observed_of
+from wfrun.engine.policies.placement import observed_of
 from wfrun.engine.state import RunState
 from wfrun.runners.clock import VirtualClock
 from wfrun.runners.loop import EventLog, Loop, Observer

@@ -19,7 +19,7 @@ from wfrun.engine import events as ev
 from wfrun.engine.capabilities.binding import AHEAD, BATCH_S, CONNECTED_S, HERE_S
 from wfrun.engine.fit import fits
 from wfrun.engine.model import ORIGIN, File, LauncherSpec, Resources, SiteSpec, Task, Workflow
-from wfrun.engine.policies import PLACEMENT
+from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.prefetch import prefetch_per_slot
 from wfrun.engine.records import LauncherRequest, Outcome
 

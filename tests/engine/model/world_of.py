@@ -25,9 +25,9 @@ from wfrun.engine.model import (
     Task,
     Workflow,
 )
-from wfrun.engine.policies import PLACEMENT
+from wfrun.engine.policies.placement import PLACEMENT
+from wfrun.engine.policies.selection import SELECTION
 from wfrun.engine.records import Cause, Outcome
-from wfrun.engine.selection import SELECTION
 from wfrun.testing.world import World
 from wfrun.testing.world_sites import Behaviour, LauncherPlan
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from wfrun.engine.capability import Capability, Run
 from wfrun.engine.information import Knowledge
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.policies import placement_class
+from wfrun.engine.policies.placement import placement_class
 from wfrun.engine.prefetch import prefetch_per_slot
 from wfrun.engine.records import Outcome
 from wfrun.engine.state import Attempt, WorkflowState

@@ -11,7 +11,7 @@ from wfrun.engine.capabilities.view import StateView
 from wfrun.engine.capability import Capability, Run
 from wfrun.engine.information import Knowledge
 from wfrun.engine.model import Workflow
-from wfrun.engine.policies import placement_class, placement_options
+from wfrun.engine.policies.placement import placement_class, placement_options
 from wfrun.engine.protocols import Placement
 from wfrun.engine.state import Attempt, WorkflowState
 

@@ -10,7 +10,7 @@ from wfrun.engine import events as ev
 from wfrun.engine.capabilities.predictions import Predictions
 from wfrun.engine.capability import Capability, Run
 from wfrun.engine.information import Knowledge, uses_queues
-from wfrun.engine.predictors import Last2
+from wfrun.engine.policies.prediction import Last2
 from wfrun.engine.queue_model import Expected, make_queue_model
 from wfrun.engine.staging import transfer_s
 from wfrun.engine.state import Attempt, WorkflowState

@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.policies import placement_class
-from wfrun.engine.selection import SELECTION, selection_class
+from wfrun.engine.policies.placement import placement_class
+from wfrun.engine.policies.selection import SELECTION, selection_class
 from wfrun.parsers.catalog import read_catalog
 from wfrun.parsers.generate.bots_model import ROWS
 from wfrun.runners.bags.architectures import ARCHITECTURES, architecture_class

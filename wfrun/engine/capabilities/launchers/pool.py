@@ -6,7 +6,7 @@ from enum import IntEnum
 from math import inf
 
 from wfrun.engine.model import LauncherSpec
-from wfrun.engine.predictors import Last2
+from wfrun.engine.policies.prediction import Last2
 from wfrun.engine.prefetch import prefetch_per_slot
 from wfrun.engine.records import Cause, LauncherRequest
 

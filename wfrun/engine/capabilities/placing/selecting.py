@@ -15,7 +15,7 @@ from wfrun.engine.events import (
     ReservationDeclined,
     RunStarted,
 )
-from wfrun.engine.selection import selection_class
+from wfrun.engine.policies.selection import selection_class
 from wfrun.engine.state import Attempt, TaskStatus, WorkflowState
 
 

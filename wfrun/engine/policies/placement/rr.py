@@ -4,7 +4,7 @@ and 4)."""
 from __future__ import annotations
 
 from wfrun.engine.information import Information
-from wfrun.engine.policies.base import BasePlacement
+from wfrun.engine.policies.placement.base import BasePlacement
 from wfrun.engine.protocols import View
 
 

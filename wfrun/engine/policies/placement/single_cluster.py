@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from wfrun.engine.information import Information, R
-from wfrun.engine.policies.base import BasePlacement, least
+from wfrun.engine.policies.placement.base import BasePlacement, least
 from wfrun.engine.protocols import View
 
 

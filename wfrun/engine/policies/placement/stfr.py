@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wfrun.engine.information import Information, K
-from wfrun.engine.policies.base import BasePlacement
-from wfrun.engine.policies.rr import next_in_turn
+from wfrun.engine.policies.placement.base import BasePlacement
+from wfrun.engine.policies.placement.rr import next_in_turn
 
 
 class Stfr(BasePlacement):

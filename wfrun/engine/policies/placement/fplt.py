@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Sequence
 
 from wfrun.engine.information import H, Information, K
-from wfrun.engine.policies.base import BasePlacement, least
+from wfrun.engine.policies.placement.base import BasePlacement, least
 
 
 class Fplt(BasePlacement):

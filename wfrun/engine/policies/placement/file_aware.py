@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wfrun.engine.information import Information, K, R
-from wfrun.engine.policies.base import BasePlacement, least
+from wfrun.engine.policies.placement.base import BasePlacement, least
 from wfrun.engine.protocols import View
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from wfrun.engine.information import Information, K, R
-from wfrun.engine.policies.base import BasePlacement
-from wfrun.engine.policies.file_aware import cheapest
+from wfrun.engine.policies.placement.base import BasePlacement
+from wfrun.engine.policies.placement.file_aware import cheapest
 from wfrun.engine.protocols import View
 
 

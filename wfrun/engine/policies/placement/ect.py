@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from wfrun.engine.information import H, Information, K, R
-from wfrun.engine.policies.base import BasePlacement
+from wfrun.engine.policies.placement.base import BasePlacement
 
 
 class Ect(BasePlacement):

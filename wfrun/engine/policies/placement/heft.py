@@ -6,7 +6,7 @@ import msgspec
 
 from wfrun.engine.graph import topological_order
 from wfrun.engine.information import Information, K, R
-from wfrun.engine.policies.base import BasePlacement, least
+from wfrun.engine.policies.placement.base import BasePlacement, least
 from wfrun.engine.protocols import View
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wfrun.engine.information import Information, K
-from wfrun.engine.policies.base import BasePlacement
+from wfrun.engine.policies.placement.base import BasePlacement
 
 
 class Fpf(BasePlacement):

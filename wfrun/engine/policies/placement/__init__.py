@@ -1,0 +1,87 @@
+"""Placement policies by name. Third parties add theirs through the entry point group
+``wfrun.placement``; the registry is filled by whoever may read installed packages (the runners),
+the core only looks names up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.events import Settings
+from wfrun.engine.information import Observed, observed_for
+from wfrun.engine.names import look_up
+from wfrun.engine.policies.placement.all_clusters import AllClusters
+from wfrun.engine.policies.placement.cluster_min import ClusterMin
+from wfrun.engine.policies.placement.coarsening import Coarsening
+from wfrun.engine.policies.placement.ect import Ect, EctP
+from wfrun.engine.policies.placement.file_aware import FileAware
+from wfrun.engine.policies.placement.fpf import Fpf
+from wfrun.engine.policies.placement.fplt import Dfplt, Fplt
+from wfrun.engine.policies.placement.heft import Heft, HeftP
+from wfrun.engine.policies.placement.round_robin import RoundRobin
+from wfrun.engine.policies.placement.rr import Rr, Wqr
+from wfrun.engine.policies.placement.single_cluster import SingleCluster
+from wfrun.engine.policies.placement.stfr import Stfr
+from wfrun.engine.protocols import Placement
+
+WORKFLOW_POLICIES: tuple[type[Placement], ...] = (
+    RoundRobin,
+    SingleCluster,
+    AllClusters,
+    FileAware,
+    Coarsening,
+    ClusterMin,
+    Heft,
+    HeftP,
+)
+"""In the order of Table 6.1: by increasing use of information."""
+
+BAG_POLICIES: tuple[type[Placement], ...] = (Ect, Fplt, Rr, Wqr, Dfplt, EctP, Stfr, Fpf)
+"""In the order of section 5.1.4."""
+
+PLACEMENT: dict[str, type[Placement]] = {
+    policy.name: policy for policy in (*WORKFLOW_POLICIES, *BAG_POLICIES)
+}
+"""Both kinds place tasks of workflows and of bags."""
+
+
+def placement_class(name: str) -> type[Placement]:
+    """The policy of that name; InvalidError names the nearest right one."""
+    return look_up(PLACEMENT, name, "placement policy")
+
+
+def max_replicas(settings: Settings, sites: int) -> int:
+    """Maximum number of replicas of a task in a run at so many sites, each with one attempt."""
+    most = settings.replicas
+    if most is None:
+        policy = placement_class(settings.policy)
+        most = max(policy.replicas, settings.replication == "stragglers")
+    return max(0, min(most, sites - 1))
+
+
+def observed_of(settings: Settings, sites: int) -> Observed:
+    """What the sites of a run tell of the jobs of others."""
+    policy = placement_class(settings.policy)
+    binds_late = policy.late or max_replicas(settings, sites) > 0
+    return observed_for(policy.information, binds_late=binds_late)
+
+
+def placement_options(
+    policy: type[Placement], given: Mapping[str, int | float | str]
+) -> dict[str, int | float | str]:
+    """The policy's options with defaults filled in; InvalidError for one that it has not, or of
+    another type."""
+    options = dict(policy.options)
+    for name, value in given.items():
+        if name not in options:
+            has = f"it has {', '.join(options)}" if options else "it has none"
+            raise InvalidError(f"policy {policy.name!r} has no option {name!r}: {has}")
+        kind = type(options[name])
+        try:
+            options[name] = kind(value)
+        except ValueError:
+            raise InvalidError(
+                f"option {name!r} of policy {policy.name!r} is {value!r}: not of type "
+                f"{kind.__name__}"
+            ) from None
+    return options
