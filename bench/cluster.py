@@ -42,7 +42,7 @@ from wfrun.engine.events import (
     SiteCounted,
 )
 from wfrun.engine.model import Catalog, SiteSpec, Task, Workflow
-from wfrun.parsers.access import BATCH_KINDS
+from wfrun.parsers.catalog.access import BATCH_KINDS
 from wfrun.runners.api import run_async
 from wfrun.runners.rundir import RunDir
 from wfrun.sites.remote.connection import Connection, connection_of

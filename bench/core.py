@@ -25,7 +25,7 @@ from rich.table import Table
 from wfrun.engine import events as ev
 from wfrun.engine.actions import Action
 from wfrun.engine.policies.placement import PLACEMENT
-from wfrun.parsers.catalog import read_catalog
+from wfrun.parsers.catalog.read import read_catalog
 from wfrun.parsers.generate import generate
 from wfrun.testing.world import World
 

@@ -28,7 +28,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from wfrun.parsers.workload import RUNNABLE_RULES, drop_jobs, read_swf, settle_overruns
+from wfrun.parsers.logs import RUNNABLE_RULES, drop_jobs, read_swf, settle_overruns
 from wfrun.sites.lrm import LRMS, BatchJob, QueuedJob, batch_jobs, make_lrm, simulate_batch
 
 CORPUS = Path(os.environ.get("WFRUN_CORPUS", Path(__file__).parents[2] / "shared" / "data"))

@@ -28,7 +28,7 @@ from wfrun.engine import events as ev
 from wfrun.engine.actions import Action
 from wfrun.engine.core import Core
 from wfrun.engine.model import Access, Catalog, LauncherSpec, LinkSpec, SiteSpec, Workflow
-from wfrun.parsers.catalog import read_catalog
+from wfrun.parsers.catalog.read import read_catalog
 from wfrun.parsers.generate import generate
 from wfrun.runners import simulation
 from wfrun.testing.world import World

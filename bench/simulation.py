@@ -29,9 +29,9 @@ from rich.table import Table
 from wfrun.engine import events as ev
 from wfrun.engine.model import Workflow
 from wfrun.engine.policies.placement import PLACEMENT
-from wfrun.parsers.catalog import read_catalog
+from wfrun.parsers.catalog.read import read_catalog
 from wfrun.parsers.generate import generate
-from wfrun.parsers.workflows import read_workflow
+from wfrun.parsers.workflows.read import read_workflow
 from wfrun.runners.simulation import World, simulate
 
 ROOT = Path(__file__).parent.parent

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     )
     from wfrun.engine.model import Catalog, File, LinkSpec, Resources, SiteSpec, Task, Workflow
     from wfrun.parsers.bags.make import bag
-    from wfrun.parsers.catalog import read_catalog
+    from wfrun.parsers.catalog.read import read_catalog
     from wfrun.parsers.generate import generate
-    from wfrun.parsers.graph import to_networkx
-    from wfrun.parsers.workflows import read_workflow, read_workflows
-    from wfrun.parsers.write_dax import write_dax
-    from wfrun.parsers.write_wfformat import write_wfformat
+    from wfrun.parsers.workflows.graph import to_networkx
+    from wfrun.parsers.workflows.read import read_workflow, read_workflows
+    from wfrun.parsers.workflows.write_dax import write_dax
+    from wfrun.parsers.workflows.write_wfformat import write_wfformat
     from wfrun.runners.api import RunResult, resume, resume_async, run, run_async, status
     from wfrun.runners.functions import FunctionWorkflow, function_bag
 
@@ -45,17 +45,17 @@ _WHERE = {
     "bag": "wfrun.parsers.bags.make",
     "function_bag": "wfrun.runners.functions",
     "generate": "wfrun.parsers.generate",
-    "read_catalog": "wfrun.parsers.catalog",
-    "read_workflow": "wfrun.parsers.workflows",
-    "read_workflows": "wfrun.parsers.workflows",
+    "read_catalog": "wfrun.parsers.catalog.read",
+    "read_workflow": "wfrun.parsers.workflows.read",
+    "read_workflows": "wfrun.parsers.workflows.read",
     "resume": "wfrun.runners.api",
     "resume_async": "wfrun.runners.api",
     "run": "wfrun.runners.api",
     "run_async": "wfrun.runners.api",
     "status": "wfrun.runners.api",
-    "to_networkx": "wfrun.parsers.graph",
-    "write_dax": "wfrun.parsers.write_dax",
-    "write_wfformat": "wfrun.parsers.write_wfformat",
+    "to_networkx": "wfrun.parsers.workflows.graph",
+    "write_dax": "wfrun.parsers.workflows.write_dax",
+    "write_wfformat": "wfrun.parsers.workflows.write_wfformat",
 }
 
 __all__ = [

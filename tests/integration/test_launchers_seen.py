@@ -8,7 +8,7 @@ import json
 from tests.integration.clusters import Grid
 from tests.runners.harness import wait_until
 from tests.testbed.testbed import Testbed
-from wfrun.parsers.catalog import read_catalog
+from wfrun.parsers.catalog.read import read_catalog
 from wfrun.runners.bench_command import Sizes, measure
 
 LAUNCHERS = {"slots": 4, "dispatch": "launchers", "launchers": {"cores": 2, "channels": "tcp"}}

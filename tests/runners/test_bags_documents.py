@@ -18,7 +18,7 @@ from wfrun.engine.model import Access
 from wfrun.engine.state import TaskStatus
 from wfrun.parsers.bags import make
 from wfrun.parsers.generate import generate
-from wfrun.parsers.write_dax import write_dax
+from wfrun.parsers.workflows.write_dax import write_dax
 from wfrun.runners.bags.grid import POLICIES
 from wfrun.runners.prepare import prepare
 from wfrun.runners.report import nothing_succeeds

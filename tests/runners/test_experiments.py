@@ -11,7 +11,7 @@ from rich.console import Console
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.model import Catalog, LinkSpec, NodeGroup, SiteSpec, Workflow
 from wfrun.parsers.generate import generate
-from wfrun.parsers.workload import LoggedJob
+from wfrun.parsers.logs import LoggedJob
 from wfrun.runners.background import HORIZON_S, WARM_UP_S, background_of, unfit
 from wfrun.runners.experiments import Grid, open_results, run_cell, run_grid
 from wfrun.runners.grid_table import ResultTable, WorkflowTable

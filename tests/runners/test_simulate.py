@@ -10,7 +10,7 @@ import pytest
 
 from tests.runners.harness import Done, User, assert_refused, wait_until
 from wfrun.parsers.generate import generate
-from wfrun.parsers.write_dax import write_dax
+from wfrun.parsers.workflows.write_dax import write_dax
 
 SITES = """\
 sites:

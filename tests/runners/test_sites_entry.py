@@ -12,7 +12,7 @@ import pytest
 from tests.parsers.queues.recordings import GRID_ENGINE, SLURM, recorded
 from tests.runners.harness import WFRUN
 from wfrun.engine.model import Access, LauncherSpec, SiteSpec
-from wfrun.parsers.catalog import read_catalog
+from wfrun.parsers.catalog.read import read_catalog
 from wfrun.parsers.queues import slurm_offer
 from wfrun.parsers.queues.offers import Offer, Queue
 from wfrun.runners.site_entry import cluster_entry, quoted, size, walltime

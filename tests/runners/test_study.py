@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from tests.places import CORPUS, ROOT
 from wfrun.engine.errors import InvalidError
-from wfrun.parsers.catalog import read_catalog
+from wfrun.parsers.catalog.read import read_catalog
 from wfrun.parsers.generate import generate
 from wfrun.runners.cli import cli
 from wfrun.runners.pool import run_missing

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import BinaryIO
 from xml.parsers import expat
 
-from wfrun.parsers.build import WorkflowBuilder
+from wfrun.parsers.workflows.build import WorkflowBuilder
 
 _CHUNK_BYTES = 1 << 20
 

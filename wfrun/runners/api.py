@@ -22,7 +22,7 @@ from wfrun.engine.events import Event, Settings
 from wfrun.engine.model import Catalog, Workflow
 from wfrun.engine.state import Failure, RunState
 from wfrun.parsers.bags.commands import LineTemplate
-from wfrun.parsers.catalog import read_catalog
+from wfrun.parsers.catalog.read import read_catalog
 from wfrun.runners import rundir
 from wfrun.runners.history import history_file
 from wfrun.runners.plugins import load_policies

@@ -9,7 +9,7 @@ from random import Random
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import SiteSpec
-from wfrun.parsers.workload import (
+from wfrun.parsers.logs import (
     RUNNABLE_RULES,
     LoggedJob,
     drop_jobs,

@@ -9,7 +9,7 @@ import click
 from rich.table import Table
 
 from wfrun.engine.errors import InvalidError
-from wfrun.parsers.workload import LoggedJob
+from wfrun.parsers.logs import LoggedJob
 from wfrun.runners.background import read_log
 from wfrun.runners.metrics.jobs import THRESHOLD_S
 from wfrun.runners.metrics.samples import summarize

@@ -26,8 +26,8 @@ from wfrun.engine.errors import WfrunError
 from wfrun.engine.model import Catalog, Resources, SiteSpec, Task, Workflow
 from wfrun.engine.records import Outcome
 from wfrun.engine.state import RunState
-from wfrun.parsers.access import DEFAULT_DIRECTORY
-from wfrun.parsers.catalog import read_catalog
+from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
+from wfrun.parsers.catalog.read import read_catalog
 from wfrun.runners.exit_statuses import DONE, INTERRUPTED, SITE
 from wfrun.runners.prepare import prepare, this_machine
 from wfrun.runners.report import duration, make_console

@@ -16,7 +16,7 @@ from wfrun.engine.policies.selection import selection_class
 from wfrun.engine.protocols import Placement
 from wfrun.parsers.bags.commands import LineTemplate
 from wfrun.parsers.bags.yaml_bags import is_from_yaml, line_in
-from wfrun.parsers.workflows import may_be_commands, may_be_table
+from wfrun.parsers.workflows.read import may_be_commands, may_be_table
 from wfrun.parsers.yaml_document import read_yaml
 
 

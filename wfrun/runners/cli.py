@@ -142,7 +142,7 @@ def run(workflows: tuple[Path, ...], run_dir: Path | None, **options: Any) -> No
     with --command) and lists of commands (.txt).
     """
     from wfrun.engine.events import Settings
-    from wfrun.parsers.catalog import read_catalog
+    from wfrun.parsers.catalog.read import read_catalog
     from wfrun.runners.history import history_file
     from wfrun.runners.plugins import load_policies
     from wfrun.runners.prepare import prepare, this_machine

@@ -40,8 +40,8 @@ def _family(name: str, summary: str) -> click.Command:
                   help="By default <family>-<N>.dax or .json.")  # fmt: skip
     def command(tasks: int, seed: int, form: str, output: Path | None) -> None:
         from wfrun.parsers.generate import generate as make
-        from wfrun.parsers.write_dax import write_dax
-        from wfrun.parsers.write_wfformat import write_wfformat
+        from wfrun.parsers.workflows.write_dax import write_dax
+        from wfrun.parsers.workflows.write_wfformat import write_wfformat
 
         workflow = make(name, tasks, seed)
         suffix = "dax" if form == "dax" else "json"

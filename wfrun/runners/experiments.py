@@ -14,7 +14,7 @@ import msgspec
 from wfrun.engine.events import Settings
 from wfrun.engine.model import Catalog, Workflow
 from wfrun.engine.state import RunState
-from wfrun.parsers.workload import LoggedJob
+from wfrun.parsers.logs import LoggedJob
 from wfrun.runners.background import WARM_UP_S, background_of, read_log
 from wfrun.runners.check_bags import with_selection
 from wfrun.runners.metrics.workflows import critical_path_s

@@ -15,7 +15,7 @@ from wfrun.engine.errors import InvalidError, WfrunError
 from wfrun.engine.model import Access, SiteSpec, Workflow
 from wfrun.engine.records import Outcome, PackedLog
 from wfrun.engine.state import RunState, TaskStatus
-from wfrun.parsers.access import DEFAULT_DIRECTORY
+from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
 from wfrun.runners.report import task_parameters
 from wfrun.runners.rundir import RunDir
 from wfrun.runners.session import read_state

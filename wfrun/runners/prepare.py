@@ -25,7 +25,7 @@ from wfrun.engine.model import (
 )
 from wfrun.engine.policies.placement import placement_class, placement_options
 from wfrun.parsers.bags.commands import LineTemplate
-from wfrun.parsers.workflows import read_workflows
+from wfrun.parsers.workflows.read import read_workflows
 from wfrun.runners.check_bags import (
     check_estimates,
     check_fits,

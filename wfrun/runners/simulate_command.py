@@ -16,10 +16,10 @@ from wfrun.engine.errors import InvalidError
 from wfrun.engine.fit import site_mask
 from wfrun.engine.model import Catalog, Workflow
 from wfrun.engine.policies.placement import PLACEMENT, placement_class
-from wfrun.parsers.catalog import read_catalog
-from wfrun.parsers.runtimes import RuntimeTable, read_runtimes, with_estimate
+from wfrun.parsers.catalog.read import read_catalog
 from wfrun.parsers.units import parse_bandwidth
-from wfrun.parsers.workflows import read_workflows
+from wfrun.parsers.workflows.read import read_workflows
+from wfrun.parsers.workflows.runtimes import RuntimeTable, read_runtimes, with_estimate
 from wfrun.runners import plots, rundir
 from wfrun.runners.background import HORIZON_S, background_of, read_log, unfit
 from wfrun.runners.bags.command import simulate_workloads

@@ -27,7 +27,7 @@ from wfrun.engine.events import (
 )
 from wfrun.engine.model import Resources, SiteSpec
 from wfrun.engine.records import AttemptRequest, LauncherRequest, Outcome, OutputFile
-from wfrun.parsers.access import DEFAULT_DIRECTORY
+from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
 from wfrun.parsers.queues.records import QueueUnknownError
 from wfrun.runners.site_entry import describe, rounded
 from wfrun.runners.site_init import not_reached

@@ -13,9 +13,9 @@ import msgspec
 
 from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError
 from wfrun.engine.model import Access, Catalog
-from wfrun.parsers.add_site import with_site
 from wfrun.parsers.atomic import replacing
-from wfrun.parsers.catalog import read_catalog
+from wfrun.parsers.catalog.add_site import with_site
+from wfrun.parsers.catalog.read import read_catalog
 from wfrun.parsers.queues.offers import Offer
 from wfrun.parsers.queues.records import QueueUnknownError
 from wfrun.parsers.yaml_document import read_yaml

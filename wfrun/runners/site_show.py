@@ -16,7 +16,7 @@ from rich.table import Table
 
 from wfrun.engine.errors import WfrunError
 from wfrun.engine.model import SiteSpec
-from wfrun.parsers.access import DEFAULT_DIRECTORY
+from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
 from wfrun.parsers.queues.records import Job, QueueUnknownError
 from wfrun.runners.report import make_console
 from wfrun.runners.site_init import not_reached

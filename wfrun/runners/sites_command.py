@@ -12,7 +12,7 @@ import click
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import SiteSpec
-from wfrun.parsers.catalog import read_catalog
+from wfrun.parsers.catalog.read import read_catalog
 from wfrun.parsers.sections import nearest
 from wfrun.runners import site_check, site_init, site_show
 from wfrun.runners.sites import ask_at_terminal

@@ -23,7 +23,7 @@ from wfrun.engine.events import AttemptEnded, Event
 from wfrun.engine.information import Observed
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.records import AttemptRequest, Found, Outcome
-from wfrun.parsers.access import DEFAULT_DIRECTORY
+from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
 from wfrun.sites.attempts import Attempts, OpenAttempt
 from wfrun.sites.batch.system import BatchSystem
 from wfrun.sites.batches import Batches

@@ -12,7 +12,7 @@ from typing import Any
 
 from wfrun.engine.errors import TransientError
 from wfrun.engine.model import SiteSpec
-from wfrun.parsers.access import DEFAULT_DIRECTORY
+from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
 from wfrun.sites.launched import Channel, LaunchedSite
 from wfrun.sites.node import LAUNCHER_PROGRAMS
 from wfrun.sites.remote.connection import Connection

@@ -7,8 +7,8 @@ from statistics import fmean
 import pytest
 
 from tests.places import CORPUS
-from wfrun.parsers.workload import RUNNABLE_RULES, drop_jobs, read_swf, settle_overruns
-from wfrun.parsers.workload.filters import Overrun
+from wfrun.parsers.logs import RUNNABLE_RULES, drop_jobs, read_swf, settle_overruns
+from wfrun.parsers.logs.filters import Overrun
 from wfrun.sites.lrm import batch_jobs, simulate_batch
 
 KTH = CORPUS / "swf" / "KTH-SP2-1996-2.1-cln.swf.gz"

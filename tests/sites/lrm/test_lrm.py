@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wfrun.engine.errors import InfeasibleError, InvalidError
-from wfrun.parsers.workload import LoggedJob
+from wfrun.parsers.logs import LoggedJob
 from wfrun.sites.lrm import (
     LRMS,
     BatchJob,

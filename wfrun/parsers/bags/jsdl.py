@@ -22,7 +22,7 @@ from wfrun.engine.templates import placeholders
 from wfrun.parsers.bags.check import checked
 from wfrun.parsers.bags.names import is_elsewhere
 from wfrun.parsers.bags.sweep import Sweeps, line_of
-from wfrun.parsers.build import WorkflowBuilder
+from wfrun.parsers.workflows.build import WorkflowBuilder
 from wfrun.parsers.xml_document import refuse_entities
 
 JSDL = "http://schemas.ggf.org/jsdl/2005/11/jsdl"

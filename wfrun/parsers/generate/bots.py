@@ -74,7 +74,7 @@ def generate_workload(
     All times between arrivals are multiplied by one factor such that the work, in seconds on the
     reference processor, is ``load`` times what all slots can do at their speeds from the first to
     the last arrival. Days become shorter or longer with it, as for logs
-    (`wfrun.parsers.workload.scale_load`). The last bag is cut to the number of tasks.
+    (`wfrun.parsers.logs.scale_load`). The last bag is cut to the number of tasks.
 
     ``arrival`` "at-once" lets all bags arrive at 0, "even" at equal distances within the same span.
     ``median_size`` multiplies sizes such that the fit has that median, ``mean_runtime_s`` what run

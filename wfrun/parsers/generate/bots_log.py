@@ -18,7 +18,7 @@ from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import SiteSpec
 from wfrun.parsers.generate.bots import at_load
 from wfrun.parsers.generate.bots_records import BotWorkload, SubmittedBag
-from wfrun.parsers.workload import (
+from wfrun.parsers.logs import (
     RUNNABLE_RULES,
     GridFields,
     LoggedJob,
@@ -28,7 +28,7 @@ from wfrun.parsers.workload import (
     read_gwf,
     read_swf,
 )
-from wfrun.parsers.workload.records import COMPLETED
+from wfrun.parsers.logs.records import COMPLETED
 
 GAP_S = 120.0
 _MARK = "BagsOfTasks"

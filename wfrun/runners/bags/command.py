@@ -13,7 +13,7 @@ import click
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.policies.placement import placement_class
 from wfrun.engine.policies.selection import SELECTION, selection_class
-from wfrun.parsers.catalog import read_catalog
+from wfrun.parsers.catalog.read import read_catalog
 from wfrun.parsers.generate.bots_model import ROWS
 from wfrun.runners.bags.architectures import ARCHITECTURES, architecture_class
 from wfrun.runners.bags.grid import POLICIES, BagGrid, log_name, run_bag_grid, workload_of

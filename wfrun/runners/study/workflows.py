@@ -12,7 +12,7 @@ import msgspec
 from wfrun.engine import events as ev
 from wfrun.engine.model import File, Workflow
 from wfrun.parsers.generate import generate
-from wfrun.parsers.workflows import read_workflow
+from wfrun.parsers.workflows.read import read_workflow
 from wfrun.runners.metrics.log import RunTimings, run_timings
 from wfrun.runners.metrics.workflows import total_makespan_s
 from wfrun.runners.simulation import World, check_runtimes, simulate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from wfrun.engine.errors import InvalidError
-from wfrun.parsers.workload import LoggedJob
+from wfrun.parsers.logs import LoggedJob
 from wfrun.sites.lrm.batch import BatchJob
 
 

@@ -1,0 +1,298 @@
+"""Site catalogs: what they mean, and what each mistake gets."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.places import EXAMPLES
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.model import LinkSpec, NodeGroup, SiteSpec
+from wfrun.parsers.catalog.read import read_catalog
+
+COMPLETE = """\
+sites:
+  alpha:
+    kind: local
+    directory: scratch/alpha
+    slots: 4
+    speed: 1.2
+    memory: 8 GiB
+    gpus: 1
+    walltime: 24:00:00
+    pin_cores: true
+  beta-2:
+    slots: 16
+links:
+  - between: [alpha, beta-2]
+    bandwidth: 185 MB/s
+    latency: 0.4 ms
+  - from: origin
+    to: alpha
+    bandwidth: 1 Gb/s
+"""
+
+
+def written(directory: Path, text: str) -> Path:
+    path = directory / "sites.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_every_key_has_its_meaning(tmp_path: Path) -> None:
+    path = written(tmp_path, COMPLETE)
+    catalog = read_catalog(path)
+    assert catalog.source == str(path)
+    assert catalog.sites == (
+        SiteSpec(
+            name="alpha",
+            slots=4,
+            speed_ratio=1.2,
+            memory_bytes=8 * 2**30,
+            gpus=1,
+            walltime_s=86400.0,
+            kind="local",
+            directory=str(tmp_path / "scratch" / "alpha"),
+            pin_cores=True,
+        ),
+        SiteSpec(name="beta-2", slots=16),
+    )
+    assert catalog.links == (
+        LinkSpec("alpha", "beta-2", 185e6, 0.0004),
+        LinkSpec("beta-2", "alpha", 185e6, 0.0004),
+        LinkSpec("origin", "alpha", 125e6, 0.0),
+    )
+
+
+def test_nodes_give_a_site_its_slots(tmp_path: Path) -> None:
+    text = (
+        "sites:\n"
+        "  a:\n"
+        "    speed: 1.5\n"
+        "    nodes:\n"
+        "    - {count: 80, cores: 2, mtbf: 30 d, mttr: 4 h}\n"
+        "    - {count: 5, cores: 4, speed: 1.2}\n"
+        "  b: {slots: 6, nodes: [{count: 2, cores: 3}]}\n"
+    )
+    groups = (
+        NodeGroup(80, 2, mtbf_s=30 * 86400.0, mttr_s=4 * 3600.0),
+        NodeGroup(5, 4, speed_ratio=1.2),
+    )
+    assert read_catalog(written(tmp_path, text)).sites == (
+        SiteSpec("a", 180, speed_ratio=1.5, nodes=groups),
+        SiteSpec("b", 6, nodes=(NodeGroup(2, 3),)),
+    )
+
+
+def test_directories_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    text = (
+        "sites:\n"
+        "  a: {slots: 1, directory: ~/grid}\n"
+        "  b: {slots: 1, directory: /scratch/b}\n"
+        "  c: {slots: 1, directory: ../c}\n"
+    )
+    (tmp_path / "catalogs").mkdir()
+    monkeypatch.chdir(tmp_path / "catalogs")
+    written(Path(), text)
+    directories = [site.directory for site in read_catalog("sites.yaml").sites]
+    assert directories == [str(tmp_path / "home/grid"), "/scratch/b", str(tmp_path / "c")]
+
+
+MISTAKES = {
+    # what is wrong: (document, line, words of the message)
+    "no sites": ("links: []\n", 1, ["no sites", "sites:"]),
+    "null sites": ("sites:\n", 1, ["no sites"]),
+    "empty sites": ("a: 1\nsites: {}\n", 1, ["no key 'a'"]),
+    "a list of sites": ("sites:\n  - alpha\n", 1, ["mapping", "a list"]),
+    "not a mapping": ("- a\n", 1, ["mapping", "a list"]),
+    "a wrong section": ("site:\n  a: {slots: 1}\n", 1, ["'site'", "Did you mean 'sites'?"]),
+    "a wrong site key": (
+        "sites:\n  a:\n    slots: 1\n    sped: 2\n",
+        4,
+        ["site a", "'sped'", "Did you mean 'speed'?"],
+    ),
+    "no slots": ("sites:\n  a:\n    speed: 2\n", 2, ["site a", "slots: N"]),
+    "an empty site": ("sites:\n  a:\n", 2, ["site a", "nothing"]),
+    "zero slots": ("sites:\n  a:\n    slots: 0\n", 3, ["slots", "above zero"]),
+    "negative slots": ("sites:\n  a:\n    slots: -3\n", 3, ["slots", "below zero"]),
+    "half a slot": ("sites:\n  a:\n    slots: 1.5\n", 3, ["slots", "whole number", "1.5"]),
+    "slots as text": ("sites:\n  a:\n    slots: many\n", 3, ["whole number", "'many'"]),
+    "slots as truth": ("sites:\n  a:\n    slots: true\n", 3, ["whole number", "true"]),
+    "no speed": ("sites:\n  a: {slots: 1, speed: 0}\n", 2, ["speed", "above zero"]),
+    "endless speed": ("sites:\n  a: {slots: 1, speed: .inf}\n", 2, ["speed", "finite"]),
+    "odd memory": ("sites:\n  a: {slots: 1, memory: 8 G}\n", 2, ["memory", "'8 G'", "GiB"]),
+    "no memory": ("sites:\n  a: {slots: 1, memory: 0}\n", 2, ["memory", "above zero"]),
+    "negative gpus": ("sites:\n  a: {slots: 1, gpus: -1}\n", 2, ["gpus", "below zero"]),
+    "odd walltime": ("sites:\n  a: {slots: 1, walltime: '1:30'}\n", 2, ["walltime", "HH:MM:SS"]),
+    "no walltime": ("sites:\n  a: {slots: 1, walltime: 0}\n", 2, ["walltime", "above zero"]),
+    "odd truth": ("sites:\n  a: {slots: 1, pin_cores: 1}\n", 2, ["pin_cores", "true or false"]),
+    "unknown kind": (
+        "sites:\n  a: {slots: 1, kind: cloud}\n",
+        2,
+        ["kind", "'cloud'", "the kinds are: local, ssh"],
+    ),
+    "a listed kind": ("sites:\n  a: {slots: 1, kind: [local]}\n", 2, ["kind", "local"]),
+    "no directory": ("sites:\n  a: {slots: 1, directory: ''}\n", 2, ["directory", "path"]),
+    "unknown home": ("sites:\n  a: {slots: 1, directory: ~nobody-here/x}\n", 2, ["home"]),
+    "a control character": (
+        'sites:\n  a: {slots: 1, directory: "x\\n"}\n',
+        2,
+        ["directory", "control"],
+    ),
+    "a shared directory": (
+        "sites:\n  a: {slots: 1, directory: /x}\n  b:\n    slots: 1\n    directory: /y/../x/\n",
+        5,
+        ["site b", "same directory as site a"],
+    ),
+    "a bad name": ("sites:\n  my site: {slots: 1}\n", 2, ["'my site'", "letters, digits"]),
+    "a number as name": ("sites:\n  12: {slots: 1}\n", 2, ["'12'", "quotes"]),
+    "the reserved name": ("sites:\n  origin: {slots: 1}\n", 2, ["origin", "another name"]),
+    "a repeated site": ("sites:\n  a: {slots: 1}\n  a: {slots: 2}\n", 3, ["'a'", "line 2"]),
+}
+
+NODES = "sites:\n  a:\n    nodes:\n"
+
+NODE_MISTAKES = {
+    "one group": ("    - {count: 2, cores: 2}\n    slots: 5\n", 5, ["5 slots", "4 cores"]),
+    "two groups": (
+        "    - {count: 2, cores: 2}\n    - {count: 1, cores: 8, speed: 2}\n    slots: 4\n",
+        6,
+        ["4 slots", "12 cores", "Leave 'slots' out"],
+    ),
+    "not a list": ("      {count: 2, cores: 2}\n", 3, ["site a", "list of groups", "a mapping"]),
+    "a number": ("    - 4\n", 4, ["group of nodes of site a", "mapping", "4"]),
+    "no group": ("      []\n", 3, ["site a has no nodes"]),
+    "nothing": ("", 3, ["site a", "nothing"]),
+    "no count": ("    - cores: 2\n", 4, ["lacks 'count'"]),
+    "no cores": ("    - cores: 2\n      count: 2\n    - count: 1\n", 6, ["lacks 'cores'"]),
+    "zero nodes": ("    - cores: 2\n      count: 0\n", 5, ["count", "above zero"]),
+    "zero cores": ("    - {count: 2, cores: 0}\n", 4, ["cores", "above zero"]),
+    "no speed": ("    - count: 2\n      cores: 1\n      speed: 0\n", 6, ["speed", "above zero"]),
+    "a wrong key": ("    - {count: 2, core: 1}\n", 4, ["Did you mean 'cores'?"]),
+    "no repair": (
+        "    - count: 2\n      cores: 1\n      mtbf: 30 d\n",
+        6,
+        ["has 'mtbf' but lacks 'mttr'"],
+    ),
+    "no failure": ("    - {count: 2, cores: 1, mttr: 1 h}\n", 4, ["lacks 'mtbf'"]),
+    "odd repair": ("    - {count: 2, cores: 1, mtbf: 1 d, mttr: 1 x}\n", 4, ["mttr", "'1 x'"]),
+    "quick repair": ("    - {count: 2, cores: 1, mtbf: 1 d, mttr: 0}\n", 4, ["above zero"]),
+}
+
+SITES = "sites:\n  alpha: {slots: 1}\n  beta: {slots: 1}\nlinks:\n"
+
+LINK_MISTAKES = {
+    "not a list": ("  a: 1\n", 4, ["'links'", "list"]),
+    "not a mapping": ("  - fast\n", 5, ["a link", "'fast'"]),
+    "an unknown site": (
+        "  - between:\n    - alpha\n    - betta\n    latency: 1 ms\n",
+        7,
+        ["'betta'", "Did you mean 'beta'?", "origin"],
+    ),
+    "an unknown end": (
+        "  - from: alpha\n    to: b\n    latency: 1 ms\n",
+        6,
+        ["no site 'b'", "alpha, beta, origin"],
+    ),
+    "no end": ("  - from: alpha\n    latency: 1 ms\n", 5, ["lacks 'to'"]),
+    "no beginning": ("  - latency: 1 ms\n", 5, ["lacks 'from'", "between"]),
+    "both forms": (
+        "  - between: [alpha, beta]\n    to: beta\n    latency: 1 ms\n",
+        6,
+        ["either 'between' or 'to'"],
+    ),
+    "three ends": ("  - between: [alpha, beta, alpha]\n    latency: 1\n", 5, ["two sites"]),
+    "to itself": ("  - between: [beta, beta]\n    latency: 1\n", 5, ["beta to itself"]),
+    "no figures": ("  - between: [alpha, beta]\n", 5, ["bandwidth"]),
+    "no bandwidth": (
+        "  - between: [alpha, beta]\n    bandwidth: 0\n",
+        6,
+        ["bandwidth", "above zero"],
+    ),
+    "negative latency": (
+        "  - between: [alpha, beta]\n    latency: -1 ms\n",
+        6,
+        ["latency", "below zero"],
+    ),
+    "odd bandwidth": (
+        "  - between: [alpha, beta]\n    bandwidth: 100 MB\n",
+        6,
+        ["bandwidth", "'100 MB'", "MB/s"],
+    ),
+    "a wrong key": (
+        "  - between: [alpha, beta]\n    bandwith: 1 MB/s\n",
+        6,
+        ["Did you mean 'bandwidth'?"],
+    ),
+    "repeated": (
+        "  - between: [alpha, beta]\n    latency: 1 ms\n  - from: beta\n    to: alpha\n"
+        "    latency: 2 ms\n",
+        7,
+        ["from beta to alpha", "line 5"],
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        *(pytest.param(*case, id=name) for name, case in MISTAKES.items()),
+        *(
+            pytest.param(SITES + text, line, words, id=f"link: {name}")
+            for name, (text, line, words) in LINK_MISTAKES.items()
+        ),
+        *(
+            pytest.param(NODES + text, line, words, id=f"nodes: {name}")
+            for name, (text, line, words) in NODE_MISTAKES.items()
+        ),
+    ],
+)
+def test_a_mistake_is_named_with_its_line(
+    tmp_path: Path, text: str, line: int, words: list[str]
+) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(InvalidError) as caught:
+        read_catalog(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}:{line}: ")
+    for word in words:
+        assert word in message
+
+
+def test_sites_that_share_a_directory_through_a_symbolic_link_are_found(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    os.symlink("real", tmp_path / "alias")
+    path = written(
+        tmp_path,
+        "sites:\n  a: {slots: 1, directory: real}\n  b: {slots: 1, directory: alias}\n",
+    )
+    with pytest.raises(InvalidError, match="same directory as site a"):
+        read_catalog(path)
+
+
+def test_an_absent_catalog_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidError, match=r"none\.yaml: can't be read: No such file"):
+        read_catalog(tmp_path / "none.yaml")
+
+
+def test_the_das3_example_has_the_clusters_of_the_thesis() -> None:
+    catalog = read_catalog(EXAMPLES / "das3.yaml")
+    assert [(site.name, site.slots, site.speed_ratio) for site in catalog.sites] == [
+        ("vrije", 340, 1.0),
+        ("amsterdam", 164, 0.917),
+        ("delft", 136, 1.0),
+        ("multimedian", 92, 1.0),
+        ("leiden", 64, 1.083),
+    ]
+    assert len(catalog.links) == 5 * 4
+    assert LinkSpec("delft", "vrije", 45e6, 0.00115) in catalog.links
+
+
+def test_the_three_sites_example_is_small_and_fully_linked() -> None:
+    catalog = read_catalog(EXAMPLES / "three-sites.yaml")
+    assert [site.slots for site in catalog.sites] == [2, 2, 2]
+    assert all(site.directory is None for site in catalog.sites)
+    assert len(catalog.links) == 3 * 2

@@ -1,0 +1,1 @@
+"""Site catalogs: readers, and the editing of a catalog's document."""

@@ -1,0 +1,146 @@
+"""The part of a catalog's site that says how its launchers are asked for: docs/launchers.md."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from wfrun.engine.model import LauncherSpec, SiteSpec
+from wfrun.parsers.catalog.access import choice, host_name
+from wfrun.parsers.sections import (
+    Section,
+    in_words,
+    to_count,
+    to_count_or_zero,
+    to_duration,
+    to_size,
+)
+
+MOST_CORES = 4
+"""Slots of a launcher that nobody has sized: such a job starts soon on most clusters."""
+
+_CHANNELS: tuple[Literal["tcp", "ssh", "spool"], ...] = ("tcp", "ssh", "spool")
+KEYS = (
+    "cores",
+    "nodes",
+    "memory",
+    "gpus",
+    "min",
+    "max",
+    "backlog",
+    "idle_timeout",
+    "walltime",
+    "channels",
+    "address",
+    "patience",
+)
+_WALLTIME_S = 3600.0
+
+
+def with_launchers(site: Section, spec: SiteSpec) -> SiteSpec:
+    """The same site with its launchers, where it dispatches by them.
+
+    Raises InvalidError for launchers that are asked for and not used, and for such as can't be.
+    """
+    access = spec.access
+    if access is None or access.dispatch != "launchers":
+        if site.has("launchers"):
+            message = f"{site.title} describes launchers, but runs each task as a job of its own"
+            raise site.error(
+                message, "launchers", hint="Add 'dispatch: launchers', or leave 'launchers' out."
+            )
+        if spec.pin_cores and access is not None and spec.kind != "ssh":
+            message = f"{site.title} can bind tasks to cores only inside launchers"
+            raise site.error(
+                message, "pin_cores", hint="Add 'dispatch: launchers', or leave 'pin_cores' out."
+            )
+        return spec
+    launchers = _read(site, spec, access.max_jobs)
+    return msgspec.structs.replace(
+        spec, access=msgspec.structs.replace(access, launchers=launchers)
+    )
+
+
+def _read(site: Section, spec: SiteSpec, max_jobs: int | None) -> LauncherSpec:
+    section = site.inner("launchers", f"'launchers' of {site.title}", KEYS)
+    section.title = title = f"the launchers of {site.title}"
+    nodes = section.take("nodes", to_count, 1)
+    cores = section.take("cores", to_count, max(1, min(spec.slots // nodes, MOST_CORES)))
+    if nodes * cores > spec.slots:
+        what = f"one launcher takes {nodes * cores} cores" + (
+            f" ({nodes} nodes with {cores} each)" if nodes > 1 else ""
+        )
+        key = "cores" if section.has("cores") else "nodes"
+        message = f"{what}, but {site.title} has {spec.slots} slots"
+        raise section.error(message, key, hint="Make launchers smaller, or 'slots' larger.")
+    least, most = _how_many(site, section, spec.slots // (nodes * cores), max_jobs)
+    granted_s = spec.walltime_s
+    walltime_s = section.take("walltime", to_duration, min(granted_s or _WALLTIME_S, _WALLTIME_S))
+    if granted_s is not None and walltime_s > granted_s:
+        message = f"walltime of {title} is {walltime_s:g} s; {site.title} grants {granted_s:g} s"
+        raise section.error(message, "walltime", hint="Correct one of the two.")
+    memory_bytes = section.take("memory", to_size, 0)
+    if 0 < spec.memory_bytes < memory_bytes:
+        message = f"memory of {title} is more than {site.title} has on a node"
+        raise section.error(message, "memory", hint="Correct one of the two.")
+    gpus = section.take("gpus", to_count_or_zero, 0)
+    if gpus > spec.gpus:
+        message = f"gpus of {title} is {gpus}; {site.title} has {spec.gpus} on a node"
+        raise section.error(message, "gpus", hint="Correct one of the two.")
+    channels = section.take("channels", _channels, _CHANNELS)
+    address = section.take("address", _address, None)
+    if address is not None and channels == ("spool",):
+        message = f"{title} use files alone, so there is no address to connect to"
+        raise section.error(message, "address", hint="Leave 'address' out, or add a channel.")
+    return LauncherSpec(
+        cores=cores,
+        nodes=nodes,
+        memory_bytes=memory_bytes,
+        gpus=gpus,
+        min=least,
+        max=most,
+        backlog=section.take("backlog", to_count, min(2, most)),
+        idle_timeout_s=section.take("idle_timeout", to_duration, 60.0),
+        walltime_s=walltime_s,
+        channels=channels,
+        address=address,
+        patience_s=section.take("patience", to_duration, 600.0),
+    )
+
+
+def _how_many(site: Section, section: Section, room: int, max_jobs: int | None) -> tuple[int, int]:
+    """The least and the most at once, within the site's slots and its bound on jobs."""
+    bound = room if max_jobs is None else min(room, max_jobs)
+    most = section.take("max", to_count, bound)
+    if most > room:
+        message = f"{most} of {section.title} take more cores than it has slots"
+        raise section.error(message, "max", hint=f"There is room for {room}; or raise 'slots'.")
+    if most > bound:
+        message = f"{most} of {section.title} are more jobs than its max_jobs, {max_jobs}"
+        raise section.error(message, "max", hint="Correct one of the two.")
+    least = section.take("min", to_count_or_zero, 0)
+    if least > most:
+        raise section.error(f"min of {section.title} is above max, which is {most}", "min")
+    return least, most
+
+
+def _address(value: Any) -> str:
+    try:
+        return host_name(value)
+    except ValueError as error:
+        message = f"{value!r} can't be an address; write a name or a number, without user and port"
+        raise ValueError(message) from error
+
+
+def _channels(value: Any) -> tuple[Literal["tcp", "ssh", "spool"], ...]:
+    given = value if isinstance(value, list) else [value]
+    if not given:
+        raise ValueError("none is named; write [tcp, spool], or leave 'channels' out")
+    if not all(isinstance(word, str) for word in given):
+        raise ValueError(f"a list of channels is needed, not {in_words(value)}; write [tcp, spool]")
+    channels = tuple(choice("channel", _CHANNELS)(word) for word in given)
+    for channel in channels:
+        if channels.count(channel) > 1:
+            raise ValueError(f"{channel!r} is there twice")
+    return channels

@@ -1,0 +1,122 @@
+"""Time zones of logs: several logs that begin on the same weekday at the same time of day.
+
+Source: J. M. Ramírez-Alcaraz et al., Journal of Grid Computing 9, 2011, section 5.2: "we removed
+all jobs until the first Monday at midnight", in local time, with the differences between the time
+zones maintained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo
+
+from msgspec.structs import replace
+
+from wfrun.engine.errors import InvalidError
+from wfrun.parsers.logs.records import LoggedJob, WorkloadLog
+
+_OLD_NAMES = {
+    "US/Eastern": "America/New_York",
+    "US/Central": "America/Chicago",
+    "US/Mountain": "America/Denver",
+    "US/Pacific": "America/Los_Angeles",
+}
+"""Headers use them, and systems of today may lack them."""
+
+
+def align_to_monday(
+    log: WorkloadLog,
+    *,
+    reference: str | None = None,
+    zone: str | None = None,
+    unix_start_s: float | None = None,
+) -> tuple[LoggedJob, ...]:
+    """The log's jobs from the first Monday on, submitted at seconds since that day's midnight.
+
+    The Monday is the first at whose midnight, in local time, or after which all is logged: at or
+    after the first job's submission. With ``reference``, a name of the IANA time zone database,
+    time 0 is midnight there and the jobs come as much later as midnight does at the log's site
+    (standard times, so that summer time in one log does not matter). Take the easternmost site's.
+
+    ``zone`` and ``unix_start_s`` stand in for TimeZoneString and UnixStartTime of the header. A
+    header with the older TimeZone alone is understood as that offset all year.
+
+    Raises InvalidError when the log does not say when or where it was, ends before that Monday, or
+    its site is east of the reference.
+    """
+    if not log.jobs:
+        return ()
+    start_s = log.header.unix_start_s if unix_start_s is None else unix_start_s
+    if start_s is None:
+        raise _unknown(log, "when it started (UnixStartTime)", "unix_start_s")
+    local = _zone(log, zone)
+    monday = _monday_from(start_s + log.jobs[0].submit_s, local)
+    lag_s = 0.0
+    if reference is not None:
+        lag_s = _standard_s(_named(reference), monday) - _standard_s(local, monday)
+    if lag_s < 0:
+        raise InvalidError(
+            f"midnight at {reference} comes {-lag_s:.0f} s after that of the log's site",
+            source=log.source,
+            hint="Take the time zone of the easternmost site as the reference.",
+        )
+    jobs = tuple(_from(log.jobs, monday.timestamp() - start_s, lag_s))
+    if not jobs:
+        raise InvalidError(
+            f"ends before the first Monday, {monday:%Y-%m-%d}",
+            source=log.source,
+            hint="Take a longer log, or use it without alignment.",
+        )
+    return jobs
+
+
+def _from(jobs: tuple[LoggedJob, ...], start_s: float, lag_s: float) -> Iterator[LoggedJob]:
+    for job in jobs:
+        if job.submit_s >= start_s:
+            yield replace(job, submit_s=job.submit_s - start_s + lag_s)
+
+
+def _monday_from(time_s: float, zone: tzinfo) -> datetime:
+    """The first midnight of a Monday at or after this time."""
+    at = datetime.fromtimestamp(time_s, zone)
+    midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)
+    days = -at.weekday() % 7
+    if days == 0 and at != midnight:
+        days = 7
+    return midnight + timedelta(days=days)  # local days, which may have 23 or 25 hours
+
+
+def _standard_s(zone: tzinfo, at: datetime) -> float:
+    """Seconds east of UTC, without summer time."""
+    there = at.astimezone(zone)
+    offset = (there.utcoffset() or timedelta()) - (there.dst() or timedelta())
+    return offset.total_seconds()
+
+
+def _zone(log: WorkloadLog, zone: str | None) -> tzinfo:
+    name = zone or log.header.zone
+    if name is not None:
+        return _named(name, log.source)
+    if log.header.zone_offset_s is None:
+        raise _unknown(log, "where it was (TimeZoneString)", "zone")
+    return timezone(timedelta(seconds=log.header.zone_offset_s))
+
+
+def _named(name: str, source: str | None = None) -> ZoneInfo:
+    for candidate in filter(None, (name, _OLD_NAMES.get(name))):
+        try:
+            return ZoneInfo(candidate)
+        except (OSError, ValueError, LookupError):
+            continue
+    raise InvalidError(
+        f"there is no time zone {name!r} on this machine",
+        source=source,
+        hint="Give one like Europe/Stockholm, or install the time zones (package tzdata).",
+    )
+
+
+def _unknown(log: WorkloadLog, what: str, option: str) -> InvalidError:
+    return InvalidError(
+        f"its header does not say {what}", source=log.source, hint=f"Give {option}."
+    )

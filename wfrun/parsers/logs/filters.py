@@ -1,0 +1,105 @@
+"""Chooses and mends jobs of a log. Pure functions: jobs in, jobs out, in the same order.
+
+Source of `JGC_RULES`: J. M. Ramírez-Alcaraz et al., Journal of Grid Computing 9, 2011, section 5.2
+("Workload"), which cleans the logs of the Parallel Workloads Archive with them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Literal, NamedTuple
+
+from msgspec.structs import replace
+
+from wfrun.engine.errors import InvalidError
+from wfrun.parsers.logs.records import CANCELLED, FAILED, PARTIAL_FAILED, LoggedJob, Name
+
+Rule = Callable[[LoggedJob], bool]
+"""True: the job is dropped."""
+
+
+def _not_positive(value: Name | float | None) -> bool:
+    """Unknown is -1 in the log, so it is below zero. A word is a name, and never that."""
+    return value is None or (not isinstance(value, str) and value <= 0)
+
+
+JGC_RULES: Mapping[str, Rule] = {
+    "job number not positive": lambda job: job.id <= 0,
+    "submitted at a negative time": lambda job: job.submit_s < 0,
+    "run time zero, negative or unknown": lambda job: _not_positive(job.runtime_s),
+    "no allocated processors": lambda job: _not_positive(job.processors),
+    "requested time zero, negative or unknown": lambda job: _not_positive(job.requested_s),
+    "user zero, negative or unknown": lambda job: _not_positive(job.user),
+    "failed": lambda job: job.status == FAILED,
+    "failed after a partial execution": lambda job: job.status == PARTIAL_FAILED,
+    "cancelled": lambda job: job.status == CANCELLED,
+}
+"""The JGC paper's, in its order."""
+
+RUNNABLE_RULES: Mapping[str, Rule] = {
+    "run time zero, negative or unknown": lambda job: _not_positive(job.runtime_s),
+    "number of processors zero or unknown": lambda job: _not_positive(job.size),
+}
+"""The least that a simulation needs: jobs that had processors for a time, however they ended."""
+
+
+class Filtered(NamedTuple):
+    jobs: tuple[LoggedJob, ...]
+    dropped: dict[str, int]
+    """Jobs by reason, each under the first rule that drops it; reasons without jobs are absent."""
+
+
+def drop_jobs(jobs: Iterable[LoggedJob], rules: Mapping[str, Rule] = JGC_RULES) -> Filtered:
+    """The jobs that no rule drops, and how many each rule dropped."""
+    kept: list[LoggedJob] = []
+    dropped: dict[str, int] = {}
+    tests = tuple(rules.items())
+    for job in jobs:
+        for reason, applies in tests:
+            if applies(job):
+                dropped[reason] = dropped.get(reason, 0) + 1
+                break
+        else:
+            kept.append(job)
+    return Filtered(tuple(kept), dropped)
+
+
+def clip(jobs: Iterable[LoggedJob], start_s: float, end_s: float) -> Iterator[LoggedJob]:
+    """The jobs submitted from ``start_s`` to before ``end_s``, at their times in the log.
+
+    Raises InvalidError when the end is before the start.
+    """
+    if not start_s <= end_s:
+        raise InvalidError(
+            f"the part of a log from {start_s} s to {end_s} s is none",
+            hint="Give an end behind the start.",
+        )
+    return (job for job in jobs if start_s <= job.submit_s < end_s)
+
+
+def shift(jobs: Iterable[LoggedJob], by_s: float) -> Iterator[LoggedJob]:
+    """The jobs, submitted ``by_s`` later. Raises InvalidError when that is no finite time."""
+    if not math.isfinite(by_s):
+        raise InvalidError(f"a log can't be shifted by {by_s} s", hint="Give a number of seconds.")
+    return (replace(job, submit_s=job.submit_s + by_s) for job in jobs)
+
+
+Overrun = Literal["truncate", "extend", "drop"]
+
+
+def settle_overruns(jobs: Iterable[LoggedJob], how: Overrun) -> Iterator[LoggedJob]:
+    """The jobs, none of which runs longer than it asked for.
+
+    Real logs have many that did, because limits were not enforced, or minutes late. ``truncate``
+    ends them at their request, as an LRM that kills does; ``extend`` raises the request to the run
+    time, which keeps the work; ``drop`` leaves them out. Jobs whose request is unknown stay.
+    """
+    for job in jobs:
+        asked_s = job.requested_s
+        if asked_s is None or job.runtime_s is None or job.runtime_s <= asked_s:
+            yield job
+        elif how == "truncate":
+            yield replace(job, runtime_s=asked_s)
+        elif how == "extend":
+            yield replace(job, requested_s=job.runtime_s)

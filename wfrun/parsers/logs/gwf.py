@@ -1,0 +1,233 @@
+"""Reads logs in the Grid Workload Format: 29 columns, or the comma variant with dependencies.
+
+Source: `wfrun.parsers.logs.gwf_columns`. The comma variant is what workflow logs are published
+in (WorkflowID, JobID, SubmitTime, RunTime, NProcs, ReqNProcs, Dependencies) and what databases
+export: a first row that names the columns, and dependencies as ids separated by blanks.
+"""
+
+from __future__ import annotations
+
+import csv
+from array import array
+from collections.abc import Callable, Sequence
+from operator import getitem
+from pathlib import Path
+from typing import Any, cast
+
+from wfrun.parsers.logs.checks import finished
+from wfrun.parsers.logs.gwf_columns import COLUMNS, Column, Kind, column_called, name_of
+from wfrun.parsers.logs.lines import (
+    Counts,
+    FreshCounts,
+    FreshTimes,
+    Times,
+    decoded,
+    number_of,
+    numbered_lines,
+    shown,
+)
+from wfrun.parsers.logs.records import GridFields, LoggedJob, Name, WorkloadLog
+from wfrun.parsers.logs.swf import DECIMALS, HEADING, NO_NUMBER, WRONG_COUNT
+from wfrun.parsers.logs.tally import BadLineError, Tally
+
+EXTRA_COLUMN = "a column too many behind LastRunSiteID, which is unknown; left out"
+NOT_READ = "columns that the format does not have: "
+_EXTRA = 18
+
+_UNKNOWN = (b"-1", b"")
+
+
+def read_gwf(path: str | Path, *, tolerant: bool = False) -> WorkloadLog:
+    """The log in the file ``path``, plain or compressed with gzip, in one pass over its lines.
+
+    With blanks: 29 columns, comments after ``#``. With commas: a first row of column names, among
+    them JobID and SubmitTime, in any order; an empty cell is unknown, as is -1. Columns of other
+    names are not read, and reported. Words of digits are numbers (``7``, not ``007``).
+
+    Mended, and counted in ``dropped`` of the result: whole numbers with a decimal point, a row of
+    column names, the 30 columns of some published logs, which have an unknown one behind
+    LastRunSiteID, and jobs that are not in the order of their submission. Kept, and counted: job
+    numbers that are there twice (in the same workflow), dependencies on jobs that are not there,
+    jobs larger than MaxProcs where the comments name it, negative submit times, other statuses.
+
+    Raises InvalidError with file and line for a line with another number of columns, or with
+    something else where a number has to be; with ``tolerant`` these lines are dropped and counted,
+    unless that is all of them. Raises it also when the file can't be read.
+    """
+    reader = _Reader(Tally(str(path), tolerant=tolerant))
+    for number, line in numbered_lines(path):
+        reader.take(number, line)
+    return finished(str(path), reader.comments, reader.jobs, reader.lines, reader.tally)
+
+
+class _Names(dict[bytes, Name | None]):
+    """Words, or numbers where they are written as such; None for -1 and for nothing."""
+
+    def __missing__(self, cell: bytes) -> Name | None:
+        self[cell] = None if cell in _UNKNOWN else name_of(decoded(cell))
+        return self[cell]
+
+
+class _Words(dict[bytes, str | None]):
+    def __missing__(self, cell: bytes) -> str | None:
+        self[cell] = None if cell in _UNKNOWN else decoded(cell)
+        return self[cell]
+
+
+class _Ids(dict[bytes, tuple[int, ...]]):
+    """Job ids separated by blanks. Raises KeyError for anything else."""
+
+    def __missing__(self, cell: bytes) -> tuple[int, ...]:
+        ids = cell.split()
+        if ids in ([], [b"-1"]):
+            return ()
+        if not all(id_.isdigit() and len(id_) <= 18 for id_ in ids):
+            raise KeyError(cell)
+        return tuple(int(id_) for id_ in ids)
+
+
+class _Layout:
+    """Which column holds what, and how its cells are read."""
+
+    def __init__(self, columns: Sequence[Column | None], cells: dict[Kind, dict[bytes, Any]]):
+        self.count = len(columns)
+        self.columns = columns
+        self.cells = [cells["word"] if c is None else cells[c.kind] for c in columns]
+        known = [(c, index) for index, c in enumerate(columns) if c is not None]
+        self._job = [(c.field, index) for c, index in known if not c.of_grid]
+        self._grid = [(c.field, index) for c, index in known if c.of_grid]
+        self._same: dict[tuple[object, ...], GridFields | None] = {}
+
+    def job(self, values: Sequence[Any]) -> LoggedJob:
+        beyond = tuple(values[index] for _, index in self._grid)
+        # Most jobs have these in common with many others.
+        if beyond not in self._same:
+            self._same[beyond] = self._grid_fields(beyond)
+        fields = {name: values[index] for name, index in self._job}
+        return LoggedJob(**fields, grid=self._same[beyond])
+
+    def _grid_fields(self, values: Sequence[Any]) -> GridFields | None:
+        names = (name for name, _ in self._grid)
+        grid = GridFields(**dict(zip(names, values, strict=True)))
+        return None if grid == GridFields() else grid
+
+
+class _Reader:
+    def __init__(self, tally: Tally) -> None:
+        decimals = Times({b"": None})
+        self.cells: dict[Kind, dict[bytes, Any]] = {
+            "id": FreshCounts(),
+            "submit": FreshTimes(),
+            "count": Counts({b"": None}),
+            "decimal": decimals,
+            "name": _Names(),
+            "word": _Words(),
+            "ids": _Ids(),
+        }
+        self.tally = tally
+        self.comments: list[str] = []
+        self.jobs: list[LoggedJob] = []
+        self.lines = array("Q")
+        self.split: Callable[[bytes], list[bytes]] = bytes.split
+        self.layout: _Layout | None = None
+        """None until the first line that is no comment was seen."""
+
+    def take(self, number: int, line: bytes) -> None:
+        text = line.strip()
+        if text.startswith(b"#"):
+            self.comments.append(decoded(text[1:]).rstrip())
+            return
+        if not text:
+            return
+        try:
+            if self.layout is None and self._start(number, text):
+                return
+            self._job(number, text)
+        except BadLineError as fault:
+            self.tally.bad(fault, number)
+
+    def _start(self, number: int, text: bytes) -> bool:
+        """Finds out the variant, and whether this is a row of column names."""
+        words = _split_commas(text) if b"," in text else text.split()
+        names = [decoded(word) for word in words]
+        found = [column_called(name) for name in names]
+        if {"id", "submit_s"} <= {column.field for column in found if column is not None}:
+            self._take_heading(number, names, found, commas=b"," in text)
+            return True
+        if b"," in text and len(text.split()) < 29:
+            raise BadLineError(
+                WRONG_COUNT,
+                "columns separated by commas, and no row of column names above",
+                "Put the names first: WorkflowID,JobID,SubmitTime,RunTime,NProcs,ReqNProcs,"
+                "Dependencies, or those of the 29 columns that there are.",
+            )
+        self.layout = _Layout(COLUMNS, self.cells)
+        return False
+
+    def _take_heading(
+        self, number: int, names: list[str], found: list[Column | None], *, commas: bool
+    ) -> None:
+        for column in found:
+            if column is not None and found.count(column) > 1:
+                message = f"there are two columns {column.name}"
+                raise BadLineError(HEADING, message, "Leave one of them out.")
+        other = [name or "(no name)" for name, c in zip(names, found, strict=True) if c is None]
+        if other:
+            self.tally.add("kept", NOT_READ + ", ".join(other), number)
+        if commas:
+            self.split = _split_commas
+        else:
+            self.tally.add("mended", HEADING, number)
+        self.layout = _Layout(found, self.cells)
+
+    def _job(self, number: int, text: bytes) -> None:
+        layout = cast(_Layout, self.layout)
+        fields = self.split(text)
+        if len(fields) == 30 and layout.count == 29 and fields[_EXTRA] == b"-1":
+            del fields[_EXTRA]
+            self.tally.add("mended", EXTRA_COLUMN, number)
+        if len(fields) != layout.count:
+            message = f"the line has {len(fields)} columns, not {layout.count}"
+            raise BadLineError(WRONG_COUNT, message)
+        try:
+            values = list(map(getitem, layout.cells, fields))
+        except KeyError:
+            values = self._mended(layout, fields, number)
+        self.jobs.append(layout.job(values))
+        self.lines.append(number)
+
+    def _mended(self, layout: _Layout, fields: list[bytes], number: int) -> list[Any]:
+        """The values of a line with whole numbers like ``4.0``. BadLineError for all else."""
+        values = []
+        for index, (cells, field) in enumerate(zip(layout.cells, fields, strict=True)):
+            try:
+                values.append(cells[field])
+            except KeyError:
+                values.append(_rounded(index, layout.columns[index], field))
+        self.tally.add("mended", DECIMALS, number)
+        return values
+
+
+def _rounded(index: int, column: Column | None, field: bytes) -> int | None:
+    where = f"column {index + 1}, {'' if column is None else column.name}"
+    if column is not None and column.kind == "ids":
+        message = f"{where}: {shown(field)} are no job numbers separated by blanks"
+        raise BadLineError(NO_NUMBER, message)
+    try:
+        value = number_of(field)
+    except ValueError as error:
+        raise BadLineError(NO_NUMBER, f"{where}: {error}") from error
+    if int(value) != value:
+        raise BadLineError(NO_NUMBER, f"{where}: {shown(field)} is not whole")
+    unknown = value == -1 and column is not None and column.kind == "count"
+    return None if unknown else int(value)
+
+
+def _split_commas(text: bytes) -> list[bytes]:
+    if b'"' not in text:
+        return [cell.strip() for cell in text.split(b",")]
+    try:
+        (row,) = csv.reader([decoded(text)], skipinitialspace=True)
+    except csv.Error as error:
+        raise BadLineError(WRONG_COUNT, f"the quotes can't be understood: {error}") from error
+    return [cell.strip().encode() for cell in row]

@@ -1,0 +1,76 @@
+"""The load that a log offers a machine, and logs of another load."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from wfrun.engine.errors import InvalidError
+from wfrun.parsers.logs.records import LoggedJob
+
+
+def load_of(jobs: Iterable[LoggedJob], processors: int) -> float:
+    """The offered load: the jobs' work over what the machine could do while they were submitted.
+
+    Work is processors (`LoggedJob.size`) times run time; a job for which either is unknown or
+    negative adds none. The time is that from the first to the last submission, not to the last
+    end, so that the load is in proportion to the rate of arrival. 1 is a machine that is just not
+    overloaded.
+
+    Raises InvalidError when all jobs are submitted at once, or there is no processor.
+    """
+    work, first_s, last_s = 0.0, math.inf, -math.inf
+    for job in jobs:
+        work += (job.size or 0) * max(job.runtime_s or 0.0, 0.0)
+        first_s = min(first_s, job.submit_s)
+        last_s = max(last_s, job.submit_s)
+    if not last_s > first_s:
+        raise InvalidError(
+            "a load needs jobs that are submitted at two times or more",
+            hint="Take a longer part of the log.",
+        )
+    if processors < 1:
+        raise InvalidError(
+            f"a machine of {processors} processors has no load",
+            hint="Give the number of processors that the jobs are for, such as MaxProcs.",
+        )
+    return work / (processors * (last_s - first_s))
+
+
+def scale_load(jobs: Iterable[LoggedJob], target: float, processors: int) -> tuple[LoggedJob, ...]:
+    """The same jobs with a `load_of` of ``target``: all times between submissions are multiplied
+    by the same factor, from the first submission on. Think times are too; the logged waits, which
+    were those under the old load, become unknown.
+
+    Jobs keep their sizes, run times, estimates, and their order. Rejected: longer run times, which
+    no longer fit the users' estimates and change response times without any queueing; larger jobs,
+    which pack in another way; leaving out or repeating jobs at random, which breaks up sessions of
+    users. The price is that days and weeks get shorter or longer with the factor.
+
+    Raises InvalidError when the target is not positive, or the jobs offer no load at all.
+    """
+    if not 0 < target < math.inf:
+        raise InvalidError(
+            f"a load of {target} can't be reached",
+            hint="Give one above 0; 0.7 keeps 70% of the processors busy.",
+        )
+    before = tuple(jobs)
+    load = load_of(before, processors)
+    if load == 0:
+        raise InvalidError(
+            "the jobs offer no load: their run times or processors are all unknown or 0",
+            hint="Take a log that has both.",
+        )
+    factor = load / target
+    first_s = min(job.submit_s for job in before)
+    return tuple(
+        replace(
+            job,
+            submit_s=first_s + (job.submit_s - first_s) * factor,
+            think_s=None if job.think_s is None else job.think_s * factor,
+            wait_s=None,
+        )
+        for job in before
+    )

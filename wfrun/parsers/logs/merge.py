@@ -1,0 +1,83 @@
+"""Several logs as one, as if they had been submitted to one grid."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec.structs import replace
+
+from wfrun.parsers.logs.records import GridFields, LoggedJob, Name
+
+_Key = tuple[str, int | None, int]
+"""Log, workflow and id."""
+
+
+def merge(logs: Mapping[str, Iterable[LoggedJob]]) -> tuple[LoggedJob, ...]:
+    """The jobs of all logs, each sorted by submission as readers return them, in one order.
+
+    Of jobs submitted at the same time those of the log named first come first. Ids become 1, 2, …
+    in this order, and preceding jobs and parents are those under their new ids; one that is not
+    there (any more) is left out, for a job can't wait for it. Each log is a site: its name is the
+    jobs' ``site``, ``name/site`` for jobs that have one already. Users, groups, applications and
+    workflows of different logs are different ones, so they get numbers of their own, in the order
+    of appearance; queues and partitions are a site's own and stay.
+    """
+    streams = [_named(name, jobs) for name, jobs in logs.items()]
+    ordered = list(heapq.merge(*streams, key=lambda item: item[1].submit_s))
+    ids: dict[_Key, int] = {}
+    for number, (name, job) in enumerate(ordered, 1):
+        # The first of two jobs with one number is the one that others name.
+        ids.setdefault((name, *job.key), number)
+    numbers = _Numbers()
+    return tuple(
+        _renumbered(name, job, number, ids, numbers)
+        for number, (name, job) in enumerate(ordered, 1)
+    )
+
+
+def _named(name: str, jobs: Iterable[LoggedJob]) -> Iterator[tuple[str, LoggedJob]]:
+    return ((name, job) for job in jobs)
+
+
+class _Numbers:
+    """Numbers from 1 for the names of each kind."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[tuple[str, Name], int]] = {}
+
+    def of(self, kind: str, log: str, name: Name | None) -> int | None:
+        if name is None:
+            return None
+        known = self._known.setdefault(kind, {})
+        return known.setdefault((log, name), len(known) + 1)
+
+
+def _renumbered(
+    log: str, job: LoggedJob, number: int, ids: Mapping[_Key, int], numbers: _Numbers
+) -> LoggedJob:
+    preceding = None if job.preceding is None else ids.get((log, job.key[0], job.preceding))
+    return replace(
+        job,
+        id=number,
+        user=numbers.of("user", log, job.user),
+        group=numbers.of("group", log, job.group),
+        application=numbers.of("application", log, job.application),
+        preceding=preceding,
+        think_s=None if preceding is None else job.think_s,
+        site=log if job.site is None else f"{log}/{job.site}",
+        grid=None if job.grid is None else _renumbered_grid(log, job.grid, ids, numbers),
+    )
+
+
+def _renumbered_grid(
+    log: str, grid: GridFields, ids: Mapping[_Key, int], numbers: _Numbers
+) -> GridFields:
+    if grid.workflow is None and not grid.parents:
+        return grid
+    parents = (ids.get((log, grid.workflow, parent)) for parent in grid.parents)
+    return replace(
+        grid,
+        workflow=numbers.of("workflow", log, grid.workflow),
+        parents=tuple(parent for parent in parents if parent is not None),
+    )

@@ -1,0 +1,65 @@
+"""Counts what a reader drops, mends or finds strange."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from wfrun.engine.errors import InvalidError
+from wfrun.parsers.logs.records import Dropped
+
+Fate = Literal["dropped", "mended", "kept"]
+
+DROP_HINT = "with --tolerant (tolerant=True in Python) such lines are dropped and counted."
+TOLERANT_HINT = f"Mend the line; or {DROP_HINT}"
+
+
+class BadLineError(Exception):
+    """A line that holds no job that could be read.
+
+    ``reason`` is a few words, the same for lines of the same fault; ``message`` says what it is.
+    """
+
+    def __init__(self, reason: str, message: str, hint: str = TOLERANT_HINT) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+        self.hint = hint
+
+
+class Tally:
+    """Of one file. With ``tolerant`` bad lines are counted, or else the first one is raised."""
+
+    def __init__(self, source: str, *, tolerant: bool) -> None:
+        self.source = source
+        self.tolerant = tolerant
+        self._seen: dict[tuple[Fate, str], tuple[int, int]] = {}
+        self._first: BadLineError | None = None
+
+    def add(self, fate: Fate, reason: str, line: int) -> None:
+        lines, first = self._seen.get((fate, reason), (0, line))
+        self._seen[fate, reason] = lines + 1, min(first, line)
+
+    def bad(self, fault: BadLineError, line: int) -> None:
+        """Drops the line, or raises InvalidError."""
+        if not self.tolerant:
+            raise InvalidError(fault.message, source=self.source, line=line, hint=fault.hint)
+        self._first = self._first or fault
+        self.add("dropped", fault.reason, line)
+
+    def result(self) -> tuple[Dropped, ...]:
+        items = self._seen.items()
+        found = [Dropped(fate, reason, *counts) for (fate, reason), counts in items]
+        return tuple(sorted(found, key=lambda item: (item.first_line, item.reason)))
+
+    def refuse_all_dropped(self) -> None:
+        """Raises InvalidError: no line could be read, so this is no log of the format."""
+        if self._first is None:
+            return
+        dropped = [item for item in self.result() if item.fate == "dropped"]
+        lines, first = sum(item.lines for item in dropped), dropped[0].first_line
+        raise InvalidError(
+            f"none of {lines} lines could be read; the first: {self._first.message}",
+            source=self.source,
+            line=first,
+            hint="This is another format, or another program's columns. See docs/workload-logs.md.",
+        )

@@ -1,0 +1,1 @@
+"""Workflow documents: readers, writers, and what a checked workflow is made of."""

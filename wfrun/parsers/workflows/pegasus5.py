@@ -1,0 +1,288 @@
+"""Pegasus 5 workflows (YAML).
+
+Source: Pegasus 5.0 schemas workflow.yml, rc.yml, tc.yml and common.yml, and its user guide,
+"Workflow API" and "Catalogs". Read are jobs, their files, arguments, streams and profiles, the
+dependencies, the replica and transformation catalogs (inline or as ``$ref`` to a local file),
+and sub-workflows (``pegasusWorkflow``). Site catalog, hooks, metadata and containers are not ours
+to interpret and are passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from wfrun.parsers.workflows.build import FileUse, TaskDraft, WorkflowBuilder
+from wfrun.parsers.workflows.profiles import (
+    PhysicalNames,
+    Profiles,
+    TransformationCatalog,
+    local_path,
+    profile_key,
+)
+from wfrun.parsers.workflows.subworkflow import include_document, use_catalog_entry
+from wfrun.parsers.yaml_document import YamlDocument, read_yaml
+
+Where = tuple[str | int, ...]
+"""The path of a part of the document: keys and indices."""
+
+
+_KEY = re.compile(rb"""(?:^|[{,])\s*(["']?)(?:pegasus|jobs)\1\s*:""", re.MULTILINE)
+
+
+def is_pegasus5(path: Path) -> bool:
+    """Whether a text has one of the keys without which it is no workflow, be it YAML or not."""
+    return _KEY.search(path.read_bytes()) is not None
+
+
+def read_pegasus5(builder: WorkflowBuilder, path: Path) -> str:
+    """Read the document at ``path`` into the builder; gives its name.
+
+    Raises InvalidError with the line for what is not YAML, not a workflow, or refused.
+    """
+    document = read_yaml(path)
+    value = document.value
+    if not isinstance(value, dict) or not ("pegasus" in value or "jobs" in value):
+        builder.fail(
+            "not a workflow",
+            document.line(),
+            "A Pegasus 5 workflow is a mapping with the keys pegasus, name and jobs.",
+        )
+    return _Pegasus5Reader(builder, document, path).read()
+
+
+class _Part:
+    """A mapping in the document, with checks of what its keys hold."""
+
+    def __init__(self, reader: _Pegasus5Reader, value: dict[Any, Any], where: Where) -> None:
+        self.reader = reader
+        self.value = value
+        self.where = where
+
+    def line(self, *steps: str | int) -> int:
+        return self.reader.document.line(*self.where, *steps)
+
+    def text(self, key: str) -> str | None:
+        """A scalar as text; None where the key is absent."""
+        value = self.value.get(key)
+        return None if value is None else self.reader.text(value, (*self.where, key))
+
+    def need(self, key: str, what: str) -> str:
+        text = self.text(key)
+        if not text:
+            self.reader.builder.fail(f"{what} without {key}:", self.line())
+        return text
+
+    def parts(self, key: str) -> Iterator[_Part]:
+        """The mappings in the list under ``key``; none where it is absent."""
+        for index, item in enumerate(self.list(key)):
+            where = (*self.where, key, index)
+            if not isinstance(item, dict):
+                self.reader.builder.fail(f"{key}: a mapping is wanted here", self.line(key, index))
+            yield _Part(self.reader, item, where)
+
+    def part(self, key: str) -> _Part | None:
+        value = self.value.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            self.reader.builder.fail(f"{key}: has to be a mapping", self.line(key))
+        return _Part(self.reader, value, (*self.where, key))
+
+    def list(self, key: str) -> list[Any]:
+        value = self.value.get(key)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            self.reader.builder.fail(f"{key}: has to be a list", self.line(key))
+        return value
+
+    def flag(self, key: str) -> bool | None:
+        value = self.value.get(key)
+        if value is not None and not isinstance(value, bool):
+            self.reader.builder.fail(f"{key}: has to be true or false", self.line(key))
+        return value
+
+
+class _Pegasus5Reader:
+    def __init__(self, builder: WorkflowBuilder, document: YamlDocument, path: Path) -> None:
+        self.builder = builder
+        self.document = document
+        self._path = path
+        self._directory = path.parent
+        self._transformations = TransformationCatalog()
+        self._pfns: dict[str, PhysicalNames] = {}
+        self._env: dict[str, str] = {}
+
+    def read(self) -> str:
+        """All of the document; gives its name."""
+        root = _Part(self, self.document.value, ())
+        self._env = _env_of(self._profiles(root))
+        for key in ("replicaCatalog", "transformationCatalog"):
+            self._catalog(root, key)
+        for job in root.parts("jobs"):
+            self._job(job)
+        for edge in root.parts("jobDependencies"):
+            parent = edge.need("id", "a dependency")
+            for index, child in enumerate(edge.list("children")):
+                where = (*edge.where, "children", index)
+                name = self.text(child, where)
+                self.builder.add_edges(name, [parent], self.document.line(*where))
+        return root.text("name") or self._path.stem
+
+    def text(self, value: object, where: Where) -> str:
+        """A scalar as the text that it stands for in a command or a name."""
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if not isinstance(value, str | int | float):
+            self.builder.fail(f"{where[-1]}: text is wanted here", self.document.line(*where))
+        return str(value)
+
+    # Catalogs.
+
+    def _catalog(self, root: _Part, key: str) -> None:
+        """A catalog in the document, or in the local file that ``$ref`` names."""
+        catalog = root.part(key)
+        if catalog is None:
+            return
+        reference = catalog.text("$ref")
+        if reference is None:
+            self._entries(catalog)
+            return
+        if urlsplit(reference).scheme not in ("", "file"):
+            self.builder.warn(f"{key} that is elsewhere, not read", catalog.line("$ref"))
+            return
+        path = self._directory / (local_path(reference, self._directory) or reference)
+        if not path.is_file():
+            self.builder.fail(
+                f"{key}: the file {reference} is not there",
+                catalog.line("$ref"),
+                f"It was looked for at {path}.",
+            )
+        outer, self.document = self.document, read_yaml(path)
+        self.builder.source = self.document.source
+        if not isinstance(self.document.value, dict):
+            self.builder.fail(f"not a {key}", self.document.line())
+        self._entries(_Part(self, self.document.value, ()))
+        self.document = outer
+        self.builder.source = outer.source
+
+    def _entries(self, catalog: _Part) -> None:
+        for replica in catalog.parts("replicas"):
+            name = replica.need("lfn", "a replica")
+            names = self._pfns.setdefault(name, PhysicalNames())
+            for pfn in replica.parts("pfns"):
+                names.places.append((pfn.text("site") or "local", pfn.need("pfn", "a replica")))
+            url = names.url(self._directory)
+            if url is not None:
+                self.builder.add_url(name, url)
+        for transformation in catalog.parts("transformations"):
+            key = (
+                transformation.text("namespace"),
+                transformation.need("name", "a transformation"),
+                transformation.text("version"),
+            )
+            entry = self._transformations.entry(key)
+            entry.env.update(_env_of(self._profiles(transformation)))
+            for site in transformation.parts("sites"):
+                place = (site.text("name") or "local", site.need("pfn", "a site of it"))
+                entry.places.append(place)
+
+    # Jobs.
+
+    def _job(self, job: _Part) -> None:
+        kind = job.text("type") or "job"
+        node = job.need("id", "a job")
+        if kind == "pegasusWorkflow":
+            self._subworkflow(job, node)
+        elif kind == "job":
+            self._task(job, node)
+        else:
+            known = "Types that are read: job, pegasusWorkflow."
+            files = "DAGMan files are not read" if kind == "condorWorkflow" else "unknown"
+            self.builder.fail(f"job {node} of type {kind}: {files}", job.line("type"), known)
+
+    def _subworkflow(self, job: _Part, node: str) -> None:
+        name = job.need("file", "a sub-workflow")
+        places = self._pfns.get(name)
+        include_document(self.builder, node, name, places, self._directory, job.line("file"))
+
+    def _task(self, job: _Part, node: str) -> None:
+        name = job.need("name", f"job {node}")
+        inputs: list[FileUse] = []
+        outputs: list[FileUse] = []
+        for use in job.parts("uses"):
+            self._use(use, inputs, outputs)
+        where = (*job.where, "arguments")
+        draft = TaskDraft(
+            id=node,
+            name=name,
+            executable=f"./{name}",
+            arguments=tuple(
+                self.text(argument, (*where, index))
+                for index, argument in enumerate(job.list("arguments"))
+            ),
+            inputs=inputs,
+            outputs=outputs,
+            stdin=job.text("stdin"),
+            stdout=job.text("stdout"),
+            stderr=job.text("stderr"),
+        )
+        if not any(use.executable and use.name == name for use in inputs):
+            draft.executable = name
+            key = (job.text("namespace"), name, job.text("version"))
+            entry = self._transformations.find(key)
+            if entry is not None:
+                use_catalog_entry(self.builder, entry, draft, self._directory, job.line())
+        profiles = self._profiles(job)
+        requests = self.builder.requests(profiles, job.line())
+        # The catalog's profiles take precedence over the document's (user guide, "Profiles
+        # Conflict Resolution").
+        draft.env = {**self._env, **(requests.env or {}), **(draft.env or {})} or None
+        draft.resources, draft.priority = requests.resources, requests.priority
+        if requests.runtime_s is not None:
+            draft.runtime_s = self.builder.runtime(requests.runtime_s, job.line())
+        self.builder.add_task(draft, job.line())
+
+    def _use(self, use: _Part, inputs: list[FileUse], outputs: list[FileUse]) -> None:
+        name = use.need("lfn", "a use")
+        kind = use.need("type", f"use of {name}")
+        size: Any = use.value.get("size")
+        metadata = use.part("metadata")
+        if size is None and metadata is not None:
+            size = metadata.value.get("size")
+        size_bytes = None
+        if size is not None:
+            text = self.text(size, (*use.where, "size"))
+            size_bytes = self.builder.size(text, use.line())
+        optional = use.flag("optional") or False
+        if kind == "input":
+            executable = use.flag("executable") or False
+            inputs.append(FileUse(name, size_bytes, optional, executable))
+        elif kind == "output":
+            outputs.append(FileUse(name, size_bytes, optional, False, use.flag("stageOut")))
+        elif kind == "checkpoint":
+            self.builder.warn("checkpoint file, not kept between attempts", use.line())
+        else:
+            self.builder.fail(
+                f"use of {name}: unknown type {kind}",
+                use.line("type"),
+                "It is input, output or checkpoint.",
+            )
+
+    def _profiles(self, part: _Part) -> Profiles:
+        profiles: Profiles = {}
+        spaces = part.part("profiles")
+        for space in spaces.value if spaces is not None else ():
+            keys = spaces.part(space) if spaces is not None else None
+            for key, value in keys.value.items() if keys is not None else ():
+                text = self.text(value, (*part.where, "profiles", space, key))
+                profiles[profile_key(str(space), str(key))] = text
+        return profiles
+
+
+def _env_of(profiles: Profiles) -> dict[str, str]:
+    return {key: text for (space, key), text in profiles.items() if space == "env"}

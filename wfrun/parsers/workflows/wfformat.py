@@ -1,0 +1,309 @@
+"""WfFormat, the JSON of WfCommons: schema 1.0 to 1.5.
+
+Source: wfcommons-schema.json 1.5, and the instances of WfCommons for the older versions, where
+tasks are under ``jobs`` or ``tasks``, and names of keys have no units. Tasks refer to each other
+by id, or up to 1.4 by name. From 1.5 on a task stands in the specification and, with its run time
+and command, in the execution.
+
+The instances are traces of runs: memory is what was measured, so it is no request; ``coreCount``
+is what was asked for. Absolute file names are identifiers there, and are met under emulation by
+dropping the leading slash.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+from pathlib import Path
+from typing import Any, NoReturn
+
+from wfrun.engine.model import Resources
+from wfrun.parsers.workflows.build import FileUse, TaskDraft, WorkflowBuilder
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+_NUMBERED = re.compile(r"[_.-](?:ID)?\d+\Z")
+Task = dict[str, Any]
+
+
+def read_wfformat(builder: WorkflowBuilder, path: Path) -> str:
+    """Read the document at ``path`` into the builder; gives its name.
+
+    Raises InvalidError with the line for what is not JSON, not a workflow, or refused.
+    """
+    data = path.read_bytes()
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        builder.fail("not UTF-8 text", line, "Save the document as UTF-8.")
+    return _WfFormatReader(builder, text, _parse(builder, text)).read() or path.stem
+
+
+def _parse(builder: WorkflowBuilder, text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        message = f"not valid JSON: {error.msg}, column {error.colno}"
+        builder.fail(message, error.lineno, "Is the document complete?")
+    except RecursionError:
+        builder.fail("not a workflow: JSON that is nested too deeply", None)
+    except ValueError as error:
+        builder.fail(f"not valid JSON: {error}", None)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        keys = [key for key, _ in pairs]
+        repeated = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {repeated!r} is there twice in one object")
+    return result
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def line_of(text: str, *path: str | int) -> int:
+    """The line at which the part of a JSON text at this path of keys and indices starts; of the
+    nearest part above it where there is none."""
+    decoder = json.JSONDecoder()
+    position = _skip_space(text, 0)
+    for step in path:
+        found = _step(decoder, text, position, step)
+        if found is None:
+            break
+        position = found
+    return text.count("\n", 0, position) + 1
+
+
+def _skip_space(text: str, position: int) -> int:
+    match = _SPACE.match(text, position)
+    return position if match is None else match.end()
+
+
+def _step(decoder: json.JSONDecoder, text: str, position: int, step: str | int) -> int | None:
+    """Where the value of one key or index of the container at ``position`` starts."""
+    closing = {"{": "}", "[": "]"}.get(text[position])
+    index = 0
+    position = _skip_space(text, position + 1)
+    while closing is not None and text[position] != closing:
+        key: str | int = index
+        if closing == "}":
+            key, position = decoder.raw_decode(text, position)
+            position = _skip_space(text, _skip_space(text, position) + 1)
+        if key == step:
+            return position
+        _, position = decoder.raw_decode(text, position)
+        position = _skip_space(text, position)
+        if text[position] == ",":
+            position = _skip_space(text, position + 1)
+        index += 1
+    return None
+
+
+class _WfFormatReader:
+    def __init__(self, builder: WorkflowBuilder, text: str, document: Any) -> None:
+        self._builder = builder
+        self._document = document
+        self._text = text
+        self._where: tuple[str | int, ...] = ()
+        self._sizes: dict[str, int | None] = {}
+        self._by_name: dict[str, str] = {}
+        self._ids: set[str] = set()
+        # Tasks are told to the builder by their number; lines are found when they are wanted.
+        builder.locate = lambda number: line_of(text, *self._where, number)
+
+    def read(self) -> str | None:
+        """All of the document; gives its name."""
+        workflow = self._document.get("workflow") if isinstance(self._document, dict) else None
+        if not isinstance(workflow, dict):
+            self._refuse('no object "workflow"')
+        specification = workflow.get("specification")
+        if specification is None:
+            key = "tasks" if "tasks" in workflow else "jobs"
+            tasks = self._tasks_in(workflow, key, ("workflow",))
+            executed: dict[Any, Task] = {}
+        else:
+            if not isinstance(specification, dict):
+                self._refuse('"specification" is not an object', "workflow", "specification")
+            self._read_sizes(specification)
+            executed = self._executed(workflow)
+            tasks = self._tasks_in(specification, "tasks", ("workflow", "specification"))
+        for number, task in enumerate(tasks):
+            name = self._need(task, "name", number)
+            self._ids.add(self._id(task, number))
+            self._by_name.setdefault(name, self._id(task, number))
+        for number, task in enumerate(tasks):
+            self._task(task, executed.get(self._id(task, number), {}), number)
+        for number, task in enumerate(tasks):
+            self._edges(task, number)
+        name = self._document.get("name")
+        return name if isinstance(name, str) else None
+
+    def _refuse(self, message: str, *path: str | int) -> NoReturn:
+        self._builder.locate = int
+        self._builder.fail(
+            f"not a workflow in WfFormat: {message}",
+            line_of(self._text, *path),
+            "See https://github.com/wfcommons/WfFormat for what it consists of.",
+        )
+
+    def _tasks_in(self, holder: Task, key: str, path: tuple[str, ...]) -> list[Task]:
+        tasks = holder.get(key)
+        if not isinstance(tasks, list):
+            self._refuse(f'no list "{key}"', *path, key)
+        for number, task in enumerate(tasks):
+            if not isinstance(task, dict):
+                self._refuse("a task is not an object", *path, key, number)
+        self._where = (*path, key)
+        return tasks
+
+    def _executed(self, workflow: Task) -> dict[Any, Task]:
+        """What is known of the execution of each task, by id."""
+        execution = workflow.get("execution")
+        if not isinstance(execution, dict) or "tasks" not in execution:
+            return {}
+        tasks = self._tasks_in(execution, "tasks", ("workflow", "execution"))
+        return {str(task.get("id")): task for task in tasks}
+
+    def _read_sizes(self, specification: Task) -> None:
+        files = specification.get("files") or []
+        if not isinstance(files, list):
+            self._refuse('"files" is not a list', "workflow", "specification", "files")
+        self._where = ("workflow", "specification", "files")
+        for number, file in enumerate(files):
+            if not isinstance(file, dict) or not isinstance(file.get("id"), str):
+                self._refuse("a file is not an object with an id", *self._where, number)
+            size = self._number(file, number, "sizeInBytes")
+            if size is not None:
+                self._sizes[file["id"]] = self._builder.size(size, number)
+
+    # Tasks.
+
+    def _task(self, task: Task, executed: Task, number: int) -> None:
+        facts = {**task, **executed}
+        kind = _kind(task)
+        draft = TaskDraft(self._id(task, number), kind, kind)
+        self._command(draft, facts, number)
+        for key, uses in (("inputFiles", draft.inputs), ("outputFiles", draft.outputs)):
+            for name in self._names(task, key, number):
+                uses.append(FileUse(self._file(name, number), self._sizes.get(name)))
+        self._files(task, draft, number)
+        runtime = self._number(facts, number, "runtimeInSeconds", "runtime")
+        if runtime is not None:
+            draft.runtime_s = self._builder.runtime(runtime, number)
+        cores = self._number(facts, number, "coreCount", "cores")
+        if cores is not None and cores > 1:
+            draft.resources = Resources(cores=math.ceil(cores))
+        draft.priority = round(self._number(facts, number, "priority") or 0)
+        self._builder.add_task(draft, number)
+
+    def _command(self, draft: TaskDraft, facts: Task, number: int) -> None:
+        """The program and its arguments; without one the task can only be emulated."""
+        command = facts.get("command") or {}
+        if not isinstance(command, dict):
+            self._builder.fail(f"task {draft.id}: its command is not an object", number)
+        program = command.get("program")
+        arguments = command.get("arguments", facts.get("arguments")) or []
+        if isinstance(arguments, str):
+            arguments = [arguments]
+        if not isinstance(arguments, list) or not isinstance(program, str | None):
+            self._builder.fail(f"task {draft.id}: its command is not text", number)
+        if program and "\n" in program:
+            self._builder.warn("script text is not run", number)
+            return
+        if program:
+            draft.executable = program
+        words: list[str] = []
+        for argument in arguments:
+            words += self._words(self._scalar(argument, draft, number), number)
+        draft.arguments = tuple(words)
+
+    def _words(self, argument: str, number: int) -> list[str]:
+        """One argument, or several: WfBench writes an option and its value as one text."""
+        if not argument.startswith("-") or " " not in argument:
+            return [argument]
+        try:
+            words = shlex.split(argument)
+        except ValueError:
+            return [argument]
+        self._builder.warn("argument that holds several words, split as a shell does", number)
+        return words
+
+    def _files(self, task: Task, draft: TaskDraft, number: int) -> None:
+        """Files with their links, as before 1.5."""
+        files = task.get("files") or []
+        if not isinstance(files, list):
+            self._builder.fail(f"task {draft.id}: files is not a list", number)
+        for file in files:
+            link = file.get("link") if isinstance(file, dict) else None
+            name = file.get("name", file.get("id")) if isinstance(file, dict) else None
+            if link not in ("input", "output") or not isinstance(name, str):
+                message = f"task {draft.id}: a file without a name and a link input or output"
+                self._builder.fail(message, number)
+            size = self._number(file, number, "sizeInBytes", "size")
+            size_bytes = None if size is None else self._builder.size(size, number)
+            uses = draft.inputs if link == "input" else draft.outputs
+            uses.append(FileUse(self._file(name, number), size_bytes))
+
+    def _file(self, name: str, number: int) -> str:
+        if not name.startswith("/") or not self._builder.emulate:
+            return name
+        self._builder.warn("absolute file name, its leading slash dropped", number)
+        return name.lstrip("/")
+
+    def _edges(self, task: Task, number: int) -> None:
+        """Parents and children both count; older versions name them in place of ids."""
+        node = self._id(task, number)
+        parents = [self._reference(name) for name in self._names(task, "parents", number)]
+        self._builder.add_edges(node, parents, number)
+        for child in self._names(task, "children", number):
+            self._builder.add_edges(self._reference(child), [node], number)
+
+    def _reference(self, name: str) -> str:
+        return name if name in self._ids else self._by_name.get(name, name)
+
+    # Parts of objects.
+
+    def _id(self, task: Task, number: int) -> str:
+        return self._need(task, "id" if task.get("id") is not None else "name", number)
+
+    def _need(self, task: Task, key: str, number: int) -> str:
+        value = task.get(key)
+        if not isinstance(value, str) or not value:
+            self._builder.fail(f"a task without {key}", number)
+        return value
+
+    def _names(self, task: Task, key: str, number: int) -> list[str]:
+        names = task.get(key) or []
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            self._builder.fail(f"task {task['name']}: {key} is not a list of names", number)
+        return names
+
+    def _scalar(self, value: object, draft: TaskDraft, number: int) -> str:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            self._builder.fail(f"task {draft.id}: an argument is not text", number)
+        return str(value)
+
+    def _number(self, holder: Task, number: int, *keys: str) -> float | None:
+        """The number under the first of the keys that is there."""
+        for key in keys:
+            value = holder.get(key)
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                self._builder.fail(f"{key} is {value!r}, not a number", number)
+            return value
+        return None
+
+
+def _kind(task: Task) -> str:
+    """The transformation: the category, or the name without the number at its end."""
+    category = task.get("category")
+    if isinstance(category, str) and category:
+        return category
+    name: str = task["name"]
+    return _NUMBERED.sub("", name) or name
