@@ -40,7 +40,11 @@ def test_the_packages_import_downwards_only() -> None:
         ("engine/core.py", "from ..sites import local\n", "engine imports wfrun.sites"),
         ("engine/core.py", "from wfrun import parsers\n", "engine imports wfrun.parsers"),
         ("engine/core.py", "def f():\n    import asyncio\n", "core.py:2: the engine imports"),
-        ("parsers/workflows/dax.py", "import wfrun.sites.local\n", "parsers imports wfrun.sites.local"),
+        (
+            "parsers/workflows/dax.py",
+            "import wfrun.sites.local\n",
+            "parsers imports wfrun.sites.local",
+        ),
         ("sites/local.py", "from wfrun.runners.store import Store\n", "sites imports wfrun.runn"),
         ("testing.py", "from wfrun.runners import loop\n", "testing imports wfrun.runners"),
         ("sites/node/job.py", "import msgspec\n", "job.py imports msgspec"),

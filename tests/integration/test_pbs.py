@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import pbs
-from tests.parsers.queues.recordings import OPENPBS, recorded
+from tests.sites.batch.recordings import OPENPBS, recorded
 from wfrun.engine.model import Access, SiteSpec
 from wfrun.runners.sites import AnySite, make_site
 from wfrun.testing.probe import Probe, request, shell

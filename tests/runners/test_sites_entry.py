@@ -9,16 +9,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.parsers.queues.recordings import GRID_ENGINE, SLURM, recorded
 from tests.runners.harness import WFRUN
+from tests.sites.batch.recordings import GRID_ENGINE, SLURM, recorded
 from wfrun.engine.model import Access, LauncherSpec, SiteSpec
 from wfrun.parsers.catalog.read import read_catalog
-from wfrun.parsers.queues import slurm_offer
-from wfrun.parsers.queues.offers import Offer, Queue
 from wfrun.runners.site_entry import cluster_entry, quoted, size, walltime
 from wfrun.runners.site_init import name_of
 from wfrun.runners.site_limits import wrong_limits
 from wfrun.runners.site_survey import Place, System, choose_place, place_of
+from wfrun.sites.batch.offers import Offer, Queue
+from wfrun.sites.batch.slurm import offer as slurm_offer
 
 GIB = 1 << 30
 HOME = Place("~", "/home/ann", "ext4", "/dev/sda1", 9 * GIB)

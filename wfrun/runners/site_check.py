@@ -28,13 +28,13 @@ from wfrun.engine.events import (
 from wfrun.engine.model import Resources, SiteSpec
 from wfrun.engine.records import AttemptRequest, LauncherRequest, Outcome, OutputFile
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
-from wfrun.parsers.queues.records import QueueUnknownError
 from wfrun.runners.site_entry import describe, rounded
 from wfrun.runners.site_init import not_reached
 from wfrun.runners.site_limits import wrong_limits, wrong_machine
 from wfrun.runners.site_lines import Finding, Printer
 from wfrun.runners.site_survey import ask_offer, look_at, look_at_machine, probe
 from wfrun.runners.sites import AnySite, make_site
+from wfrun.sites.batch.jobs import QueueUnknownError
 from wfrun.sites.local import LocalSite, available_cores
 from wfrun.sites.pool.site import PoolSite
 from wfrun.sites.remote.asyncssh_login import Prompter

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wfrun.engine.model import Access
-from wfrun.parsers.queues.offers import Offer, Queue
 from wfrun.runners.site_survey import Machine, Place, System, choose_place
+from wfrun.sites.batch.offers import Offer, Queue
 
 FOLDER = "wfrun-scratch"
 _PLAIN = re.compile(r"[A-Za-z~/$][\w~/.$@%+-]*", re.ASCII)

@@ -16,8 +16,6 @@ from wfrun.engine.model import Access, Catalog
 from wfrun.parsers.atomic import replacing
 from wfrun.parsers.catalog.add_site import with_site
 from wfrun.parsers.catalog.read import read_catalog
-from wfrun.parsers.queues.offers import Offer
-from wfrun.parsers.queues.records import QueueUnknownError
 from wfrun.parsers.yaml_document import read_yaml
 from wfrun.runners import site_entry
 from wfrun.runners.site_survey import (
@@ -28,6 +26,8 @@ from wfrun.runners.site_survey import (
     look_at_machine,
     ssh_command,
 )
+from wfrun.sites.batch.jobs import QueueUnknownError
+from wfrun.sites.batch.offers import Offer
 from wfrun.sites.remote.asyncssh_login import Prompter
 from wfrun.sites.remote.connection import Connection, connection_of
 from wfrun.sites.remote.host import Host

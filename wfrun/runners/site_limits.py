@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from wfrun.engine.model import LauncherSpec, SiteSpec
-from wfrun.parsers.queues.offers import Offer, Queue
 from wfrun.runners.site_entry import rounded, walltime
+from wfrun.sites.batch.offers import Offer, Queue
 
 Wrong = tuple[str, str]
 """What is wrong, and what to do."""

@@ -17,11 +17,11 @@ from rich.table import Table
 from wfrun.engine.errors import WfrunError
 from wfrun.engine.model import SiteSpec
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
-from wfrun.parsers.queues.records import Job, QueueUnknownError
 from wfrun.runners.report import make_console
 from wfrun.runners.site_init import not_reached
 from wfrun.runners.site_survey import ask_offer, look_at_machine, run
 from wfrun.sites.batch import make_batch_system
+from wfrun.sites.batch.jobs import Job, QueueUnknownError
 from wfrun.sites.local import available_cores
 from wfrun.sites.remote.asyncssh_login import Prompter
 from wfrun.sites.remote.connection import Connection, connection_of

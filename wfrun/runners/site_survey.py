@@ -12,9 +12,9 @@ import msgspec
 
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.model import Access
-from wfrun.parsers.queues.offers import Offer
-from wfrun.parsers.queues.records import QueueUnknownError
 from wfrun.sites.batch import AVAILABLE, make_batch_system
+from wfrun.sites.batch.jobs import QueueUnknownError
+from wfrun.sites.batch.offers import Offer
 from wfrun.sites.batch.survey import SURVEYS
 from wfrun.sites.remote.host import Host, Result
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.parsers.queues.recordings import GRID_ENGINE, OPENPBS, SLURM, recorded
+from tests.sites.batch.recordings import GRID_ENGINE, OPENPBS, SLURM, recorded
 from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError, WfrunError
 from wfrun.engine.model import Access
-from wfrun.parsers.queues.slurm import SQUEUE_FORMAT
 from wfrun.sites.batch import AVAILABLE, make_batch_system
+from wfrun.sites.batch.slurm.queue import SQUEUE_FORMAT
 from wfrun.sites.batch.system import BackPressureError, BatchJob, BatchSystem, QueueUnknownError
 
 JOB = BatchJob(

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Access
-from wfrun.sites.batch.grid_engine import GridEngine
-from wfrun.sites.batch.pbs import Pbs, Torque
-from wfrun.sites.batch.slurm import Slurm
+from wfrun.sites.batch.grid_engine.system import GridEngine
+from wfrun.sites.batch.pbs.system import Pbs, Torque
+from wfrun.sites.batch.slurm.system import Slurm
 from wfrun.sites.batch.system import BatchSystem
 
 AVAILABLE: dict[str, Callable[[Access], BatchSystem]] = {

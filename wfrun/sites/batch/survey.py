@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from wfrun.parsers.queues import grid_engine_offer, pbs_offer, slurm_offer
-from wfrun.parsers.queues.offers import Offer
+from wfrun.sites.batch.grid_engine import offer as grid_engine_offer
+from wfrun.sites.batch.offers import Offer
+from wfrun.sites.batch.pbs import offer as pbs_offer
+from wfrun.sites.batch.slurm import offer as slurm_offer
 
 MOST_HOSTS = 32
 """Hosts of a Grid Engine whose memory is looked at: each is a command of its own."""

@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol
 import msgspec
 
 from wfrun.engine.errors import WfrunError
-from wfrun.parsers.queues.records import Ending, Job, QueueUnknownError, State
+from wfrun.sites.batch.jobs import Ending, Job, QueueUnknownError, State
 
 __all__ = [
     "BackPressureError",

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.parsers.queues.recordings import SLURM, recorded
-from wfrun.parsers.queues.records import Ending, Job, QueueUnknownError
-from wfrun.parsers.queues.slurm import read_accounting, read_queue, read_queue_endings
+from tests.sites.batch.recordings import SLURM, recorded
+from wfrun.sites.batch.jobs import Ending, Job, QueueUnknownError
+from wfrun.sites.batch.slurm.queue import read_accounting, read_queue, read_queue_endings
 
 HEADER = "\x1f".join(["JOBID", "STATE", "USER", "CPUS", "START", "NODES", "REASON", "NAME"])
 HEADER += "\x1e\n"

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from wfrun.engine.records import Cause
-from wfrun.parsers.queues.elements import expand
-from wfrun.parsers.queues.records import Ending, Job, QueueUnknownError, State
+from wfrun.sites.batch.elements import expand
+from wfrun.sites.batch.jobs import Ending, Job, QueueUnknownError, State
 
 Attributes: TypeAlias = Mapping[str, Mapping[str, str]]
 """By job id: its attributes; those of a group are ``group.name``."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from wfrun.parsers.queues.offers import Offer, Queue, clock_s, least
-from wfrun.parsers.queues.records import QueueUnknownError
+from wfrun.sites.batch.jobs import QueueUnknownError
+from wfrun.sites.batch.offers import Offer, Queue, clock_s, least
 
 SINFO_FORMAT = "%R|%P|%a|%l|%c|%m|%G|%D|%T|%C"
 """Partition, the same with a star if it is the default, whether it is up, time limit; cores,

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfrun.parsers.queues.elements import compress, expand
-from wfrun.parsers.queues.records import QueueUnknownError
+from wfrun.sites.batch.elements import compress, expand
+from wfrun.sites.batch.jobs import QueueUnknownError
 
 
 @pytest.mark.parametrize(

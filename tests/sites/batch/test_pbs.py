@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.parsers.queues.recordings import OPENPBS, recorded
-from wfrun.parsers.queues.pbs_json import read_json
-from wfrun.parsers.queues.pbs_records import endings_of, jobs_of
-from wfrun.parsers.queues.pbs_text import after_header, read_text
-from wfrun.parsers.queues.records import Job, QueueUnknownError
+from tests.sites.batch.recordings import OPENPBS, recorded
+from wfrun.sites.batch.jobs import Job, QueueUnknownError
+from wfrun.sites.batch.pbs.attributes import endings_of, jobs_of
+from wfrun.sites.batch.pbs.queue_json import read_json
+from wfrun.sites.batch.pbs.queue_text import after_header, read_text
 
 AFTER = recorded(OPENPBS, "qstat-after").output
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from lxml import etree
 
 from wfrun.engine.records import Cause
-from wfrun.parsers.queues.elements import expand
-from wfrun.parsers.queues.records import Ending, Job, QueueUnknownError, State
+from wfrun.sites.batch.elements import expand
+from wfrun.sites.batch.jobs import Ending, Job, QueueUnknownError, State
 
 _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff]")
 _BEFORE_JOB = frozenset({*range(1, 15), 21, 24, 25, 27, 28, 29, 38})

@@ -10,11 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from wfrun.parsers.queues.elements import compress
-from wfrun.parsers.queues.pbs_json import read_json
-from wfrun.parsers.queues.pbs_records import endings_of, jobs_of
-from wfrun.parsers.queues.pbs_text import after_header, read_text
 from wfrun.sites.batch import common
+from wfrun.sites.batch.elements import compress
+from wfrun.sites.batch.pbs.attributes import endings_of, jobs_of
+from wfrun.sites.batch.pbs.queue_json import read_json
+from wfrun.sites.batch.pbs.queue_text import after_header, read_text
 from wfrun.sites.batch.system import BatchJob, Ending, Job, QueueUnknownError
 
 _LIMITS = re.compile(

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.parsers.queues.recordings import GRID_ENGINE, recorded
-from wfrun.parsers.queues.grid_engine import read_accounting, read_queue
-from wfrun.parsers.queues.records import Job, QueueUnknownError
+from tests.sites.batch.recordings import GRID_ENGINE, recorded
+from wfrun.sites.batch.grid_engine.queue import read_accounting, read_queue
+from wfrun.sites.batch.jobs import Job, QueueUnknownError
 
 QUEUE = """<?xml version='1.0'?>
 <job_info><queue_info></queue_info><job_info><job_list state="pending">

@@ -8,8 +8,8 @@ import json
 import re
 from collections.abc import Mapping
 
-from wfrun.parsers.queues.offers import Offer, Queue, clock_s, least, size_bytes
-from wfrun.parsers.queues.records import QueueUnknownError
+from wfrun.sites.batch.jobs import QueueUnknownError
+from wfrun.sites.batch.offers import Offer, Queue, clock_s, least, size_bytes
 
 Objects = Mapping[str, Mapping[str, str]]
 """Attributes by the name of the queue, the node or the server."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from wfrun.parsers.queues.records import QueueUnknownError
+from wfrun.sites.batch.jobs import QueueUnknownError
 
 MAX_ELEMENTS = 1_000_000
 """More in one expression is an error of the sender: no batch system has arrays so large."""

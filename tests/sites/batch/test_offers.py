@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.parsers.queues.recordings import GRID_ENGINE, OPENPBS, SLURM, recorded
-from wfrun.parsers.queues import grid_engine_offer, pbs_offer, slurm_offer
-from wfrun.parsers.queues.offers import Offer, Queue, clock_s, size_bytes
-from wfrun.parsers.queues.records import QueueUnknownError
+from tests.sites.batch.recordings import GRID_ENGINE, OPENPBS, SLURM, recorded
+from wfrun.sites.batch.grid_engine import offer as grid_engine_offer
+from wfrun.sites.batch.jobs import QueueUnknownError
+from wfrun.sites.batch.offers import Offer, Queue, clock_s, size_bytes
+from wfrun.sites.batch.pbs import offer as pbs_offer
+from wfrun.sites.batch.slurm import offer as slurm_offer
 
 GIB = 1 << 30
 

@@ -8,9 +8,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from wfrun.parsers.queues import slurm as parser
-from wfrun.parsers.queues.elements import compress
 from wfrun.sites.batch import common
+from wfrun.sites.batch.elements import compress
+from wfrun.sites.batch.slurm import queue as parser
 from wfrun.sites.batch.system import BatchJob, Ending, Job, QueueUnknownError
 
 _LIMITS = re.compile(

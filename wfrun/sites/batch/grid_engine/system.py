@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from wfrun.engine.errors import InfeasibleError
-from wfrun.parsers.queues import grid_engine as parser
-from wfrun.parsers.queues.elements import compress
 from wfrun.sites.batch import common
+from wfrun.sites.batch.elements import compress
+from wfrun.sites.batch.grid_engine import queue as parser
 from wfrun.sites.batch.system import BackPressureError, BatchJob, Ending, Job, QueueUnknownError
 
 _TRY_AGAIN = 25

@@ -3,8 +3,8 @@ of OpenPBS 23.06, which prints the same form."""
 
 from __future__ import annotations
 
-from wfrun.parsers.queues.pbs_records import Attributes
-from wfrun.parsers.queues.records import QueueUnknownError
+from wfrun.sites.batch.jobs import QueueUnknownError
+from wfrun.sites.batch.pbs.attributes import Attributes
 
 _JOB = "Job Id:"
 

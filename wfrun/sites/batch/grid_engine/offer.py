@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 
-from wfrun.parsers.queues.offers import Offer, Queue, blocks, clock_s, least, size_bytes
-from wfrun.parsers.queues.records import QueueUnknownError
+from wfrun.sites.batch.jobs import QueueUnknownError
+from wfrun.sites.batch.offers import Offer, Queue, blocks, clock_s, least, size_bytes
 
 _ON_ONE_NODE = "$pe_slots"
 _USUAL_ENVIRONMENTS = ("smp", "threaded", "threads", "shm", "openmp", "multicore")

@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 import re
 
-from wfrun.parsers.queues.pbs_records import Attributes
-from wfrun.parsers.queues.records import QueueUnknownError
+from wfrun.sites.batch.jobs import QueueUnknownError
+from wfrun.sites.batch.pbs.attributes import Attributes
 
 _JOB = re.compile(r'^[ \t]+"(\d+(?:\[\d*\])?(?:\.[\w.-]+)?)":\s*\{[ \t]*$', re.MULTILINE | re.ASCII)
 _WANTED = re.compile(

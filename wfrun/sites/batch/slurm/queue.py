@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 
 from wfrun.engine.records import Cause
-from wfrun.parsers.queues.elements import expand
-from wfrun.parsers.queues.records import Ending, Job, QueueUnknownError, State
+from wfrun.sites.batch.elements import expand
+from wfrun.sites.batch.jobs import Ending, Job, QueueUnknownError, State
 
 _FIELD = "\x1f"
 _END = "\x1e"

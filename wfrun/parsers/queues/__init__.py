@@ -1,1 +1,0 @@
-"""What the commands of batch systems print about their queues, as records."""
