@@ -27,7 +27,7 @@ from rich.table import Table
 from wfrun.engine.events import AttemptEnded, Event
 from wfrun.engine.model import Resources, SiteSpec
 from wfrun.engine.records import AttemptRequest
-from wfrun.sites.local import LocalSite
+from wfrun.sites.local.site import LocalSite
 
 PROGRAM = "/bin/true"
 SHARE_OF_XARGS = 1.0

@@ -29,7 +29,14 @@ from rich.console import Console
 from rich.table import Table
 
 from wfrun.parsers.logs import RUNNABLE_RULES, drop_jobs, read_swf, settle_overruns
-from wfrun.sites.lrm import LRMS, BatchJob, QueuedJob, batch_jobs, make_lrm, simulate_batch
+from wfrun.sites.simulated.queues import (
+    LRMS,
+    BatchJob,
+    QueuedJob,
+    batch_jobs,
+    make_lrm,
+    simulate_batch,
+)
 
 CORPUS = Path(os.environ.get("WFRUN_CORPUS", Path(__file__).parents[2] / "shared" / "data"))
 BLUE = CORPUS / "swf" / "SDSC-BLUE-2000-4.2-cln.swf.gz"

@@ -29,8 +29,8 @@ from rich.table import Table
 from wfrun import read_catalog
 from wfrun.engine.model import ORIGIN, Access, SiteSpec
 from wfrun.sites.remote.connection import Connection, connection_of
-from wfrun.sites.routes import Routes
-from wfrun.sites.transfer import LocalTransfer
+from wfrun.sites.transfers.local import LocalTransfer
+from wfrun.sites.transfers.routes import Routes
 
 ROOT = Path(__file__).parent.parent
 TESTBED = ROOT / "tests" / "testbed" / "sites.yaml"

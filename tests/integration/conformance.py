@@ -19,7 +19,7 @@ from wfrun.engine.events import Event
 from wfrun.engine.model import Access, LauncherSpec, SiteSpec
 from wfrun.engine.records import LauncherRequest
 from wfrun.runners.sites import AnySite, make_site
-from wfrun.sites.pool.site import PoolSite
+from wfrun.sites.launchers.site import PoolSite
 from wfrun.testing.probe import Probe
 from wfrun.testing.sites import SiteConformance
 

@@ -18,8 +18,8 @@ from tests.testbed.testbed import Testbed
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.model import ORIGIN, LinkSpec
 from wfrun.sites.remote.connection import Connection, connection_of
-from wfrun.sites.routes import Cluster, Routes
-from wfrun.sites.transfer import LocalTransfer
+from wfrun.sites.transfers.local import LocalTransfer
+from wfrun.sites.transfers.routes import Cluster, Routes
 from wfrun.testing.transfers import TransferConformance
 
 

@@ -17,7 +17,7 @@ from wfrun.engine.policies.placement.base import BasePlacement
 from wfrun.engine.policies.placement.heft import Heft
 from wfrun.parsers.generate import generate
 from wfrun.runners.simulation import World, simulate
-from wfrun.sites.simulated import SiteModel
+from wfrun.sites.simulated.site import SiteModel
 
 
 class _Asking(BasePlacement):

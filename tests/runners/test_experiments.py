@@ -18,7 +18,7 @@ from wfrun.runners.grid_table import ResultTable, WorkflowTable
 from wfrun.runners.parquet import check_parquet, write_parquet
 from wfrun.runners.plots import check_plot, plot_makespans
 from wfrun.runners.results import Cell, Results, Row, short_names
-from wfrun.sites.simulated import SiteModel
+from wfrun.sites.simulated.site import SiteModel
 
 SITES = (SiteSpec("near", slots=4), SiteSpec("far", slots=8, speed_ratio=2.0))
 ON_NODES = msgspec.structs.replace(SITES[0], nodes=(NodeGroup(2, 2),))

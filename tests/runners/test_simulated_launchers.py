@@ -25,8 +25,8 @@ from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.records import Outcome
 from wfrun.engine.state import RunState
 from wfrun.runners.simulation import World, simulate
-from wfrun.sites.lrm import BatchJob
-from wfrun.sites.simulated import SiteModel
+from wfrun.sites.simulated.queues import BatchJob
+from wfrun.sites.simulated.site import SiteModel
 
 LATENCY_S = 0.05
 

@@ -40,8 +40,8 @@ from wfrun.runners.rundir import RunDir
 from wfrun.runners.session import read_state
 from wfrun.runners.simulation import World, simulate
 from wfrun.runners.store import Store
-from wfrun.sites.lrm import BatchJob
-from wfrun.sites.simulated import SiteModel
+from wfrun.sites.simulated.queues import BatchJob
+from wfrun.sites.simulated.site import SiteModel
 
 LRMS = ("fcfs", "easy", "conservative")
 THREE_SITES = Catalog(

@@ -8,8 +8,8 @@ from typing import TypeVar
 from wfrun.engine import events as ev
 from wfrun.engine.model import NodeGroup, Resources, SiteSpec
 from wfrun.runners.clock import VirtualClock
-from wfrun.sites.lrm import BatchJob
-from wfrun.sites.simulated import SimulatedRequest, SimulatedSite, SiteModel
+from wfrun.sites.simulated.queues import BatchJob
+from wfrun.sites.simulated.site import SimulatedRequest, SimulatedSite, SiteModel
 from wfrun.testing.probe import Probe
 
 PATIENCE_S = 1e6

@@ -17,7 +17,7 @@ from wfrun.parsers.logs import (
     read_gwf,
     read_swf,
 )
-from wfrun.sites.lrm import BatchJob
+from wfrun.sites.simulated.queues import BatchJob
 
 WARM_UP_S = 2 * 86400.0
 """The background runs alone for so long, so that the workflow meets a queue in its usual state."""

@@ -14,7 +14,7 @@ from wfrun.runners.background import read_log
 from wfrun.runners.metrics.jobs import THRESHOLD_S
 from wfrun.runners.metrics.samples import summarize
 from wfrun.runners.report import duration, make_console
-from wfrun.sites.lrm import BatchJob, Schedule, make_lrm, simulate_batch
+from wfrun.sites.simulated.queues import BatchJob, Schedule, make_lrm, simulate_batch
 
 
 def simulate_log(

@@ -21,8 +21,8 @@ from wfrun.runners.metrics.workflows import critical_path_s
 from wfrun.runners.pool import Progress, no_progress, run_missing
 from wfrun.runners.results import Cell, Results, Row
 from wfrun.runners.simulation import Sharing, World, simulate
-from wfrun.sites.lrm import BatchJob
-from wfrun.sites.simulated import SiteModel
+from wfrun.sites.simulated.queues import BatchJob
+from wfrun.sites.simulated.site import SiteModel
 
 
 class Grid(msgspec.Struct, frozen=True, dict=True):

@@ -21,7 +21,7 @@ from wfrun.runners.rundir import RunDir
 from wfrun.runners.session import read_state
 from wfrun.runners.sites import ask_at_terminal
 from wfrun.runners.store import Store
-from wfrun.sites.local import LocalSite
+from wfrun.sites.local.site import LocalSite
 from wfrun.sites.remote.connection import connection_of
 from wfrun.sites.remote.directory import find_directory
 from wfrun.sites.remote.host import Host

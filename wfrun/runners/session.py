@@ -41,9 +41,9 @@ from wfrun.runners.rundir import (
 from wfrun.runners.sites import AnySite, ask_at_terminal, make_site, make_transfer
 from wfrun.runners.store import FILE_NAME, Store
 from wfrun.runners.usage import Usage
-from wfrun.sites.local import LocalSite
-from wfrun.sites.pool.site import PoolSite
-from wfrun.sites.transfer import remove_parts
+from wfrun.sites.launchers.site import PoolSite
+from wfrun.sites.local.site import LocalSite
+from wfrun.sites.transfers.local import remove_parts
 
 _LOGGER = logging.getLogger(__name__)
 CANCEL_POLL_S = 0.5

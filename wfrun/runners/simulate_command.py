@@ -37,8 +37,8 @@ from wfrun.runners.session import read_state
 from wfrun.runners.simulated_run import simulate_into
 from wfrun.runners.simulation import check_runtimes, complete_links
 from wfrun.runners.store import Store
-from wfrun.sites.lrm import make_lrm
-from wfrun.sites.simulated import SiteModel
+from wfrun.sites.simulated.queues import make_lrm
+from wfrun.sites.simulated.site import SiteModel
 
 
 def simulate(documents: Sequence[Path], options: Mapping[str, Any]) -> None:

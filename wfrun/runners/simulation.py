@@ -18,11 +18,11 @@ from wfrun.engine.policies.placement import observed_of
 from wfrun.engine.state import RunState
 from wfrun.runners.clock import VirtualClock
 from wfrun.runners.loop import EventLog, Loop, Observer
-from wfrun.sites.lrm import BatchJob
-from wfrun.sites.lrm.fcfs import Fcfs
-from wfrun.sites.sim_launchers import SimulatedLauncherSite
-from wfrun.sites.sim_network import SimNetwork
-from wfrun.sites.simulated import LAST, SimulatedRequest, SimulatedSite, SiteModel
+from wfrun.sites.simulated.launchers import SimulatedLauncherSite
+from wfrun.sites.simulated.network import SimNetwork
+from wfrun.sites.simulated.queues import BatchJob
+from wfrun.sites.simulated.queues.fcfs import Fcfs
+from wfrun.sites.simulated.site import LAST, SimulatedRequest, SimulatedSite, SiteModel
 
 Sharing = Literal["max-min", "serial"]
 

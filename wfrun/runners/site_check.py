@@ -35,8 +35,8 @@ from wfrun.runners.site_lines import Finding, Printer
 from wfrun.runners.site_survey import ask_offer, look_at, look_at_machine, probe
 from wfrun.runners.sites import AnySite, make_site
 from wfrun.sites.batch.jobs import QueueUnknownError
-from wfrun.sites.local import LocalSite, available_cores
-from wfrun.sites.pool.site import PoolSite
+from wfrun.sites.launchers.site import PoolSite
+from wfrun.sites.local.site import LocalSite, available_cores
 from wfrun.sites.remote.asyncssh_login import Prompter
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.directory import make_directory

@@ -22,7 +22,7 @@ from wfrun.runners.site_init import not_reached
 from wfrun.runners.site_survey import ask_offer, look_at_machine, run
 from wfrun.sites.batch import make_batch_system
 from wfrun.sites.batch.jobs import Job, QueueUnknownError
-from wfrun.sites.local import available_cores
+from wfrun.sites.local.site import available_cores
 from wfrun.sites.remote.asyncssh_login import Prompter
 from wfrun.sites.remote.connection import Connection, connection_of
 from wfrun.sites.remote.directory import make_directory

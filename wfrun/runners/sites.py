@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 from wfrun.engine.information import Observed
 from wfrun.engine.model import LinkSpec, SiteSpec
 from wfrun.sites.batch import make_batch_system
-from wfrun.sites.cluster import ClusterSite
-from wfrun.sites.local import LocalSite
+from wfrun.sites.cluster.site import ClusterSite
+from wfrun.sites.launchers.links import SiteLinks
+from wfrun.sites.launchers.site import PoolSite
+from wfrun.sites.local.site import LocalSite
 from wfrun.sites.node import ALLOCATED_PROGRAMS
-from wfrun.sites.pool.links import SiteLinks
-from wfrun.sites.pool.site import PoolSite
 from wfrun.sites.remote.connection import connection_of
-from wfrun.sites.routes import Routes
-from wfrun.sites.ssh import SshSite
-from wfrun.sites.transfer import LocalTransfer
+from wfrun.sites.ssh.site import SshSite
+from wfrun.sites.transfers.local import LocalTransfer
+from wfrun.sites.transfers.routes import Routes
 
 if TYPE_CHECKING:
     from wfrun.sites.remote.asyncssh_login import Prompter

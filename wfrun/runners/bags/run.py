@@ -17,7 +17,7 @@ from wfrun.parsers.generate.bots_records import BotWorkload, SubmittedBag
 from wfrun.runners.bags.architectures import Architecture, architecture_class
 from wfrun.runners.bags.tally import Tally
 from wfrun.runners.simulation import Simulation, World
-from wfrun.sites.simulated import ARRIVALS, LAST
+from wfrun.sites.simulated.site import ARRIVALS, LAST
 
 _NO_PARENTS: tuple[int, ...] = ()
 

@@ -14,7 +14,7 @@ from statistics import NormalDist
 import msgspec
 
 from wfrun.engine.model import Catalog, LinkSpec, SiteSpec
-from wfrun.sites.lrm import BatchJob
+from wfrun.sites.simulated.queues import BatchJob
 
 _GHZ = 2.4
 """Of three of the five clusters: the reference processor."""

@@ -18,7 +18,7 @@ from wfrun.runners.metrics.workflows import total_makespan_s
 from wfrun.runners.simulation import World, check_runtimes, simulate
 from wfrun.runners.study import paper
 from wfrun.runners.study.das3 import WARM_UP_S, background, das3
-from wfrun.sites.simulated import SiteModel
+from wfrun.sites.simulated.site import SiteModel
 
 MODEL = SiteModel(lrm="fcfs", observe_s=1.0)
 """Section 6.2.1: all LRMs are FCFS. The monitoring service is taken to know at once, within 1 s."""

@@ -1,7 +1,7 @@
 """How a launcher on a node reaches its engine: the node's end of the channels.
 
 A file of the standard library alone for Python >= 3.6, that stands beside ``launcher.py`` in the
-directory of a run at its cluster. The engine's end is in ``wfrun/sites/pool``.
+directory of a run at its cluster. The engine's end is in ``wfrun/sites/launchers``.
 
 In the directory of a run:
     launchers/secret         what proves who belongs to the run: 32 random bytes in hex, mode 0600

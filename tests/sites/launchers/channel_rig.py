@@ -1,0 +1,190 @@
+"""Both ends of the channels, as a run has them: an engine's links over a real connection, and nodes
+that are processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from tests.places import ROOT
+from tests.sites.remote.conftest import Cluster
+from wfrun.engine.model import LauncherSpec
+from wfrun.sites.launchers.link import Link
+from wfrun.sites.launchers.links import SiteLinks
+from wfrun.sites.remote.asyncssh_transport import AsyncsshTransport
+from wfrun.sites.remote.connection import Connection
+from wfrun.sites.remote.local_transport import LocalTransport
+from wfrun.sites.remote.openssh_transport import OpensshTransport
+from wfrun.sites.remote.transport import Transport
+
+LIMIT_S = 30.0
+CHANNELS = ROOT / "wfrun" / "sites" / "node"
+NODE = Path(__file__).with_name("echo_node.py")
+
+
+class Recorder:
+    """Implements ``Taker``: keeps all that it is told."""
+
+    def __init__(self) -> None:
+        self.links: list[Link] = []
+        self.launchers: list[str] = []
+        self.reasons: list[str] = []
+        self.said: dict[int, list[dict[str, Any]]] = {}
+        """By the number of the link, from 0."""
+        self._changed = asyncio.Event()
+
+    def connected(self, launcher: str, link: Link) -> None:
+        self.launchers.append(launcher)
+        self.links.append(link)
+        self.said[len(self.links) - 1] = []
+        self._changed.set()
+
+    def lines(self, link: Link, lines: Sequence[bytes]) -> None:
+        self.said[self.links.index(link)] += [json.loads(line) for line in lines]
+        self._changed.set()
+
+    def disconnected(self, link: Link, reason: str) -> None:
+        self.reasons.append(reason)
+        self._changed.set()
+
+    async def until(self, condition: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
+        async def wait() -> None:
+            while not condition():
+                self._changed.clear()
+                await self._changed.wait()
+
+        await asyncio.wait_for(wait(), limit_s)
+
+    async def hello(self, number: int) -> Link:
+        """The link of this number, once its launcher has said hello."""
+        await self.until(lambda: bool(self.said.get(number)))
+        assert "hello" in self.said[number][0]
+        return self.links[number]
+
+
+class Rig:
+    """One site's links by one way (tcp, asyncssh, openssh, spool), and its nodes."""
+
+    def __init__(self, way: str, directory: Path, cluster: Callable[[], Cluster]) -> None:
+        self.way = way
+        self.kind = "ssh" if way.endswith("ssh") else way
+        self.directory = directory
+        (directory / "launchers/in/one.0").mkdir(parents=True)
+        self.taker = Recorder()
+        self.told: list[str | None] = []
+        self._cluster = cluster
+        self._nodes: list[subprocess.Popen[bytes]] = []
+        self.connection = Connection(("host",), self._make, delays_s=(0.05, 0.1))
+        self.links = self.new_links()
+
+    def new_links(self, ping_s: float = 15.0, handshake_s: float = 10.0) -> SiteLinks:
+        kinds = cast(tuple[Literal["tcp", "ssh", "spool"]], (self.kind,))
+        spec = LauncherSpec(cores=1, nodes=2, channels=kinds, address="127.0.0.1")
+        return SiteLinks(
+            self.connection,
+            str(self.directory),
+            spec,
+            "here",
+            ping_s=ping_s,
+            handshake_s=handshake_s,
+        )
+
+    def _make(self, host: str, may_ask: bool) -> Transport:
+        if self.way == "asyncssh":
+            return AsyncsshTransport(self._cluster().host, config=self._cluster().config)
+        if self.way == "openssh":
+            return OpensshTransport(
+                self._cluster().host, config=self._cluster().config, sockets=self._cluster().sockets
+            )
+        return LocalTransport()
+
+    async def open(self) -> None:
+        await self.connection.open(self.told.append)
+        await self.links.expect(["one", "two"])
+        await self.links.open(self.taker)
+
+    def start(
+        self, launcher: str = "one", node: int = 0, kinds: str = "", python: str = sys.executable
+    ) -> subprocess.Popen[bytes]:
+        node_program = subprocess.Popen(
+            [python, NODE, CHANNELS, self.directory, launcher, str(node), kinds or self.kind],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        self._nodes.append(node_program)
+        return node_program
+
+    def address(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.directory / "launchers/address.json").read_text())
+        return found
+
+    async def agent_pid(self) -> int:
+        return (await self.connection.host()).pid  # type: ignore[attr-defined, no-any-return]
+
+    async def close(self) -> None:
+        for node in self._nodes:
+            node.kill()
+            node.wait()
+            assert node.stderr is not None
+            node.stderr.close()
+        await self.links.close()
+        await self.connection.close()
+
+
+class Stranger:
+    """Calls as a launcher does, and says what it likes."""
+
+    def __init__(self, rig: Rig, connection: int = 1) -> None:
+        self._rig = rig
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._stem = f"{rig.address()['session']}.{connection}"
+        self._written = 0
+        self._read = 0
+
+    async def call(self) -> None:
+        if self._rig.kind != "spool":
+            host, port = self._rig.address()[self._rig.kind][0]
+            self._reader, self._writer = await asyncio.open_connection(host, port)
+
+    async def say(self, data: bytes) -> None:
+        if self._writer is not None:
+            self._writer.write(data)
+            await self._writer.drain()
+            return
+        self._written += 1
+        name = f"one.0.{self._stem}.{self._written}"
+        out = self._rig.directory / "launchers/out"
+        (out / f".{name}").write_bytes(data)
+        (out / f".{name}").rename(out / name)
+
+    async def hear(self) -> bytes:
+        """What is said next; nothing when it was hung up."""
+
+        async def look() -> bytes:
+            if self._reader is not None:
+                try:
+                    return await self._reader.read(1 << 16)
+                except ConnectionError:
+                    return b""
+            self._read += 1
+            path = self._rig.directory / "launchers/in/one.0" / f"{self._stem}.{self._read}"
+            while not path.exists():
+                await asyncio.sleep(0.005)
+            return path.read_bytes()
+
+        return await asyncio.wait_for(look(), LIMIT_S)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
+def ask(link: Link, **said: Any) -> None:
+    link.send(json.dumps(said).encode())

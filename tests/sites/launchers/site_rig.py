@@ -1,0 +1,196 @@
+"""A cluster here whose launchers are played by the test, over links that are in memory. Their jobs
+are real ones of the played PBS, and do nothing but wait."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.fakes import pbs
+from wfrun.engine import events as ev
+from wfrun.engine.model import Access, LauncherSpec, SiteSpec
+from wfrun.engine.records import LauncherRequest
+from wfrun.sites.batch import make_batch_system
+from wfrun.sites.cluster.site import ClusterSite
+from wfrun.sites.launchers.link import Taker
+from wfrun.sites.launchers.site import PoolSite
+from wfrun.sites.node import ALLOCATED_PROGRAMS
+from wfrun.sites.remote.connection import connection_of
+from wfrun.testing.probe import Probe
+
+RUN = "r1"
+WAITS = 'while [ ! -e "$1/ends-$2" ]; do sleep 0.02; done; echo it was told to >&2; exit 3\n'
+
+
+class PlayedLink:
+    """A launcher, as the engine sees it; the test says what it says."""
+
+    channel = "tcp"
+    latency_s = 0.0
+
+    def __init__(self, taker: Taker, launcher: str, node: int) -> None:
+        self.node = node
+        self.heard: list[dict[str, Any]] = []
+        self.answers: Mapping[str, Any] = {}
+        """To questions about attempts; others are absent."""
+        self._taker = taker
+        self._launcher = launcher
+
+    def send(self, line: bytes) -> None:
+        message = json.loads(line)
+        if "find" in message:
+            found = {key: self.answers.get(key, {"state": "absent"}) for key in message["find"]}
+            asyncio.get_running_loop().call_soon(
+                lambda: self.say({"found": found, "id": message["id"]})
+            )
+        else:
+            self.heard.append(message)
+
+    async def drained(self) -> None:
+        """There is nothing to wait for."""
+
+    def close(self) -> None:
+        self.heard.append({"closed": True})
+
+    def say(self, *messages: Mapping[str, Any]) -> None:
+        self._taker.lines(self, [json.dumps(message).encode() for message in messages])
+
+    def connect(self, slots: int = 2, **more: Any) -> None:
+        self._taker.connected(self._launcher, self)
+        self.say({"hello": 1, "host": "n1", "slots": slots, "left_s": 500.0, **more})
+
+    def vanish(self) -> None:
+        self._taker.disconnected(self, "the line is dead")
+
+    def given(self) -> list[str]:
+        """Attempts that it was sent, as often as it was."""
+        return [request["key"] for message in self.heard for request in message.get("run", ())]
+
+    def told(self, what: str) -> list[str]:
+        return [key for message in self.heard for key in message.get(what, ())]
+
+
+class PlayedLinks:
+    """Implements ``Links``."""
+
+    def __init__(self) -> None:
+        self.taker: Taker | None = None
+        self.expected: set[str] = set()
+
+    async def open(self, taker: Taker) -> None:
+        self.taker = taker
+
+    async def expect(self, launchers: Sequence[str]) -> None:
+        self.expected.update(launchers)
+
+    async def forget(self, launchers: Sequence[str]) -> None:
+        self.expected.difference_update(launchers)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class SiteRig:
+    """A site with launchers, and what it tells."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.directory = place / "scratch" / f"wfrun-{RUN}"
+        self.probe = Probe()
+        self.links = PlayedLinks()
+        self.site = self._make()
+
+    def _make(self) -> PoolSite:
+        launchers = LauncherSpec(cores=2, max=3, walltime_s=600.0)
+        access = Access(
+            transport="local",
+            poll_min_s=0.1,
+            poll_max_s=0.5,
+            patience_s=2.0,
+            dispatch="launchers",
+            launchers=launchers,
+        )
+        scratch = str(self.place / "scratch")
+        spec = SiteSpec("here", 6, kind="pbs", directory=scratch, access=access)
+        system = make_batch_system("pbs", access)
+        connection = connection_of(access)
+        cluster = ClusterSite(spec, 0, RUN, connection, system, programs=ALLOCATED_PROGRAMS)
+        return PoolSite(spec, 0, cluster, lambda directory: self.links)
+
+    async def open(self, script: str = WAITS) -> None:
+        await self.site.open(self.probe.post)
+        (self.directory / "bin" / "allocated.sh").write_text(script)
+
+    async def again(self) -> None:
+        """Another engine, after the death of the first."""
+        await self.site.close()
+        self.probe, self.links = Probe(), PlayedLinks()
+        self.site = self._make()
+        await self.open()
+
+    async def start(self, *names: str) -> None:
+        requests = [LauncherRequest(name, 1, 2, 0, 0, 600.0) for name in names]
+        await self.site.start_launchers(requests)
+        await self.until(lambda: all(self.is_claimed(name) for name in names))
+
+    def play(self, launcher: str, node: int = 0) -> PlayedLink:
+        assert self.links.taker is not None
+        return PlayedLink(self.links.taker, launcher, node)
+
+    async def launcher(self, name: str, slots: int = 2) -> PlayedLink:
+        """One that has started and said hello."""
+        await self.start(name)
+        link = self.play(name)
+        link.connect(slots)
+        await self.until(lambda: any(e.key == name for e in self.events(ev.LauncherStarted)))
+        return link
+
+    def is_claimed(self, key: str) -> bool:
+        return (self.directory / "attempts" / f"{key}.out").exists()
+
+    def claim(self, key: str) -> None:
+        (self.directory / "attempts" / f"{key}.out").touch()
+
+    def is_revoked(self, key: str) -> bool:
+        return (self.directory / "attempts" / f"{key}.revoked").exists()
+
+    def journal(self, launcher: str, *messages: Mapping[str, Any]) -> None:
+        with (self.directory / "exits" / f"{launcher}.jsonl").open("a") as file:
+            for message in messages:
+                file.write(json.dumps(message) + "\n")
+
+    def end(self, launcher: str) -> None:
+        """Its job ends, with exit code 3."""
+        (self.directory / f"ends-{launcher}").touch()
+
+    def events(self, kind: type[Any]) -> list[Any]:
+        return [event for event in self.probe.events if isinstance(event, kind)]
+
+    def cause(self, key: str) -> str | None:
+        outcomes = self.probe.outcomes(key)
+        assert len(outcomes) <= 1
+        return outcomes[0].cause if outcomes else None
+
+    async def until(self, happened: Callable[[], bool], patience_s: float = 20.0) -> None:
+        end_s = time.monotonic() + patience_s
+        while not happened():
+            assert time.monotonic() < end_s, self.probe.events
+            await asyncio.sleep(0.01)
+
+    async def close(self) -> None:
+        await self.site.close()
+        pbs.end(self.place / "pbs")
+
+
+def ended(*keys: str, cause: str = "done") -> dict[str, Any]:
+    outcome = {"cause": cause, "exit_code": 0, "started_s": 10.0, "ended_s": 70.0}
+    return {"ended": [[key, outcome] for key in keys]}
+
+
+def started(*keys: str) -> dict[str, Any]:
+    """In a journal."""
+    return {"started": [[key, 4000000, 1.0, 1, 0, [], []] for key in keys]}

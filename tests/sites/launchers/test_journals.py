@@ -1,0 +1,92 @@
+"""What journals of launchers say."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from wfrun.engine.records import Outcome
+from wfrun.sites.launchers.journals import Node, Trace, fate, trace, writer_of
+
+A: Node = ("r1.L1", 0)
+B: Node = ("r1.L2", 0)
+END = {"cause": "done", "exit_code": 0, "host": "n1"}
+
+
+def journal(*lines: object) -> bytes:
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+def test_an_attempt_from_queue_to_end() -> None:
+    content = journal(
+        {"launcher": {"host": "n1", "pid": 7}},
+        {"queued": ["k1", "k2", "k3", "k4"]},
+        {"dropped": ["k4"]},
+        {"ended": [["k1", END]]},
+        {"started": [["k2", 77, 12.5, 3, 0, [], []]]},
+    )
+    traces = trace([(A, content)], {"k1", "k2", "k3", "k4", "k5"})
+    assert traces["k1"].outcome == Outcome("done", exit_code=0, host="n1")
+    assert (traces["k2"].owner, traces["k2"].cores) == (A, 3)
+    assert traces["k3"].queued == {A}
+    assert traces["k4"].queued == set()
+    assert "k5" not in traces
+
+
+def test_only_what_is_asked_for_is_kept() -> None:
+    content = journal({"queued": ["k1", "k2"]}, {"ended": [["k1", END], ["k2", END]]})
+    assert set(trace([(A, content)], {"k2"})) == {"k2"}
+
+
+def test_a_torn_line_says_nothing_and_the_others_stay() -> None:
+    content = journal({"queued": ["k1"]}) + b'{"ended": [["k1", {"cau' + b"\n"
+    content += journal({"queued": ["k2"]}) + b'{"ended": [["k2"'
+    traces = trace([(A, content)], {"k1", "k2"})
+    assert [traces[key].outcome for key in ("k1", "k2")] == [None, None]
+    assert traces["k2"].queued == {A}
+
+
+def test_what_several_say_comes_together() -> None:
+    first = journal({"queued": ["k1"]}, {"dropped": ["k1"]})
+    second = journal({"queued": ["k1"]}, {"started": [["k1", 7, 1.0, 1, 0, [], []]]})
+    traces = trace([(A, first), (B, second)], {"k1"})
+    assert (traces["k1"].queued, traces["k1"].owner) == ({B}, B)
+
+
+def test_who_writes_a_journal() -> None:
+    assert writer_of("r1.L1.jsonl", {"r1.L1"}) == ("r1.L1", 0)
+    assert writer_of("r1.L1.2.jsonl", {"r1.L1"}) == ("r1.L1", 2)
+    assert writer_of("r1.L.3.jsonl", {"r1.L.3"}) == ("r1.L.3", 0)
+
+
+def _trace(
+    outcome: bool = False, owner: Node | None = None, queued: set[Node] | None = None
+) -> Trace:
+    found = Trace()
+    found.outcome = Outcome("done") if outcome else None
+    found.owner = owner
+    found.queued = queued or set()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("found", "is_claimed", "expected"),
+    [
+        (None, False, "absent"),
+        (None, True, "lost"),
+        (_trace(outcome=True, owner=B), True, "ended"),
+        (_trace(owner=A), True, "active"),
+        (_trace(owner=B), True, "lost"),
+        (_trace(owner=A), False, "active"),  # its claim is not seen yet
+        (_trace(queued={A}), False, "active"),
+        (_trace(queued={A, B}), True, "active"),
+        (_trace(queued={B}), True, "lost"),
+        (_trace(queued={B}), False, "absent"),
+        (_trace(), False, "absent"),
+    ],
+)
+def test_fates_where_a_lives_and_b_is_dead(
+    found: Trace | None, is_claimed: bool, expected: str
+) -> None:
+    assert fate(found, is_claimed, {A}) == expected

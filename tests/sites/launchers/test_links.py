@@ -1,0 +1,385 @@
+"""The same for every channel: a launcher reaches its engine, and nobody else does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.sites.launchers.channel_rig import Rig, Stranger, ask
+from tests.sites.remote.conftest import Cluster
+from tests.sites.remote.servers import Sshd, public
+from wfrun.engine.errors import InfeasibleError
+from wfrun.engine.model import LauncherSpec
+from wfrun.sites.launchers.link import Link
+from wfrun.sites.launchers.links import SiteLinks
+from wfrun.sites.node.channels import Seal, proof_of
+
+WAYS = ("tcp", "asyncssh", "openssh", "spool")
+STRANGE = ("tcp", "asyncssh", "spool")
+"""For who is refused: asyncssh and openssh hand over the same bytes."""
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[list[Cluster]]:
+    clusters: list[Cluster] = []
+    yield clusters
+    for cluster in clusters:
+        cluster.sshd.stop()
+
+
+@pytest.fixture(scope="module")
+def sockets() -> Iterator[Path]:
+    """For sockets, whose paths must be short."""
+    directory = Path(tempfile.mkdtemp(prefix="wf"))
+    yield directory
+    shutil.rmtree(directory)
+
+
+@pytest.fixture(params=WAYS)
+async def rig(
+    request: pytest.FixtureRequest,
+    made: list[Cluster],
+    sockets: Path,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[Rig]:
+
+    def cluster() -> Cluster:
+        if not made:
+            made.append(Cluster(tmp_path_factory.mktemp("cluster"), sockets))
+        return made[0]
+
+    rig = Rig(request.param, tmp_path / "run", cluster)
+    await rig.open()
+    yield rig
+    await rig.close()
+
+
+async def test_lines_go_both_ways_in_order(rig: Rig) -> None:
+    rig.start()
+    link = await rig.taker.hello(0)
+    assert link.channel == rig.kind
+    for number in range(1000):
+        ask(link, n=number)
+    await rig.taker.until(lambda: len(rig.taker.said[0]) == 1001)
+    assert [line["n"] for line in rig.taker.said[0][1:]] == list(range(1000))
+    assert 0 < link.latency_s < 5
+
+
+async def test_20_megabytes_both_ways(rig: Rig) -> None:
+    rig.start()
+    link = await rig.taker.hello(0)
+    text = "y" * 10_000
+    for number in range(1000):
+        ask(link, n=number, text=text)
+    ask(link, say=[1000, 10_000])
+    for number in range(1000):
+        ask(link, n=number, text=text)
+        if number % 100 == 0:
+            await link.drained()
+    await rig.taker.until(lambda: len(rig.taker.said[0]) == 3001)
+    assert all(len(line["text"]) == 10_000 for line in rig.taker.said[0][1:])
+
+
+async def test_reconnects_after_the_agent_is_killed(rig: Rig) -> None:
+    rig.start()
+    await rig.taker.hello(0)
+    os.kill(await rig.agent_pid(), signal.SIGKILL)
+    while rig.told[-1] is None:
+        await asyncio.sleep(0.01)
+    await rig.links.open(rig.taker)
+    link = await rig.taker.hello(1)
+    ask(link, n=1)
+    await rig.taker.until(lambda: rig.taker.said[1][-1] == {"n": 1})
+    assert len(rig.taker.reasons) == 1
+
+
+@pytest.mark.parametrize("rig", ["asyncssh", "openssh"], indirect=True)
+async def test_reconnects_after_the_ssh_connection_is_lost(rig: Rig, made: list[Cluster]) -> None:
+    rig.start()
+    await rig.taker.hello(0)
+    for pid in made[0].sshd.processes()[1:]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    while rig.told[-1] is None:
+        await asyncio.sleep(0.01)
+    await rig.links.open(rig.taker)
+    link = await rig.taker.hello(1)
+    ask(link, n=1)
+    await rig.taker.until(lambda: rig.taker.said[1][-1] == {"n": 1})
+    assert len(rig.taker.reasons) == 1
+
+
+async def test_reconnects_when_the_engine_has_hung_up(rig: Rig) -> None:
+    rig.start()
+    link = await rig.taker.hello(0)
+    link.close()
+    again = await rig.taker.hello(1)
+    assert rig.taker.said[1][0]["session"] == 2
+    ask(again, n=1)
+    await rig.taker.until(lambda: rig.taker.said[1][-1] == {"n": 1})
+    assert rig.taker.reasons == []
+
+
+async def test_reconnects_to_the_next_engine(rig: Rig) -> None:
+    rig.start()
+    await rig.taker.hello(0)
+    await rig.links.close()
+    rig.links = rig.new_links()
+    await rig.links.open(rig.taker)
+    await asyncio.sleep(0.3)  # It may be there before the engine has read of it.
+    await rig.links.expect(["one"])
+    link = await rig.taker.hello(1)
+    ask(link, n=1)
+    await rig.taker.until(lambda: rig.taker.said[1][-1] == {"n": 1})
+    assert rig.address()["session"] == 2
+
+
+@pytest.mark.parametrize("rig", ["tcp", "spool"], indirect=True)
+async def test_the_nodes_of_a_launcher_have_a_link_each(rig: Rig) -> None:
+    for launcher, node in (("one", 0), ("one", 1), ("two", 0)):
+        rig.start(launcher, node)
+    await rig.taker.until(lambda: len(rig.taker.links) == 3)
+    found = [(name, link.node) for name, link in zip(*both(rig), strict=True)]
+    assert sorted(found) == [("one", 0), ("one", 1), ("two", 0)]
+
+
+@pytest.mark.parametrize("rig", ["tcp", "spool"], indirect=True)
+async def test_a_node_with_the_oldest_python(rig: Rig) -> None:
+    found = sorted((Path.home() / ".pyenv/versions").glob("3.6.*/bin/python"))
+    if not found:
+        pytest.skip("there is no Python 3.6 on this machine")
+    rig.start(python=str(found[0]))
+    link = await rig.taker.hello(0)
+    ask(link, n=1)
+    ask(link, stop=True)
+    await rig.taker.until(lambda: bool(rig.taker.reasons))
+    assert rig.taker.said[0][1:] == [{"n": 1}, {"ending": "stop"}]
+
+
+def both(rig: Rig) -> tuple[list[str], list[Link]]:
+    return rig.taker.launchers, rig.taker.links
+
+
+async def test_the_end_of_a_launcher_is_noticed_after_its_last_words(rig: Rig) -> None:
+    node = rig.start()
+    link = await rig.taker.hello(0)
+    ask(link, say=[1000, 1000])
+    ask(link, stop=True)
+    await rig.taker.until(lambda: bool(rig.taker.reasons))
+    assert len(rig.taker.said[0]) == 1002
+    assert rig.taker.said[0][-1] == {"ending": "stop"}
+    assert node.wait(10) == 0
+
+
+@pytest.mark.parametrize("rig", ["tcp", "spool"], indirect=True)
+async def test_a_launcher_that_was_killed_is_noticed(rig: Rig) -> None:
+    await rig.links.close()
+    rig.links = rig.new_links(ping_s=0.2)
+    await rig.links.expect(["one"])
+    await rig.links.open(rig.taker)
+    node = rig.start()
+    await rig.taker.hello(0)
+    node.kill()
+    await rig.taker.until(lambda: bool(rig.taker.reasons))
+
+
+@pytest.mark.parametrize("rig", STRANGE, indirect=True)
+async def test_a_launcher_without_the_secret_is_refused(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    stranger = Stranger(rig)
+    await stranger.call()
+    await stranger.say(b'{"wfrun": 1, "launcher": "one", "node": 0, "nonce": "n"}\n')
+    answer = json.loads(await stranger.hear())
+    proof = proof_of(b"another", "launcher", "one", 0, "n", answer["nonce"])
+    await stranger.say(json.dumps({"proof": proof}).encode() + b"\n")
+    assert await stranger.hear() == b""
+    assert "site here" in caplog.text
+    assert "as launcher 'one', was refused: it does not know the secret" in caplog.text
+    assert rig.taker.links == []
+    stranger.close()
+
+
+@pytest.mark.parametrize("rig", STRANGE, indirect=True)
+async def test_to_be_expected_is_no_proof(rig: Rig) -> None:
+    stranger = Stranger(rig)
+    await stranger.call()
+    await stranger.say(b'{"wfrun": 1, "launcher": "three", "node": 0, "nonce": "n"}\n')
+    assert b"proof" in await stranger.hear()
+    await rig.links.expect(["three"])
+    await stranger.say(b'{"proof": ""}\n')
+    assert await stranger.hear() == b""
+    assert rig.taker.links == []
+    stranger.close()
+
+
+@pytest.mark.parametrize("rig", STRANGE, indirect=True)
+async def test_a_replayed_handshake_is_refused(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    secret = (rig.directory / "launchers/secret").read_bytes().strip()
+    name = b'{"wfrun": 1, "launcher": "one", "node": 0, "nonce": "n"}\n'
+    first = Stranger(rig)
+    await first.call()
+    await first.say(name)
+    answer = json.loads(await first.hear())
+    assert answer["proof"] == proof_of(secret, "engine", "one", 0, "n", answer["nonce"])
+    proof = proof_of(secret, "launcher", "one", 0, "n", answer["nonce"])
+    key = proof_of(secret, "to-engine", "one", 0, "n", answer["nonce"])
+    said = json.dumps({"proof": proof}).encode() + b"\n" + Seal(key).sealed(b'{"hello": 1}')
+    await first.say(said)
+    await rig.taker.hello(0)
+    second = Stranger(rig, connection=2)
+    await second.call()
+    await second.say(name)
+    assert json.loads(await second.hear())["nonce"] != answer["nonce"]
+    await second.say(said)
+    assert await second.hear() == b""
+    assert "it does not know the secret" in caplog.text
+    assert len(rig.taker.links) == 1
+    first.close()
+    second.close()
+
+
+@pytest.mark.parametrize("rig", STRANGE, indirect=True)
+async def test_a_line_that_is_said_twice_ends_the_connection(rig: Rig) -> None:
+    secret = (rig.directory / "launchers/secret").read_bytes().strip()
+    stranger = Stranger(rig)
+    await stranger.call()
+    await stranger.say(b'{"wfrun": 1, "launcher": "one", "node": 0, "nonce": "n"}\n')
+    b = json.loads(await stranger.hear())["nonce"]
+    proof = proof_of(secret, "launcher", "one", 0, "n", b)
+    line = Seal(proof_of(secret, "to-engine", "one", 0, "n", b)).sealed(b'{"hello": 1}')
+    await stranger.say(json.dumps({"proof": proof}).encode() + b"\n" + line)
+    await rig.taker.hello(0)
+    await stranger.say(line)
+    await rig.taker.until(lambda: rig.taker.reasons == ["a line is not signed as it should be"])
+    assert len(rig.taker.said[0]) == 1
+    stranger.close()
+
+
+@pytest.mark.parametrize("rig", STRANGE, indirect=True)
+async def test_what_is_no_launcher_is_hung_up_on(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    garbage = b"GET / HTTP/1.1\r\n\r\n", b"[]\n", b"\0" * 5000, b"[" * 4000 + b"\n"
+    for connection, said in enumerate(garbage, 1):
+        stranger = Stranger(rig, connection)
+        await stranger.call()
+        await stranger.say(said)
+        assert await stranger.hear() == b""
+        stranger.close()
+    assert caplog.text.count("was refused: what it says is no handshake") == len(garbage)
+
+
+@pytest.mark.parametrize("rig", ["tcp", "asyncssh"], indirect=True)
+async def test_who_says_little_is_hung_up_on_and_many_keep_nobody_out(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    await rig.links.close()
+    rig.links = rig.new_links(handshake_s=2)
+    await rig.links.expect(["one"])
+    await rig.links.open(rig.taker)
+    strangers = [Stranger(rig) for _ in range(70)]
+    for stranger in strangers:
+        await stranger.call()
+        await stranger.say(b"{")
+    await asyncio.sleep(0.6)
+    rig.start()
+    for stranger in strangers:
+        assert await stranger.hear() == b""
+        stranger.close()
+    await rig.taker.hello(0)
+    assert "it has not said in time who it is" in caplog.text
+    assert "too many do not say who they are" in caplog.text
+
+
+async def test_files_where_no_port_can_be_reached(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    rig = Rig("spool", tmp_path / "run", lambda: pytest.fail("no SSH is needed"))
+    await rig.open()
+    address = rig.address()
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    address.update(tcp=[["127.0.0.1", port]], ssh=[["127.0.0.1", port]])
+    (rig.directory / "launchers/address.json").write_text(json.dumps(address))
+    rig.start(kinds="tcp,ssh,spool")
+    assert (await rig.taker.hello(0)).channel == "spool"
+    await rig.close()
+
+
+async def test_ways_that_a_site_has_not_are_passed_over(tmp_path: Path) -> None:
+    rig = Rig("local", tmp_path / "run", lambda: pytest.fail("no SSH is needed"))
+    await rig.connection.open(rig.told.append)
+    spec = LauncherSpec(cores=1)
+    rig.links = SiteLinks(rig.connection, str(rig.directory), spec, "here")
+    await rig.links.open(rig.taker)
+    assert rig.links.channels == ("tcp", "spool")
+    found = rig.address()
+    assert list(found) == ["session", "tcp"]
+    assert ["127.0.0.1", found["tcp"][0][1]] == found["tcp"][-1]
+    assert (rig.directory / "launchers/secret").stat().st_mode & 0o777 == 0o600
+    await rig.links.close()
+    spec = LauncherSpec(cores=1, channels=("ssh",))
+    rig.links = SiteLinks(rig.connection, str(rig.directory), spec, "here")
+    with pytest.raises(InfeasibleError, match="launchers of here can't reach the engine: s"):
+        await rig.links.open(rig.taker)
+    await rig.close()
+
+
+async def test_a_forwarded_port_where_there_is_no_agent(
+    tmp_path: Path, sockets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wfrun.sites.remote.agent_client._FIND_PYTHON",
+                        'printf "\\000wfrun-$3 none\\n"')  # fmt: skip
+    cluster = Cluster(tmp_path / "cluster", sockets)
+    rig = Rig("asyncssh", tmp_path / "run", lambda: cluster)
+    await rig.connection.open(rig.told.append)
+    spec = LauncherSpec(cores=1)
+    rig.links = SiteLinks(rig.connection, str(rig.directory), spec, "here")
+    await rig.links.expect(["one"])
+    await rig.links.open(rig.taker)
+    assert rig.links.channels == ("ssh",)
+    rig.start(kinds="tcp,ssh,spool")
+    assert (await rig.taker.hello(0)).channel == "ssh"
+    await rig.links.forget(["one"])
+    await rig.close()
+    cluster.sshd.stop()
+
+
+@pytest.mark.parametrize("way", ["asyncssh", "openssh"])
+async def test_a_server_that_does_not_forward(way: str, tmp_path: Path, sockets: Path) -> None:
+    cluster = Cluster(tmp_path / "cluster", sockets)
+    cluster.sshd.stop()
+    sshd = Sshd(tmp_path / "strict", cluster.key, ["AllowTcpForwarding no"])
+    cluster.known_hosts.write_text(f"[127.0.0.1]:{sshd.port} {public(sshd.host_key)}\n")
+    cluster.host = cluster.add("strict", sshd.port)
+    rig = Rig(way, tmp_path / "run", lambda: cluster)
+    with pytest.raises(InfeasibleError, match="strict does not forward ports"):
+        await rig.open()
+    await rig.close()
+    sshd.stop()
+
+
+async def test_what_ended_launchers_leave_is_removed(tmp_path: Path) -> None:
+    rig = Rig("spool", tmp_path / "run", lambda: pytest.fail("no SSH is needed"))
+    await rig.open()
+    node = rig.start()
+    ask(await rig.taker.hello(0), stop=True)
+    await rig.taker.until(lambda: bool(rig.taker.reasons))
+    node.wait(10)
+    await rig.links.forget(["one", "two"])
+    assert list((rig.directory / "launchers/in").iterdir()) == []
+    while list((rig.directory / "launchers/out").iterdir()):
+        await asyncio.sleep(0.01)
+    await rig.close()

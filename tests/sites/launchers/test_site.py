@@ -1,0 +1,367 @@
+"""A cluster whose tasks are run by launchers: who gets what, and what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from tests.fakes import pbs
+from tests.sites.launchers.site_rig import SiteRig, ended, started
+from wfrun.engine import events as ev
+from wfrun.engine.records import AttemptRequest, LauncherRequest
+from wfrun.sites.launchers import inquiry, site
+from wfrun.sites.launchers.records import Records
+from wfrun.testing.probe import request
+
+
+@pytest_asyncio.fixture
+async def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SiteRig]:
+    (tmp_path / ".profile").write_text(f"PATH={tmp_path}/pbs/bin:$PATH; export PATH\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    pbs.install(tmp_path / "pbs", slots=4)
+    rig = SiteRig(tmp_path)
+    try:
+        yield rig
+    finally:
+        await rig.close()
+
+
+def tasks(*keys: str) -> list[AttemptRequest]:
+    return [request(key, "true") for key in keys]
+
+
+async def test_from_submission_to_end(rig: SiteRig) -> None:
+    await rig.open()
+    await rig.site.submit(tasks("k1", "k2", "k3"))
+    assert rig.probe.was_submitted("k3")
+    link = await rig.launcher("L1")
+    await rig.until(lambda: link.given() == ["k1", "k2"])
+    link.say({"started": ["k1", "k2"]}, ended("k1"))
+    await rig.until(lambda: link.given() == ["k1", "k2", "k3"])
+    link.say({"started": ["k3"], **ended("k2")}, ended("k3", "k2", "never-heard-of"))
+    assert [rig.cause(key) for key in ("k1", "k2", "k3")] == ["done"] * 3
+    starts = rig.events(ev.AttemptStarted)
+    assert [(e.key, e.launcher) for e in starts] == [("k1", "L1"), ("k2", "L1"), ("k3", "L1")]
+    (first,) = rig.events(ev.LauncherStarted)
+    assert (first.host, first.slots, first.channel) == ("n1", 2, "tcp")
+    assert rig.links.expected == {"L1"}
+
+
+async def test_what_is_contested_is_told_by_the_journal_of_who_has_it(rig: SiteRig) -> None:
+    await rig.open()
+    link = await rig.launcher("L1")
+    await rig.site.submit(tasks("k1", "k2"))
+    await rig.until(lambda: len(link.given()) == 2)
+    rig.claim("k1")
+    rig.claim("k2")
+    rig.journal("old", {"queued": ["k1", "k2"]}, started("k1", "k2"), ended("k1"))
+    link.say({"contested": ["k1", "k2"]})
+    await rig.until(lambda: rig.cause("k1") == "done")
+    await rig.until(lambda: rig.cause("k2") == "lost")
+    assert rig.is_revoked("k2")
+    assert not rig.is_revoked("k1")
+
+
+async def test_a_launcher_dies(rig: SiteRig) -> None:
+    """What its journal tells has ended; what it had started is lost, and can commit nothing more;
+    what it had claimed too; the rest goes to another."""
+    await rig.open()
+    link = await rig.launcher("L1", slots=5)
+    await rig.site.submit(tasks("k1", "k2", "k3", "k4", "k5"))
+    await rig.until(lambda: len(link.given()) == 5)
+    link.say({"started": ["k1", "k2"]})
+    for key in ("k1", "k2", "k4"):
+        rig.claim(key)
+    rig.journal("L1", {"queued": ["k1", "k2", "k3", "k4"]}, started("k1", "k2"), ended("k1"))
+    rig.end("L1")
+    await rig.until(lambda: bool(rig.events(ev.LauncherEnded)))
+    assert [rig.cause(f"k{n}") for n in range(1, 6)] == ["done", "lost", None, "lost", None]
+    assert [key for key in ("k1", "k2", "k3", "k4") if rig.is_revoked(key)] == ["k2", "k4"]
+    assert "it was told to" in (rig.probe.outcomes("k2")[0].message or "")
+    (end,) = rig.events(ev.LauncherEnded)
+    assert end.cause == "exit"
+    assert "it was told to" in end.message
+    other = await rig.launcher("L2", slots=4)
+    await rig.until(lambda: sorted(other.given()) == ["k3", "k5"])
+    await rig.until(lambda: rig.links.expected == {"L2"})
+
+
+async def test_a_launcher_that_never_comes_says_why(rig: SiteRig) -> None:
+    await rig.open('echo "there is no such module" >&2\n')
+    await rig.start("L1")
+    await rig.until(lambda: bool(rig.events(ev.LauncherEnded)))
+    (end,) = rig.events(ev.LauncherEnded)
+    assert end.cause == "start"
+    assert "there is no such module" in end.message
+
+
+async def test_a_launcher_is_away(rig: SiteRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits there goes to another after a while, what runs there is waited for; who of them
+    runs a task that both have is theirs to find out."""
+    monkeypatch.setattr(site, "AWAY_S", 0.5)
+    await rig.open()
+    away, other = await rig.launcher("L1", 2), await rig.launcher("L2", 2)
+    await rig.site.submit(tasks("k1", "k2", "k3", "k4"))
+    await rig.until(lambda: len(away.given()) == len(other.given()) == 2)
+    runs, waits = away.given()
+    away.say({"started": [runs]})
+    away.vanish()
+    (drains,) = rig.events(ev.LauncherDraining)
+    assert (drains.key, drains.reason) == ("L1", "the line is dead")
+    other.say(ended(*other.given()))
+    await rig.until(lambda: other.given()[2:] == [waits])
+    back = rig.play("L1")
+    back.answers = {runs: {"state": "active"}}
+    back.connect()
+    assert back.told("return") == [waits]
+    back.say({"started": [waits]})
+    other.say({"contested": [waits]})
+    back.say(ended(waits, runs))
+    assert [rig.cause(key) for key in (runs, waits)] == ["done", "done"]
+    assert len(rig.events(ev.LauncherStarted)) == 3
+
+
+async def test_what_got_lost_on_the_way_is_sent_again(rig: SiteRig) -> None:
+    await rig.open()
+    link = await rig.launcher("L1", slots=3)
+    await rig.site.submit(tasks("k1", "k2", "k3"))
+    await rig.until(lambda: len(link.given()) == 3)
+    link.vanish()
+    back = rig.play("L1")
+    outcome = {"cause": "exit", "exit_code": 4}
+    back.answers = {"k1": {"state": "ended", "outcome": outcome}, "k2": {"state": "active"}}
+    back.connect(slots=3)
+    await rig.until(lambda: rig.cause("k1") == "exit")
+    await rig.until(lambda: back.given() == ["k3"])
+
+
+async def test_what_is_given_back_goes_to_others(rig: SiteRig) -> None:
+    await rig.open()
+    first = await rig.launcher("L1")
+    await rig.site.submit(tasks("k1"))
+    await rig.until(lambda: first.given() == ["k1"])
+    first.say({"returned": ["k1"]})
+    await rig.site.submit(tasks("k2"))
+    await rig.until(lambda: first.given() == ["k1", "k2"])
+    other = await rig.launcher("L2")
+    await rig.until(lambda: other.given() == ["k1"])
+
+
+async def test_stock_is_taken_back_for_one_that_is_idle(rig: SiteRig) -> None:
+    await rig.open()
+    first = await rig.launcher("L1")
+    await rig.site.submit(tasks("k0"))
+    await rig.until(lambda: first.given() == ["k0"])
+    outcome = {"cause": "done", "started_s": 10.0, "ended_s": 10.02}
+    first.say({"started": ["k0"]}, {"ended": [["k0", outcome]]})
+    await rig.site.submit(tasks(*(f"k{n}" for n in range(1, 8))))
+    await rig.until(lambda: len(first.given()) > 5)
+    held = first.given()[1:]
+    first.say({"started": held[:2]})
+    other = await rig.launcher("L2")
+    await rig.until(lambda: bool(first.told("return")))
+    back = first.told("return")
+    assert set(back) <= set(held[2:])
+    first.say({"returned": back})
+    await rig.until(lambda: set(back) <= set(other.given()))
+
+
+async def test_cancellation_wherever_it_is(rig: SiteRig) -> None:
+    await rig.open()
+    first, gone = await rig.launcher("L1", slots=1), await rig.launcher("L2", slots=1)
+    await rig.site.submit(tasks("k1", "k2", "k3"))
+    await rig.until(lambda: len(first.given()) == len(gone.given()) == 1)
+    (near,), (far,) = first.given(), gone.given()
+    gone.vanish()
+    await rig.site.cancel(["k3", near, far, "never-heard-of"], queued_only=True)
+    assert rig.cause("k3") == "cancelled"
+    assert rig.cause(far) == "cancelled"
+    assert rig.is_claimed(far)  # so it can't start there any more
+    assert rig.cause(near) is None
+    assert {"cancel": [near], "queued_only": True} in first.heard
+    first.say(ended(near, cause="cancelled"))
+    assert rig.cause(near) == "cancelled"
+    await rig.site.submit(tasks("k4"))
+    await rig.until(lambda: first.given() == [near, "k4"])
+    first.say({"started": ["k4"]})
+    rig.claim("k4")
+    first.vanish()
+    await rig.site.cancel(["k4"])
+    back = rig.play("L1")
+    back.answers = {"k4": {"state": "active"}}
+    back.connect(slots=1)
+    await rig.until(lambda: back.told("cancel") == ["k4"])
+
+
+async def test_what_is_withdrawn_while_it_comes_back_goes_to_nobody(rig: SiteRig) -> None:
+    await rig.open()
+    link = await rig.launcher("L1")
+    await rig.site.submit(tasks("k1", "k2"))
+    await rig.until(lambda: len(link.given()) == 2)
+    await rig.site.cancel(["k1"], queued_only=True)
+    link.say({"returned": ["k1", "k2"]})
+    assert rig.cause("k1") == "cancelled"
+    assert rig.cause("k2") is None
+
+
+async def test_nobody_starts_what_was_withdrawn_and_is_with_two(
+    rig: SiteRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The word of the launcher at hand does not hold for the one that is away."""
+    monkeypatch.setattr(site, "AWAY_S", 0.5)
+    await rig.open()
+    away = await rig.launcher("L1", slots=1)
+    await rig.site.submit(tasks("k1"))
+    await rig.until(lambda: away.given() == ["k1"])
+    away.vanish()
+    other = await rig.launcher("L2", slots=1)
+    await rig.until(lambda: other.given() == ["k1"])
+    await rig.site.cancel(["k1"], queued_only=True)
+    assert rig.is_claimed("k1")
+    assert rig.cause("k1") == "cancelled"
+    assert not other.told("cancel")
+
+
+async def test_what_was_withdrawn_from_one_that_is_away_goes_to_nobody(
+    rig: SiteRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have done so, and said so to nobody."""
+    monkeypatch.setattr(site, "AWAY_S", 0.5)
+    await rig.open()
+    away = await rig.launcher("L1", slots=2)
+    await rig.site.submit(tasks("k1", "k2"))
+    await rig.until(lambda: away.given() == ["k1", "k2"])
+    await rig.site.cancel(["k1"], queued_only=True)
+    assert away.told("cancel") == ["k1"]
+    away.vanish()
+    other = await rig.launcher("L2", slots=2)
+    await rig.until(lambda: other.given() == ["k2"])
+    await rig.until(lambda: rig.cause("k1") == "cancelled")
+    assert rig.is_claimed("k1")
+
+
+async def test_a_launcher_dies_while_it_is_asked_for(
+    rig: SiteRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has answered that it has an attempt, and has ended before use is made of that."""
+    monkeypatch.setattr(inquiry, "TRACELESS_S", 1.0)
+    await rig.open()
+    link = await rig.launcher("L2")
+    await rig.site.submit(tasks("k1", "k2"))
+    await rig.until(lambda: len(link.given()) == 2)
+    dies = await rig.launcher("L1")
+    dies.answers = {"k1": {"state": "active"}}
+    claimed = Records.claimed
+
+    async def late(records: Records, keys: Sequence[str]) -> set[str]:
+        if "k2" in keys and not rig.events(ev.LauncherEnded):
+            rig.end("L1")
+            await rig.until(lambda: bool(rig.events(ev.LauncherEnded)))
+        elif not rig.events(ev.LauncherEnded):
+            again.connect()  # while its end is looked into
+        return await claimed(records, keys)
+
+    monkeypatch.setattr(Records, "claimed", late)
+    again = rig.play("L1")
+    rig.claim("k1")
+    rig.claim("k2")
+    link.say({"contested": ["k1", "k2"]})
+    await rig.until(lambda: rig.cause("k1") == rig.cause("k2") == "lost")
+    assert again.heard == []
+    await rig.site.submit(tasks("k3", "k4", "k5"))
+    await rig.until(lambda: len(link.given()) == 4)
+    assert again.given() == []
+
+
+async def test_launchers_are_stopped(rig: SiteRig) -> None:
+    """One that waits in the queue is taken from it, one that runs is told, and ends."""
+    await rig.open()
+    link = await rig.launcher("L1")
+    await rig.start("L2")
+    await rig.site.start_launchers([LauncherRequest("L3", 1, 2, 0, 0, 600.0)])
+    await rig.until(lambda: any("L3" in e.keys for e in rig.events(ev.LaunchersSubmitted)))
+    await rig.site.stop_launchers(["L1", "L3"])
+    assert {"stop": True} in link.heard
+    await rig.until(lambda: [e.key for e in rig.events(ev.LauncherEnded)] == ["L3"])
+    assert not rig.events(ev.LauncherEnded)[0].message
+    await rig.site.submit(tasks("k1"))
+    rig.end("L1")
+    await rig.until(lambda: len(rig.events(ev.LauncherEnded)) == 2)
+    assert link.given() == []
+
+
+async def test_the_journal_of_one_that_has_told_all_is_not_read(
+    rig: SiteRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be long, and the connection slow."""
+    read: list[str] = []
+
+    async def journals_of(records: Records, launcher: str, nodes: int) -> list[object]:
+        read.append(launcher)
+        return []
+
+    monkeypatch.setattr(Records, "journals_of", journals_of)
+    await rig.open()
+    link, other = await rig.launcher("L1"), await rig.launcher("L2")
+    await rig.site.submit(tasks("k1", "k2", "k3", "k4"))
+    await rig.until(lambda: len(link.given()) == len(other.given()) == 2)
+    link.say(ended(*link.given()))
+    rig.end("L1")
+    rig.end("L2")
+    await rig.until(lambda: len(rig.events(ev.LauncherEnded)) == 2)
+    assert set(read) == {"L2"}
+
+
+async def test_records_that_can_t_be_written_pause_the_site(rig: SiteRig) -> None:
+    await rig.open()
+    link = await rig.launcher("L1")
+    link.say({"failing": "the disk is full"})
+    assert [e.reason for e in rig.events(ev.SitePaused)] == ["the disk is full"]
+    link.say({"recovered": True})
+    assert len(rig.events(ev.SiteReopened)) == 1
+
+
+async def test_another_engine_finds_what_the_first_has_left(
+    rig: SiteRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await rig.open()
+    link = await rig.launcher("L1", slots=3)
+    await rig.site.submit(tasks("k1", "k2", "k3", "k4"))
+    await rig.until(lambda: len(link.given()) == 3)
+    for key in ("k1", "k2"):
+        rig.claim(key)
+    rig.journal("L1", {"queued": ["k1", "k2", "k3"]}, started("k1", "k2"), ended("k1"))
+    await rig.again()
+    found = await rig.site.find_launchers(["L1", "L2"])
+    assert [found[key].state for key in ("L1", "L2")] == ["active", "absent"]
+    assert rig.is_claimed("L2")  # if it were in the queue after all, it would not start
+    back = rig.play("L1")
+    back.answers = {"k2": {"state": "active"}, "k3": {"state": "active"}}
+    back.connect(slots=3)
+    known = await rig.site.find(["k1", "k2", "k3", "k4"])
+    states = [known[f"k{n}"].state for n in (1, 2, 3, 4)]
+    assert states == ["ended", "active", "active", "absent"]
+    back.say(ended("k2"))
+    assert rig.cause("k2") == "done"
+    # One that does not come back keeps what its journal says that it has.
+    await rig.again()
+    monkeypatch.setattr(inquiry, "RETURN_S", 0.2)
+    await rig.site.find_launchers(["L1"])
+    known = await rig.site.find(["k2", "k3", "k4"])
+    assert [known[f"k{n}"].state for n in (2, 3, 4)] == ["active", "active", "absent"]
+    rig.claim("k3")
+    rig.end("L1")
+    await rig.until(lambda: bool(rig.events(ev.LauncherEnded)))
+    assert [rig.cause(key) for key in ("k2", "k3")] == ["lost", "lost"]
+
+
+async def test_what_would_outlast_every_launcher_is_refused(rig: SiteRig) -> None:
+    await rig.open()
+    long = request("k1", "true")
+    await rig.site.submit([msgspec.structs.replace(long, expected_s=7200.0)])
+    assert rig.cause("k1") == "refused"
+    assert "'walltime'" in (rig.probe.outcomes("k1")[0].message or "")

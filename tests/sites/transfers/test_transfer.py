@@ -1,0 +1,178 @@
+"""Local transfers of large sparse files, to full disks, and in scaled time."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from wfrun.engine.errors import InfeasibleError, TransientError
+from wfrun.engine.model import ORIGIN, LinkSpec
+from wfrun.sites.simulated.network import SimNetwork
+from wfrun.sites.transfers import local as transfer_module
+from wfrun.sites.transfers.local import LocalTransfer
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> list[Path]:
+    stores = [tmp_path / "a", tmp_path / "b"]
+    for store in stores:
+        store.mkdir()
+    return stores
+
+
+@pytest.fixture
+def transfer(stores: list[Path]) -> Iterator[LocalTransfer]:
+    transfer = LocalTransfer(stores, [], ["a", "b"])
+    yield transfer
+    transfer.close()
+
+
+async def test_a_sparse_file_stays_sparse(stores: list[Path], transfer: LocalTransfer) -> None:
+    size_bytes = 20_000_000_000
+    with (stores[0] / "f").open("wb") as file:
+        file.seek(size_bytes // 2)
+        file.write(b"middle")
+        file.truncate(size_bytes)
+    begun_s = time.monotonic()
+    assert (await transfer.copy(0, "f", 1, "f")).size_bytes == size_bytes
+    assert time.monotonic() - begun_s < 10
+    with (stores[1] / "f").open("rb") as file:
+        file.seek(size_bytes // 2)
+        assert file.read(8) == b"middle\0\0"
+    assert (stores[1] / "f").stat().st_blocks < 1000
+
+
+async def test_without_help_from_the_kernel(
+    stores: list[Path], transfer: LocalTransfer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(18, "Invalid cross-device link")
+
+    monkeypatch.setattr(os, "copy_file_range", refuse)
+    content = bytes(range(256)) * 20_000
+    (stores[0] / "f").write_bytes(content)
+    await transfer.copy(0, "f", 1, "f")
+    assert (stores[1] / "f").read_bytes() == content
+
+
+async def test_a_full_disk(tmp_path: Path, stores: list[Path]) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)]
+    if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip("needs the right to mount a file system")
+    transfer = LocalTransfer([stores[0], small], [], ["a", "b"])
+    try:
+        (stores[0] / "f").write_bytes(bytes(range(256)) * 8192)
+        with pytest.raises(InfeasibleError, match="No space left"):
+            await transfer.copy(0, "f", 1, "f")
+        assert not list(small.iterdir())
+    finally:
+        transfer.close()
+        subprocess.run(["umount", "-l", str(small)], check=True)
+
+
+async def test_bandwidth_and_latency_hold_in_their_direction(
+    stores: list[Path], tmp_path: Path
+) -> None:
+    links = [
+        LinkSpec("origin", "a", bandwidth_bytes_per_s=100_000, latency_s=0.1),
+        LinkSpec("a", "origin", bandwidth_bytes_per_s=1),
+    ]
+    transfer = LocalTransfer(stores, links, ["a", "b"])
+    (tmp_path / "f").write_bytes(bytes(10_000))
+    receipt = await transfer.copy(ORIGIN, str(tmp_path / "f"), 0, "f")
+    assert 0.19 <= receipt.elapsed_s < 5
+    transfer.close()
+
+
+async def test_files_on_a_link_share_it_evenly_and_arrive_as_in_a_simulation(
+    stores: list[Path],
+) -> None:
+    link = LinkSpec("a", "b", bandwidth_bytes_per_s=1_000_000, latency_s=0.02)
+    sizes = {"large": 400_000, "small": 100_000, "late": 100_000, "empty": 0}
+    begins_s = {"large": 0.0, "small": 0.0, "late": 0.3, "empty": 0.1}
+    network: SimNetwork[str] = SimNetwork(["a", "b"], [link])
+    expected_s: dict[str, float] = {}
+    for name in [*sorted(sizes, key=begins_s.__getitem__), None]:
+        until_s = math.inf if name is None else begins_s[name]
+        while (at_s := network.next_change_s) is not None and at_s <= until_s:
+            expected_s |= dict.fromkeys(network.advance(at_s), at_s)
+        if name is not None:
+            network.start(name, 0, 1, sizes[name], until_s)
+    assert expected_s == pytest.approx({"empty": 0.12, "small": 0.22, "late": 0.52, "large": 0.62})
+
+    transfer = LocalTransfer(stores, [link], ["a", "b"])
+    loop = asyncio.get_running_loop()
+    begun_s = loop.time()
+
+    async def copied_s(name: str) -> float:
+        with (stores[0] / name).open("wb") as file:
+            file.truncate(sizes[name])
+        await asyncio.sleep(begins_s[name] + begun_s - loop.time())
+        await transfer.copy(0, name, 1, name)
+        return loop.time() - begun_s
+
+    ends_s = await asyncio.gather(*map(copied_s, sizes))
+    for name, end_s in zip(sizes, ends_s, strict=True):
+        assert expected_s[name] - 0.005 <= end_s < expected_s[name] + 5
+    assert ends_s[1] < ends_s[0]  # the small one does not wait for the large one
+    transfer.close()
+
+
+async def test_a_cancelled_copy_leaves_the_link_to_others(stores: list[Path]) -> None:
+    transfer = LocalTransfer(stores, [LinkSpec("a", "b", 1_000_000)], ["a", "b"])
+    for name, size_bytes in (("huge", 10**12), ("small", 500_000)):
+        with (stores[0] / name).open("wb") as file:
+            file.truncate(size_bytes)
+    huge = [asyncio.ensure_future(transfer.copy(0, "huge", 1, f"{n}")) for n in range(60)]
+    small = asyncio.ensure_future(transfer.copy(0, "small", 1, "small"))
+    await asyncio.sleep(0.05)
+    for copy in huge:
+        copy.cancel()
+    await asyncio.wait_for(small, 15)  # half a second; 30 s beside the others
+    assert all(copy.cancelled() for copy in huge)
+    transfer.close()
+
+
+async def test_a_failed_copy_does_not_occupy_the_link(stores: list[Path]) -> None:
+    transfer = LocalTransfer(stores, [LinkSpec("a", "b", 10.0)], ["a", "b"])
+    (stores[0] / "large" / "d").mkdir(parents=True)
+    (stores[0] / "large" / "f").write_bytes(bytes(100_000))
+    os.mkfifo(stores[0] / "large" / "pipe")
+    with pytest.raises(InfeasibleError, match="neither a file nor a directory"):
+        await transfer.copy(0, "large", 1, "large")
+    assert not list(stores[1].iterdir())
+    (stores[0] / "small").write_bytes(b"1")
+    await asyncio.wait_for(transfer.copy(0, "small", 1, "small"), 20)
+    transfer.close()
+
+
+async def test_what_is_no_file_is_refused(transfer: LocalTransfer) -> None:
+    with pytest.raises(InfeasibleError, match="neither a file nor a directory"):
+        await transfer.copy(ORIGIN, "/dev/null", 1, "f")
+
+
+async def test_a_closed_transfer_is_transient(
+    stores: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was being copied when it was closed may be tried again; nothing of it is left."""
+    transfer = LocalTransfer(stores, [], ["a", "b"])
+
+    def close_meanwhile(reader: int, writer: int, position: int, count: int) -> int:
+        transfer._aborted.set()
+        return 1
+
+    monkeypatch.setattr(transfer_module, "_copy_chunk", close_meanwhile)
+    (stores[0] / "f").write_bytes(b"content")
+    with pytest.raises(TransientError):
+        await transfer.copy(0, "f", 1, "f")
+    assert not list(stores[1].iterdir())
+    transfer.close()

@@ -1,0 +1,1 @@
+"""Clusters with a batch system."""

@@ -1,0 +1,177 @@
+"""What a site asks its cluster, and goes on asking until there is an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
+from wfrun.engine.events import SitePaused, SiteReopened
+from wfrun.sites.batch.system import BatchSystem, Ending, Job, QueueUnknownError
+from wfrun.sites.cluster.attempts import Attempts
+from wfrun.sites.cluster.batches import Batches
+from wfrun.sites.remote.connection import Connection
+from wfrun.sites.remote.host import Facts, Host, Result
+
+_T = TypeVar("_T")
+_LOGGER = logging.getLogger(__name__)
+
+COMMAND_S = 60.0
+"""A batch system's command that takes longer is killed; what it did is then unknown."""
+RETRY_DELAYS_S = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)
+"""After a failed submission, queue query or refusal for a limit."""
+FAILURES_TO_PAUSE = 3
+"""So many in a row, and the site gets no work."""
+
+
+class HeadNode:
+    """A cluster's head node, with its batch system, for one run.
+
+    ``set_up`` is called before the first question on the first connection, and sets ``directory``
+    and ``facts``; ``ready`` is set after it.
+    """
+
+    def __init__(
+        self,
+        site: str,
+        index: int,
+        connection: Connection,
+        system: BatchSystem,
+        batches: Batches,
+        attempts: Attempts,
+        set_up: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.site = site
+        self.connection = connection
+        self.system = system
+        self.batches = batches
+        self.ready = asyncio.Event()
+        self.directory = ""
+        self.facts: Facts
+        self.index = index
+        self._attempts = attempts
+        self._set_up = set_up
+        self._reasons: dict[str, str] = {}
+        """Why the site is paused, by what paused it."""
+
+    def start(self, key: str, started_s: float | None) -> None:
+        """An attempt runs, since that time by the cluster's clock."""
+        if started_s is not None:
+            started_s -= self.facts.clock_offset_s
+        self._attempts.start(key, started_s)
+
+    async def insist(self, question: Callable[[Host], Awaitable[_T]]) -> _T:
+        """Ask until there is an answer, whatever happens to the connection."""
+        while True:
+            try:
+                host = await self.connection.host()
+                if not self.ready.is_set():
+                    await self._set_up()
+                return await question(host)
+            except TransientError as error:
+                _LOGGER.info("site %s: %s", self.site, error.message)
+                await asyncio.sleep(RETRY_DELAYS_S[0])
+
+    async def insist_on_room(self, question: Callable[[Host], Awaitable[_T]]) -> _T:
+        """Also when the disk is full, or has become read-only."""
+        failures = 0
+        while True:
+            try:
+                answer = await self.insist(question)
+            except InfeasibleError as error:
+                self.pause("storage", error.message)
+                await asyncio.sleep(delay_s(failures))
+                failures += 1
+            else:
+                self.reopen("storage")
+                return answer
+
+    def pause(self, what: str, reason: str) -> None:
+        """The site takes no more work, until ``reopen`` for all that paused it."""
+        if not self._reasons:
+            self._attempts.post(SitePaused(self._attempts.clock(), self.index, reason))
+        self._reasons[what] = reason
+
+    def reopen(self, what: str) -> None:
+        """This does not stand in the way any more."""
+        if self._reasons.pop(what, None) is not None and not self._reasons:
+            self._attempts.post(SiteReopened(self._attempts.clock(), self.index))
+
+    async def ask_queue(self, *, everybody: bool = False) -> list[Job]:
+        """Raises QueueUnknownError where the answer is none."""
+        user = None if everybody else self.facts.user
+        return self.system.jobs(*answer(await self._look(self.system.queue(user))))
+
+    async def _look(self, argv: Sequence[str]) -> Result:
+        """Run a command that changes nothing."""
+        host = await self.connection.host()
+        return await host.run(argv, env=self.system.environment, timeout_s=COMMAND_S)
+
+    async def queue(self) -> list[Job]:
+        """Ask until the batch system answers."""
+        failures = 0
+        while True:
+            try:
+                await self.insist(lambda host: host.facts())
+                return await self.ask_queue()
+            except (QueueUnknownError, TransientError) as error:
+                _LOGGER.info("site %s: %s", self.site, error.message)
+                await asyncio.sleep(delay_s(failures))
+                failures += 1
+
+    async def endings(self, keys: Sequence[str]) -> dict[str, Ending]:
+        """What the batch system says of these, as far as it says anything."""
+        jobs = {}
+        for key in keys:
+            where = self.batches.where(key)
+            if where is not None:
+                jobs.update({(job, where[1]): key for job in where[0].ids})
+        found: dict[str, Ending] = {}
+        ids = sorted({job for job, _ in jobs})
+        for argv in self.system.endings(ids) if ids else ():
+            try:
+                answers = self.system.ended(*answer(await self._look(argv)))
+            except TransientError:
+                break
+            for job, ending in answers.items():
+                if job in jobs:
+                    found.setdefault(jobs[job], ending)
+            if len(found) == len(keys):
+                break
+        return found
+
+    async def claim(self, keys: Sequence[str]) -> list[str]:
+        """Those of these attempts that can never start, since we have their claims."""
+        paths = [f"{self.directory}/attempts/{key}.out" for key in keys]
+        taken = await self.insist_on_room(lambda host: host.claim(paths))
+        return [key for key, ours in zip(keys, taken, strict=True) if ours]
+
+    async def cancel_jobs(self, keys: Sequence[str]) -> None:
+        """Tell jobs to end. Where this fails, those that wait end at once when they start, since
+        their claims are taken, and those that run are told again."""
+        jobs = self.batches.jobs_of(keys)
+        if not jobs:
+            return
+        for argv in self.system.cancel(jobs):
+            try:
+                host = await self.connection.host()
+                await host.run(argv, timeout_s=COMMAND_S)
+            except WfrunError as error:
+                _LOGGER.info("site %s: %s", self.site, error.message)
+
+
+def delay_s(failures: int) -> float:
+    """Before the next try, after one more failure than that."""
+    return RETRY_DELAYS_S[min(failures, len(RETRY_DELAYS_S) - 1)]
+
+
+def text(output: bytes) -> str:
+    """What a command printed."""
+    return output.decode("utf-8", "surrogateescape")
+
+
+def answer(result: Result) -> tuple[int | None, str, str]:
+    """Exit code, stdout and stderr, as ``BatchSystem`` takes them."""
+    return result.exit_code, text(result.output), text(result.errors)

@@ -1,0 +1,218 @@
+"""Handing attempts to a batch system: together, within its limits, and once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from wfrun.engine.errors import InfeasibleError, TransientError
+from wfrun.engine.events import AttemptsSubmitted
+from wfrun.engine.model import Access, SiteSpec
+from wfrun.engine.records import AttemptRequest, Outcome
+from wfrun.sites.batch.system import BackPressureError, BatchJob
+from wfrun.sites.cluster.attempts import Attempts
+from wfrun.sites.cluster.batches import PER_SUBMISSION, Batch, content, groups
+from wfrun.sites.cluster.head_node import COMMAND_S, FAILURES_TO_PAUSE, HeadNode, answer, delay_s
+from wfrun.sites.remote.host import NewFile
+
+_LOGGER = logging.getLogger(__name__)
+
+GATHER_S = 1.0
+"""Attempts that come within this time are submitted together."""
+GIVE_UP_S = 600.0
+"""A submission that keeps failing is tried for so long, then its attempts are given up here."""
+MARGIN_S = 60.0
+"""A job asks for so much more walltime than its task: to start, to commit, to be killed by us
+first."""
+
+
+class Submission:
+    """What is not yet in the queue. ``taken_some`` is called when the batch system took a job."""
+
+    def __init__(
+        self, spec: SiteSpec, head: HeadNode, attempts: Attempts, taken_some: Callable[[], None]
+    ) -> None:
+        assert spec.access is not None
+        self.pending: dict[str, AttemptRequest] = {}
+        """Not yet handed to the batch system, in order."""
+        self.now = asyncio.Event()
+        """Something is pending, or there is room."""
+        self._spec = spec
+        self._access: Access = spec.access
+        self._head = head
+        self._attempts = attempts
+        self._taken_some = taken_some
+        self._last_submission_s = -GATHER_S
+        self._last_submission_at_s = 0.0
+        self._refusals = 0
+        """Submissions in a row that were not taken for now."""
+        self._bound: int | None = None
+        """How many jobs of ours the queue is thought to hold at most; None: no limit was met."""
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        await self._head.ready.wait()
+        while True:
+            await self.now.wait()
+            wait_s = self._last_submission_s + GATHER_S - time.monotonic()
+            await asyncio.sleep(max(0.05, wait_s))
+            self.now.clear()
+            waiting = list(self.pending.values())[: self._room()]
+            for group in groups(waiting, self._largest()):
+                requests = [r for r in group if r.key in self.pending]
+                if not requests:
+                    continue
+                if await self._submit(requests):
+                    self._refusals = 0
+                else:
+                    await asyncio.sleep(delay_s(self._refusals))
+                    self._refusals += 1
+                    break
+            if self.pending and self._room():
+                self.now.set()
+
+    def _room(self) -> int:
+        """How many jobs to submit now. Near the bound of what the queue holds, as far as we know
+        it, not each single place that becomes free is worth a submission."""
+        bounds = [b for b in (self._access.max_jobs, self._bound) if b is not None]
+        if not bounds:
+            return len(self.pending)
+        room = max(0, min(bounds) - self._attempts.in_queue())
+        worth = min(PER_SUBMISSION, min(bounds) // 10, len(self.pending))
+        return room if room >= worth else 0
+
+    def _largest(self) -> int:
+        largest = self._head.system.max_array
+        return min(largest, self._access.max_array or largest)
+
+    async def _submit(self, requests: list[AttemptRequest]) -> bool:
+        """Hand one batch to the batch system. False: it takes no more now, or the disk is full,
+        and they are pending again."""
+        for request in requests:
+            del self.pending[request.key]
+        batch = self._head.batches.new(requests)
+        job = self._job(batch, requests[0])
+        path = f"{self._head.directory}/batches/{batch.name}"
+        script = NewFile(
+            f"{path}.sh", self._head.system.script(job).encode("utf-8", "surrogateescape")
+        )
+        files = [NewFile(f"{path}.jsonl", content(requests)), script]
+        try:
+            await self._head.insist(lambda host: host.write(files))
+        except InfeasibleError as error:
+            self._head.pause("storage", error.message)
+            self._put_back(requests)
+            return False
+        self._head.reopen("storage")
+        begun_s, failures = time.monotonic(), 0
+        while any(key in self._attempts.open for key in batch.keys):
+            self._last_submission_s = time.monotonic()
+            self._last_submission_at_s = self._attempts.clock()
+            try:
+                batch.ids.add(await self._run_submission(job, script.path))
+            except BackPressureError as error:
+                _LOGGER.info("site %s: %s", self._head.site, error.message)
+                if await self._was_taken(batch):
+                    break
+                self._bound = self._attempts.in_queue() + max(1, len(requests) // 2)
+                self._put_back(requests)
+                return False
+            except InfeasibleError as error:
+                for key in batch.keys:
+                    self._attempts.end(key, Outcome("refused", message=error.message))
+                return True
+            except TransientError as error:
+                if await self._was_taken(batch):
+                    break
+                if time.monotonic() - begun_s > GIVE_UP_S:
+                    await self._give_up_batch(batch, error.message)
+                    return True
+                if failures + 1 >= FAILURES_TO_PAUSE:
+                    self._head.pause("submission", f"submissions fail: {error.message}")
+            else:
+                break
+            await asyncio.sleep(delay_s(failures))
+            failures += 1
+        self._head.reopen("submission")
+        self._taken(batch)
+        await self._note_ids(batch, f"{path}.ids")
+        if self._bound is not None:  # a little more may do
+            self._bound = self._attempts.in_queue() + max(1, len(requests) // 4)
+        return True
+
+    async def _note_ids(self, batch: Batch, path: str) -> None:
+        """For an engine after this one, which may not see in the queue any more what it has to
+        ask about."""
+        note = NewFile(path, " ".join(sorted(batch.ids)).encode())
+        with contextlib.suppress(InfeasibleError):  # Without it is only slower.
+            await self._head.insist(lambda host: host.write([note]))
+
+    def _put_back(self, requests: Sequence[AttemptRequest]) -> None:
+        """They are first in the line again."""
+        back = {r.key: r for r in requests if r.key in self._attempts.open}
+        self.pending = {**back, **self.pending}
+
+    def _job(self, batch: Batch, like: AttemptRequest) -> BatchJob:
+        resources, access = like.resources, self._access
+        walltime_s = resources.walltime_s
+        if walltime_s is not None:
+            walltime_s += MARGIN_S
+        if self._spec.walltime_s is not None:
+            walltime_s = min(walltime_s or self._spec.walltime_s, self._spec.walltime_s)
+        return BatchJob(
+            name=batch.name,
+            count=len(batch.keys),
+            nodes=resources.nodes,
+            cores=resources.cores // resources.nodes,
+            memory_bytes=resources.memory_bytes,
+            gpus=resources.gpus,
+            walltime_s=walltime_s,
+            queue=access.queue,
+            account=access.account,
+            options=access.options,
+            avoid_nodes=like.avoid_hosts,
+            log=f"{self._head.directory}/batches/{batch.name}.log",
+            command=(
+                "/bin/sh",
+                f"{self._head.directory}/bin/job.sh",
+                self._head.directory,
+                batch.name,
+            ),
+        )
+
+    async def _run_submission(self, job: BatchJob, path: str) -> str:
+        host = await self._head.connection.host()
+        argv = self._head.system.submit(job, path)
+        result = await host.run(argv, timeout_s=COMMAND_S)
+        return self._head.system.submitted(*answer(result))
+
+    async def _was_taken(self, batch: Batch) -> bool:
+        """Whether the queue shows a job that seemed to be refused. One that is overlooked here,
+        and submitted again, finds its attempts claimed."""
+        for _ in range(2):
+            for job in await self._head.queue():
+                self._head.batches.key_of(job)
+            if batch.ids:
+                return True
+            await asyncio.sleep(self._access.poll_min_s)
+        return False
+
+    def _taken(self, batch: Batch) -> None:
+        now_s = time.monotonic()
+        keys = tuple(key for key in batch.keys if key in self._attempts.open)
+        for key in keys:
+            self._attempts.open[key].submitted_s = now_s
+            self._attempts.open[key].submitted_at_s = self._last_submission_at_s
+        if keys:
+            self._attempts.post(AttemptsSubmitted(self._attempts.clock(), self._head.index, keys))
+        self._taken_some()
+
+    async def _give_up_batch(self, batch: Batch, message: str) -> None:
+        for key in await self._head.claim(
+            [key for key in batch.keys if key in self._attempts.open]
+        ):
+            self._attempts.end(key, Outcome("lost", message=f"could not be submitted: {message}"))
+        self._taken(batch)  # the rest has started after all

@@ -1,0 +1,213 @@
+"""All channels of a site, by its one connection."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import secrets
+from collections.abc import Sequence
+
+from wfrun.engine.errors import InfeasibleError, WfrunError
+from wfrun.engine.model import LauncherSpec
+from wfrun.sites.launchers.link import Taker
+from wfrun.sites.launchers.spool import FILE_BYTES, Spool, leftovers
+from wfrun.sites.launchers.stream import WRITE_BYTES, StreamLink
+from wfrun.sites.node.channels import HANDSHAKE_S, SPOOL_HANDSHAKE_S
+from wfrun.sites.remote.callers import Answerer, Caller, Listener
+from wfrun.sites.remote.connection import Connection
+from wfrun.sites.remote.host import Host, NewFile
+from wfrun.sites.tasks import end_tasks
+
+_LOGGER = logging.getLogger(__name__)
+PING_S = 15.0
+STRANGERS = 64
+"""Callers that have not said who they are, at once. Then the oldest are hung up on."""
+BURST_S = 0.5
+"""Who has just called is let be, up to four times as many: all launchers may come at once."""
+
+
+class SiteLinks:
+    """Implements ``Links`` for the run whose directory at the site is ``directory`` (absolute),
+    over ``connection``, with the channels of ``spec``. ``site`` is its name in messages."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        directory: str,
+        spec: LauncherSpec,
+        site: str,
+        *,
+        ping_s: float = PING_S,
+        handshake_s: float = HANDSHAKE_S,
+    ) -> None:
+        self.session = 0
+        """Raised by every ``open``, whoever calls it."""
+        self.channels: tuple[str, ...] = ()
+        """Those that are listened on."""
+        self._connection = connection
+        self._directory = directory
+        self._spec = spec
+        self._site = site
+        self._ping_s = ping_s
+        self._handshake_s = handshake_s
+        self._taker: Taker | None = None
+        self._secret = b""
+        self._expected: set[str] = set()
+        self._listeners: list[Listener | Spool] = []
+        self._waiting: list[StreamLink] = []
+        """Those that have not proved themselves, or are not yet expected, the oldest first."""
+        self._links: dict[tuple[str, int], StreamLink] = {}
+        self._pinger: asyncio.Task[None] | None = None
+
+    # -- for the site
+
+    async def open(self, taker: Taker) -> None:
+        await self._stop("the engine listens anew")
+        self._taker = taker
+        host = await self._connection.host()
+        home = f"{self._directory}/launchers"
+        await host.make_directories([home, f"{home}/in", f"{home}/out"])
+        await self._prepare(host, home)
+        address: dict[str, object] = {"session": self.session}
+        reasons = []
+        channels = []
+        for channel in self._spec.channels:
+            try:
+                found = await self._listen(host, channel)
+            except InfeasibleError as error:
+                _LOGGER.info("%s: no channel by %s: %s", self._site, channel, error)
+                reasons.append(f"{channel}: {error.message}")
+                continue
+            if found:
+                address[channel] = found
+            channels.append(channel)
+        if not channels:
+            raise InfeasibleError(
+                f"launchers of {self._site} can't reach the engine: {'; '.join(reasons)}",
+                hint="Allow more 'channels', or leave them out, in the catalog."
+                + (" Or correct 'address' there." if self._spec.address else ""),
+            )
+        await host.write([NewFile(f"{home}/address.json", json.dumps(address).encode())])
+        self.channels = tuple(channels)
+        self._pinger = asyncio.create_task(self._ping_on())
+
+    async def expect(self, launchers: Sequence[str]) -> None:
+        self._expected.update(launchers)
+        for link in [*self._waiting]:
+            link.admit()
+
+    async def forget(self, launchers: Sequence[str]) -> None:
+        self._expected.difference_update(launchers)
+        for launcher, node in [key for key in self._links if key[0] in launchers]:
+            self._links.pop((launcher, node)).close()
+        if launchers and "spool" in self._spec.channels:
+            host = await self._connection.host()
+            await host.remove(leftovers(self._directory, launchers, self._spec.nodes))
+
+    async def close(self) -> None:
+        self._taker = None
+        await self._stop("the engine has closed its links")
+
+    # -- listening
+
+    async def _prepare(self, host: Host, home: str) -> None:
+        """Have the secret and the number of the session."""
+        secret, address = await host.read([f"{home}/secret", f"{home}/address.json"])
+        self._secret = (secret or b"").strip()
+        if not self._secret:
+            self._secret = secrets.token_hex(32).encode()
+            await host.write([NewFile(f"{home}/secret", self._secret + b"\n")])
+        session = self.session
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            session = max(session, int(json.loads(address or b"{}")["session"]))
+        self.session = session + 1
+
+    async def _listen(self, host: Host, channel: str) -> list[tuple[str, int]]:
+        """Where launchers may call; nowhere in particular for files."""
+
+        def answer(caller: Caller) -> Answerer:
+            return self._answer(caller, channel)
+
+        listener: Listener | Spool
+        if channel == "spool":
+            spool = Spool(host, self._directory, self.session, answer)
+            await spool.open()
+            self._listeners.append(spool)
+            return []
+        address = self._spec.address
+        addresses = await host.addresses(address)
+        if channel == "tcp":
+            listener = await host.listen(address, answer)
+        else:
+            transport = await self._connection.transport()
+            listener = await transport.forward(address, answer)
+        self._listeners.append(listener)
+        return [(each, listener.port) for each in addresses]
+
+    def _answer(self, caller: Caller, channel: str) -> Answerer:
+        by_files = channel == "spool"
+        link = StreamLink(
+            caller,
+            channel,
+            self._secret,
+            self,
+            self._expected.__contains__,
+            where=f"site {self._site}",
+            limit_s=SPOOL_HANDSHAKE_S if by_files else self._handshake_s,
+            write_bytes=FILE_BYTES if by_files else WRITE_BYTES,
+        )
+        self._waiting = [each for each in self._waiting if not each.is_over]
+        strangers = [each for each in self._waiting if each.is_stranger]
+        for each in strangers[: max(0, len(strangers) + 1 - STRANGERS)]:
+            if link.since_s - each.since_s >= BURST_S or len(strangers) >= 4 * STRANGERS:
+                each.refuse("too many do not say who they are")
+        self._waiting.append(link)
+        return link
+
+    async def _stop(self, reason: str) -> None:
+        """End all links and listeners. What has ended already takes no time."""
+        if self._pinger is not None:
+            await end_tasks([self._pinger])
+            self._pinger = None
+        self.channels = ()
+        listeners, self._listeners = self._listeners, []
+        links, self._links = [*self._links.values()], {}
+        for link in links:
+            link.close()
+            if self._taker is not None:
+                self._taker.disconnected(link, reason)
+        waiting, self._waiting = self._waiting, []
+        for link in [*links, *waiting]:
+            await link.closed()
+        for listener in listeners:
+            with contextlib.suppress(WfrunError):  # Then it has ended.
+                await listener.close()
+
+    async def _ping_on(self) -> None:
+        while True:
+            await asyncio.sleep(self._ping_s)
+            for link in [*self._links.values()]:
+                link.ping()
+
+    # -- told by the links
+
+    def proved(self, link: StreamLink) -> None:
+        self._waiting.remove(link)
+        before = self._links.get((link.launcher, link.node))
+        if before is not None:
+            before.close()
+        self._links[link.launcher, link.node] = link
+        if self._taker is not None:
+            self._taker.connected(link.launcher, link)
+
+    def said(self, link: StreamLink, lines: list[bytes]) -> None:
+        if self._taker is not None:
+            self._taker.lines(link, lines)
+
+    def ended(self, link: StreamLink, reason: str) -> None:
+        if self._links.get((link.launcher, link.node)) is link:
+            del self._links[link.launcher, link.node]
+            if self._taker is not None:
+                self._taker.disconnected(link, reason)

@@ -1,0 +1,1 @@
+"""Sites on this machine, and tasks that are processes of one launcher."""

@@ -1,0 +1,116 @@
+"""A site on this machine: a directory of its own, and tasks that are real processes there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from wfrun.engine.errors import InfeasibleError
+from wfrun.engine.model import SiteSpec
+from wfrun.sites import node
+from wfrun.sites.local.direct_launcher import Channel, LaunchedSite
+from wfrun.sites.local.pipes import Pipes
+
+
+def available_cores() -> int:
+    """Cores of this machine that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+class LocalSite(LaunchedSite):
+    """A ``LaunchedSite`` of this machine, whose files are in ``directory``."""
+
+    def __init__(
+        self,
+        spec: SiteSpec,
+        index: int,
+        directory: Path,
+        *,
+        python: str = sys.executable,
+        pack_logs: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        ground = _ThisMachine(spec.name, directory.absolute(), python)
+        super().__init__(spec, index, ground, pack_logs=pack_logs, clock=clock)
+        self.store = ground.store
+
+    def store_path(self, name: str) -> Path:
+        """Where the file of this name is in the site's store."""
+        return self.store / name
+
+
+class _ThisMachine:
+    """Implements ``Ground``."""
+
+    def __init__(self, site: str, directory: Path, python: str) -> None:
+        self._site = site
+        self._directory = directory
+        self._python = python
+        self.store = directory / "files"
+        self.launcher_log = str(directory / "launcher.log")
+
+    async def prepare(self) -> None:
+        try:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for name in ("attempts", "files", "exits"):
+                (self._directory / name).mkdir(exist_ok=True)
+            probe = self._directory / "exits" / f".probe-{os.getpid()}"
+            try:
+                probe.write_bytes(bytes(4096))
+            finally:
+                probe.unlink(missing_ok=True)
+        except OSError as error:
+            raise InfeasibleError(
+                f"site {self._site}: its directory {self._directory} can't be used: "
+                f"{error.strerror or error}",
+                hint="Make room there, or give the site another 'directory' in the catalog.",
+            ) from error
+
+    async def is_removed(self) -> bool:
+        return not self.store.is_dir()
+
+    async def launch(
+        self,
+        config: Mapping[str, Any],
+        on_lines: Callable[[list[bytes]], None],
+        on_end: Callable[[], None],
+    ) -> Channel:
+        program = str(node.FOLDER / "launcher.py")
+        # Isolated and without site-packages: quick to start, and small.
+        flags = ("-I", "-S", "-X", "utf8")
+        # json: in ASCII, also of a directory whose name is not UTF-8.
+        words = json.dumps({"directory": str(self._directory), **config})
+        argv = (self._python, *flags, program, words)
+        return Pipes(argv, self.launcher_log, on_lines, on_end)
+
+    async def complaints(self) -> str:
+        return _read(self.launcher_log)[-2000:].decode("utf-8", "replace").strip()
+
+    async def log(self, key: str) -> tuple[bytes, bytes]:
+        base = self._directory / "attempts" / key
+        return await asyncio.to_thread(lambda: (_read(f"{base}.out"), _read(f"{base}.err")))
+
+    async def absent(self, files: Mapping[str, int]) -> list[str]:
+        def is_there(name: str, size_bytes: int) -> bool:
+            path = self.store / name
+            return path.is_dir() or (path.is_file() and path.stat().st_size == size_bytes)
+
+        return await asyncio.to_thread(
+            lambda: [name for name, size in files.items() if not is_there(name, size)]
+        )
+
+    async def close(self) -> None:
+        """There is nothing to let go of."""
+
+
+def _read(path: str) -> bytes:
+    with contextlib.suppress(FileNotFoundError):
+        return Path(path).read_bytes()
+    return b""

@@ -1,0 +1,1 @@
+"""Sites, queues and the network in virtual time."""

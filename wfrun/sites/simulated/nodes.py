@@ -1,0 +1,191 @@
+"""Which nodes of a simulated site run what.
+
+The queue decides by the site's total of free cores when a job starts, since the parallel jobs of
+workload logs, and those of MPI, may span nodes. This map below it decides where: on as few nodes
+as possible, and of such choices on one whose slowest node is as fast as possible. A job on several
+nodes takes those with most free cores, the fastest first, and its last cores, as all those of a
+job on one node, go to a node of the fastest kind that has room for them, there to the one with the
+least room (best fit); equal ones in the order of the catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.model import NodeGroup, SiteSpec
+from wfrun.sites.simulated.queues import JobId
+
+
+class Node(msgspec.Struct, frozen=True):
+    """One node."""
+
+    name: str
+    """The site's, a hyphen, and a number from 1."""
+    kind: NodeGroup
+
+
+class NodeMap:
+    """Nodes are numbered from 0 in the order of the catalog.
+
+    Raises InvalidError for a site whose nodes make no sense or have not as many cores as it has
+    slots. To find a place costs a look at each speed and number of free cores there are, times the
+    nodes of the job, and not more the more nodes there are.
+    """
+
+    def __init__(self, spec: SiteSpec) -> None:
+        _check(spec)
+        kinds = [kind for kind in spec.nodes for _ in range(kind.count)]
+        self.nodes = tuple(Node(f"{spec.name}-{n + 1}", kind) for n, kind in enumerate(kinds))
+        self._site = spec.name
+        self._speeds = sorted({kind.speed_ratio for kind in spec.nodes}, reverse=True)
+        self._speed_of = [self._speeds.index(kind.speed_ratio) for kind in kinds]
+        self._most = max(kind.cores for kind in spec.nodes)
+        self._free = [kind.cores for kind in kinds]
+        self._idle = [[0] * (self._most + 1) for _ in self._speeds]
+        """By speed, fastest first, and free cores: the nodes, a bit for each."""
+        self._shares: dict[JobId, list[tuple[int, int]]] = {}
+        """Of each job that runs: nodes and how many cores it has there."""
+        first = 0
+        for kind in spec.nodes:
+            idle = self._idle[self._speeds.index(kind.speed_ratio)]
+            idle[kind.cores] |= ((1 << kind.count) - 1) << first
+            first += kind.count
+
+    @property
+    def free(self) -> int:
+        """Cores that no job has, of the nodes in service."""
+        return sum(self._free)
+
+    @property
+    def slowest_ratio(self) -> float:
+        """The speed of the slowest node."""
+        return self._speeds[-1]
+
+    def place(self, job: JobId, cores: int) -> float:
+        """Give a job its cores, of which so many are free; the speed of its slowest node."""
+        shares = []
+        depth = len(self._speeds)
+        node = self._best_fit(cores, depth)
+        if node is None:
+            depth = self._depth(cores)
+        while node is None:
+            widest, free = self._widest(depth)
+            shares.append((widest, free))
+            self._set_free(widest, 0)
+            cores -= free
+            node = self._best_fit(cores, depth)
+        shares.append((node, cores))
+        self._set_free(node, self._free[node] - cores)
+        self._shares[job] = shares
+        return self._speeds[max(self._speed_of[node] for node, _ in shares)]
+
+    def release(self, job: JobId) -> None:
+        """A job has ended. Raises KeyError if it does not run."""
+        for node, cores in self._shares.pop(job):
+            self._set_free(node, self._free[node] + cores)
+
+    def shares(self, job: JobId) -> list[tuple[int, int]]:
+        """The nodes of a running job, and how many cores it has on each. Raises KeyError."""
+        return list(self._shares[job])
+
+    def hosts(self, job: JobId) -> str:
+        """The names of a running job's nodes, as Slurm writes them: ``das3-2``, or
+        ``das3-[1-3,7]``. Raises KeyError."""
+        numbers = sorted(node + 1 for node, _ in self._shares[job])
+        if len(numbers) == 1:
+            return self.nodes[numbers[0] - 1].name
+        return f"{self._site}-[{','.join(_ranges(numbers))}]"
+
+    def jobs_on(self, node: int) -> list[JobId]:
+        """Those that have cores there, in the order of their starts."""
+        return [
+            job for job, shares in self._shares.items() if any(there == node for there, _ in shares)
+        ]
+
+    def take_out(self, node: int) -> None:
+        """Nothing is placed there until it is put back. Nothing may run there."""
+        self._set_free(node, 0)
+
+    def put_back(self, node: int) -> None:
+        """It is in service again, with all its cores free."""
+        self._set_free(node, self.nodes[node].kind.cores)
+
+    def _set_free(self, node: int, cores: int) -> None:
+        idle = self._idle[self._speed_of[node]]
+        idle[self._free[node]] &= ~(1 << node)
+        idle[cores] |= 1 << node
+        self._free[node] = cores
+
+    def _best_fit(self, cores: int, depth: int) -> int | None:
+        """Of the ``depth`` fastest kinds of nodes one that has room for all of these."""
+        for idle in self._idle[:depth]:
+            for nodes in idle[cores:]:
+                if nodes:
+                    return _first(nodes)
+        return None
+
+    def _widest(self, depth: int) -> tuple[int, int]:
+        """The node with most free cores, and these."""
+        for free in range(self._most, 0, -1):
+            for idle in self._idle[:depth]:
+                if idle[free]:
+                    return _first(idle[free]), free
+        raise AssertionError("the queue has started more than there is room for")
+
+    def _depth(self, cores: int) -> int:
+        """Of how many speeds, the fastest first, nodes have to be taken, for them to be as few as
+        possible."""
+        depths = range(1, len(self._speeds) + 1)
+        needed = [self._needed(cores, depth) for depth in depths]
+        return depths[needed.index(needed[-1])]
+
+    def _needed(self, cores: int, depth: int) -> float:
+        """The least number of nodes; infinite if all have not as much room."""
+        needed = 0
+        for free in range(self._most, 0, -1):
+            count = sum(idle[free].bit_count() for idle in self._idle[:depth])
+            if count * free >= cores:
+                return needed - (-cores // free)
+            needed += count
+            cores -= count * free
+        return float("inf")
+
+
+def _first(nodes: int) -> int:
+    """The lowest bit that is set."""
+    return (nodes & -nodes).bit_length() - 1
+
+
+def _ranges(numbers: list[int]) -> Iterator[str]:
+    begin = last = numbers[0]
+    for number in [*numbers[1:], 0]:
+        if number != last + 1:
+            yield str(begin) if begin == last else f"{begin}-{last}"
+            begin = number
+        last = number
+
+
+def _check(spec: SiteSpec) -> None:
+    for kind in spec.nodes:
+        sound = (
+            kind.count > 0
+            and kind.cores > 0
+            and 0 < kind.speed_ratio < float("inf")
+            and 0 <= kind.mtbf_s < float("inf")
+            and 0 <= kind.mttr_s < float("inf")
+            and (kind.mtbf_s > 0) == (kind.mttr_s > 0)
+        )
+        if not sound:
+            raise InvalidError(
+                f"site {spec.name} has nodes that make no sense: {kind}",
+                hint="count, cores and speed have to be above 0, mtbf and mttr too, or both 0",
+            )
+    cores = sum(kind.count * kind.cores for kind in spec.nodes)
+    if cores != spec.slots:
+        raise InvalidError(
+            f"site {spec.name} has {spec.slots} slots, but its nodes have {cores} cores",
+            hint="these have to be as many",
+        )

@@ -1,0 +1,282 @@
+"""Conservative backfilling (Mu'alem and Feitelson, IEEE TPDS 12(6), 2001).
+
+Every job gets a reservation when it is submitted: the earliest time at which its processors are
+free for as long as it asks, beside all running jobs and all earlier reservations. It starts then
+at the latest. When a job ends early or leaves the queue the plan is *compressed*: the waiting jobs
+are gone through in the order of the queue, and each is moved to the earliest time that is now
+possible, which is never later than where it was. As a job that moves makes room for those before
+it, too, this is repeated until none moves. Otherwise jobs could wait for an idle cluster.
+
+Promises are kept as long as no job runs past its request. If one does, its reservation is
+prolonged as Tsafrir, Etsion and Feitelson (IEEE TPDS 18, 2007) correct predictions: by 1 minute the
+first time, then by 5, 15 and 30 minutes, 1, 2, 5, 10, 20, 50 and 100 hours. If that collides with
+a reservation, the queue is planned anew in its order, and so it is when processors that were
+reserved go out of service. A job that asks for less than a second is planned for one second.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import OrderedDict
+from typing import ClassVar
+
+import msgspec
+
+from wfrun.engine.profile import Profile
+from wfrun.sites.simulated.queues.queue import Counts
+from wfrun.sites.simulated.queues.records import JobId, QueuedJob, check_request
+from wfrun.sites.simulated.queues.running import Running
+
+SHORTEST_S = 1.0
+"""Length of a reservation at least: one of no length would protect nothing."""
+
+CORRECTIONS_S = (
+    60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18000.0, 36000.0, 72000.0, 180000.0, 360000.0,
+)  # fmt: skip
+"""By how much the expected end of a job is put off, time after time; the last one for ever."""
+
+
+class _Waiting(msgspec.Struct, gc=False):
+    """A job of the queue and its reservation."""
+
+    id: JobId
+    cores: int
+    length_s: float
+    number: int
+    """In the order of submission."""
+    start_s: float
+
+
+class Conservative(Counts):
+    """Implements ``Lrm``. ``planned_start_s`` is the job's promise.
+
+    The plan is a profile of free processors. To plan a job costs a walk over the steps of the
+    profile; to compress costs little for a job that can't gain by it.
+    """
+
+    name: ClassVar[str] = "conservative"
+
+    def __init__(self, processors: int) -> None:
+        self._running = Running(processors)
+        self._queue: OrderedDict[JobId, _Waiting] = OrderedDict()
+        self._by_start: list[tuple[float, int, JobId]] = []
+        """(planned start, number of the submission, job) of the whole queue, ascending."""
+        self._profile = Profile(processors, float("-inf"))
+        self._submissions = 0
+        self._gap_from_s = float("inf")
+        """All that was set free and is not yet made use of lies from here …"""
+        self._gap_to_s = float("-inf")
+        """… to here."""
+        self._corrections: dict[JobId, int] = {}
+        """How often the end of a running job has been put off."""
+        self._collides = False
+        """Processors that were reserved went out of service since the last look at the plan."""
+        self.next_wakeup_s = float("inf")
+
+    def submit(self, job: QueuedJob, now_s: float) -> None:
+        self._check(job)
+        self._keep_up(now_s)
+        self._submissions += 1
+        length_s = max(SHORTEST_S, job.requested_s)
+        waiting = _Waiting(job.id, job.cores, length_s, self._submissions, now_s)
+        self._queue[job.id] = waiting
+        self._plan(waiting, now_s)
+
+    def end(self, job_id: JobId, now_s: float) -> None:
+        expected_end_s, _, cores, _ = self._running.end(job_id)
+        self._corrections.pop(job_id, None)
+        self._release(now_s, expected_end_s, cores, now_s)
+
+    def cancel(self, job_id: JobId, now_s: float) -> None:
+        waiting = self._queue.pop(job_id, None)
+        if waiting is None:
+            self.end(job_id, now_s)
+            return
+        self._leave_plan(waiting)
+        self._release(waiting.start_s, waiting.start_s + waiting.length_s, waiting.cores, now_s)
+
+    def occupy(self, job: QueuedJob, now_s: float) -> None:
+        expected_end_s = now_s + max(SHORTEST_S, job.requested_s)
+        self._running.occupy(job, expected_end_s)
+        self._profile.advance(now_s)
+        self._profile.add(now_s, expected_end_s, -job.cores)
+        self._collides |= self._profile.least(now_s, expected_end_s) < 0
+
+    def schedule(self, now_s: float) -> list[JobId]:
+        self._keep_up(now_s)
+        by_start = self._by_start
+        due = sorted(
+            (number, job_id)
+            for _, number, job_id in by_start[
+                : bisect_left(by_start, (now_s, self._submissions + 1))
+            ]
+        )
+        started: list[JobId] = []
+        for _, job_id in due:
+            waiting = self._queue[job_id]
+            # It may have to wait for jobs whose end is due, but has not been told yet.
+            if waiting.cores <= self._running.free:
+                del self._queue[job_id]
+                self._leave_plan(waiting)
+                self._running.start(job_id, waiting.cores, now_s + waiting.length_s)
+                started.append(job_id)
+        self.next_wakeup_s = self._wakeup_s(now_s)
+        return started
+
+    def estimate_start_s(self, cores: int, requested_s: float, now_s: float) -> float:
+        check_request(cores, requested_s, self._running.processors)
+        self._keep_up(now_s)
+        return self._profile.earliest_s(cores, max(SHORTEST_S, requested_s), now_s)
+
+    def planned_start_s(self, job_id: JobId, now_s: float) -> float:
+        self._keep_up(now_s)
+        return self._queue[job_id].start_s
+
+    def _wakeup_s(self, now_s: float) -> float:
+        """The next planned start. If one is due already, and waits for a job that ought to have
+        ended, see in a minute how things are."""
+        by_start = self._by_start
+        if not by_start:
+            return float("inf")
+        if by_start[0][0] > now_s:
+            return by_start[0][0]
+        after = bisect_left(by_start, (now_s, self._submissions + 1))
+        patience_s = now_s + CORRECTIONS_S[0]
+        return min(patience_s, by_start[after][0]) if after < len(by_start) else patience_s
+
+    def _keep_up(self, now_s: float) -> None:
+        """Bring the plan up to now."""
+        self._profile.advance(now_s)
+        by_end = self._running.by_end
+        collides, self._collides = self._collides, False
+        while by_end and by_end[0][0] < now_s:
+            collides |= self._put_off(by_end[0][3], now_s)
+        missed = bool(self._by_start) and self._by_start[0][0] < now_s
+        if collides or missed:
+            self._plan_anew(now_s)
+        else:
+            self._compress(now_s)
+
+    def _put_off(self, job_id: JobId, now_s: float) -> bool:
+        """Expect the end of an overdue job later; whether that collides with a reservation."""
+        expected_end_s, _, cores, _ = self._running.by_end[0]
+        times = self._corrections.get(job_id, 0)
+        while expected_end_s <= now_s:
+            expected_end_s += CORRECTIONS_S[min(times, len(CORRECTIONS_S) - 1)]
+            times += 1
+        self._corrections[job_id] = times
+        self._running.expect(job_id, expected_end_s)
+        self._profile.add(now_s, expected_end_s, -cores)
+        return self._profile.least(now_s, expected_end_s) < 0
+
+    def _plan_anew(self, now_s: float) -> None:
+        self._profile = Profile(self._running.processors, now_s)
+        for expected_end_s, _, cores, _ in self._running.by_end:
+            self._profile.add(now_s, expected_end_s, -cores)
+        self._by_start.clear()
+        for waiting in self._queue.values():
+            self._plan(waiting, now_s)
+        self._gap_from_s, self._gap_to_s = float("inf"), float("-inf")
+
+    def _plan(self, waiting: _Waiting, now_s: float) -> None:
+        start_s = self._profile.earliest_s(waiting.cores, waiting.length_s, now_s)
+        self._enter_plan(waiting, start_s)
+
+    def _enter_plan(self, waiting: _Waiting, start_s: float) -> None:
+        waiting.start_s = start_s
+        self._profile.add(start_s, start_s + waiting.length_s, -waiting.cores)
+        insort(self._by_start, (start_s, waiting.number, waiting.id))
+
+    def _leave_plan(self, waiting: _Waiting) -> None:
+        place = bisect_left(self._by_start, (waiting.start_s, waiting.number, waiting.id))
+        del self._by_start[place]
+
+    def _release(self, start_s: float, end_s: float, cores: int, now_s: float) -> None:
+        """Processors are free in [start_s, end_s) that were not."""
+        start_s = max(start_s, now_s)
+        if start_s < end_s:
+            self._profile.advance(now_s)
+            self._profile.add(start_s, end_s, cores)
+            self._gap_from_s = min(self._gap_from_s, start_s)
+            self._gap_to_s = max(self._gap_to_s, end_s)
+
+    def _compress(self, now_s: float) -> None:
+        """Go through the queue again and again, until no job can start earlier."""
+        while self._gap_from_s < self._gap_to_s:
+            gap_from_s, gap_to_s = max(now_s, self._gap_from_s), self._gap_to_s
+            self._gap_from_s, self._gap_to_s = float("inf"), float("-inf")
+            if gap_from_s < gap_to_s:
+                self._move_up(gap_from_s, gap_to_s, now_s)
+
+    def _move_up(self, gap_from_s: float, gap_to_s: float, now_s: float) -> None:
+        """Give each job in turn its best start. What those that move leave behind widens the gap
+        for the jobs after them, and is the next gap for those before."""
+        profile = self._profile
+        search = _Search(profile, gap_from_s, gap_to_s, now_s)
+        for waiting in self._queue.values():
+            cores, old_s = waiting.cores, waiting.start_s
+            if cores > search.most or old_s <= gap_from_s:
+                continue
+            start_s = search.better_s(cores, waiting.length_s, old_s)
+            if start_s >= old_s:
+                continue
+            old_end_s = old_s + waiting.length_s
+            self._leave_plan(waiting)
+            profile.add(old_s, old_end_s, cores)
+            self._enter_plan(waiting, start_s)
+            freed_s = max(old_s, start_s + waiting.length_s)
+            search.widen(freed_s, old_end_s)
+            self._gap_from_s = min(self._gap_from_s, freed_s)
+            self._gap_to_s = max(self._gap_to_s, old_end_s)
+
+
+class _Search:
+    """Looks for earlier starts of jobs that had none before a gap was set free.
+
+    Such a start brings the job, before its old start, into a time in which too few processors
+    were free. All these lie in the gap, so that only starts need to be tried that reach it. And
+    where none was found for one job, there is none for another of the same shape, unless
+    processors have been set free since.
+    """
+
+    __slots__ = ("_from_s", "_gap_to_s", "_now_s", "_profile", "_searched", "_widened_s", "most")
+
+    def __init__(self, profile: Profile, gap_from_s: float, gap_to_s: float, now_s: float) -> None:
+        self._profile = profile
+        self._from_s = gap_from_s
+        self._gap_to_s = gap_to_s
+        self._now_s = now_s
+        self._widened_s: list[float] = []
+        self._searched: dict[tuple[int, float], tuple[float, int]] = {}
+        """By shape: no start before this time; how often the gap was widened by then."""
+        self.most = profile.most(gap_from_s, gap_to_s)
+        """No more processors than that are free anywhere in the gap."""
+
+    def widen(self, start_s: float, end_s: float) -> None:
+        """More was set free."""
+        self._widened_s.append(start_s)
+        self._gap_to_s = max(self._gap_to_s, end_s)
+        self.most = max(self.most, self._profile.most(start_s, end_s))
+
+    def better_s(self, cores: int, length_s: float, planned_s: float) -> float:
+        """The earliest start of a job that has a reservation at ``planned_s``; that, if there is
+        no better one."""
+        profile, widened_s = self._profile, self._widened_s
+        # Either it ends before its reservation begins, or it reaches into its own reservation.
+        reaching_s = max(self._now_s, profile.free_since_s(cores, planned_s))
+        shape = (cores, length_s)
+        known = self._searched.get(shape)
+        if known is None:
+            from_s = self._from_s - length_s
+        else:
+            from_s, seen = known
+            if seen < len(widened_s):
+                from_s = min(from_s, min(widened_s[seen:]) - length_s)
+        from_s = max(self._now_s, from_s)
+        before_s = min(reaching_s, self._gap_to_s)
+        if from_s >= before_s:
+            return reaching_s
+        found_s = profile.earliest_before_s(cores, length_s, from_s, before_s)
+        none_before_s = before_s if found_s is None else found_s
+        self._searched[shape] = (none_before_s, len(widened_s))
+        return reaching_s if found_s is None else found_s

@@ -1,0 +1,28 @@
+"""First come, first served, without backfilling."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from wfrun.sites.simulated.queues.queue import Queue
+from wfrun.sites.simulated.queues.records import JobId
+
+
+class Fcfs(Queue):
+    """Jobs start in the order in which they came; the first that does not fit holds up the rest.
+
+    Requested times play no part but in estimates.
+    """
+
+    name: ClassVar[str] = "fcfs"
+    in_order: ClassVar[bool] = True
+
+    def schedule(self, now_s: float) -> list[JobId]:
+        started: list[JobId] = []
+        while self._queue:
+            head = next(iter(self._queue.values()))
+            if head.cores > self._running.free:
+                break
+            self._start(head, now_s)
+            started.append(head.id)
+        return started

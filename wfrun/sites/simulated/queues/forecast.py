@@ -1,0 +1,95 @@
+"""When waiting jobs will start if nobody else comes and every job takes the time that it asked for.
+
+FCFS and EASY promise nothing, and plan at most one job ahead. Who asks them for an estimate gets a
+plan with a reservation for every waiting job, in the order of the queue. For FCFS this plan is what
+will happen if the requests are exact. For EASY it is what jobs get that do not jump the queue in
+the meantime; schedulers of real clusters make their estimates of start times in this way, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from wfrun.engine.profile import Profile
+from wfrun.sites.simulated.queues.records import JobId, QueuedJob
+from wfrun.sites.simulated.queues.running import Running
+
+
+class Forecast:
+    """The plan of a queue, made when somebody asks, and extended by each job that comes for as
+    long as everything goes to plan. A job past its request counts as about to end.
+
+    A job that asks for no time is in nobody's way in a plan, but it is in the queue, so that things
+    do not go to plan: as long as one waits, every answer has a plan of its own.
+
+    ``in_order``: no job starts before one that came earlier.
+    """
+
+    __slots__ = ("_in_order", "_last_s", "_profile", "_queue", "_running", "_starts_s")
+
+    def __init__(
+        self, running: Running, queue: Mapping[JobId, QueuedJob], *, in_order: bool
+    ) -> None:
+        self._running = running
+        self._queue = queue
+        self._in_order = in_order
+        self._profile: Profile | None = None
+        self._starts_s: dict[JobId, float] = {}
+        self._last_s = 0.0
+
+    def submitted(self, job: QueuedJob, now_s: float) -> None:
+        if not job.requested_s:
+            self._profile = None
+        if self._profile is not None:
+            self._profile.advance(now_s)
+            self._extend(self._profile, job, now_s)
+
+    def started(self, job: QueuedJob, now_s: float) -> None:
+        if self._profile is not None and self._starts_s.pop(job.id) != now_s:
+            self._profile = None
+
+    def ended(self, expected_end_s: float, now_s: float) -> None:
+        if expected_end_s != now_s:
+            self._profile = None
+
+    def forget(self) -> None:
+        """Something happened that was not foreseen."""
+        self._profile = None
+
+    def start_s(self, cores: int, requested_s: float, now_s: float) -> float:
+        """The start of such a job at the end of the queue."""
+        return self._find_s(self._plan(now_s), cores, requested_s, now_s)
+
+    def planned_s(self, job_id: JobId, now_s: float) -> float:
+        """The start of a job of the queue; KeyError if it is not there."""
+        self._plan(now_s)
+        return max(now_s, self._starts_s[job_id])
+
+    def _plan(self, now_s: float) -> Profile:
+        by_end = self._running.by_end
+        overdue = bool(by_end) and by_end[0][0] < now_s
+        if self._profile is None or overdue:
+            profile = self._make(now_s)
+            lasts = all(job.requested_s for job in self._queue.values())
+            self._profile = profile if lasts else None
+            return profile
+        return self._profile
+
+    def _make(self, now_s: float) -> Profile:
+        profile = Profile(self._running.processors, now_s)
+        for expected_end_s, _, cores, _ in self._running.by_end:
+            profile.add(now_s, expected_end_s, -cores)
+        self._starts_s.clear()
+        self._last_s = now_s
+        for job in self._queue.values():
+            self._extend(profile, job, now_s)
+        return profile
+
+    def _extend(self, profile: Profile, job: QueuedJob, now_s: float) -> None:
+        start_s = self._find_s(profile, job.cores, job.requested_s, now_s)
+        profile.add(start_s, start_s + job.requested_s, -job.cores)
+        self._starts_s[job.id] = self._last_s = start_s
+
+    def _find_s(self, profile: Profile, cores: int, requested_s: float, now_s: float) -> float:
+        from_s = max(now_s, self._last_s) if self._in_order else now_s
+        return profile.earliest_s(cores, requested_s, from_s)

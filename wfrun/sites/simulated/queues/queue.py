@@ -1,0 +1,83 @@
+"""What queues have in common: all of them their counts, FCFS and EASY that they make no plan."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import ClassVar
+
+from wfrun.engine.errors import InvalidError
+from wfrun.sites.simulated.queues.forecast import Forecast
+from wfrun.sites.simulated.queues.records import JobId, QueuedJob, check_request
+from wfrun.sites.simulated.queues.running import Running
+
+
+class Counts:
+    """What runs and what waits, of any kind of queue."""
+
+    _running: Running
+    _queue: Mapping[JobId, object]
+
+    @property
+    def processors(self) -> int:
+        return self._running.processors
+
+    @property
+    def free(self) -> int:
+        return self._running.free
+
+    @property
+    def queued(self) -> int:
+        return len(self._queue)
+
+    def _check(self, job: QueuedJob) -> None:
+        """Raises InvalidError for a job that can never run here, or is here already."""
+        check_request(job.cores, job.requested_s, self._running.processors)
+        if job.id in self._queue or job.id in self._running:
+            raise InvalidError(f"job {job.id!r} was submitted twice", hint="give it another id")
+
+
+class Queue(Counts):
+    """All of an ``Lrm`` but ``name`` and ``schedule``."""
+
+    next_wakeup_s: ClassVar[float] = float("inf")
+    """They start a job only when another one leaves or comes."""
+    in_order: ClassVar[bool]
+
+    def __init__(self, processors: int) -> None:
+        self._running = Running(processors)
+        # A plain dict would look through all that has left the head of the queue.
+        self._queue: OrderedDict[JobId, QueuedJob] = OrderedDict()
+        self._forecast = Forecast(self._running, self._queue, in_order=self.in_order)
+
+    def submit(self, job: QueuedJob, now_s: float) -> None:
+        self._check(job)
+        self._queue[job.id] = job
+        self._forecast.submitted(job, now_s)
+
+    def end(self, job_id: JobId, now_s: float) -> None:
+        expected_end_s, _, _, _ = self._running.end(job_id)
+        self._forecast.ended(expected_end_s, now_s)
+
+    def cancel(self, job_id: JobId, now_s: float) -> None:
+        if job_id not in self._queue:
+            self.end(job_id, now_s)
+            return
+        del self._queue[job_id]
+        self._forecast.forget()
+
+    def occupy(self, job: QueuedJob, now_s: float) -> None:
+        self._running.occupy(job, now_s + job.requested_s)
+        self._forecast.forget()
+
+    def estimate_start_s(self, cores: int, requested_s: float, now_s: float) -> float:
+        check_request(cores, requested_s, self._running.processors)
+        return self._forecast.start_s(cores, requested_s, now_s)
+
+    def planned_start_s(self, job_id: JobId, now_s: float) -> float:
+        return self._forecast.planned_s(job_id, now_s)
+
+    def _start(self, job: QueuedJob, now_s: float) -> None:
+        del self._queue[job.id]
+        self._running.start(job.id, job.cores, now_s + job.requested_s)
+        self._forecast.started(job, now_s)

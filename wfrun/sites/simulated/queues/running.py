@@ -1,0 +1,68 @@
+"""The jobs that hold processors, sorted by the time at which they are expected to end."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from typing import TypeAlias
+
+from wfrun.engine.errors import InvalidError
+from wfrun.sites.simulated.queues.records import JobId, QueuedJob, check_request
+
+Entry: TypeAlias = tuple[float, int, int, JobId]
+"""(expected end in seconds, number of the start, cores, job)."""
+
+
+class Running:
+    """``free`` and ``by_end`` are to be read only. A start and an end cost O(log n), and a move of
+    n words."""
+
+    __slots__ = ("_jobs", "_starts", "by_end", "free", "processors")
+
+    def __init__(self, processors: int) -> None:
+        if processors < 1:
+            raise InvalidError(
+                f"the cluster has {processors} processors", hint="give it at least 1"
+            )
+        self.processors = processors
+        self.free = processors
+        self.by_end: list[Entry] = []
+        self._jobs: dict[JobId, Entry] = {}
+        self._starts = 0
+
+    def __contains__(self, job_id: JobId) -> bool:
+        return job_id in self._jobs
+
+    def start(self, job_id: JobId, cores: int, expected_end_s: float) -> None:
+        self._starts += 1
+        self._insert((expected_end_s, self._starts, cores, job_id))
+        self.free -= cores
+
+    def occupy(self, job: QueuedJob, expected_end_s: float) -> None:
+        """Like ``start``; raises InvalidError unless it is new and so many processors are free."""
+        check_request(job.cores, job.requested_s, self.processors)
+        if job.id in self or job.cores > self.free:
+            raise InvalidError(
+                f"{job.id!r} can't take {job.cores} processors: {self.free} are free",
+                hint="end what runs on them first",
+            )
+        self.start(job.id, job.cores, expected_end_s)
+
+    def end(self, job_id: JobId) -> Entry:
+        """Raises KeyError if it does not run."""
+        entry = self._remove(job_id)
+        self.free += entry[2]
+        return entry
+
+    def expect(self, job_id: JobId, expected_end_s: float) -> None:
+        """A running job is expected to end at another time."""
+        _, number, cores, _ = self._remove(job_id)
+        self._insert((expected_end_s, number, cores, job_id))
+
+    def _insert(self, entry: Entry) -> None:
+        self._jobs[entry[3]] = entry
+        insort(self.by_end, entry)
+
+    def _remove(self, job_id: JobId) -> Entry:
+        entry = self._jobs.pop(job_id)
+        del self.by_end[bisect_left(self.by_end, entry)]
+        return entry

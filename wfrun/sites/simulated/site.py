@@ -1,0 +1,493 @@
+"""A cluster in virtual time: a queue, a head node, other users, and failures.
+
+Nothing here computes or writes: a task takes the run time that its request names, and its outputs
+have the sizes that it names. All else is as at a real site, and the same protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
+from random import Random
+from typing import Protocol
+
+import msgspec
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.events import (
+    AttemptEnded,
+    AttemptsSubmitted,
+    AttemptStarted,
+    BackgroundJob,
+    Event,
+    SitePaused,
+    SiteReopened,
+)
+from wfrun.engine.information import Observed
+from wfrun.engine.model import SiteSpec
+from wfrun.engine.records import AttemptRequest, Cause, Found, Outcome
+from wfrun.sites.observation import Observer
+from wfrun.sites.simulated.nodes import NodeMap
+from wfrun.sites.simulated.queues import BatchJob, JobId, QueuedJob, make_lrm
+
+ENDS = 0
+"""The rank of ends among what happens at one time: before arrivals (Mu'alem and Feitelson)."""
+ARRIVALS = 1
+LAST = 2
+
+
+class Timeline(Protocol):
+    """Virtual time, as a simulated site needs it."""
+
+    def now(self) -> float:
+        """Seconds since the start of the simulation."""
+
+    def schedule(self, at_s: float, call: Callable[[], None], rank: int = 1) -> None:
+        """Call this then, before all of a higher rank that is due at the same time."""
+
+
+class SimulatedRequest(AttemptRequest, frozen=True):
+    """A request that says what comes of it."""
+
+    runtime_s: float = 0.0
+    """At this site's speed; on nodes of another speed divided by theirs."""
+    sizes: tuple[int, ...] = ()
+    """Bytes of its outputs."""
+    exit_code: int = 0
+    """Its own; what the site does to it comes before."""
+
+
+class SiteModel(msgspec.Struct, frozen=True):
+    """How a simulated site behaves. Times that are 0 and rates that are 0 are not modelled."""
+
+    lrm: str = "fcfs"
+    kill_overruns: bool = True
+    """A task that runs past its walltime is killed."""
+    submit_s: float = 0.0
+    """The head node takes so long to submit one attempt; submissions queue up there."""
+    overload_jobs: int = 0
+    """With so many attempts of ours at the site a submission takes twice as long, with twice as
+    many five times (1 + (jobs/overload_jobs)²), as the overloaded head nodes of thesis section
+    6.4.2 get slower with what they manage. 0: never."""
+    poll_s: float = 0.0
+    """Ends become known at multiples of this."""
+    observe_s: float = 60.0
+    """The information service tells of other users' jobs this often, where they changed."""
+    failure_rate: float = 0.0
+    """Share of attempts that fail, at a random point of their run."""
+    outage_every_s: float = 0.0
+    """Mean time between outages of the whole site, exponential."""
+    outage_s: float = 0.0
+    """Mean time of an outage, exponential; what ran or waited there is lost."""
+
+    def __post_init__(self) -> None:
+        for name in (
+            "submit_s", "overload_jobs", "poll_s", "failure_rate", "outage_every_s", "outage_s",
+        ):  # fmt: skip
+            value = getattr(self, name)
+            if not 0 <= value < inf:
+                raise InvalidError(
+                    f"{name} of a simulated site is {value}", hint="use a number of at least 0"
+                )
+        if self.failure_rate > 1:
+            raise InvalidError(
+                f"failure_rate of a simulated site is {self.failure_rate}",
+                hint="it is a share of the attempts, at most 1",
+            )
+        if not 0 < self.observe_s < inf:
+            raise InvalidError(
+                f"observe_s of a simulated site is {self.observe_s}",
+                hint="use a positive number of seconds",
+            )
+
+
+class _Attempt:
+    __slots__ = ("alive", "hosts", "request", "speed_ratio", "started_s")
+
+    def __init__(self, request: SimulatedRequest) -> None:
+        self.request = request
+        self.started_s: float | None = None
+        self.hosts: str | None = None
+        """The nodes that it runs on, where the site has nodes."""
+        self.speed_ratio = 1.0
+        """Of these nodes, relative to the site's own."""
+        self.alive = True
+
+
+class SimulatedSite:
+    """Implements ``Site``. ``background`` are other users' jobs in order of submission; those
+    from before the clock's start have to be left out, or the clock to start early enough. Nothing
+    is told of them, and there is no outage, before ``observed_from_s``; ``observed`` is what is
+    told.
+
+    Where ``spec`` has nodes, they are taken as ``NodeMap`` says. Raises InvalidError for nodes that
+    make no sense.
+    """
+
+    def __init__(
+        self,
+        spec: SiteSpec,
+        index: int,
+        timeline: Timeline,
+        model: SiteModel | None = None,
+        *,
+        background: Sequence[BatchJob] = (),
+        observed_from_s: float = 0.0,
+        observed: Observed = "jobs",
+        seed: int = 0,
+    ) -> None:
+        self.spec = spec
+        self._observer = Observer(index, observed)
+        self.lrm = make_lrm((model or SiteModel()).lrm, spec.slots)
+        self.nodes = NodeMap(spec) if spec.nodes else None
+        """What runs where; None: the site is a pool of cores."""
+        self._model = model or SiteModel()
+        self._index = index
+        self._time = timeline
+        self._post: Callable[[Event], None] = refuse
+        self._attempts: dict[str, _Attempt] = {}
+        """Those that have not ended, by key."""
+        self._ended: dict[str, Outcome] = {}
+        self._head_free_s = 0.0
+        self._background = iter(background)
+        self._others: dict[JobId, tuple[BatchJob, BackgroundJob]] = {}
+        self._repairs: dict[int, BackgroundJob] = {}
+        """By node, as the information service shows them."""
+        self._luck: dict[int, Random] = {}
+        """Of the nodes that may fail."""
+        self._others_changed = False
+        self._observed_from_s = observed_from_s
+        self._random = Random(f"{seed}/{spec.name}")
+        self._seed = seed
+        self._wakeup_s = inf
+        self._down = False
+        self._held: list[str] = []
+        """Attempts that came while the site was down; they join the queue when it is back."""
+
+    # The protocol
+
+    async def open(self, post: Callable[[Event], None]) -> None:
+        self._post = post
+        self._next_background(self._background)
+        if self._model.outage_every_s:
+            self._plan_outage()
+        for node in range(len(self.nodes.nodes) if self.nodes is not None else 0):
+            self._plan_failure(node)
+
+    async def submit(self, batch: Sequence[AttemptRequest]) -> None:
+        now_s = self._time.now()
+        keys = tuple(request.key for request in batch)
+        self._post(AttemptsSubmitted(now_s, self._index, keys))
+        for request in batch:
+            assert isinstance(request, SimulatedRequest)
+            if request.key in self._ended:
+                self._post(AttemptEnded(now_s, request.key, self._ended[request.key]))
+            elif request.key not in self._attempts:
+                self._attempts[request.key] = _Attempt(request)
+                self._pass_head(request)
+        if not self._model.submit_s:
+            self._schedule()
+
+    async def cancel(self, keys: Sequence[str], *, queued_only: bool = False) -> None:
+        for key in keys:
+            attempt = self._attempts.get(key)
+            if attempt is None or (queued_only and attempt.started_s is not None):
+                continue
+            self.stop(key)
+
+    async def find(self, keys: Sequence[str]) -> Mapping[str, Found]:
+        found = {}
+        for key in keys:
+            if key in self._ended:
+                found[key] = Found("ended", self._ended[key])
+            else:
+                found[key] = Found("active" if key in self._attempts else "absent")
+        return found
+
+    async def log(self, key: str) -> tuple[bytes, bytes]:
+        """Simulated tasks print nothing."""
+        return b"", b""
+
+    async def absent(self, files: Mapping[str, int]) -> list[str]:
+        """Nothing is lost here."""
+        return []
+
+    async def clean(self) -> None:
+        """There are no files."""
+
+    async def close(self) -> None:
+        self._post = refuse
+
+    def placed(self, key: str) -> tuple[str | None, float]:
+        """The nodes that a running attempt has, and their speed relative to the site's own."""
+        attempt = self._attempts[key]
+        return attempt.hosts, attempt.speed_ratio
+
+    def stop(self, key: str) -> None:
+        """End one that runs, as ``cancel`` does."""
+        attempt = self._attempts.get(key)
+        if attempt is not None:
+            self._leave(key, attempt)
+            self._report(key, self._outcome(attempt, "cancelled"))
+            self._schedule()
+
+    # The head node
+
+    def _pass_head(self, request: SimulatedRequest) -> None:
+        """Submissions are served one after another, slower the more is going on."""
+        cost_s = self._model.submit_s
+        if not cost_s:
+            self._arrive(request.key)
+            return
+        if self._model.overload_jobs:
+            cost_s *= 1 + (len(self._attempts) / self._model.overload_jobs) ** 2
+        self._head_free_s = max(self._head_free_s, self._time.now()) + cost_s
+        self._time.schedule(self._head_free_s, lambda: self._arrive_late(request.key), ARRIVALS)
+
+    def _arrive_late(self, key: str) -> None:
+        self._arrive(key)
+        self._schedule()
+
+    def _arrive(self, key: str) -> None:
+        """The attempt joins the queue, unless it was cancelled on the way."""
+        attempt = self._attempts.get(key)
+        if attempt is None:
+            return
+        if self._down:
+            self._held.append(key)
+            return
+        request = attempt.request
+        asked_s = request.resources.walltime_s
+        requested_s = asked_s
+        if requested_s is None:  # exactly what it needs, also on the slowest node
+            slowest_ratio = 1.0 if self.nodes is None else self.nodes.slowest_ratio
+            requested_s = request.runtime_s / slowest_ratio
+        self.lrm.submit(QueuedJob(key, request.resources.cores, requested_s), self._time.now())
+
+    # The queue
+
+    def _schedule(self) -> None:
+        """One scheduling pass."""
+        now_s = self._time.now()
+        for job in self.lrm.schedule(now_s):
+            if isinstance(job, str):
+                self._start(job, now_s)
+            else:
+                self._start_other(job, now_s)
+        wakeup_s = self.lrm.next_wakeup_s
+        if wakeup_s != self._wakeup_s:
+            self._wakeup_s = wakeup_s
+            if wakeup_s < inf:
+                self._time.schedule(wakeup_s, self._wake, LAST)
+
+    def _wake(self) -> None:
+        if self._time.now() == self._wakeup_s:
+            self._wakeup_s = inf
+            self._schedule()
+
+    def _start(self, key: str, now_s: float) -> None:
+        attempt = self._attempts[key]
+        attempt.started_s = now_s
+        request = attempt.request
+        runtime_s = request.runtime_s
+        if self.nodes is not None:
+            attempt.speed_ratio = self.nodes.place(key, request.resources.cores)
+            attempt.hosts = self.nodes.hosts(key)
+            runtime_s /= attempt.speed_ratio
+        self._post(AttemptStarted(now_s, key))
+        cause: Cause = "exit" if request.exit_code else "done"
+        walltime_s = request.resources.walltime_s
+        if walltime_s is not None and self._model.kill_overruns and runtime_s > walltime_s:
+            runtime_s, cause = walltime_s, "walltime"
+        if self._model.failure_rate:
+            random = Random(f"{self._seed}/{key}")
+            if random.random() < self._model.failure_rate:
+                runtime_s, cause = runtime_s * random.random(), "exit"
+        self._time.schedule(now_s + runtime_s, lambda: self._end(attempt, cause), ENDS)
+
+    def _end(self, attempt: _Attempt, cause: Cause) -> None:
+        if not attempt.alive:
+            return  # cancelled, or lost with its node or in an outage
+        key = attempt.request.key
+        self._leave(key, attempt)
+        self._report(key, self._outcome(attempt, cause))
+        self._schedule()
+
+    def _leave(self, key: str, attempt: _Attempt) -> None:
+        attempt.alive = False
+        del self._attempts[key]
+        now_s = self._time.now()
+        if attempt.started_s is not None:
+            self._release(key, now_s)
+        else:
+            try:
+                self.lrm.cancel(key, now_s)
+            except KeyError:
+                return  # still at the head node
+
+    def _release(self, job: JobId, now_s: float) -> None:
+        """A running job leaves."""
+        self.lrm.end(job, now_s)
+        if self.nodes is not None:
+            self.nodes.release(job)
+
+    def _outcome(self, attempt: _Attempt, cause: Cause, why: str | None = None) -> Outcome:
+        exit_codes = {"done": 0, "exit": attempt.request.exit_code or 1}
+        return Outcome(
+            cause=cause,
+            exit_code=exit_codes.get(cause),
+            started_s=attempt.started_s,
+            ended_s=self._time.now(),
+            sizes=attempt.request.sizes if cause == "done" else (),
+            host=attempt.hosts,
+            message=None if cause == "done" else f"simulated: {why or cause}",
+        )
+
+    def _report(self, key: str, outcome: Outcome) -> None:
+        """The engine learns of it at the next poll."""
+        self._ended[key] = outcome
+        poll_s, now_s = self._model.poll_s, self._time.now()
+        if not poll_s:
+            self._post(AttemptEnded(now_s, key, outcome))
+            return
+        known_s = -(-now_s // poll_s) * poll_s
+        self._time.schedule(known_s, lambda: self._tell(key, outcome), ENDS)
+
+    def _tell(self, key: str, outcome: Outcome) -> None:
+        self._post(AttemptEnded(self._time.now(), key, outcome))
+
+    # Other users
+
+    def _next_background(self, jobs: Iterator[BatchJob], number: int = 0) -> None:
+        job = next(jobs, None)
+        if job is None:
+            return
+
+        def arrive() -> None:
+            if not self._down:
+                record = BackgroundJob(str(number), job.cores, None, self._length_s(job, 1.0))
+                self._others[number] = job, record
+                self._change_others()
+                self.lrm.submit(QueuedJob(number, job.cores, job.requested_s), self._time.now())
+                self._schedule()
+            self._next_background(jobs, number + 1)
+
+        self._time.schedule(job.submit_s, arrive, ARRIVALS)
+
+    def _start_other(self, number: JobId, now_s: float) -> None:
+        job, record = self._others[number]
+        speed_ratio = 1.0 if self.nodes is None else self.nodes.place(number, job.cores)
+        length_s = self._length_s(job, speed_ratio)
+        self._others[number] = job, BackgroundJob(record.id, job.cores, now_s, length_s)
+        self._change_others()
+
+        def end() -> None:
+            if self._others.pop(number, None) is not None:
+                self._change_others()
+                self._release(number, self._time.now())
+                self._schedule()
+
+        self._time.schedule(now_s + length_s, end, ENDS)
+
+    def _length_s(self, job: BatchJob, speed_ratio: float) -> float:
+        length_s = job.runtime_s / speed_ratio
+        return min(length_s, job.requested_s) if self._model.kill_overruns else length_s
+
+    def _change_others(self) -> None:
+        """The information service will tell of it when its next turn comes."""
+        if self._others_changed:
+            return
+        self._others_changed = True
+        period_s = self._model.observe_s
+        turn_s = (self._time.now() // period_s + 1) * period_s
+        self._time.schedule(max(turn_s, self._observed_from_s), self._observe, LAST)
+
+    def _observe(self) -> None:
+        """The information service: repairs and running jobs first, then the queue in order."""
+        self._others_changed = False
+        others = [record for _, record in self._others.values()]
+        jobs = [*self._repairs.values(), *sorted(others, key=lambda job: job.started_s is None)]
+        event = self._observer.observe(self._time.now(), jobs)
+        if event is not None:
+            self._post(event)
+
+    # Outages
+
+    def _plan_outage(self) -> None:
+        from_s = max(self._time.now(), self._observed_from_s)
+        wait_s = self._random.expovariate(1 / self._model.outage_every_s)
+        self._time.schedule(from_s + wait_s, self._go_down, LAST)
+
+    def _go_down(self) -> None:
+        now_s = self._time.now()
+        self._down = True
+        self._head_free_s = now_s  # nothing waits there any more
+        self._post(SitePaused(now_s, self._index, "simulated outage"))
+        for key, attempt in list(self._attempts.items()):
+            self._leave(key, attempt)
+            self._report(key, self._outcome(attempt, "lost"))
+        for number, (_, record) in list(self._others.items()):
+            del self._others[number]
+            if record.started_s is None:
+                self.lrm.cancel(number, now_s)
+            else:
+                self._release(number, now_s)
+        self._change_others()
+        mean_s = self._model.outage_s or 1.0
+        self._time.schedule(now_s + self._random.expovariate(1 / mean_s), self._come_up, LAST)
+
+    def _come_up(self) -> None:
+        self._down = False
+        self._post(SiteReopened(self._time.now(), self._index))
+        held, self._held = self._held, []
+        for key in held:
+            self._arrive(key)
+        self._schedule()
+        self._plan_outage()
+
+    # Failures of nodes
+
+    def _plan_failure(self, node: int) -> None:
+        """Each node draws for itself, so that nothing else changes when it fails."""
+        assert self.nodes is not None
+        name, kind = self.nodes.nodes[node].name, self.nodes.nodes[node].kind
+        if not kind.mtbf_s:
+            return
+        random = self._luck.setdefault(node, Random(f"{self._seed}/node/{name}"))
+        fails_s = self._time.now() + random.expovariate(1 / kind.mtbf_s)
+        self._time.schedule(fails_s, lambda: self._fail(node), LAST)
+
+    def _fail(self, node: int) -> None:
+        """What runs there is lost, and the queue has to do without it until it is repaired."""
+        assert self.nodes is not None
+        now_s = self._time.now()
+        name, kind = self.nodes.nodes[node].name, self.nodes.nodes[node].kind
+        for job in self.nodes.jobs_on(node):
+            if isinstance(job, str):
+                attempt = self._attempts[job]
+                self._leave(job, attempt)
+                self._report(job, self._outcome(attempt, "lost", f"node {name} failed"))
+            else:
+                del self._others[job]
+                self._release(job, now_s)
+        self.nodes.take_out(node)
+        repair = f"repair of {name}"
+        self.lrm.occupy(QueuedJob(repair, kind.cores, kind.mttr_s), now_s)
+        self._repairs[node] = BackgroundJob(repair, kind.cores, now_s, kind.mttr_s)
+        self._change_others()
+        takes_s = self._luck[node].expovariate(1 / kind.mttr_s)
+        self._time.schedule(now_s + takes_s, lambda: self._put_back(node), ENDS)
+        self._schedule()
+
+    def _put_back(self, node: int) -> None:
+        assert self.nodes is not None
+        self.lrm.end(self._repairs.pop(node).id, self._time.now())
+        self.nodes.put_back(node)
+        self._change_others()
+        self._schedule()
+        self._plan_failure(node)
+
+
+def refuse(event: Event) -> None:
+    """Where events go while a site is not open."""
+    raise AssertionError("the site is not open")

@@ -1,0 +1,1 @@
+"""Hosts without a batch system, reached over SSH."""

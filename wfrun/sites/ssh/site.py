@@ -1,0 +1,206 @@
+"""A host without a batch system, reached over SSH: a launcher runs the tasks there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import shlex
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from wfrun.engine.errors import TransientError
+from wfrun.engine.model import SiteSpec
+from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
+from wfrun.sites.local.direct_launcher import Channel, LaunchedSite
+from wfrun.sites.node import LAUNCHER_PROGRAMS
+from wfrun.sites.remote.connection import Connection
+from wfrun.sites.remote.directory import make_directory, put_programs
+from wfrun.sites.remote.host import NewFile
+from wfrun.sites.remote.transport import Process
+
+_READ_BYTES = 1 << 18
+_HIGH_WATER_BYTES = 4 << 20
+
+
+class SshSite(LaunchedSite):
+    """A ``LaunchedSite`` behind a connection.
+
+    When the connection is lost the launcher drops what it has queued, and what runs goes on; the
+    next launcher finds it, as after a crash of the engine.
+    """
+
+    patience_s = None
+
+    def __init__(
+        self,
+        spec: SiteSpec,
+        index: int,
+        run_id: str,
+        connection: Connection,
+        *,
+        pack_logs: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._far = _FarMachine(spec, run_id, connection)
+        super().__init__(spec, index, self._far, pack_logs=pack_logs, clock=clock)
+        self.connection = connection
+
+    def store_path(self, name: str) -> str:
+        """Where the file of this name is in the site's store."""
+        return f"{self._far.directory}/files/{name}"
+
+
+class _FarMachine:
+    """Implements ``Ground``."""
+
+    def __init__(self, spec: SiteSpec, run_id: str, connection: Connection) -> None:
+        self._spec = spec
+        self._run_id = run_id
+        self._connection = connection
+        self.directory = ""
+        self._is_open = False
+        self.launcher_log = f"launcher.log of site {spec.name}"
+
+    async def prepare(self) -> None:
+        """Raises TransientError too, when the host can't be reached."""
+        if not self._is_open:
+            self._is_open = True
+            await self._connection.open(_ignore)
+        host = await self._connection.host()
+        written = self._spec.directory or DEFAULT_DIRECTORY
+        self.directory = await make_directory(host, self._spec.name, written, self._run_id)
+        self.launcher_log = f"{self.directory}/launcher.log at site {self._spec.name}"
+        await put_programs(host, self.directory, LAUNCHER_PROGRAMS)
+        probe = f"{self.directory}/exits/.probe"
+        try:
+            await host.write([NewFile(probe, bytes(4096))])
+        finally:
+            await host.remove([probe])
+
+    async def is_removed(self) -> bool:
+        host = await self._connection.host()
+        return (await host.stat([f"{self.directory}/files"])) == [None]
+
+    async def launch(
+        self,
+        config: Mapping[str, Any],
+        on_lines: Callable[[list[bytes]], None],
+        on_end: Callable[[], None],
+    ) -> Channel:
+        transport = await self._connection.transport()
+        words = json.dumps({"directory": self.directory, **config})
+        argv = ("sh", f"{self.directory}/bin/launch.sh", self.directory, words)
+        log = shlex.quote(f"{self.directory}/launcher.log")
+        # What the login prints, as some do from ~/.bashrc, comes before this line.
+        mark = secrets.token_hex(8)
+        command = f"printf '\\n%s\\n' {mark}; exec {shlex.join(argv)} 2>>{log}"
+        process = await transport.start(command)
+        return _Lines(process, on_lines, on_end, mark.encode())
+
+    async def complaints(self) -> str:
+        try:
+            host = await self._connection.host()
+            said = (await host.read([f"{self.directory}/launcher.log"], limit=2000))[0]
+        except TransientError as error:
+            return error.message
+        return (said or b"").decode("utf-8", "replace").strip()
+
+    async def log(self, key: str) -> tuple[bytes, bytes]:
+        host = await self._connection.host()
+        base = f"{self.directory}/attempts/{key}"
+        out, err = await host.read([f"{base}.out", f"{base}.err"], limit=1 << 30)
+        return out or b"", err or b""
+
+    async def absent(self, files: Mapping[str, int]) -> list[str]:
+        names = list(files)
+        try:
+            host = await self._connection.host()
+            stats = await host.stat([f"{self.directory}/files/{name}" for name in names])
+        except TransientError:
+            return []  # nothing is known of a host that can't be reached
+        return [
+            name
+            for name, stat in zip(names, stats, strict=True)
+            if stat is None or (stat.size_bytes != files[name] and not stat.is_directory)
+        ]
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+
+def _ignore(reason: str | None) -> None:
+    """What a lost connection means is seen by the launcher's end."""
+
+
+class _Lines:
+    """Implements ``Channel`` over a process of a transport."""
+
+    def __init__(
+        self,
+        process: Process,
+        on_lines: Callable[[list[bytes]], None],
+        on_end: Callable[[], None],
+        mark: bytes,
+    ) -> None:
+        self._process = process
+        self._mark: bytes | None = mark
+        """The line that the launcher's own ones follow; None: it has come."""
+        self._on_lines = on_lines
+        self._on_end: Callable[[], None] | None = on_end
+        self._unsent = bytearray()
+        self._news = asyncio.Event()
+        self._drained = asyncio.Event()
+        self._drained.set()
+        self._reader = asyncio.create_task(self._read())
+        self._writer = asyncio.create_task(self._write())
+
+    def send(self, line: bytes) -> None:
+        self._unsent += line
+        self._unsent += b"\n"
+        self._news.set()
+        if len(self._unsent) > _HIGH_WATER_BYTES:
+            self._drained.clear()
+
+    async def drained(self) -> None:
+        await self._drained.wait()
+
+    async def _write(self) -> None:
+        try:
+            while True:
+                await self._news.wait()
+                self._news.clear()
+                data, self._unsent = bytes(self._unsent), bytearray()
+                self._drained.set()
+                await self._process.write(data)
+        except TransientError:
+            return  # its output ends too
+        finally:
+            self._drained.set()
+
+    async def _read(self) -> None:
+        partial = b""
+        while data := await self._process.read(_READ_BYTES):
+            lines = (partial + data).split(b"\n")
+            partial = lines.pop()
+            if self._mark is not None and self._mark in lines:
+                lines = lines[lines.index(self._mark) + 1 :]
+                self._mark = None
+            if lines and self._mark is None:
+                self._on_lines(lines)
+        self._writer.cancel()
+        await self._process.close()
+        if self._on_end is not None:
+            self._on_end()
+
+    async def close(self, *, patience_s: float) -> None:
+        self._on_end = None
+        self._writer.cancel()
+        self._process.end_input()
+        try:
+            await asyncio.wait_for(asyncio.shield(self._reader), max(patience_s, 0.01))
+        except asyncio.TimeoutError:
+            self._reader.cancel()
+        await asyncio.gather(self._reader, self._writer, return_exceptions=True)
+        await self._process.close()
