@@ -43,8 +43,8 @@ from wfrun.engine.model import Catalog, File, LinkSpec, SiteSpec, Task, Workflow
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.parsers.generate import generate
 from wfrun.parsers.workflows.read import read_workflow
-from wfrun.runners.prepare import prepare
-from wfrun.runners.simulation import World, simulate
+from wfrun.runners.run.prepare import prepare
+from wfrun.runners.simulate.simulation import World, simulate
 
 ROOT = Path(__file__).parent.parent
 CORPUS = Path(os.environ.get("WFRUN_CORPUS") or ROOT.parent / "shared" / "data")

@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.table import Table
 
 from wfrun.engine.events import Settings
-from wfrun.runners.bags.grid import POLICIES, TASKS, BagGrid, workload_of
-from wfrun.runners.bags.rows import row_of
-from wfrun.runners.bags.run import simulate_bags
-from wfrun.runners.bags.sites import das3_grid5000
+from wfrun.runners.experiments.bag_rows import row_of
+from wfrun.runners.experiments.bags import POLICIES, TASKS, BagGrid, workload_of
+from wfrun.runners.simulate.bags import simulate_bags
+from wfrun.runners.simulate.das3_grid5000 import das3_grid5000
 
 GOAL_S = 5.0
 

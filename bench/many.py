@@ -30,7 +30,7 @@ from wfrun.engine.core import Core
 from wfrun.engine.model import Access, Catalog, LauncherSpec, LinkSpec, SiteSpec, Workflow
 from wfrun.parsers.catalog.read import read_catalog
 from wfrun.parsers.generate import generate
-from wfrun.runners import simulation
+from wfrun.runners.simulate import simulation
 from wfrun.testing.world import World
 
 GROWTH_GOAL = 1.2

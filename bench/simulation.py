@@ -32,7 +32,7 @@ from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.parsers.catalog.read import read_catalog
 from wfrun.parsers.generate import generate
 from wfrun.parsers.workflows.read import read_workflow
-from wfrun.runners.simulation import World, simulate
+from wfrun.runners.simulate.simulation import World, simulate
 
 ROOT = Path(__file__).parent.parent
 CATALOG = ROOT / "examples" / "das3.yaml"

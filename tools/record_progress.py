@@ -21,10 +21,10 @@ from rich.text import Text
 
 from wfrun import generate, read_catalog, write_dax
 from wfrun.engine.events import Settings
-from wfrun.runners.cli import DEFAULT_POLICY
-from wfrun.runners.prepare import prepare
-from wfrun.runners.progress import REFRESH_S, LiveProgress
-from wfrun.runners.session import Session
+from wfrun.runners.cli.main import DEFAULT_POLICY
+from wfrun.runners.display.progress import REFRESH_S, LiveProgress
+from wfrun.runners.run.prepare import prepare
+from wfrun.runners.run.session import Session
 
 ROOT = Path(__file__).parent.parent
 TIME_SCALE = 0.25

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from wfrun.parsers.workflows.write_dax import write_dax
     from wfrun.parsers.workflows.write_wfformat import write_wfformat
     from wfrun.runners.api import RunResult, resume, resume_async, run, run_async, status
-    from wfrun.runners.functions import FunctionWorkflow, function_bag
+    from wfrun.runners.run.functions import FunctionWorkflow, function_bag
 
 _WHERE = {
     "Catalog": "wfrun.engine.model",
     "File": "wfrun.engine.model",
-    "FunctionWorkflow": "wfrun.runners.functions",
+    "FunctionWorkflow": "wfrun.runners.run.functions",
     "InfeasibleError": "wfrun.engine.errors",
     "InvalidError": "wfrun.engine.errors",
     "LinkSpec": "wfrun.engine.model",
@@ -43,7 +43,7 @@ _WHERE = {
     "WfrunError": "wfrun.engine.errors",
     "Workflow": "wfrun.engine.model",
     "bag": "wfrun.parsers.bags.make",
-    "function_bag": "wfrun.runners.functions",
+    "function_bag": "wfrun.runners.run.functions",
     "generate": "wfrun.parsers.generate",
     "read_catalog": "wfrun.parsers.catalog.read",
     "read_workflow": "wfrun.parsers.workflows.read",

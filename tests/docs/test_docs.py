@@ -20,7 +20,7 @@ from tests.places import ROOT
 from wfrun.engine import events
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.records import Cause
-from wfrun.runners.cli import cli
+from wfrun.runners.cli.main import cli
 from wfrun.sites.node.slots import THREADS
 
 PAGES = sorted(

@@ -13,9 +13,9 @@ from rich.console import Console
 
 import wfrun
 from tests.places import ROOT
-from wfrun.runners.report import SiteTable
-from wfrun.runners.rundir import RunDir
-from wfrun.runners.session import read_state
+from wfrun.runners.display.report import SiteTable
+from wfrun.runners.run.directory import RunDir
+from wfrun.runners.run.session import read_state
 
 FAILS_UNTIL_MENDED = """\
 pegasus: "5.0"
@@ -38,7 +38,7 @@ jobs:
 
 def command(folder: Path, line: str, **env: str) -> subprocess.CompletedProcess[str]:
     """A line of shell in this folder, where ``wfrun`` is the command."""
-    program = f"{sys.executable} -m wfrun.runners.cli"
+    program = f"{sys.executable} -m wfrun.runners.cli.main"
     return subprocess.run(
         ["sh", "-c", f'wfrun() {{ {program} "$@"; }}; {line}'],
         cwd=folder,

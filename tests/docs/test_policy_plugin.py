@@ -14,7 +14,7 @@ import pytest
 from tests.places import ROOT
 
 PLUGIN = ROOT / "examples" / "policy_plugin"
-WFRUN = [sys.executable, "-m", "wfrun.runners.cli"]
+WFRUN = [sys.executable, "-m", "wfrun.runners.cli.main"]
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from wfrun.engine.core import Core
 from wfrun.engine.model import Catalog, Task, Workflow
 from wfrun.engine.records import Cause, Outcome
 from wfrun.engine.state import SUPERSEDED
-from wfrun.runners.requests import stored_as, stored_name
+from wfrun.runners.run.requests import stored_as, stored_name
 from wfrun.testing.world import World
 
 WQR = ev.Settings("wqr", replicas=2, retries=2, retry_delay_s=1.0)

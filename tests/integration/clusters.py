@@ -28,9 +28,9 @@ from tests.testbed.testbed import Testbed
 from wfrun.engine import events as ev
 from wfrun.engine.errors import WfrunError
 from wfrun.engine.state import RunState
-from wfrun.runners.rundir import RunDir
-from wfrun.runners.session import read_state
-from wfrun.runners.store import Store
+from wfrun.runners.run.directory import RunDir
+from wfrun.runners.run.session import read_state
+from wfrun.runners.run.store import Store
 
 LONG = pytest.mark.skipif(not os.environ.get("WFRUN_LONG"), reason="takes minutes: WFRUN_LONG=1")
 

@@ -18,7 +18,7 @@ from tests.testbed.testbed import Testbed
 from wfrun.engine.events import Event
 from wfrun.engine.model import Access, LauncherSpec, SiteSpec
 from wfrun.engine.records import LauncherRequest
-from wfrun.runners.sites import AnySite, make_site
+from wfrun.runners.run.sites import AnySite, make_site
 from wfrun.sites.launchers.site import PoolSite
 from wfrun.testing.probe import Probe
 from wfrun.testing.sites import SiteConformance

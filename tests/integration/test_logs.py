@@ -12,8 +12,8 @@ from tests.testbed import faults
 from tests.testbed.testbed import Testbed
 from wfrun.engine.events import Event, SiteCounted
 from wfrun.engine.model import Task, Workflow
-from wfrun.runners.logs import print_logs
-from wfrun.runners.rundir import RunDir
+from wfrun.runners.display.logs import print_logs
+from wfrun.runners.run.directory import RunDir
 
 
 def test_logs_of_a_task_that_failed_at_two_clusters(

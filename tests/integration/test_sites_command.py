@@ -18,7 +18,7 @@ from tests.places import ROOT
 from tests.runners.harness import WFRUN
 from tests.testbed import faults
 from tests.testbed.testbed import Testbed
-from wfrun.runners.site_survey import ask_offer, find_places, find_systems, look_at_machine
+from wfrun.runners.admin.survey import ask_offer, find_places, find_systems, look_at_machine
 from wfrun.sites.remote.agent_client import AgentHost
 from wfrun.sites.remote.asyncssh_transport import AsyncsshTransport
 from wfrun.sites.remote.plain import PlainHost

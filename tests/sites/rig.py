@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from wfrun.engine import events as ev
 from wfrun.engine.model import NodeGroup, Resources, SiteSpec
-from wfrun.runners.clock import VirtualClock
+from wfrun.runners.run.clock import VirtualClock
 from wfrun.sites.simulated.queues import BatchJob
 from wfrun.sites.simulated.site import SimulatedRequest, SimulatedSite, SiteModel
 from wfrun.testing.probe import Probe

@@ -14,7 +14,7 @@ from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import NodeGroup, SiteSpec
 from wfrun.engine.protocols import LauncherSite
 from wfrun.engine.records import AttemptRequest, LauncherRequest
-from wfrun.runners.clock import VirtualClock
+from wfrun.runners.run.clock import VirtualClock
 from wfrun.sites.simulated.launchers import SimulatedLauncherSite
 from wfrun.sites.simulated.site import SimulatedSite, SiteModel
 from wfrun.testing.any_site import AnySiteConformance

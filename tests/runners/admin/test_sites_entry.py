@@ -1,0 +1,258 @@
+"""What `wfrun sites init` writes, without a host: choices, names, mistakes of the user."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.runners.harness import WFRUN
+from tests.sites.batch.recordings import GRID_ENGINE, SLURM, recorded
+from wfrun.engine.model import Access, LauncherSpec, SiteSpec
+from wfrun.parsers.catalog.read import read_catalog
+from wfrun.runners.admin.entry import cluster_entry, quoted, size, walltime
+from wfrun.runners.admin.init import name_of
+from wfrun.runners.admin.limits import wrong_limits
+from wfrun.runners.admin.survey import Place, System, choose_place, place_of
+from wfrun.sites.batch.offers import Offer, Queue
+from wfrun.sites.batch.slurm import offer as slurm_offer
+
+GIB = 1 << 30
+HOME = Place("~", "/home/ann", "ext4", "/dev/sda1", 9 * GIB)
+LOCAL = Place("/scratch/$USER", "/scratch/ann", "xfs", "/dev/sdb1", 900 * GIB)
+SHARED = Place("$WORK", "/work/ann", "lustre", "10.0.0.1@tcp:/work", 5000 * GIB)
+
+
+def sites(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [WFRUN, "sites", *arguments], cwd=folder, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+
+
+def entry(places: list[Place], offer: Offer, kind: str = "slurm", **access: str) -> str:
+    return cluster_entry(
+        "alpha",
+        msgspec.convert({"hosts": ("login.alpha.org",), **access}, Access),
+        System(kind, "Slurm 22.05.8"),
+        offer,
+        places,
+        base=Path("/home/me"),
+        taken=frozenset(),
+    )
+
+
+def read(text: str, folder: Path) -> SiteSpec:
+    path = folder / "sites.yaml"
+    path.write_text(f"sites:\n{text}")
+    return read_catalog(path).sites[0]
+
+
+def test_an_entry_says_what_was_chosen_and_what_else_there_is(tmp_path: Path) -> None:
+    offer = slurm_offer.read_offer(
+        recorded(SLURM, "sinfo-busy").output, recorded(SLURM, "config").output, ""
+    )
+    text = entry([LOCAL, SHARED, HOME], offer, ssh_config="/home/me/my config", user="ann")
+    spec = read(text, tmp_path)
+    assert spec.access is not None
+    assert (spec.kind, spec.slots, spec.memory_bytes) == ("slurm", 12, 4 * GIB)
+    assert (spec.walltime_s, spec.directory) == (86400, "$WORK/wfrun-scratch")
+    assert (spec.access.queue, spec.access.max_array, spec.access.max_jobs) == ("main", 1000, 100)
+    assert (spec.access.hosts, spec.access.user) == (("login.alpha.org",), "ann")
+    assert spec.access.ssh_config == str(tmp_path / "my config")
+    for words in ("short", "/scratch/ann/wfrun-scratch", "do the nodes see it?", "4 more are out"):
+        assert words in text
+
+
+def test_launchers_of_a_whole_node_are_proposed(tmp_path: Path) -> None:
+    offer = slurm_offer.read_offer(
+        recorded(SLURM, "sinfo-busy").output, recorded(SLURM, "config").output, ""
+    )
+    text = entry([HOME], offer)
+    assert "    # launchers: {cores: 4, memory: 4 GiB, walltime: 04:00:00}\n" in text
+    taken = text.replace("# dispatch", "dispatch").replace("# launchers", "launchers")
+    access = read(taken, tmp_path).access
+    assert access is not None
+    assert access.launchers == LauncherSpec(
+        cores=4, max=3, memory_bytes=4 * GIB, walltime_s=4 * 3600
+    )
+
+
+def test_the_entry_of_a_slurm_without_anything_special_is_short(tmp_path: Path) -> None:
+    offer = Offer((Queue("on", is_default=True, cores=4),))  # a name that YAML takes for true
+    spec = read(entry([HOME], offer), tmp_path)
+    assert spec.access is not None
+    assert (spec.access.queue, spec.walltime_s, spec.memory_bytes) == ("on", None, 0)
+
+
+def test_a_place_that_the_nodes_may_not_see_is_not_chosen() -> None:
+    assert choose_place([LOCAL, HOME], nodes_see_it=True) is HOME
+    assert choose_place([LOCAL, HOME], nodes_see_it=False) is LOCAL
+    assert choose_place([SHARED, HOME], nodes_see_it=True) is SHARED
+    beside = msgspec.structs.replace(LOCAL, device=HOME.device)
+    assert choose_place([beside, HOME], nodes_see_it=True) is beside
+    assert choose_place([LOCAL], nodes_see_it=True) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "file_system", "free", "shared"),
+    [
+        ("/dev/vda ext4 103081248 17431420 80367564 18% /", "ext4", 80367564, False),
+        ("fs:/home nfs4 100 60 40 60% /home", "nfs4", 40, True),
+        ("10.0.0.1@tcp:/work lustre 9 4 5 45% /work", "lustre", 5, True),
+        ("nas.uni.nl:/vol 100 60 40 60% /home", "", 40, True),
+        ("/dev/vda 100 120 -20 120% /", "", 0, False),
+        ("map auto.home autofs 0 0 0 - /home", "autofs", 0, False),
+        ("df: unknown", "", 0, False),
+    ],
+)
+def test_what_df_prints(line: str, file_system: str, free: int, shared: bool) -> None:
+    place = place_of("~", "/home/ann", line)
+    assert (place.file_system, place.free_bytes) == (file_system, free * 1024)
+    assert place.is_shared == shared
+
+
+def test_a_directory_that_another_site_has_is_not_taken_twice() -> None:
+    offer = Offer((Queue("main", cores=4),))
+    text = cluster_entry(
+        "second", Access(hosts=("a",)), System("slurm", "Slurm"), offer, [HOME],
+        base=Path("/"), taken=frozenset({"~/wfrun-scratch"}),
+    )  # fmt: skip
+    assert "directory: ~/wfrun-scratch-second" in text
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("alpha", "alpha"),
+        ("login.alpha.org", "alpha"),
+        ("login-2.alpha.uni.nl", "alpha"),
+        ("fs0.das5.cs.vu.nl", "das5"),
+        ("snellius.surf.nl", "snellius"),
+        ("10.0.0.1", "cluster"),
+        ("my_host", "my-host"),
+        ("origin", "cluster"),
+    ],
+)
+def test_a_site_is_named_after_its_host(host: str, name: str) -> None:
+    assert name_of(host) == name
+
+
+def test_what_is_written_is_read_again() -> None:
+    assert [quoted(text) for text in ("main", "no", "12", "a: b", "~/x")] == [
+        "main", '"no"', '"12"', '"a: b"', "~/x",
+    ]  # fmt: skip
+    assert [size(3 * GIB), size(3 * GIB + (5 << 20))] == ["3 GiB", "3077 MiB"]
+    assert [walltime(90), walltime(90061)] == ["00:01:30", "1-01:01:01"]
+
+
+# -- limits
+
+
+def spec(**changes: object) -> SiteSpec:
+    access = Access(hosts=("a",), queue=str(changes.pop("queue", "main")))
+    plain = SiteSpec("alpha", slots=4, kind=str(changes.pop("kind", "slurm")), access=access)
+    return msgspec.structs.replace(plain, **changes)
+
+
+MAIN = Queue("main", cores=16, node_cores=4, node_memory_bytes=4 * GIB, walltime_s=3600)
+
+
+@pytest.mark.parametrize(
+    ("site", "words"),
+    [
+        (spec(queue="mian"), "there is no queue mian"),
+        (spec(slots=17), "slots: the catalog says 17, there are 16 in main"),
+        (spec(walltime_s=3601), "walltime: the catalog says 01:00:01, there are 01:00:00"),
+        (spec(memory_bytes=5 * GIB), "memory: the catalog says 5 GiB"),
+        (spec(gpus=1), "gpus: the catalog says 1, there are 0"),
+    ],
+)
+def test_limits_that_a_cluster_does_not_have(site: SiteSpec, words: str) -> None:
+    ((text, hint),) = wrong_limits(site, Offer((MAIN,)))
+    assert text.startswith(words)
+    assert hint
+
+
+@pytest.mark.parametrize(
+    ("launchers", "words"),
+    [
+        (LauncherSpec(cores=5), "launchers: cores: the catalog says 5, there are 4 on a node"),
+        (LauncherSpec(cores=1, memory_bytes=5 * GIB), "launchers: memory: the catalog says 5 GiB"),
+        (LauncherSpec(cores=1, walltime_s=7200), "launchers: walltime: the catalog says 02:00:00"),
+    ],
+)
+def test_launchers_that_fit_on_no_node(launchers: LauncherSpec, words: str) -> None:
+    access = Access(hosts=("a",), queue="main", dispatch="launchers", launchers=launchers)
+    ((text, _),) = wrong_limits(msgspec.structs.replace(spec(), access=access), Offer((MAIN,)))
+    assert text.startswith(words)
+
+
+def test_limits_that_a_cluster_has() -> None:
+    right = spec(slots=16, walltime_s=3600, memory_bytes=4 * GIB)
+    assert wrong_limits(right, Offer((MAIN,))) == []
+    closed = msgspec.structs.replace(MAIN, is_open=False)
+    assert wrong_limits(right, Offer((closed,)))[0][0] == "queue main is closed"
+    away = msgspec.structs.replace(MAIN, down_cores=16)
+    assert "in service" in wrong_limits(right, Offer((away,)))[0][0]
+
+
+def test_what_a_grid_engine_does_not_know() -> None:
+    assert recorded(GRID_ENGINE, "environments").exit_code == 0
+    access = Access(hosts=("a",), queue="main", parallel_environment="mpi", memory_resource="mem")
+    site = msgspec.structs.replace(spec(kind="grid-engine"), access=access)
+    found = wrong_limits(site, Offer((MAIN,), memory_resources=("h_vmem",)))
+    assert ["mpi" in found[0][0], "h_vmem" in found[1][1]] == [True, True]
+
+
+# -- the command
+
+
+def test_mistakes_are_told_before_anything_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "sites.yaml").write_text("sites:\n  # mine\n  alpha: {slots: 2}\n")
+    twice = sites(tmp_path, "init", "login.alpha.org")
+    assert (twice.returncode, twice.stdout) == (2, "")
+    assert "sites.yaml:3: there is a site alpha already" in twice.stderr
+    assert "--name alpha-2" in twice.stderr
+    for arguments, words in (
+        (["init"], "which host?"),
+        (["check", "alhpa"], "Did you mean 'alpha'?"),
+        (["show", "--sites", "none.yaml"], "`wfrun sites init HOST` begins one"),
+    ):
+        found = sites(tmp_path, *arguments)
+        assert found.returncode == 2
+        assert words in found.stderr
+
+
+def test_a_host_that_is_not_there_leaves_the_catalog_alone(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("Host gone\n  HostName 127.0.0.1\n  Port 1\n")
+    found = sites(tmp_path, "init", "gone", "--ssh-config", "config")
+    assert found.returncode == 3
+    assert "gone can't be reached" in found.stderr
+    assert f"`ssh -F {tmp_path}/config gone` shows more" in found.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["config"]
+
+
+def test_local_sites_are_checked_and_shown(tmp_path: Path) -> None:
+    (tmp_path / "sites.yaml").write_text(
+        "sites:\n  here: {slots: 1}\n  there: {slots: 9999, directory: there}\n"
+        "  file: {slots: 1, directory: sites.yaml/x}\n"
+    )
+    found = sites(tmp_path, "check", "--json")
+    assert found.returncode == 1
+    by_name = {site["site"]: site for site in json.loads(found.stdout)}
+    assert [by_name[name]["state"] for name in ("here", "there", "file")] == ["ok", "ok", "failed"]
+    assert [check["check"] for check in by_name["here"]["checks"]] == [
+        "limits", "directory", "test job",
+    ]  # fmt: skip
+    assert by_name["there"]["checks"][0]["state"] == "note"
+    failure = by_name["file"]["checks"][-1]
+    assert (failure["state"], failure["check"]) == ("failed", "directory")
+    assert "another 'directory'" in failure["hint"]
+    assert [path.name for path in tmp_path.iterdir()] == ["sites.yaml"]
+    shown = sites(tmp_path, "show", "here")
+    assert shown.returncode == 0
+    assert "here" in shown.stdout

@@ -1,0 +1,168 @@
+"""The engine dies, at any moment, and ``wfrun resume`` goes on: every task succeeds once."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.runners.harness import (
+    Engine,
+    Job,
+    User,
+    attempts_alive,
+    kill,
+    lines_of,
+    wait_until,
+)
+from wfrun.runners.run.directory import RunDir
+from wfrun.runners.run.session import read_state
+
+LAYERS, WIDTH = 10, 20
+TASKS = LAYERS * WIDTH
+KILLS = 3
+SLOTS = 5
+SITES = """
+sites:
+  alpha: {slots: 2}
+  beta: {slots: 2, speed: 1.2}
+  gamma: {slots: 1, speed: 0.8}
+links:
+  - {between: [alpha, beta], bandwidth: 100 MB/s, latency: 2 ms}
+  - {between: [alpha, gamma], latency: 5 ms}
+"""
+POLICIES = [
+    "round-robin",
+    "single-cluster",
+    "all-clusters",
+    "file-aware",
+    "coarsening",
+    "cluster-min",
+    "heft",
+    "heft-p",
+    "file-aware",
+    "all-clusters",
+]
+SCRIPT = "{{ echo {id}; cat {inputs} </dev/null; }} | sort -u > {out}; echo {id} >> {record}"
+
+
+def layered(record: Path, random: Random) -> tuple[list[Job], dict[str, set[str]]]:
+    """200 tasks, and what each writes into its output: its own id and those of all tasks that it
+    depends on. The last thing that a task does is to append its id to the record."""
+    jobs: list[Job] = []
+    contents: dict[str, set[str]] = {}
+    above: list[str] = []
+    for layer in range(LAYERS):
+        here = [f"t{layer}-{n}" for n in range(WIDTH)]
+        for task in here:
+            parents = random.sample(above, random.randint(1, 3)) if above else []
+            contents[task] = {task}.union(*(contents[parent] for parent in parents))
+            inputs = [f"{parent}.txt" for parent in parents]
+            script = SCRIPT.format(
+                id=task, inputs=" ".join(inputs), out=f"{task}.txt", record=record
+            )
+            final = [f"{task}.txt"] if layer == LAYERS - 1 else []
+            jobs.append(Job(task, script, inputs, [f"{task}.txt"], final))
+        above = here
+    return jobs, contents
+
+
+def wait_for(engine: Engine, record: Path, tasks: int) -> None:
+    """Until so many tasks are done, and the engine still has something to do."""
+    assert wait_until(lambda: engine.ended or len(lines_of(record)) >= tasks)
+    assert not engine.ended, engine.told
+
+
+def check_outputs(run: Path, contents: dict[str, set[str]]) -> None:
+    final = {f"t{LAYERS - 1}-{n}" for n in range(WIDTH)}
+    assert {path.stem for path in (run / "outputs").iterdir()} == final
+    for task in final:
+        found = (run / "outputs" / f"{task}.txt").read_text().split()
+        assert found == sorted(contents[task])
+
+
+def check_quiet(user: User, run: Path) -> None:
+    """Nothing of the run is left, neither launchers nor tasks."""
+    assert user.is_alone()
+    assert attempts_alive(read_state(RunDir(run)).run_id) == []
+
+
+@pytest.mark.parametrize(("seed", "policy"), list(enumerate(POLICIES)))
+def test_killed_at_three_random_moments(user: User, seed: int, policy: str) -> None:
+    """Ten runs, that is thirty moments."""
+    random = Random(seed)
+    record, run = user.folder / "record", user.folder / "run"
+    jobs, contents = layered(record, random)
+    document, catalog = user.write(jobs), user.catalog(SITES)
+    throttle = ("--throttle", "8") if seed % 2 else ()
+    engine = user.start(
+        document, "--sites", catalog, "--policy", policy, "--run-dir", run, *throttle
+    )
+    for tasks in sorted(random.sample(range(1, TASKS - 10), KILLS)):
+        wait_for(engine, record, tasks)
+        time.sleep(random.uniform(0, 0.05))
+        engine.kill()
+        engine = user.start("resume", run)
+    done = engine.done(100)
+    assert done.status == 0, done.text
+    assert Counter(lines_of(record)) == Counter(job.id for job in jobs)
+    check_outputs(run, contents)
+    check_quiet(user, run)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_killed_before_anything_is_done(user: User, seed: int) -> None:
+    """Either it was started, and can be resumed, or nothing ran and the user is told so."""
+    record, run = user.folder / "record", user.folder / "run"
+    jobs = [Job(f"t{n}", f"echo t{n} >> {record}") for n in range(20)]
+    engine = user.start(user.write(jobs), "--run-dir", run)
+    assert wait_until(run.exists)
+    time.sleep(Random(seed).uniform(0, 0.1))
+    engine.kill()
+    done = user.wfrun("resume", run)
+    if done.status == 2:
+        assert "never started" in done.err or "there is no run" in done.err
+        assert lines_of(record) == []
+        done = user.wfrun(user.folder / "jobs.dax", "--run-dir", user.folder / "again")
+    assert done.status == 0, done.text
+    assert Counter(lines_of(record)) == Counter(job.id for job in jobs)
+    assert user.is_alone()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_everything_is_killed(user: User, seed: int) -> None:
+    """Engine, launchers and tasks, as when the machine goes down. A task that is killed at its
+    last act runs again; nothing else does."""
+    random = Random(seed)
+    record, run = user.folder / "record", user.folder / "run"
+    jobs, contents = layered(record, random)
+    engine = user.start(user.write(jobs), "--sites", user.catalog(SITES), "--run-dir", run)
+    wait_for(engine, record, random.randrange(10, TASKS - 20))
+    engine.kill()
+    while user.processes():
+        kill(user.processes())
+    done = user.wfrun("resume", run)
+    assert done.status == 0, done.text
+    times = Counter(lines_of(record))
+    assert set(times) == {job.id for job in jobs}
+    assert times.total() - TASKS <= SLOTS, "more tasks ran twice than can have been running"
+    check_outputs(run, contents)
+    check_quiet(user, run)
+
+
+def test_launchers_are_killed_while_the_engine_lives(user: User) -> None:
+    """They are started again; what they ran is lost and tried again."""
+    record, run = user.folder / "record", user.folder / "run"
+    jobs, contents = layered(record, Random(7))
+    engine = user.start(user.write(jobs), "--sites", user.catalog(SITES), "--run-dir", run)
+    for tasks in (20, 120):
+        wait_for(engine, record, tasks)
+        kill(user.launchers())
+    done = engine.done(100)
+    assert done.status == 0, done.text
+    assert set(lines_of(record)) == {job.id for job in jobs}
+    check_outputs(run, contents)
+    check_quiet(user, run)

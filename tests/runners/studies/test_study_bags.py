@@ -1,0 +1,124 @@
+"""The study of bags: what it simulates, answers and writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from wfrun.engine.errors import InvalidError
+from wfrun.runners.cli.main import cli
+from wfrun.runners.experiments.bag_rows import SIZES, BagCell, BagRow
+from wfrun.runners.experiments.bags import POLICIES
+from wfrun.runners.studies.bags import command as bags_command
+from wfrun.runners.studies.bags.claims import CLAIMS, SELECTIONS
+from wfrun.runners.studies.bags.experiments import (
+    FULL,
+    QUICK,
+    STAND_IN,
+    BagSamples,
+    Scale,
+    cells,
+    logs_of,
+)
+from wfrun.runners.studies.bags.page import bags_page
+from wfrun.runners.studies.claim import answer
+
+TINY = Scale(
+    tasks=80,
+    seeds=1,
+    loads=(0.4, 0.95),
+    median_sizes=(10, 50),
+    mean_runtimes_s=(180, 10800),
+    inaccuracies=(100,),
+)
+
+
+def invented(cell: BagCell) -> BagRow:
+    """The thesis' world, as far as S-BoT, architectures and the replicating policies go."""
+    nsl = 0.5 + (POLICIES.index(cell.policy) + SELECTIONS.index(cell.selection)) / 20
+    if cell.selection == "s-bot":
+        nsl = 0.3
+    nsl *= {"csp": 1, "fcondor": 2, "sep-c": 4}[cell.architecture]
+    return BagRow(
+        **msgspec.structs.asdict(cell),
+        makespan_s=1000 * nsl,
+        nsl=nsl,
+        completed_share={"csp": 0.95, "fcondor": 0.44, "sep-c": 0.53}[cell.architecture],
+        class_bags=(20.0,) * len(SIZES),
+        class_makespan_s=tuple(100.0 * n for n in range(len(SIZES))),
+        class_nsl=tuple(1.0 / (n + 1) for n in range(len(SIZES))),
+    )
+
+
+def answers_of(scale: Scale, *, worse: str = "") -> dict[str, bool]:
+    rows = [invented(cell) for cell in cells(scale, STAND_IN)]
+    rows = [
+        msgspec.structs.replace(row, nsl=100.0) if row.architecture == worse else row
+        for row in rows
+    ]
+    samples = BagSamples(rows, scale, STAND_IN)
+    return {a.claim.text: a.holds for a in answer(CLAIMS, samples, samples)}
+
+
+def test_the_full_study_is_as_large_as_that_of_the_thesis() -> None:
+    full = cells(FULL, STAND_IN)
+    assert len(full) > 1200
+    assert len(set(full)) == len(full)
+    assert {cell.tasks for cell in full} == {60_000}
+    assert len(cells(QUICK, STAND_IN)) < 200
+
+
+def test_every_claim_is_answered_from_what_is_simulated() -> None:
+    for scale in (TINY, QUICK):
+        found = answers_of(scale)
+        assert len(found) == len(CLAIMS) == 37
+        assert found["The centralized architecture csp is the best"]
+        assert found["The independent clusters of sep-c are the worst"]
+        assert found["At 95% they complete only 44% (fcondor) and 53% (sep-c) of the tasks"]
+        assert found["For loads of 60% and more S-BoT is the best"]
+        assert not found["Up to a load of 50% the selection policies are almost identical"]
+
+
+def test_answers_follow_the_numbers() -> None:
+    text = "The independent clusters of sep-c are the worst"
+    assert not answers_of(TINY, worse="fcondor")[text]
+    assert not answers_of(TINY, worse="csp")["The centralized architecture csp is the best"]
+
+
+def test_the_page_has_every_experiment() -> None:
+    rows = [invented(cell) for cell in cells(TINY, STAND_IN)]
+    samples = BagSamples(rows, TINY, STAND_IN)
+    page = bags_page(samples, answer(CLAIMS, samples, samples), ["figure-5.1.png"])
+    for number in range(1, 9):
+        assert f"## Figure 5.{number}" in page
+    assert "![Figure 5.1" in page
+    assert page.count("| s-u-grr |") == 2
+    assert f"of {len(CLAIMS)} claims" in page
+
+
+def test_the_study_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bags_command, "QUICK", TINY)
+    words = ["study", "bags", "--quick", "--output", str(tmp_path / "study"), "--jobs", "1"]
+    first = CliRunner().invoke(cli, words)
+    assert first.exit_code == 0, first.output
+    assert "claims hold" in first.output
+    kept = (tmp_path / "study" / "results.csv").read_text()
+    page = (tmp_path / "study" / "page.md").read_text()
+    assert (tmp_path / "study" / "figure-5.8.png").stat().st_size > 1000
+    assert str(tmp_path) not in page
+    second = CliRunner().invoke(cli, words)
+    assert second.exit_code == 0, second.output
+    assert (tmp_path / "study" / "results.csv").read_text() == kept
+    assert (tmp_path / "study" / "page.md").read_text() == page
+
+
+def test_a_corpus_without_a_log_is_refused(tmp_path: Path) -> None:
+    assert logs_of(None) == {}
+    with pytest.raises(InvalidError, match="no log of bags"):
+        logs_of(tmp_path)
+    (tmp_path / "LPC-EGEE-2004-1.2-cln.swf").write_text("; nothing\n")
+    (name,) = logs_of(tmp_path)
+    assert name.startswith("LPC-EGEE-2004-1.2-cln.swf #")

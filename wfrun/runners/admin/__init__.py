@@ -1,0 +1,1 @@
+"""Adding sites to a catalog, checking them, and showing how they are."""

@@ -1,0 +1,238 @@
+"""The catalog entry of a site that was looked at, with a comment where something was chosen."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from wfrun.engine.model import Access
+from wfrun.runners.admin.survey import Machine, Place, System, choose_place
+from wfrun.sites.batch.offers import Offer, Queue
+
+FOLDER = "wfrun-scratch"
+_PLAIN = re.compile(r"[A-Za-z~/$][\w~/.$@%+-]*", re.ASCII)
+_QUANTITY = re.compile(r"\d+ [MG]iB|(\d+-)?\d\d:\d\d:\d\d", re.ASCII)
+_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n", "~"})
+_MOST_LISTED = 8
+_MIB = 1 << 20
+_LAUNCHER_S = 4 * 3600.0
+
+
+class Lines:
+    """A mapping's lines, indented below a site's name."""
+
+    def __init__(self, name: str) -> None:
+        self._lines = [f"  {quoted(name)}:"]
+
+    def comment(self, text: str) -> None:
+        self._lines.append(f"    # {text}")
+
+    def add(self, key: str, value: str | int, why: str = "") -> None:
+        plain = isinstance(value, int) or _QUANTITY.fullmatch(value)
+        shown = str(value) if plain else quoted(str(value))
+        self._lines.append(f"    {key}: {shown}" + (f"  # {why}" if why else ""))
+
+    def text(self) -> str:
+        return "".join(f"{line}\n" for line in self._lines)
+
+
+def quoted(text: str) -> str:
+    """As a YAML scalar that means this text."""
+    if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
+        return text
+    return json.dumps(text, ensure_ascii=False)
+
+
+def size(number: int) -> str:
+    """As catalogs write it, rounded down to whole MiB or GiB."""
+    mebibytes = number // _MIB
+    if mebibytes >= 1024 and mebibytes % 1024 == 0:
+        return f"{mebibytes // 1024} GiB"
+    return f"{mebibytes} MiB"
+
+
+def rounded(number: float) -> str:
+    """A size to be read, as ``21 GiB``."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if number < 1024:
+            return f"{number:.0f} {unit}"
+        number /= 1024
+    return f"{number:.1f} TiB"
+
+
+def walltime(seconds: float) -> str:
+    """``D-HH:MM:SS``, or without days."""
+    whole = int(seconds)
+    days, rest = divmod(whole, 86400)
+    clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+    return f"{days}-{clock}" if days else clock
+
+
+def access_lines(lines: Lines, access: Access, base: Path) -> None:
+    """How the site is reached; paths below the catalog's folder ``base`` are written from there."""
+    if access.transport == "local":
+        lines.add("transport", "local")
+        return
+    lines.add("host", access.hosts[0])
+    if access.user is not None:
+        lines.add("user", access.user)
+    if access.port is not None:
+        lines.add("port", access.port)
+    if access.transport != "asyncssh":
+        lines.add("transport", access.transport)
+    for key, path in (("ssh_config", access.ssh_config), ("known_hosts", access.known_hosts)):
+        if path is not None:
+            inside = Path(path).is_relative_to(base)
+            lines.add(key, os.path.relpath(path, base) if inside else path)
+
+
+def directory_lines(
+    lines: Lines, places: Sequence[Place], *, nodes_see_it: bool, taken: frozenset[str], name: str
+) -> Place | None:
+    """Where the site's files go, and where else they could; ``taken`` by other sites."""
+    chosen = choose_place(list(places), nodes_see_it=nodes_see_it)
+    if chosen is None:
+        lines.comment("No place was found that can be written to: change this.")
+        lines.add("directory", f"~/{FOLDER}")
+        return None
+    written = _written(chosen, FOLDER)
+    if written in taken:
+        written = _written(chosen, f"{FOLDER}-{name}")
+    lines.add("directory", written, _room(chosen))
+    for place in places:
+        if place is not chosen:
+            doubt = "" if not nodes_see_it or place.is_shared else "; do the nodes see it?"
+            lines.comment(f"or {_written(place, FOLDER)}  ({_room(place)}{doubt})")
+    return chosen
+
+
+def _written(place: Place, folder: str) -> str:
+    head = place.path if "/" in place.label else place.label
+    return f"{head.rstrip('/')}/{folder}"
+
+
+def _room(place: Place) -> str:
+    kind = f" on {place.file_system}" if place.file_system else ""
+    return f"{rounded(place.free_bytes)} free{kind}"
+
+
+def cluster_entry(
+    name: str,
+    access: Access,
+    system: System,
+    offer: Offer,
+    places: Sequence[Place],
+    *,
+    base: Path,
+    taken: frozenset[str],
+) -> str:
+    """The entry of a cluster, for the queue that is the best to begin with."""
+    queue = offer.best()
+    lines = Lines(name)
+    lines.comment(f"{system.version}, as it was on {time.strftime('%Y-%m-%d')}")
+    lines.add("kind", system.kind)
+    access_lines(lines, access, base)
+    directory_lines(lines, places, nodes_see_it=True, taken=taken, name=name)
+    _queue_lines(lines, queue, offer.queues)
+    if offer.max_array is not None:
+        lines.add("max_array", offer.max_array)
+    if offer.max_jobs is not None:
+        lines.add("max_jobs", offer.max_jobs, offer.max_jobs_why)
+    if system.kind == "grid-engine":
+        _grid_engine_lines(lines, queue, offer)
+    _launcher_lines(lines, queue)
+    return lines.text()
+
+
+def _launcher_lines(lines: Lines, queue: Queue) -> None:
+    """What launchers of a whole node would be, in a comment."""
+    if not queue.node_cores:
+        return
+    cores = min(queue.node_cores, _usable(queue))
+    keys = [f"cores: {cores}"]
+    if cores == queue.node_cores and queue.node_memory_bytes >= _MIB:
+        keys.append(f"memory: {size(queue.node_memory_bytes)}")
+    if cores == queue.node_cores and queue.node_gpus:
+        keys.append(f"gpus: {queue.node_gpus}")
+    keys.append(f"walltime: {walltime(min(queue.walltime_s or _LAUNCHER_S, _LAUNCHER_S))}")
+    lines.comment("For many short tasks, a job for each node that stays and runs them, in place of")
+    lines.comment("a job for each task (docs/launchers.md):")
+    lines.comment("dispatch: launchers")
+    lines.comment(f"launchers: {{{', '.join(keys)}}}")
+
+
+def _usable(queue: Queue) -> int:
+    return max(1, queue.cores - queue.down_cores or queue.cores)
+
+
+def _queue_lines(lines: Lines, queue: Queue, queues: Sequence[Queue]) -> None:
+    out = f", {queue.down_cores} more are out of service" if queue.down_cores else ""
+    lines.add("queue", queue.name, "the default" if queue.is_default else "")
+    others = [other for other in queues if other is not queue]
+    for other in others[:_MOST_LISTED]:
+        lines.comment(f"or {other.name}  ({describe(other)})")
+    if len(others) > _MOST_LISTED:
+        lines.comment(f"or one of {len(others) - _MOST_LISTED} more")
+    lines.add("slots", _usable(queue), f"all cores of {queue.name}{out}; write less to leave some")
+    if queue.node_memory_bytes >= _MIB:
+        lines.add("memory", size(queue.node_memory_bytes), "of the largest node")
+    if queue.node_gpus:
+        lines.add("gpus", queue.node_gpus, "of one node")
+    if queue.walltime_s:
+        lines.add("walltime", walltime(queue.walltime_s))
+
+
+def _grid_engine_lines(lines: Lines, queue: Queue, offer: Offer) -> None:
+    if queue.environments:
+        first, *others = queue.environments
+        lines.add("parallel_environment", first, f"or {', '.join(others)}" if others else "")
+    else:
+        lines.comment("There is no parallel environment that keeps a job on one node: tasks with")
+        lines.comment("more than one core can't run here.")
+    if offer.memory_resources:
+        first, *others = offer.memory_resources
+        lines.add("memory_resource", first, f"or {', '.join(others)}" if others else "")
+
+
+def describe(queue: Queue) -> str:
+    """Cores, largest node and time of a queue, in words."""
+    parts = [f"{queue.cores} cores"]
+    if queue.node_cores:
+        node = f"nodes of {queue.node_cores}"
+        if queue.node_memory_bytes:
+            node += f" and {rounded(queue.node_memory_bytes)}"
+        parts.append(node)
+    if queue.node_gpus:
+        parts.append(f"{queue.node_gpus} GPUs a node")
+    parts.append(walltime(queue.walltime_s) if queue.walltime_s else "no time limit")
+    if not queue.is_open:
+        parts.append("closed")
+    return ", ".join(parts)
+
+
+def host_entry(
+    name: str,
+    access: Access,
+    machine: Machine,
+    places: Sequence[Place],
+    *,
+    base: Path,
+    taken: frozenset[str],
+) -> str:
+    """The entry of a host without a batch system."""
+    lines = Lines(name)
+    day = time.strftime("%Y-%m-%d")
+    lines.comment(f"No batch system was found on {day}: tasks are processes of this host.")
+    lines.add("kind", "ssh")
+    access_lines(lines, access, base)
+    directory_lines(lines, places, nodes_see_it=False, taken=taken, name=name)
+    lines.add("slots", machine.cores, "all its cores; write less to leave some")
+    if machine.memory_bytes >= _MIB:
+        lines.add("memory", size(machine.memory_bytes))
+    if machine.gpus:
+        lines.add("gpus", machine.gpus)
+    return lines.text()

@@ -1,0 +1,235 @@
+"""``wfrun sites init``: look at a host, and write what was found into a catalog."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import msgspec
+
+from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError
+from wfrun.engine.model import Access, Catalog
+from wfrun.parsers.atomic import replacing
+from wfrun.parsers.catalog.add_site import with_site
+from wfrun.parsers.catalog.read import read_catalog
+from wfrun.parsers.yaml_document import read_yaml
+from wfrun.runners.admin import entry as site_entry
+from wfrun.runners.admin.survey import (
+    System,
+    ask_offer,
+    find_places,
+    find_systems,
+    look_at_machine,
+    ssh_command,
+)
+from wfrun.sites.batch.jobs import QueueUnknownError
+from wfrun.sites.batch.offers import Offer
+from wfrun.sites.remote.asyncssh_login import Prompter
+from wfrun.sites.remote.connection import Connection, connection_of
+from wfrun.sites.remote.host import Host
+
+LOOK_S = 120.0
+"""For everything that is asked once the connection is there."""
+_COMMON_NAMES = re.compile(
+    r"(login|head|front(end)?|submit|ssh|gateway|gw|access|hpc|cluster|master|fs|ui|user)[-\d]*"
+)
+
+
+def name_of(host: str) -> str:
+    """A site's name from its host's: its first part, or the second where that says nothing."""
+    parts = [re.sub(r"[^A-Za-z0-9]+", "-", part).strip("-") for part in host.split(".")]
+    parts = [part for part in parts if part]
+    if not parts or re.fullmatch(r"[\d.:\[\]]+", host):
+        return "cluster"
+    if len(parts) > 2 and _COMMON_NAMES.fullmatch(parts[0].lower()):
+        return parts[1]
+    return parts[0] if parts[0] != "origin" else "cluster"
+
+
+async def init(
+    name: str, access: Access, path: Path, prompter: Prompter | None, say: Callable[[str], None]
+) -> None:
+    """Look, and add site ``name`` to the catalog at ``path``, which is made where it is absent.
+
+    Raises InvalidError for a name that is there already, a catalog with mistakes, and a host key
+    that is not known; TransientError when the host can't be reached.
+    """
+    catalog = _existing(path, name)
+    async with connected(access, prompter) as (connection, host):
+        try:
+            entry = await asyncio.wait_for(
+                _look(name, access, path, catalog, connection, host, say), LOOK_S
+            )
+        except asyncio.TimeoutError as error:
+            raise TransientError(
+                f"{connection.host_name} did not answer all questions in {LOOK_S:.0f} s",
+                hint="Its commands, or a file system, hang; try again later.",
+            ) from error
+    _add(path, entry, name)
+    say(f"added site {name} to {path}:\n\n{entry}")
+    say(f"To try it: wfrun sites check {name}" + _option(path))
+
+
+def _option(path: Path) -> str:
+    return "" if path == Path("sites.yaml") else f" --sites {path}"
+
+
+def _existing(path: Path, name: str) -> Catalog | None:
+    """What is in the catalog already; None: nothing."""
+    try:
+        if not path.exists() or not path.read_text(encoding="utf-8", errors="replace").strip():
+            return None
+    except OSError as error:
+        raise InvalidError(f"can't be read: {error.strerror}", source=str(path)) from error
+    catalog = read_catalog(path)
+    if any(site.name == name for site in catalog.sites):
+        raise InvalidError(
+            f"there is a site {name} already",
+            source=str(path),
+            line=read_yaml(path).line("sites", name),
+            hint=f"Give the new one another name (--name {name}-2), or remove that entry first.",
+        )
+    return catalog
+
+
+@contextlib.asynccontextmanager
+async def connected(
+    access: Access, prompter: Prompter | None
+) -> AsyncIterator[tuple[Connection, Host]]:
+    """A connection, for the length of the block. Raises InvalidError for what the user has to
+    settle first, such as an unknown host key."""
+    connection = connection_of(access, prompter)
+    try:
+        try:
+            await connection.open(_ignore)
+        except InfeasibleError as error:
+            raise InvalidError(error.message, source=error.source, hint=error.hint) from error
+        except TransientError as error:
+            raise TransientError(error.message, hint=error.hint or not_reached(access)) from error
+        yield connection, await connection.host()
+    finally:
+        await connection.close()
+
+
+def not_reached(access: Access) -> str:
+    """What to do about a host that can't be reached."""
+    return (
+        "Is its name right, is it up, and can this machine reach it? "
+        f"`{ssh_command(access)}` shows more."
+    )
+
+
+def _ignore(reason: str | None) -> None:
+    """A connection that is lost while we look is an error of the next question."""
+
+
+async def _look(
+    name: str,
+    access: Access,
+    path: Path,
+    catalog: Catalog | None,
+    connection: Connection,
+    host: Host,
+    say: Callable[[str], None],
+) -> str:
+    facts = await host.facts()
+    agent = f"Python {facts.python}" if facts.python else "no Python for the agent: plain commands"
+    say(f"connected to {connection.host_name} as {facts.user} ({agent})")
+    if abs(facts.clock_offset_s) > 30:
+        say(f"its clock is off by {facts.clock_offset_s:.0f} s; wfrun takes that into account")
+    base = path.absolute().parent
+    taken = frozenset(
+        site.directory
+        for site in (catalog.sites if catalog else ())
+        if site.directory and site.access and set(site.access.hosts) & set(access.hosts)
+    )
+    systems, places = await asyncio.gather(find_systems(host), find_places(host))
+    if not systems:
+        machine = await look_at_machine(host)
+        say(f"no batch system; {machine.cores} cores")
+        return site_entry.host_entry(name, access, machine, places, base=base, taken=taken)
+    system, offer = await _first_offer(host, systems, connection.host_name)
+    say(f"{system.version}:")
+    for queue in offer.queues:
+        say(f"  {queue.name}: {site_entry.describe(queue)}")
+    for other in systems:
+        if other is not system:
+            say(f"there is {other.version} too; for that, correct 'kind' and what belongs to it")
+    return site_entry.cluster_entry(name, access, system, offer, places, base=base, taken=taken)
+
+
+async def _first_offer(host: Host, systems: list[System], where: str) -> tuple[System, Offer]:
+    """Of the first that answers: the commands of another may be there without its servers."""
+    said = []
+    for system in systems:
+        try:
+            return system, await ask_offer(host, system.kind)
+        except QueueUnknownError as error:
+            said.append(f"{system.version} is on {where}, but does not answer: {error.message}")
+    raise TransientError("; ".join(said), hint="Try again when it is up.")
+
+
+def _add(path: Path, entry: str, name: str) -> None:
+    """Write the catalog anew, once it is certain that it can be read and says what it said."""
+    before = path.read_bytes().decode("utf-8") if path.exists() else ""
+    text = with_site(before, entry, str(path))
+    draft = path.with_name(f".{path.name}.new-{time.time_ns()}")
+    try:
+        with replacing(draft) as stream:
+            stream.write(text)
+        sites = read_catalog(draft).sites
+        old = read_catalog(path).sites if before.strip() else ()
+        if sites != (*old, sites[-1]) or sites[-1].name != name:
+            raise InvalidError(
+                "the new site can't be added without changing others",
+                source=str(path),
+                hint=f"Add this by hand:\n{entry}",
+            )
+        if path.exists():
+            draft.chmod(path.stat().st_mode & 0o777)
+        draft.replace(path.resolve())
+    except InvalidError as error:
+        if error.source != str(draft):
+            raise
+        # A name, or a host, that no catalog can have.
+        raise InvalidError(error.message, source=str(path), hint=error.hint) from error
+    except OSError as error:
+        raise InvalidError(f"can't be written: {error.strerror}", source=str(path)) from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def access_of(
+    host: str | None,
+    *,
+    user: str | None,
+    port: int | None,
+    transport: str,
+    ssh_config: Path | None,
+    known_hosts: Path | None,
+) -> Access:
+    """How the host of the command line is reached; ``host`` may be ``user@host``."""
+    if transport == "local":
+        return Access(transport="local")
+    if not host or host.startswith("-"):
+        raise InvalidError(
+            "which host?", hint="Name the login host, as you would after 'ssh'; or, where you are "
+            "logged in to it already, --transport local."
+        )  # fmt: skip
+    before, at, after = host.rpartition("@")
+    absolute = [str(p.expanduser().absolute()) if p else None for p in (ssh_config, known_hosts)]
+    return msgspec.convert(
+        {
+            "hosts": (after,),
+            "user": user or (before if at else None),
+            "port": port,
+            "transport": transport,
+            "ssh_config": absolute[0],
+            "known_hosts": absolute[1],
+        },
+        Access,
+    )

@@ -1,1 +1,0 @@
-"""Workloads of bags of tasks in the simulator: thesis section 5."""

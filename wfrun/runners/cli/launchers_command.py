@@ -1,0 +1,157 @@
+"""``wfrun launchers``: the launchers of a run, as its log tells of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rich.table import Table
+from rich.text import Text
+
+from wfrun.engine.capabilities.launchers.launchers import Launchers
+from wfrun.engine.capabilities.launchers.pool import Launcher, LauncherPhase
+from wfrun.engine.state import RunState
+from wfrun.runners.display.report import duration, make_console
+from wfrun.runners.run.directory import RunDir, StartingError, is_driven
+from wfrun.runners.run.session import read_state
+from wfrun.runners.simulate.simulation import RUN_ID
+
+_DAY_S = 86400.0
+
+
+def show(found: RunDir, *, ended: bool) -> None:
+    """Print a row for each launcher, also while another process drives the run; those that have
+    ended with ``ended`` alone. Raises what ``read_state`` raises."""
+    driven = is_driven(found)
+    console = make_console()
+    try:
+        state = read_state(found)
+    except StartingError as error:
+        console.print(f"run {found.path}")
+        console.print(error.message, soft_wrap=True, markup=False)
+        return
+    simulated = state.run_id == RUN_ID
+    now_s = time.time() if driven and not simulated else state.now_s
+    console.print(f"run {found.path} (simulated)" if simulated else f"run {found.path}")
+    launchers = state.find(Launchers)
+    if launchers is None:
+        console.print("no site of this run has launchers ('dispatch: launchers' in the catalog)")
+        return
+    rows = launcher_rows(state, ended=ended)
+    if rows:
+        console.print(
+            launcher_table(rows, now_s, simulated=simulated, dismissed=state.ended is not None)
+        )
+    else:
+        console.print("there is no launcher now")
+    if not driven and not simulated and state.ended is None:
+        console.print(f"as it was at {_clock(now_s, now_s)}: nobody drives this run now")
+    hidden = 0 if ended else sum(len(pool.ended) for pool in launchers.pools.values())
+    if hidden:
+        console.print(f"{hidden} {'has' if hidden == 1 else 'have'} ended; --all shows them too")
+    for index in launchers.pools:
+        site = state.sites[index]
+        if site.pause_reason is not None:
+            text = f"site {site.spec.name}: {site.pause_reason}"
+            console.print(Text(text, style="yellow"), soft_wrap=True)
+
+
+class Row(NamedTuple):
+    """A launcher of a site."""
+
+    site: str
+    launcher: Launcher
+
+
+def launcher_rows(state: RunState, *, ended: bool) -> list[Row]:
+    """In the order of the catalog, and of their start; first those that have ended, if wanted."""
+    launchers = state.find(Launchers)
+    rows = []
+    for index, pool in launchers.pools.items() if launchers is not None else ():
+        past = pool.ended if ended else []
+        name = state.sites[index].spec.name
+        rows += [Row(name, x) for x in (*past, *pool.launchers.values())]
+    return rows
+
+
+def launcher_table(
+    rows: Sequence[Row], now_s: float, *, simulated: bool = False, dismissed: bool = False
+) -> Table:
+    """As it is at ``now_s``; times of day, but of simulated runs since their start. With
+    ``dismissed`` the run has ended, and with it those that were there."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("launcher", no_wrap=True)
+    for heading in ("site", "where", "state"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("since", "slots", "busy", "time left", "done", "tasks/s"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("channel", no_wrap=True)
+    noted = any(_why(row.launcher) for row in rows)
+    if noted:
+        table.add_column("why", overflow="fold")
+    for site, launcher in rows:
+        since_s = _since_s(launcher)
+        shown = duration(since_s) if simulated else _clock(since_s, now_s)
+        is_here = launcher.phase in _HERE and not dismissed
+        word = launcher.phase.name.lower()
+        if dismissed and launcher.phase is not LauncherPhase.ENDED:
+            word = "dismissed"
+        left = ""
+        if is_here and launcher.ends_s is not None:
+            left = duration(max(0.0, launcher.ends_s - now_s))
+        cells: list[str | Text] = [
+            launcher.request.key,
+            site,
+            launcher.host,
+            Text(word, style=_STYLES.get(word, "")),
+            shown,
+            str(launcher.slots or launcher.asked_slots),
+            str(launcher.busy_cores) if is_here else "",
+            left,
+            str(launcher.done),
+            _rate(launcher, now_s),
+            launcher.channel,
+        ]
+        if noted:
+            cells.append(_why(launcher))
+        table.add_row(*cells)
+    return table
+
+
+_STYLES = {"live": "green", "draining": "yellow", "away": "yellow", "ended": "dim"}
+_HERE = (LauncherPhase.LIVE, LauncherPhase.DRAINING)
+
+
+def _since_s(launcher: Launcher) -> float:
+    """When its state began, as far as that is told."""
+    if launcher.ended_s is not None:
+        return launcher.ended_s
+    if launcher.started_s is not None:
+        return launcher.started_s
+    return launcher.asked_s if launcher.queued_s is None else launcher.queued_s
+
+
+def _rate(launcher: Launcher, now_s: float) -> str:
+    """Tasks per second, over all of its life."""
+    if launcher.started_s is None:
+        return ""
+    lived_s = (now_s if launcher.ended_s is None else launcher.ended_s) - launcher.started_s
+    return f"{launcher.done / lived_s:.1f}" if lived_s > 0 else ""
+
+
+def _why(launcher: Launcher) -> str:
+    """Why it takes nothing, or how it ended."""
+    if launcher.stopped and launcher.cause in (None, "done", "cancelled"):
+        return "no work waited for it"
+    reason = (launcher.reason or "").strip()
+    first = reason.splitlines()[0] if reason else ""
+    if launcher.cause in (None, "done"):
+        return first
+    return f"{launcher.cause}: {first}" if first else str(launcher.cause)
+
+
+def _clock(at_s: float, now_s: float) -> str:
+    """The local time of day, with the date where that is more than a day ago."""
+    form = "%H:%M:%S" if now_s - at_s < _DAY_S else "%Y-%m-%d %H:%M"
+    return time.strftime(form, time.localtime(at_s))

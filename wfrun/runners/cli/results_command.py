@@ -1,0 +1,325 @@
+"""``wfrun results``: a row for each task, with its parameters and what became of it.
+
+The log is read once. What is kept of each task meanwhile are a few numbers in arrays; rows are made
+and written some thousands at a time.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from math import isnan, nan
+from pathlib import Path
+from typing import Any, Protocol, TextIO
+
+from wfrun.engine import events as ev
+from wfrun.engine.bag import parameter_names, tasks_of
+from wfrun.engine.core import Core
+from wfrun.engine.errors import InfeasibleError, InvalidError
+from wfrun.engine.records import Outcome
+from wfrun.engine.state import Phase, RunState, TaskStatus, WorkflowState
+from wfrun.runners.run.directory import RunDir, await_start
+from wfrun.runners.run.store import Store
+
+_ROWS = 4096
+_STATES = {
+    TaskStatus.WAITING: "waiting",
+    TaskStatus.ELIGIBLE: "waiting",
+    TaskStatus.DISPATCHED: "queued",
+    TaskStatus.DELAYED: "delayed",
+    TaskStatus.DONE: "done",
+    TaskStatus.FAILED: "failed",
+    TaskStatus.BLOCKED: "not run",
+}
+
+BEFORE: Mapping[str, type] = {"bag": str, "owner": str, "task": int, "id": str, "state": str}
+"""Columns before the parameters, and what is in them."""
+AFTER: Mapping[str, type] = {
+    "site": str, "host": str, "attempts": int, "replicas": int, "started_s": float,
+    "ended_s": float, "run_time_s": float, "cpu_s": float, "peak_memory_bytes": int,
+    "exit_code": int, "outputs": str,
+}  # fmt: skip
+"""And after them. Times are seconds since the run began."""
+
+Row = list[Any]
+
+
+class _Ends:
+    """How the latest attempt of each task of a workflow ended; of those that are done, the one that
+    succeeded."""
+
+    def __init__(self, tasks: int) -> None:
+        self.attempts = array("H", bytes(2 * tasks))
+        self.replicas = array("H", bytes(2 * tasks))
+        self.site = array("h", [-1]) * tasks
+        self.host = array("i", [-1]) * tasks
+        self.started_s = array("d", [nan]) * tasks
+        self.ended_s = array("d", [nan]) * tasks
+        self.cpu_s = array("f", [nan]) * tasks
+        self.peak_bytes = array("q", [-1]) * tasks
+        self.exit_code = array("i", [-1]) * tasks
+
+
+class Collector:
+    """Follows the log beside the state."""
+
+    def __init__(self, state: RunState) -> None:
+        self.ends: list[_Ends] = []
+        self.hosts: list[str] = []
+        self._state = state
+        self._host_numbers: dict[str, int] = {}
+        self._open: dict[str, ev.AttemptPlaced] = {}
+        self._open_of: dict[tuple[int, int], int] = {}
+
+    def passed(self, events: Iterator[ev.AnyEvent]) -> Iterator[ev.AnyEvent]:
+        """The same events; what they tell of attempts is noted once the state has them."""
+        for event in events:
+            yield event
+            self._note(event)
+
+    def _note(self, event: ev.AnyEvent) -> None:
+        if isinstance(event, ev.AttemptPlaced):
+            ends, task = self.ends_of(event.workflow), (event.workflow, event.task)
+            others = self._open_of.get(task, 0)
+            ends.attempts[event.task] += 1
+            ends.replicas[event.task] += others > 0
+            self._open_of[task] = others + 1
+            self._open[event.key] = event
+        elif isinstance(event, ev.AttemptEnded):
+            placed = self._open.pop(event.key, None)
+            if placed is None:
+                return
+            task = (placed.workflow, placed.task)
+            self._open_of[task] -= 1
+            if not self._open_of[task]:
+                del self._open_of[task]
+            self._ended(self.ends_of(placed.workflow), placed, event.outcome)
+
+    def ends_of(self, workflow: int) -> _Ends:
+        while len(self.ends) <= workflow:
+            w = self._state.workflows[len(self.ends)]
+            self.ends.append(_Ends(len(w.workflow.tasks)))
+        return self.ends[workflow]
+
+    def _ended(self, ends: _Ends, placed: ev.AttemptPlaced, outcome: Outcome) -> None:
+        task = placed.task
+        if outcome.cause != "done":
+            copy = outcome.cause == "cancelled" and ends.site[task] >= 0
+            if copy or self._state.workflows[placed.workflow].status[task] == TaskStatus.DONE:
+                return
+        ends.site[task] = placed.site
+        ends.host[task] = self._host(outcome.host)
+        ends.started_s[task] = nan if outcome.started_s is None else outcome.started_s
+        ends.ended_s[task] = nan if outcome.ended_s is None else outcome.ended_s
+        ends.cpu_s[task] = nan if outcome.cpu_s is None else outcome.cpu_s
+        ends.peak_bytes[task] = (
+            -1 if outcome.peak_memory_bytes is None else (outcome.peak_memory_bytes)
+        )
+        ends.exit_code[task] = -1 if outcome.exit_code is None else outcome.exit_code
+
+    def _host(self, name: str | None) -> int:
+        if name is None:
+            return -1
+        number = self._host_numbers.setdefault(name, len(self.hosts))
+        if number == len(self.hosts):
+            self.hosts.append(name)
+        return number
+
+
+class Results:
+    """The table of a run."""
+
+    def __init__(self, run: RunDir) -> None:
+        """Reads the log, also while an engine drives the run. Raises what `await_start` and
+        `Store` raise."""
+        await_start(run)
+        store = Store(run.path)
+        try:
+            core = Core(store.workflows())
+            self._collected = Collector(core.state)
+            core.replay(self._collected.passed(store.load()))
+        finally:
+            store.close()
+        self._state = core.state
+        self._run = run
+        self._user = _owner(run)
+        """Whose are the tasks that name no owner."""
+        names: dict[str, None] = {}
+        for w in self._state.workflows:
+            if w.workflow.bag is not None:
+                names.update(dict.fromkeys(parameter_names(w.workflow.bag)))
+        self.parameters = tuple(names)
+
+    @property
+    def columns(self) -> dict[str, type]:
+        """Names of the columns, and what is in them. A parameter that has the name of another
+        column has ``parameter_`` before it."""
+        others = {*BEFORE, *AFTER}
+        named = {f"parameter_{p}" if p in others else p: str for p in self.parameters}
+        return {**BEFORE, **named, **AFTER}
+
+    def rows(self) -> Iterator[Row]:
+        """A row for each task, in the order of the documents; None: nothing to tell."""
+        running = {
+            (a.workflow, a.task)
+            for a in self._state.attempts.values()
+            if a.phase is Phase.RUNNING
+        }  # fmt: skip
+        for w in self._state.workflows:
+            ends = self._collected.ends_of(w.index)
+            values = self._values(w)
+            folder = self._folder(w)
+            for task in range(len(w.workflow.tasks)):
+                yield self._row(w, ends, task, values(task), folder, (w.index, task) in running)
+
+    def _values(self, w: WorkflowState) -> Callable[[int], list[str | None]]:
+        if w.workflow.bag is None:
+            nothing: list[str | None] = [None] * len(self.parameters)
+            return lambda task: nothing
+        expansion = tasks_of(w.workflow).expansion
+
+        def values(task: int) -> list[str | None]:
+            found = expansion.parameters(task)
+            return [found.get(name) for name in self.parameters]
+
+        return values
+
+    def _folder(self, w: WorkflowState) -> Callable[[int], str]:
+        from wfrun.runners.run.requests import Requests
+
+        requests = Requests(self._state, self._run, [s.spec for s in self._state.sites])
+        return lambda file: str(requests.output_path(w.index, file))
+
+    def _row(
+        self,
+        w: WorkflowState,
+        ends: _Ends,
+        task: int,
+        values: Sequence[str | None],
+        path: Callable[[int], str],
+        running: bool,
+    ) -> Row:
+        record, status = w.workflow.tasks[task], TaskStatus(w.status[task])
+        files = w.workflow.files
+        site, host = ends.site[task], ends.host[task]
+        started_s = _number(ends.started_s[task] - self._state.started_s)
+        ended_s = _number(ends.ended_s[task] - self._state.started_s)
+        outputs = (
+            [path(f) for f in record.outputs if files[f].collect]
+            if status is TaskStatus.DONE
+            else []
+        )
+        return [
+            w.workflow.name,
+            w.workflow.owner or self._user,
+            task,
+            record.id,
+            "running" if running else _STATES[status],
+            *values,
+            None if site < 0 else self._state.sites[site].spec.name,
+            None if host < 0 else self._collected.hosts[host],
+            ends.attempts[task],
+            ends.replicas[task],
+            started_s,
+            ended_s,
+            None if started_s is None or ended_s is None else round(ended_s - started_s, 6),
+            _number(ends.cpu_s[task]),
+            None if ends.peak_bytes[task] < 0 else ends.peak_bytes[task],
+            None if ends.exit_code[task] < 0 else ends.exit_code[task],
+            ";".join(outputs) or None,
+        ]
+
+
+def _owner(run: RunDir) -> str | None:
+    """The login name of who made the run directory."""
+    try:
+        return run.path.owner()
+    except (KeyError, OSError):
+        return None
+
+
+def _number(value: float) -> float | None:
+    return None if isnan(value) else round(value, 6)
+
+
+# Writing
+
+
+class _Writer(Protocol):
+    def write(self, rows: Sequence[Row]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def write_results(run: RunDir, path: Path | None) -> None:
+    """Write the table to ``path``, as its name's ending says, or print it as CSV.
+
+    What was there is replaced as a whole. Raises InvalidError for an ending that is not known, and
+    InfeasibleError where the file can't be written, or for Parquet without pyarrow.
+    """
+    if path is None:
+        table = Results(run)
+        _copy(table, _Text(sys.stdout, table.columns, ","))
+        return
+    kind = path.suffix.lower()
+    if kind not in (".csv", ".tsv", ".parquet"):
+        raise InvalidError(
+            f"{path} can't be written: its ending does not say how",
+            hint="Let the name end in .csv, .tsv or .parquet.",
+        )
+    if kind == ".parquet":
+        from wfrun.runners.display.parquet import check_parquet
+
+        check_parquet(path)
+    table = Results(run)
+    part = path.with_name(f".{path.name}.part")
+    try:
+        if kind == ".parquet":
+            _copy(table, _Parquet(part, table.columns))
+        else:
+            with open(part, "w", newline="", encoding="utf-8") as stream:
+                _copy(table, _Text(stream, table.columns, "," if kind == ".csv" else "\t"))
+        part.replace(path)
+    except OSError as error:
+        raise InfeasibleError(f"{path} can't be written: {error.strerror or error}") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _copy(table: Results, writer: _Writer) -> None:
+    rows = table.rows()
+    while some := list(islice(rows, _ROWS)):
+        writer.write(some)
+    writer.close()
+
+
+class _Text:
+    def __init__(self, stream: TextIO, columns: Mapping[str, type], delimiter: str) -> None:
+        self._writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
+        self._writer.writerow(columns)
+
+    def write(self, rows: Sequence[Row]) -> None:
+        self._writer.writerows(rows)
+
+    def close(self) -> None:
+        """The stream is its opener's."""
+
+
+class _Parquet:
+    def __init__(self, path: Path, columns: Mapping[str, type]) -> None:
+        import pyarrow
+        from pyarrow import parquet
+
+        kinds = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64()}
+        self._schema = pyarrow.schema([(name, kinds[kind]) for name, kind in columns.items()])
+        self._make = pyarrow.table
+        self._writer = parquet.ParquetWriter(path, self._schema)
+
+    def write(self, rows: Sequence[Row]) -> None:
+        self._writer.write_table(self._make(list(zip(*rows, strict=True)), schema=self._schema))
+
+    def close(self) -> None:
+        self._writer.close()

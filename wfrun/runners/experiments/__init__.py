@@ -1,0 +1,1 @@
+"""Grids of simulated runs: what is varied, results, metrics, tables and plots."""

@@ -1,0 +1,214 @@
+"""The 24 metrics of schedules of parallel jobs on a grid of sites.
+
+Source: Ramírez-Alcaraz et al., *Job Allocation Strategies with User Run Time Estimates for Online
+Scheduling in Hierarchical Grids*, J. Grid Computing 9 (2011) 95–116: the list is that of its
+Table 6. Section 2 has the formulas of ρ, SD_b, Th, TA, U, t_w, SWT and SWCT_w, Table 1 those that
+the deviations LBal and the weights of the weighted sums come from. Where it gives none (SD, SCT,
+SWWT, WTA, WWT) the name says what is meant; that WWT is SWWT divided by a constant, its equal
+percentages in Table 6 show.
+
+Notation: job j of n has release date r (submission), start, completion c, run time p and size
+(cores); its wait is c - p - r, its weight is its size (index s), its run time (t) or its work
+size·p (w). Site i of m has m_i processors, M in all. All are computed from real run times, none
+needs an estimate or a prediction. The deviations LBal need the site of each job and the size of
+each site, U and ρ the number of all processors; for the others the jobs are enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import fsum, nan, sqrt
+from typing import Literal, NamedTuple
+
+from wfrun.engine.errors import InvalidError
+from wfrun.runners.experiments.metrics.jobs import THRESHOLD_S, JobTiming, check_threshold
+
+Weight = Callable[[JobTiming], float]
+
+
+class GridSchedule:
+    """Jobs that have run on sites; ``processors`` has the size of each site.
+
+    Release dates and completion times count from ``origin_s``, by default from the first
+    submission. ``threshold_s`` is that of SD_b. Raises InvalidError for no jobs, a job at an
+    unknown site, a site without processors and a threshold that is not positive.
+    """
+
+    def __init__(
+        self,
+        jobs: Sequence[JobTiming],
+        processors: Sequence[int],
+        *,
+        origin_s: float | None = None,
+        threshold_s: float = THRESHOLD_S,
+    ) -> None:
+        check_threshold(threshold_s)
+        if not jobs:
+            raise InvalidError("a schedule without jobs has no metrics")
+        if any(not size > 0 for size in processors):
+            raise InvalidError(f"a site has no processors: the sizes are {list(processors)}")
+        stray = next((job for job in jobs if not 0 <= job.site < len(processors)), None)
+        if stray is not None:
+            raise InvalidError(
+                f"a job ran at site {stray.site}, but sizes are given of sites 0 to "
+                f"{len(processors) - 1}",
+                hint="give the processors of every site, in the order of their numbers",
+            )
+        self.jobs = jobs
+        self.processors = processors
+        self.origin_s = min(job.submit_s for job in jobs) if origin_s is None else origin_s
+        self.threshold_s = threshold_s
+
+    @property
+    def makespan_s(self) -> float:
+        """C_max, the greatest completion time."""
+        return max(job.end_s for job in self.jobs) - self.origin_s
+
+    @property
+    def lower_bound_s(self) -> float:
+        """Of the makespan of any schedule: max(max (r + p), Σ work / M)."""
+        longest_s = max(job.submit_s - self.origin_s + job.runtime_s for job in self.jobs)
+        return max(longest_s, self.sum(_work) / sum(self.processors))
+
+    def sum(self, value: Weight) -> float:
+        """Over all jobs."""
+        return fsum(map(value, self.jobs))
+
+    def mean(self, value: Weight) -> float:
+        """Over all jobs."""
+        return self.sum(value) / len(self.jobs)
+
+    def completion_sum(self, weight: Weight) -> float:
+        """Σ c · weight."""
+        origin_s = self.origin_s
+        return self.sum(lambda job: (job.end_s - origin_s) * weight(job))
+
+    def deviation(self, weight: Weight) -> float:
+        """Over sites, of the weight of all jobs there per processor."""
+        loads: list[list[float]] = [[] for _ in self.processors]
+        for job in self.jobs:
+            loads[job.site].append(weight(job))
+        shares = [fsum(w) / size for w, size in zip(loads, self.processors, strict=True)]
+        mean = fsum(shares) / len(shares)
+        return sqrt(fsum((share - mean) ** 2 for share in shares) / len(shares))
+
+
+def _one(job: JobTiming) -> float:
+    return 1.0
+
+
+def _size(job: JobTiming) -> float:
+    return job.cores
+
+
+def _time(job: JobTiming) -> float:
+    return job.end_s - job.start_s
+
+
+def _work(job: JobTiming) -> float:
+    return job.cores * (job.end_s - job.start_s)
+
+
+def _wait(weight: Weight) -> Weight:
+    return lambda job: (job.start_s - job.submit_s) * weight(job)
+
+
+def _response(weight: Weight) -> Weight:
+    return lambda job: (job.end_s - job.submit_s) * weight(job)
+
+
+def _slowdown(s: GridSchedule) -> float:
+    some = [job for job in s.jobs if job.runtime_s > 0]
+    return _ratio(fsum(job.response_s / job.runtime_s for job in some), len(some))
+
+
+def _bounded_slowdown(s: GridSchedule) -> float:
+    return s.mean(lambda job: job.response_s / max(s.threshold_s, job.runtime_s))
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else nan
+
+
+class GridMetric(NamedTuple):
+    """One of the 24."""
+
+    symbol: str
+    name: str
+    unit: str
+    better: Literal["smaller", "larger"]
+    formula: str
+    value: Callable[[GridSchedule], float]
+    """nan where it is a ratio to something of no length."""
+
+
+_CORE = (
+    GridMetric("ρ", "competitive factor", "", "smaller",
+               "C_max / max(max (r + p), Σ size·p / M)",
+               lambda s: _ratio(s.makespan_s, s.lower_bound_s)),
+    GridMetric("SD", "mean slowdown, of jobs with p > 0", "", "smaller",
+               "1/n Σ (c - r) / p", _slowdown),
+    GridMetric("SD_b", "mean bounded slowdown", "", "smaller",
+               "1/n Σ (c - r) / max(10, p)", _bounded_slowdown),
+    GridMetric("Th", "throughput", "1/s", "larger",
+               "n / C_max", lambda s: _ratio(len(s.jobs), s.makespan_s)),
+    GridMetric("TA", "mean response (turnaround) time", "s", "smaller",
+               "1/n Σ (c - r)", lambda s: s.mean(_response(_one))),
+    GridMetric("U", "utilization", "", "larger", "Σ size·p / (C_max · M)",
+               lambda s: _ratio(s.sum(_work), s.makespan_s * sum(s.processors))),
+    GridMetric("t_w", "mean waiting time", "s", "smaller",
+               "1/n Σ (c - p - r)", lambda s: s.mean(_wait(_one))),
+    GridMetric("SCT", "sum of completion times", "s", "smaller",
+               "Σ c", lambda s: s.completion_sum(_one)),
+    GridMetric("SWT", "sum of waiting times", "s", "smaller",
+               "Σ (c - p - r)", lambda s: s.sum(_wait(_one))),
+)  # fmt: skip
+
+
+class _Weighting(NamedTuple):
+    letter: str
+    name: str
+    formula: str
+    unit: str
+    weight: Weight
+
+
+_WEIGHTINGS = (
+    _Weighting("s", "size", "size", "", _size),
+    _Weighting("t", "run time", "p", "s", _time),
+    _Weighting("w", "work", "size·p", "s", _work),
+)
+
+
+def _weighted(by: _Weighting) -> tuple[GridMetric, ...]:
+    weight = by.weight
+    unit = f"s{'²' if by.unit else ''}"
+    return (
+        GridMetric(f"LBal_{by.letter}", f"deviation of the sites' {by.name} per processor",
+                   by.unit, "smaller",
+                   f"√(1/m Σ_i (L_i - L̄)²), L_i = 1/m_i Σ_(j at i) {by.formula}",
+                   lambda s: s.deviation(weight)),
+        GridMetric(f"SWCT_{by.letter}", f"sum of completion times weighted by {by.name}",
+                   unit, "smaller", f"Σ c · {by.formula}",
+                   lambda s: s.completion_sum(weight)),
+        GridMetric(f"SWWT_{by.letter}", f"sum of waiting times weighted by {by.name}",
+                   unit, "smaller", f"Σ (c - p - r) · {by.formula}",
+                   lambda s: s.sum(_wait(weight))),
+        GridMetric(f"WTA_{by.letter}", f"mean response time weighted by {by.name}",
+                   unit, "smaller", f"1/n Σ (c - r) · {by.formula}",
+                   lambda s: s.mean(_response(weight))),
+        GridMetric(f"WWT_{by.letter}", f"mean waiting time weighted by {by.name}",
+                   unit, "smaller", f"1/n Σ (c - p - r) · {by.formula}",
+                   lambda s: s.mean(_wait(weight))),
+    )  # fmt: skip
+
+
+GRID_METRICS = {
+    metric.symbol: metric for metric in (*_CORE, *(m for by in _WEIGHTINGS for m in _weighted(by)))
+}
+"""By symbol."""
+
+
+def grid_metrics(schedule: GridSchedule) -> dict[str, float]:
+    """All 24 by symbol, in the order of ``GRID_METRICS``."""
+    return {symbol: metric.value(schedule) for symbol, metric in GRID_METRICS.items()}

@@ -1,0 +1,160 @@
+"""Metrics of workflows and their tasks (thesis sections 5.3.2 and 6.2.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import fsum
+
+import msgspec
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.graph import topological_order
+from wfrun.engine.model import Workflow
+from wfrun.runners.experiments.metrics.jobs import JobTiming
+
+
+class TaskTiming(msgspec.Struct, frozen=True, gc=False):
+    """One attempt of a task that has run, and what it waited for.
+
+    Between eligible and placed the engine held the task back (the throttle, or no site was open),
+    until ready files were on their way, until its start it was in the site's queue. A task that is
+    tried again becomes eligible again.
+    """
+
+    workflow: int
+    task: int
+    site: int
+    cores: int
+    eligible_s: float
+    placed_s: float
+    ready_s: float
+    start_s: float
+    end_s: float
+    done: bool
+    """False: the attempt failed or was cancelled."""
+
+    @property
+    def held_s(self) -> float:
+        """Queue wait at the level of the grid."""
+        return self.placed_s - self.eligible_s
+
+    @property
+    def staging_s(self) -> float:
+        """File transfer delay (FTD)."""
+        return self.ready_s - self.placed_s
+
+    @property
+    def queue_wait_s(self) -> float:
+        """Queue wait time (QWT), in the queue of the site."""
+        return self.start_s - self.ready_s
+
+    @property
+    def wait_s(self) -> float:
+        """Wait time, from eligible to start: the sum of the three."""
+        return self.start_s - self.eligible_s
+
+    def job(self) -> JobTiming:
+        """The attempt as a job that was submitted when its task became eligible."""
+        return JobTiming(self.eligible_s, self.start_s, self.end_s, self.cores, self.site)
+
+
+class WorkflowTiming(msgspec.Struct, frozen=True):
+    """One workflow of a run."""
+
+    name: str
+    submit_s: float
+    end_s: float | None
+    """Of its last task; None: it has not come to its end."""
+    tasks: int
+    done: int
+    critical_path_s: float | None
+    """See ``critical_path_s``; None: a run time is neither documented nor was it measured."""
+    transfers: int
+    """NFT: files copied from one site to another; neither from nor to where wfrun runs."""
+    moved_bytes: int
+    """Of these files."""
+
+    @property
+    def makespan_s(self) -> float | None:
+        """From submission to the completion of the last task; None: not all are done."""
+        if self.end_s is None or self.done < self.tasks:
+            return None
+        return self.end_s - self.submit_s
+
+    @property
+    def nsl(self) -> float | None:
+        """Normalized schedule length: makespan over critical path. None: there is no makespan,
+        or the critical path is unknown or has no length."""
+        makespan_s = self.makespan_s
+        if makespan_s is None or not self.critical_path_s:
+            return None
+        return makespan_s / self.critical_path_s
+
+
+class WorkflowMetrics(msgspec.Struct, frozen=True):
+    """The metrics of thesis section 6.2.4 of one workflow; means are over its done tasks."""
+
+    name: str
+    makespan_s: float | None
+    nsl: float | None
+    wait_s: float | None
+    """Mean wait time of a task; None, as of the next three: no task is done."""
+    held_s: float | None
+    queue_wait_s: float | None
+    staging_s: float | None
+    transfers: int
+    moved_bytes: int
+
+
+def workflow_metrics(timing: WorkflowTiming, tasks: Iterable[TaskTiming]) -> WorkflowMetrics:
+    """``tasks`` are the attempts of this workflow; failed ones are passed over."""
+    done = [task for task in tasks if task.done]
+    return WorkflowMetrics(
+        name=timing.name,
+        makespan_s=timing.makespan_s,
+        nsl=timing.nsl,
+        wait_s=_mean([task.wait_s for task in done]),
+        held_s=_mean([task.held_s for task in done]),
+        queue_wait_s=_mean([task.queue_wait_s for task in done]),
+        staging_s=_mean([task.staging_s for task in done]),
+        transfers=timing.transfers,
+        moved_bytes=timing.moved_bytes,
+    )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return fsum(values) / len(values) if values else None
+
+
+def total_makespan_s(workflows: Iterable[WorkflowTiming]) -> float | None:
+    """From the first submission to the end of the last workflow, for workflows that were submitted
+    together; None: not all tasks of all of them are done. Raises InvalidError for no workflow."""
+    known = list(workflows)
+    if not known:
+        raise InvalidError("without workflows there is no makespan")
+    ends = [w.end_s for w in known if w.end_s is not None and w.makespan_s is not None]
+    if len(ends) < len(known):
+        return None
+    return max(ends) - min(w.submit_s for w in known)
+
+
+def critical_path_s(workflow: Workflow, runtimes_s: Sequence[float]) -> float:
+    """The time to execute a critical path: the greatest sum of run times along a path.
+
+    ``runtimes_s`` has the run time of each task in seconds on the reference processor (speed
+    ratio 1.0), so that on faster sites a normalized schedule length may be below 1; the thesis
+    leaves the processor open, and takes a reference processor for bags (section 5.3.2). Files
+    take no time, as on a path within one site. 0 for a workflow without tasks.
+    """
+    ends_s = [0.0] * len(workflow.tasks)
+    for task in topological_order(workflow.parents, workflow.children()):
+        begin_s = max((ends_s[parent] for parent in workflow.parents[task]), default=0.0)
+        ends_s[task] = begin_s + runtimes_s[task]
+    return max(ends_s, default=0.0)
+
+
+def bag_schedule_length(makespan_s: float, runtimes_s: Iterable[float]) -> float | None:
+    """The normalized schedule length of a bag of tasks: makespan over the sum of the tasks' run
+    times on the reference processor (thesis section 5.3.2). None where that sum is 0."""
+    total_s = fsum(runtimes_s)
+    return makespan_s / total_s if total_s else None

@@ -1,0 +1,306 @@
+"""The run directory: where a run keeps its log, its lock, its outputs and its local sites."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError
+from wfrun.engine.model import SiteSpec
+from wfrun.runners.run.store import FILE_NAME, Store
+
+RUNS = Path("wfrun-runs")
+"""The folder of runs, in the current directory."""
+LOCK_NAME = "lock"
+LOCK_WAIT_S = 0.5
+"""Maximum time to wait for a lock: a reader that asks whether it is held holds it for a moment."""
+START_WAIT_S = 1.0
+"""Maximum time that a reader waits for the first event of a run that is starting. Logins and slow
+sites take longer than any command should wait; the rest of a start takes milliseconds."""
+
+
+class RunDir:
+    """Paths of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def outputs(self) -> Path:
+        return self.path / "outputs"
+
+    @property
+    def inputs(self) -> Path:
+        """Stand-ins for initial inputs, under emulation."""
+        return self.path / "inputs"
+
+    @property
+    def lock(self) -> Path:
+        return self.path / LOCK_NAME
+
+    @property
+    def cancel_request(self) -> Path:
+        return self.path / "cancel"
+
+    def ask_to_cancel(self, mode: Literal["drain", "kill"]) -> None:
+        """Leave the request for the engine that drives the run, whole or not at all. Raises
+        InfeasibleError where it can't be written."""
+        draft = self.path / f".cancel-{os.getpid()}"
+        try:
+            draft.write_text(mode)
+            draft.replace(self.cancel_request)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            raise InfeasibleError(
+                f"the request to cancel can't be written: {error}",
+                hint="Ctrl-C or SIGTERM to the process that drives the run does the same",
+            ) from error
+
+    def site_directory(self, spec: SiteSpec, run_id: str) -> Path:
+        """Where a local site keeps the files of this run."""
+        if spec.directory is None:
+            return (self.path / "sites" / spec.name).absolute()
+        return Path(spec.directory) / f"wfrun-{run_id}"
+
+
+def create(path: Path | None, name: str) -> RunDir:
+    """Make a new run directory: ``path``, or ``wfrun-runs/<name>-<number>``.
+
+    Raises InvalidError when there is something at ``path`` already, since what a run has made is
+    removed there; InfeasibleError when it can't be made.
+    """
+    try:
+        if path is not None:
+            if (path / FILE_NAME).exists():
+                raise holds_run(path)
+            path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if any(path.iterdir()):
+                raise InvalidError(
+                    f"the run directory {path} is not empty",
+                    hint="a run wants a directory of its own: name one that is empty or absent",
+                )
+            return RunDir(path)
+        RUNS.mkdir(exist_ok=True)
+        stem = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "run"
+        numbers = (re.fullmatch(re.escape(stem) + r"-(\d+)", p.name) for p in RUNS.iterdir())
+        number = 1 + max((int(match[1]) for match in numbers if match), default=0)
+        while True:
+            try:
+                (RUNS / f"{stem}-{number}").mkdir(mode=0o700)
+                return RunDir(RUNS / f"{stem}-{number}")
+            except FileExistsError:
+                number += 1
+    except OSError as error:
+        raise InfeasibleError(
+            f"the run directory {path or RUNS} can't be made: {error.strerror}",
+            hint="choose another place with --run-dir",
+        ) from error
+
+
+def holds_run(path: Path) -> InvalidError:
+    """The error of a new run for whose directory another run was made before."""
+    return InvalidError(
+        f"{path} holds a run already",
+        hint=f"`wfrun resume {path}` goes on with it; a new run wants another one",
+    )
+
+
+def find(run: str | None) -> RunDir:
+    """The run that the user means: a path, a name in ``wfrun-runs``, or ``last`` (also None).
+
+    A run that is starting is found as soon as its engine holds the lock. Raises InvalidError when
+    there is no such run.
+    """
+    if run is None or run == "last":
+        runs = existing()
+        if not runs:
+            raise InvalidError(
+                "there is no run yet in ./wfrun-runs", hint="`wfrun WORKFLOW` starts one"
+            )
+        return runs[-1]
+    for path in (Path(run), RUNS / run):
+        if _is_run(path) or (_is_new(path) and _wait_until(lambda: _is_run(path))):  # noqa: B023
+            return RunDir(path)
+        if _is_new(path) and (path / LOCK_NAME).exists():
+            raise never_started(path)
+    known = ", ".join(r.name for r in existing()[-5:]) or "none here"
+    raise InvalidError(f"there is no run {run!r}", hint=f"the latest runs: {known}")
+
+
+def existing() -> list[RunDir]:
+    """The runs of the current folder, those that are starting too, the one that was active last at
+    the end."""
+    if not RUNS.is_dir():
+        return []
+    found = [(_active_ns(path), path) for path in RUNS.iterdir() if _is_run(path)]
+    return [RunDir(path) for _, path in sorted(found)]
+
+
+def _active_ns(path: Path) -> int:
+    """When the run was active last; 0 for one that is being removed."""
+    for name in (FILE_NAME, LOCK_NAME):
+        with contextlib.suppress(OSError):
+            return (path / name).stat().st_mtime_ns
+    return 0
+
+
+def _is_run(path: Path) -> bool:
+    """Whether it has a log, or an engine that is about to make one."""
+    return (path / FILE_NAME).exists() or is_driven(RunDir(path))
+
+
+def _is_new(path: Path) -> bool:
+    """Whether it is a directory of which an engine may be about to make a run: it has nothing in
+    it, or the file of the lock alone."""
+    try:
+        return {entry.name for entry in path.iterdir()} <= {LOCK_NAME}
+    except OSError:
+        return False
+
+
+def _wait_until(happened: Callable[[], bool], patience_s: float = START_WAIT_S) -> bool:
+    """Whether it has happened before the patience was over."""
+    end_s = time.monotonic() + patience_s
+    while not happened():
+        if time.monotonic() >= end_s:
+            return False
+        _pause()
+    return True
+
+
+def _pause() -> None:
+    time.sleep(0.02)
+
+
+class Lock:
+    """One engine at a time drives a run directory. Ends with the process, however it ends."""
+
+    def __init__(self, run: RunDir) -> None:
+        """Raises InvalidError when another engine holds it, InfeasibleError when the directory
+        can't be written or locked."""
+        try:
+            self._file = open(run.lock, "a+")  # noqa: SIM115 - held as long as the lock
+        except OSError as error:
+            raise InfeasibleError(
+                f"the run directory can't be written: {error}", source=str(run.path)
+            ) from error
+        try:
+            is_ours = _wait_until(self._take, LOCK_WAIT_S)
+        except OSError as error:
+            self._file.close()
+            raise InfeasibleError(
+                f"the run directory can't be locked: {error}",
+                source=str(run.path),
+                hint="its file system has no locks; choose another place with --run-dir",
+            ) from error
+        if not is_ours:
+            self._file.close()
+            raise InvalidError(
+                f"the run {run.name} is being driven by {driver(run)}",
+                hint=f"wait for it, or stop it with `wfrun cancel {run.path}`",
+            )
+        try:
+            self._file.truncate(0)
+            self._file.write(f"process {os.getpid()} on {socket.gethostname()}")
+            self._file.flush()
+        except OSError as error:
+            with contextlib.suppress(OSError):  # it tries to write once more
+                self._file.close()
+            raise InfeasibleError(
+                f"the run directory can't be written: {error}", source=str(run.path)
+            ) from error
+
+    def _take(self) -> bool:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                raise
+            return False
+        return True
+
+    def release(self) -> None:
+        self._file.truncate(0)
+        self._file.close()
+
+
+def is_driven(run: RunDir) -> bool:
+    """Whether an engine holds the run's lock now."""
+    try:
+        with open(run.lock) as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def driver(run: RunDir) -> str:
+    """The process that holds the run's lock, for messages."""
+    try:
+        return run.lock.read_text().strip() or "another process"
+    except OSError:
+        return "another process"
+
+
+class StartingError(TransientError):
+    """The run is starting: an engine holds its lock, and the log has no event yet."""
+
+
+def never_started(path: Path) -> InvalidError:
+    """The error of a run whose engine ended before the first event was in the log."""
+    return InvalidError(
+        f"the run {path.name} was never started; its log is empty",
+        source=str(path),
+        hint="nothing has run: remove its directory and run the workflow anew",
+    )
+
+
+def await_start(run: RunDir, patience_s: float = START_WAIT_S) -> None:
+    """Return once the log of a run has its first event.
+
+    Raises StartingError when it has none after ``patience_s`` and an engine holds the lock, and
+    InvalidError when nobody holds the lock: the run was never started, or there is none.
+    """
+    # An engine takes the lock before it makes the log, and commits before it releases the lock.
+    # So a log that is there while nobody holds the lock is complete; it is read once more, since
+    # the engine may have committed after the first look.
+    end_s = time.monotonic() + patience_s
+    while not _has_events(run):
+        is_starting = is_driven(run)
+        if is_starting and time.monotonic() >= end_s:
+            raise StartingError(
+                f"the run {run.name} is starting, driven by {driver(run)}; nothing has run yet",
+                hint="try again once its sites are open",
+            )
+        if not is_starting and not _has_events(run):
+            if (run.path / FILE_NAME).exists() or (run.lock.exists() and _is_new(run.path)):
+                raise never_started(run.path)
+            raise InvalidError(
+                f"there is no run in {run.path}; an engine that can't start one removes it",
+                hint="`wfrun list` shows the runs of this folder",
+            )
+        _pause()
+
+
+def _has_events(run: RunDir) -> bool:
+    if not (run.path / FILE_NAME).exists():
+        return False
+    store = Store(run.path)
+    try:
+        return store.has_events()
+    finally:
+        store.close()

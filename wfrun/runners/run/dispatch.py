@@ -1,0 +1,171 @@
+"""Carrying out actions in the real world: I/O that posts its results as events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any, cast
+
+from wfrun.engine import actions as act
+from wfrun.engine import events as ev
+from wfrun.engine.errors import TransientError, WfrunError
+from wfrun.engine.protocols import LauncherSite, Site, Transfer
+from wfrun.engine.records import AttemptRequest, Cause
+from wfrun.runners.run.clock import Clock
+from wfrun.runners.run.requests import Requests
+
+_ORDERS = (
+    act.SubmitAttempts,
+    act.CancelAttempts,
+    act.FindAttempts,
+    act.StartLaunchers,
+    act.StopLaunchers,
+    act.FindLaunchers,
+)
+
+
+class Dispatcher:
+    """Hands actions to sites and transfers, in tasks of the running event loop.
+
+    What one of them raises unexpectedly ends the run: the clock's ``next`` raises it.
+    """
+
+    def __init__(
+        self, clock: Clock, sites: Sequence[Site], transfer: Transfer, requests: Requests
+    ) -> None:
+        self._clock = clock
+        self._sites = sites
+        self._transfer = transfer
+        self._requests = requests
+        self._orders: list[asyncio.Queue[act.Action]] = [asyncio.Queue() for _ in sites]
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._searches: list[set[asyncio.Task[None]]] = [set() for _ in sites]
+        """For attempts, by site."""
+
+    async def __aenter__(self) -> None:
+        for index in range(len(self._sites)):
+            self._spawn(self._serve(index))
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def dispatch(self, action: act.Action) -> None:
+        """Begin to carry it out; returns at once."""
+        if isinstance(action, act.CopyFile):
+            self._spawn(self._copy(action))
+        elif isinstance(action, act.SetTimer):
+            self._clock.call_at(action.at_s, ev.TimerFired(action.at_s, action.timer))
+        elif isinstance(action, _ORDERS):
+            self._orders[action.site].put_nowait(action)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            error = task.exception()
+            if error is not None:
+                self._clock.fail(error)
+
+    async def _serve(self, index: int) -> None:
+        """The orders to one site, one after another. Only what is looked for, which may take as
+        long as a launcher is away, holds up nothing but cancellations."""
+        site, orders = self._sites[index], self._orders[index]
+        searches = self._searches[index]
+        while True:
+            action = await orders.get()
+            if isinstance(action, (act.StartLaunchers, act.StopLaunchers, act.FindLaunchers)):
+                # The core asks this only of sites that have them.
+                await self._serve_launchers(cast(LauncherSite, site), action)
+                continue
+            if isinstance(action, act.SubmitAttempts):
+                await site.submit([self._request(index, a) for a in action.attempts])
+            elif isinstance(action, act.CancelAttempts) and searches:
+                self._spawn(self._cancel_later(index, action))
+            elif isinstance(action, act.CancelAttempts):
+                await site.cancel(action.keys, queued_only=action.queued_only)
+            elif isinstance(action, act.FindAttempts):
+                search = self._spawn(self._find(index, action.keys))
+                searches.add(search)
+                search.add_done_callback(searches.discard)
+                await asyncio.sleep(0)  # it is asked before what comes next is submitted
+
+    async def _serve_launchers(
+        self,
+        site: LauncherSite,
+        action: act.StartLaunchers | act.StopLaunchers | act.FindLaunchers,
+    ) -> None:
+        if isinstance(action, act.StartLaunchers):
+            await site.start_launchers(action.launchers)
+        elif isinstance(action, act.StopLaunchers):
+            await site.stop_launchers(action.keys)
+        else:
+            for key, found in (await site.find_launchers(action.keys)).items():
+                if found.state == "active":
+                    continue  # it tells of itself
+                cause: Cause = "cancelled"
+                message: str | None = "it was never submitted"
+                if found.outcome is not None:
+                    cause, message = found.outcome.cause, found.outcome.message
+                event = ev.LauncherEnded(self._clock.now(), action.site, key, cause, message)
+                self._clock.post(event)
+
+    def _request(self, site: int, attempt: tuple[str, int, int]) -> AttemptRequest:
+        key, workflow, task = attempt
+        return self._requests.attempt(key, workflow, task, site)
+
+    async def _cancel_later(self, index: int, action: act.CancelAttempts) -> None:
+        """What is being looked for is not known to the site yet."""
+        if searches := list(self._searches[index]):  # They may have ended just now.
+            await asyncio.wait(searches)
+        await self._sites[index].cancel(action.keys, queued_only=action.queued_only)
+
+    async def _find(self, index: int, keys: Sequence[str]) -> None:
+        found = await self._sites[index].find(keys)
+        now_s = self._clock.now()
+        for key, what in found.items():
+            if what.state == "ended" and what.outcome is not None:
+                self._clock.post(ev.AttemptEnded(now_s, key, what.outcome))
+        absent = tuple(k for k in keys if found[k].state == "absent")
+        active = tuple(k for k in keys if found[k].state == "active")
+        self._clock.post(ev.AttemptsFound(now_s, index, absent, active))
+
+    async def _copy(self, action: act.CopyFile) -> None:
+        path = self._requests.path
+        try:
+            receipt = await self._transfer.copy(
+                action.source,
+                path(action.workflow, action.file, action.source),
+                action.destination,
+                path(action.workflow, action.file, action.destination),
+            )
+        except WfrunError as error:
+            self._clock.post(
+                ev.TransferFailed(
+                    self._clock.now(),
+                    action.workflow,
+                    action.file,
+                    action.source,
+                    action.destination,
+                    str(error),
+                    isinstance(error, TransientError),
+                )
+            )
+            return
+        self._clock.post(
+            ev.TransferEnded(
+                self._clock.now(),
+                action.workflow,
+                action.file,
+                action.source,
+                action.destination,
+                receipt.size_bytes,
+                receipt.elapsed_s,
+            )
+        )

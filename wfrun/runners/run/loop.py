@@ -1,0 +1,126 @@
+"""The loop: events in, decided by the core, made durable, carried out.
+
+event = await clock.next() → log.append → core.step → log.commit → dispatch(actions)
+
+What nothing waits for, since no action came of it, becomes durable a little later, together with
+what else happens meanwhile. When it is lost with its engine, the sites tell it to the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from wfrun.engine import actions as act
+from wfrun.engine import events as ev
+from wfrun.engine.core import Core
+from wfrun.runners.run.clock import Clock
+
+Observer = Callable[[Sequence[ev.Event]], None]
+"""Called with every group of events once it is durable."""
+
+
+class EventLog(Protocol):
+    """Where events are kept."""
+
+    def append(self, events: Sequence[ev.Event]) -> None:
+        """Add events to the group that the next commit makes durable."""
+
+    def commit(self) -> None:
+        """Make all that was appended durable; returns when it is."""
+
+
+class Dispatch(Protocol):
+    """Who carries actions out, while its context is entered."""
+
+    async def __aenter__(self) -> None: ...
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+    def dispatch(self, action: act.Action) -> None:
+        """Begin to carry it out; its results are events."""
+
+
+class Loop:
+    """Drives one core with one clock and one log, in any world."""
+
+    def __init__(
+        self,
+        core: Core,
+        log: EventLog,
+        clock: Clock,
+        dispatcher: Dispatch,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        self._core = core
+        self._log = log
+        self._clock = clock
+        self._dispatcher = dispatcher
+        self._observers = observers
+        self._uncommitted: list[ev.Event] = []
+
+    async def run(self) -> None:
+        """Until the run has ended. Raises what went wrong with the log, a policy or the world;
+        the log is then complete up to that point, and what runs at the sites goes on."""
+        async with self._dispatcher:
+            ended = False  # a resumed run may have ended before
+            try:
+                while not ended:
+                    events = await self._clock.next(lags=bool(self._uncommitted))
+                    self._turn(events) if events else self._commit()
+                    ended = self._core.state.ended is not None
+            finally:
+                self._commit()
+
+    def _turn(self, events: Sequence[ev.Event]) -> None:
+        """One group of events: logged with what the core decides, durable, carried out."""
+        log: list[ev.Event] = []
+        actions: list[act.Action] = []
+        step = self._core.step
+        for event in events:
+            log.append(event)
+            decided, wanted = step(event)
+            log += decided
+            actions += wanted
+        self._uncommitted += log
+        if not actions:
+            return
+        self._commit()
+        for action in merged(actions) if len(actions) > 1 else actions:
+            self._dispatcher.dispatch(action)
+
+    def _commit(self) -> None:
+        """Make what has happened durable, and tell the observers."""
+        log, self._uncommitted = self._uncommitted, []
+        if log:
+            self._log.append(log)
+            self._log.commit()
+            for observer in self._observers:
+                observer(log)
+
+
+def merged(actions: Sequence[act.Action]) -> Sequence[act.Action]:
+    """Submissions to one site as one batch, as long as no other order to that site comes
+    between them."""
+    if sum(1 for action in actions if isinstance(action, act.SubmitAttempts)) < 2:
+        return actions
+    result: list[act.Action] = []
+    open_batch: dict[int, int] = {}
+    batches: dict[int, list[tuple[str, int, int]]] = {}
+    for action in actions:
+        if isinstance(action, act.SubmitAttempts):
+            position = open_batch.get(action.site)
+            if position is None:
+                position = open_batch[action.site] = len(result)
+                batches[position] = []
+                result.append(action)
+            batches[position].extend(action.attempts)
+            continue
+        if isinstance(action, (act.CancelAttempts, act.FindAttempts)):
+            open_batch.pop(action.site, None)
+        result.append(action)
+    for position, attempts in batches.items():
+        first = result[position]
+        assert isinstance(first, act.SubmitAttempts)
+        result[position] = act.SubmitAttempts(first.site, tuple(attempts))
+    return result

@@ -1,0 +1,1 @@
+"""One simulated run: a real run's loop and core in virtual time."""

@@ -1,0 +1,184 @@
+"""One simulated workload of bags: each bag is submitted when it arrives, to the resource managers
+of an architecture, and measured when all is done."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from random import Random
+
+import msgspec
+
+from wfrun.engine import events as ev
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.model import Catalog, Task, Workflow
+from wfrun.engine.state import RunState
+from wfrun.parsers.generate.bots_records import BotWorkload, SubmittedBag
+from wfrun.runners.simulate.architectures import Architecture, architecture_class
+from wfrun.runners.simulate.simulation import Simulation, World
+from wfrun.runners.simulate.tally import Tally
+from wfrun.sites.simulated.site import ARRIVALS, LAST
+
+_NO_PARENTS: tuple[int, ...] = ()
+
+
+class BagRun(msgspec.Struct, frozen=True):
+    """What became of a workload. Lists are by bag, in order of arrival."""
+
+    makespans_s: list[float]
+    """From a bag's arrival to the end of its last task."""
+    work_s: list[float]
+    """What its tasks take on the reference processor, summed."""
+    sizes: list[int]
+    tally: Tally
+    state: RunState
+
+
+def simulate_bags(
+    workload: BotWorkload, catalog: Catalog, architecture: str, settings: ev.Settings
+) -> BagRun:
+    """Run all bags to their end in virtual time. Policies know the estimates; tasks take their run
+    times. Users have priorities that differ, drawn from the seed: how much a user submits plays no
+    part in them.
+
+    Raises InvalidError for an architecture that there is not, sites that do not fit the workload's
+    clusters, and a policy that leaves tasks unplaced.
+    """
+    if len(workload.clusters) != len(catalog.sites):
+        raise InvalidError(
+            f"the workload has streams for {len(workload.clusters)} clusters, and there are "
+            f"{len(catalog.sites)} sites",
+            source=workload.source,
+        )
+    submission = Submission(workload, catalog, architecture, settings)
+    state = submission.simulation.run()
+    if state.ended != "done":
+        raise InvalidError(
+            f"the simulated run has not done all of its tasks: {state.end_reason}",
+            source=workload.source,
+        )
+    ends_s = submission.ends_s()
+    return BagRun(
+        makespans_s=[e - b.arrival_s for e, b in zip(ends_s, workload.bags, strict=True)],
+        work_s=[sum(bag.runtime_s) for bag in workload.bags],
+        sizes=[len(bag) for bag in workload.bags],
+        tally=submission.tally,
+        state=state,
+    )
+
+
+class Submission:
+    """Submits the bags of a workload as time goes on, and keeps what they really take."""
+
+    def __init__(
+        self, workload: BotWorkload, catalog: Catalog, architecture: str, settings: ev.Settings
+    ) -> None:
+        self.tally = Tally(workload.bags[-1].arrival_s)
+        self._documents: dict[str, Workflow] = {}
+        self.simulation = Simulation(
+            self._documents,
+            World(catalog),
+            settings,
+            observers=[self._observe],
+            runtime_s=self._runtime_s,
+        )
+        state = self.simulation.state
+        self._routes: Architecture = architecture_class(architecture)(state, catalog.sites)
+        self._workload = workload
+        self._priorities = _priorities(workload, settings.seed)
+        self._runtimes_s: list[array[float]] = []
+        """By workflow: of its tasks, on the reference processor."""
+        self._bag_of: list[int] = []
+        """By workflow."""
+        self._queue_of: list[int] = []
+        """By workflow."""
+        self._next = 0
+        """The bag that arrives next."""
+        self.simulation.begin(-1, self._routes.queues())
+        self._plan()
+
+    def ends_s(self) -> list[float]:
+        """By bag: when its last task ended."""
+        ends_s = [0.0] * len(self._workload.bags)
+        for w in self.simulation.state.workflows:
+            assert w.ended_s is not None
+            bag = self._bag_of[w.index]
+            ends_s[bag] = max(ends_s[bag], w.ended_s)
+        return ends_s
+
+    def _plan(self) -> None:
+        """Arrivals come after what ends at the same time."""
+        clock = self.simulation.clock
+        if self._next < len(self._workload.bags):
+            clock.schedule(self._workload.bags[self._next].arrival_s, self._arrive, ARRIVALS)
+        else:
+            clock.schedule(clock.now(), self._end, LAST)
+
+    def _end(self) -> None:
+        clock = self.simulation.clock
+        clock.post(ev.SubmissionEnded(clock.now()))
+
+    def _arrive(self) -> None:
+        number = self._next
+        bag = self._workload.bags[number]
+        for queue, chosen in self._routes.route(bag.user, bag.cluster, len(bag)).items():
+            self._submit(number, bag, queue, chosen)
+        self._next += 1
+        self._plan()
+
+    def _submit(
+        self, number: int, bag: SubmittedBag, queue: int, chosen: Sequence[int] | None
+    ) -> None:
+        clock = self.simulation.clock
+        workflow = len(self._runtimes_s)
+        estimates_s, runtimes_s = bag.estimate_s, bag.runtime_s
+        if chosen is not None:
+            estimates_s = array("d", [estimates_s[task] for task in chosen])
+            runtimes_s = array("d", [runtimes_s[task] for task in chosen])
+        self._runtimes_s.append(runtimes_s)
+        self._bag_of.append(number)
+        self._queue_of.append(queue)
+        document = _document(f"bag-{number}", bag, estimates_s, self._priorities[bag.user])
+        digest = str(workflow)
+        self._documents[digest] = document
+        clock.post(ev.WorkflowAdded(clock.now(), workflow, document.name, digest, queue))
+
+    def _runtime_s(self, workflow: int, task: int) -> float:
+        return self._runtimes_s[workflow][task]
+
+    def _observe(self, events: Sequence[ev.Event]) -> None:
+        for event in events:
+            kind = type(event)
+            if kind is ev.AttemptPlaced:
+                self.tally.placed += 1
+            elif kind is ev.AttemptEnded:
+                assert isinstance(event, ev.AttemptEnded)
+                if self.tally.ended(event):
+                    self._routes.ended(self._queue_of[int(event.key.split(".")[1])])
+            elif kind is ev.WorkflowAdded:
+                assert isinstance(event, ev.WorkflowAdded)
+                del self._documents[event.digest]  # the state has it
+
+
+def _document(
+    name: str, bag: SubmittedBag, estimates_s: Sequence[float], priority: int
+) -> Workflow:
+    tasks = [
+        Task(str(i), bag.application, bag.application, runtime_s=s, priority=priority)
+        for i, s in enumerate(estimates_s)
+    ]
+    return Workflow(
+        name=name,
+        source=name,
+        tasks=tasks,
+        files=(),
+        parents=[_NO_PARENTS] * len(tasks),
+        owner=bag.user,
+        priority=priority,
+    )
+
+
+def _priorities(workload: BotWorkload, seed: int) -> Mapping[str, int]:
+    users = sorted({bag.user for bag in workload.bags})
+    Random(f"{seed}/priorities").shuffle(users)
+    return {user: rank for rank, user in enumerate(users)}

@@ -1,0 +1,101 @@
+"""Run directories of simulated runs: made by ``wfrun simulate --run-dir``, read like any other,
+and never driven."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from wfrun.engine import events as ev
+from wfrun.engine.errors import InfeasibleError, InvalidError
+from wfrun.engine.model import Workflow
+from wfrun.engine.state import RunState
+from wfrun.runners.run import directory as rundir
+from wfrun.runners.run.store import FILE_NAME, Store
+from wfrun.runners.simulate.simulation import RUN_ID, World, simulate
+
+GROUP = 5000
+"""Events that are written at once."""
+
+
+def simulate_into(
+    path: Path, workflows: Sequence[Workflow], world: World, settings: ev.Settings
+) -> RunState:
+    """Simulate one run and keep its log in a new run directory, as a real run does. A run that
+    does not come to its end leaves nothing. Raises as `rundir.create` and `simulate` do."""
+    found = path.is_dir()
+    run = rundir.create(path, path.name)
+    try:
+        lock = rundir.Lock(run)
+    except InfeasibleError:
+        _remove(run, made=not found)
+        raise
+    try:
+        store = Store(run.path, create=True)
+        try:
+            digests = store.put_workflows(workflows)
+            log = _GroupedLog(store)
+            state = simulate(workflows, world, settings, log=log, digests=digests)
+            log.flush()
+        finally:
+            store.close()
+    except BaseException:
+        _remove(run, made=not found)
+        raise
+    finally:
+        lock.release()
+    return state
+
+
+def _remove(run: rundir.RunDir, *, made: bool) -> None:
+    """Leave the folder as it was found; ``made``: it was not there."""
+    for name in (FILE_NAME, f"{FILE_NAME}-journal", rundir.LOCK_NAME):
+        (run.path / name).unlink(missing_ok=True)
+    if made:
+        run.path.rmdir()
+
+
+class _GroupedLog:
+    """Writes many turns of the loop at once: nothing is lost that could not be simulated again,
+    and a commit for each turn would take most of the time."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._events = 0
+
+    def append(self, events: Sequence[ev.Event]) -> None:
+        """Keep them for the next group."""
+        self._store.append(events)
+        self._events += len(events)
+
+    def commit(self) -> None:
+        """Write a group when it is large enough."""
+        if self._events >= GROUP:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is left."""
+        self._store.commit()
+        self._events = 0
+
+
+def is_simulated(run: rundir.RunDir) -> bool:
+    """Whether the run took place in virtual time."""
+    if not (run.path / FILE_NAME).exists():  # a run that is starting
+        return False
+    store = Store(run.path)
+    try:
+        first = next(store.load(), None)
+    finally:
+        store.close()
+    return isinstance(first, ev.RunStarted) and first.run_id == RUN_ID
+
+
+def refuse_simulated(run: rundir.RunDir, why: str) -> None:
+    """Raise InvalidError, with ``why``, for a run that was simulated."""
+    if is_simulated(run):
+        raise InvalidError(
+            f"the run {run.name} was simulated: {why}",
+            hint="`wfrun simulate --from-run` simulates its workflows again, `wfrun run` runs "
+            "them for real",
+        )

@@ -1,0 +1,326 @@
+"""One simulated run: the loop, the core and the policies of a real run, in virtual time."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
+
+import msgspec
+
+from wfrun.engine import actions as act
+from wfrun.engine import events as ev
+from wfrun.engine.core import Core
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.model import Catalog, LinkSpec, SiteSpec, Workflow
+from wfrun.engine.policies.placement import observed_of
+from wfrun.engine.state import RunState
+from wfrun.runners.run.clock import VirtualClock
+from wfrun.runners.run.loop import EventLog, Loop, Observer
+from wfrun.sites.simulated.launchers import SimulatedLauncherSite
+from wfrun.sites.simulated.network import SimNetwork
+from wfrun.sites.simulated.queues import BatchJob
+from wfrun.sites.simulated.queues.fcfs import Fcfs
+from wfrun.sites.simulated.site import LAST, SimulatedRequest, SimulatedSite, SiteModel
+
+Sharing = Literal["max-min", "serial"]
+
+RUN_ID = "s"
+"""Of every simulated run. Those of real runs are longer."""
+
+
+class World(msgspec.Struct, frozen=True):
+    """What a simulated run takes place in."""
+
+    catalog: Catalog
+    model: SiteModel = SiteModel()
+    sharing: Sharing = "max-min"
+    """How transfers share a link; ``serial`` is the thesis' assumption (section 6.2.1)."""
+    head_bytes_per_s: float | None = None
+    """What passes each head node at most, in and out together; None: no bound."""
+    background: Mapping[str, Sequence[BatchJob]] = {}
+    """Other users' jobs by site, in order of submission."""
+    start_s: float = 0.0
+    """When the workflows are submitted; the background begins at 0."""
+
+
+class _NoLog:
+    """Events that nobody wants to keep."""
+
+    def append(self, events: Sequence[ev.Event]) -> None:
+        """Forget them."""
+
+    def commit(self) -> None:
+        """There is nothing to make durable."""
+
+
+def simulate(
+    workflows: Sequence[Workflow],
+    world: World,
+    settings: ev.Settings,
+    *,
+    log: EventLog | None = None,
+    digests: Sequence[str] | None = None,
+    observers: Sequence[Observer] = (),
+) -> RunState:
+    """Run workflows to the end in virtual time; returns the last state. Times of the events are
+    seconds from the start of the simulation.
+
+    Every task needs a run time, every file that tasks pass a size: InvalidError. ``log`` gets the
+    same events as a real run's (``digests`` name the workflows there). Same arguments, same events.
+    """
+    for workflow in workflows:
+        check_runtimes(workflow)
+    names = list(digests) if digests is not None else [str(i) for i in range(len(workflows))]
+    documents = dict(zip(names, workflows, strict=True))
+    simulation = Simulation(documents, world, settings, log=log, observers=observers)
+    clock, start_s = simulation.clock, world.start_s
+    simulation.begin(len(workflows))
+    for number, (workflow, name) in enumerate(zip(workflows, names, strict=True)):
+        added = ev.WorkflowAdded(start_s, number, workflow.name, name)
+        # after what the information services say at that time
+        clock.schedule(start_s, partial(clock.post, added), LAST + 1)
+    return simulation.run()
+
+
+AttemptRuntime = Callable[[int, int], float]
+"""Seconds that a task (workflow, task) takes on the reference processor."""
+
+
+class Simulation:
+    """The core with its clock and simulated sites. Somebody schedules what is submitted, as events
+    of ``clock``; ``documents`` needs a workflow only when it is added.
+
+    ``runtime_s`` says how long tasks really take; by default as long as their documents say.
+    """
+
+    def __init__(
+        self,
+        documents: Mapping[str, Workflow],
+        world: World,
+        settings: ev.Settings,
+        *,
+        log: EventLog | None = None,
+        observers: Sequence[Observer] = (),
+        runtime_s: AttemptRuntime | None = None,
+    ) -> None:
+        self.clock = VirtualClock()
+        core = Core(documents)
+        self.state = core.state
+        self._world = world
+        self._settings = settings
+        self._catalog = _with_queues(world.catalog, world.model)
+        observed = observed_of(settings, len(self._catalog.sites))
+        self._sites = [
+            _site_class(spec)(
+                spec,
+                index,
+                self.clock,
+                world.model,
+                background=world.background.get(spec.name, ()),
+                observed_from_s=world.start_s,
+                observed=observed,
+                seed=settings.seed,
+            )
+            for index, spec in enumerate(self._catalog.sites)
+        ]
+        dispatcher = SimulatedDispatch(self.clock, self.state, self._sites, world, runtime_s)
+        self._loop = Loop(core, log or _NoLog(), self.clock, dispatcher, observers)
+
+    def begin(self, workflows: int, queues: tuple[tuple[int, ...], ...] = ()) -> None:
+        """Let the run start when the world does; ``workflows`` and ``queues`` are those of
+        `RunStarted`."""
+        at_s, catalog = self._world.start_s, self._catalog
+        begun = ev.RunStarted(
+            at_s, RUN_ID, self._settings, catalog.sites, catalog.links, workflows, queues
+        )
+        self.clock.call_at(at_s, begun)
+
+    def run(self) -> RunState:
+        """To the end; returns the last state.
+
+        Nothing in a simulation becomes garbage in a cycle before its end, and looking for it takes
+        up to a fifth of the time.
+        """
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            at_once(_run(self._loop, self._sites, self.clock))
+        finally:
+            if collects:
+                gc.enable()
+        return self.state
+
+
+AnySimulatedSite = SimulatedSite | SimulatedLauncherSite
+
+
+def _site_class(spec: SiteSpec) -> type[SimulatedSite] | type[SimulatedLauncherSite]:
+    has_launchers = spec.access is not None and spec.access.dispatch == "launchers"
+    return SimulatedLauncherSite if has_launchers else SimulatedSite
+
+
+def _with_queues(catalog: Catalog, model: SiteModel) -> Catalog:
+    """The catalog, saying of each site whether its simulated queue backfills."""
+    backfills = model.lrm != Fcfs.name
+    sites = (msgspec.structs.replace(spec, backfills=backfills) for spec in catalog.sites)
+    return msgspec.structs.replace(catalog, sites=tuple(sites))
+
+
+async def _run(loop: Loop, sites: Sequence[AnySimulatedSite], clock: VirtualClock) -> None:
+    for site in sites:
+        await site.open(clock.post)
+    await loop.run()
+
+
+def at_once(work: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine of the simulated world, in which nothing waits."""
+    try:
+        work.send(None)
+    except StopIteration:
+        return
+    work.close()
+    raise AssertionError("something in the simulated world waits for real")
+
+
+class SimulatedDispatch:
+    """Hands actions to simulated sites and to the simulated network."""
+
+    def __init__(
+        self,
+        clock: VirtualClock,
+        state: RunState,
+        sites: Sequence[AnySimulatedSite],
+        world: World,
+        runtime_s: AttemptRuntime | None = None,
+    ) -> None:
+        self._clock = clock
+        self._state = state
+        self._runtime_s = runtime_s or self._documented_s
+        self._sites = sites
+        names = [spec.name for spec in world.catalog.sites]
+        heads = {}
+        if world.head_bytes_per_s is not None:
+            heads = dict.fromkeys(names, world.head_bytes_per_s)
+        self._network: SimNetwork[tuple[act.CopyFile, float, int]] = SimNetwork(
+            names, complete_links(world.catalog), head_bytes_per_s=heads, sharing=world.sharing
+        )
+        self._follow_s = float("inf")
+        self._following = False
+        """The network is going to be asked when it changes, at the present time."""
+
+    async def __aenter__(self) -> None:
+        """Nothing has to be started."""
+
+    async def __aexit__(self, *_: object) -> None:
+        """Nothing is left running."""
+
+    def dispatch(self, action: act.Action) -> None:
+        """Carry it out; what comes of it is in the clock's future."""
+        if isinstance(action, act.CopyFile):
+            self._copy(action)
+        elif isinstance(action, act.SubmitAttempts):
+            site = self._sites[action.site]
+            speed = site.spec.speed_ratio
+            at_once(site.submit([self._request(a, speed) for a in action.attempts]))
+        elif isinstance(action, act.SetTimer):
+            self._clock.call_at(action.at_s, ev.TimerFired(action.at_s, action.timer))
+        elif isinstance(action, act.CancelAttempts):
+            site = self._sites[action.site]
+            at_once(site.cancel(action.keys, queued_only=action.queued_only))
+        elif isinstance(action, (act.StartLaunchers, act.StopLaunchers)):
+            site = self._sites[action.site]
+            assert isinstance(site, SimulatedLauncherSite)
+            if isinstance(action, act.StartLaunchers):
+                at_once(site.start_launchers(action.launchers))
+            else:
+                at_once(site.stop_launchers(action.keys))
+
+    def _request(self, attempt: tuple[str, int, int], speed_ratio: float) -> SimulatedRequest:
+        key, number, index = attempt
+        w = self._state.workflows[number]
+        workflow, task = w.workflow, w.workflow.tasks[index]
+        return SimulatedRequest(
+            key=key,
+            argv=(task.executable,),
+            env={},
+            inputs=(),
+            outputs=(),
+            stdin=None,
+            stdout=None,
+            stderr=None,
+            resources=w.asked(index),
+            runtime_s=self._runtime_s(number, index) / speed_ratio,
+            sizes=tuple([workflow.files[f].size_bytes or 0 for f in task.outputs]),
+        )
+
+    def _documented_s(self, workflow: int, task: int) -> float:
+        return self._state.workflows[workflow].workflow.tasks[task].runtime_s or 0.0
+
+    def _copy(self, action: act.CopyFile) -> None:
+        now_s = self._clock.now()
+        size = max(0, self._state.workflows[action.workflow].sizes[action.file])
+        waiting = self._state.copies[action.workflow, action.file, action.destination].waiting
+        self._network.start(
+            (action, now_s, size),
+            action.source,
+            action.destination,
+            size,
+            now_s,
+            waiting[0] if waiting else None,
+        )
+        if not self._following:  # once for all copies that start now
+            self._following = True
+            self._clock.schedule(now_s, self._follow, 0)
+
+    def _follow(self) -> None:
+        """Be called when the network changes next."""
+        self._following = False
+        change_s = self._network.next_change_s
+        if change_s is not None and change_s < self._follow_s:
+            self._follow_s = change_s
+            self._clock.schedule(change_s, self._advance, 0)
+
+    def _advance(self) -> None:
+        now_s = self._clock.now()
+        if now_s < self._follow_s:
+            return
+        self._follow_s = float("inf")
+        for action, begun_s, size in self._network.advance(now_s):
+            self._clock.post(
+                ev.TransferEnded(
+                    now_s,
+                    action.workflow,
+                    action.file,
+                    action.source,
+                    action.destination,
+                    size,
+                    now_s - begun_s,
+                )
+            )
+        self._follow()
+
+
+def complete_links(catalog: Catalog) -> list[LinkSpec]:
+    """The catalog's links, and one without a bound for every pair that has none, as at local
+    sites."""
+    places = [*(spec.name for spec in catalog.sites), "origin"]
+    known = {(link.source, link.destination) for link in catalog.links}
+    missing = [(a, b) for a in places for b in places if a != b and (a, b) not in known]
+    return [*catalog.links, *(LinkSpec(a, b) for a, b in missing)]
+
+
+def check_runtimes(workflow: Workflow) -> None:
+    """Raise InvalidError when a task has no run time."""
+    if workflow.bag is not None and workflow.bag.estimate is not None:
+        return
+    unknown = [task for task in workflow.tasks if task.runtime_s is None]
+    if unknown:
+        raise InvalidError(
+            f"{len(unknown)} of {len(workflow.tasks)} tasks have no run time, the first is "
+            f"{unknown[0].id!r} ({unknown[0].name})",
+            source=workflow.source,
+            hint="give one to all with --runtime SECONDS, one to each type of task with "
+            "--runtimes FILE, or take them from a past run with --from-run RUN",
+        )

@@ -1,0 +1,11 @@
+"""Studies: experiments of papers, simulated again, with their figures and tables beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from wfrun.runners.studies.bags.command import study_bags
+from wfrun.runners.studies.workflows.command import study_workflows
+
+STUDIES: dict[str, Callable[..., None]] = {"bags": study_bags, "workflows": study_workflows}
+"""By the name on the command line."""

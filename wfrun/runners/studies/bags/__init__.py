@@ -1,0 +1,1 @@
+"""The study of thesis chapter 5: bags of tasks."""

@@ -1,0 +1,66 @@
+"""What ``wfrun study bags`` does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from wfrun.runners.display.report import make_console
+from wfrun.runners.experiments.bag_rows import BagCell, BagRow
+from wfrun.runners.experiments.bags import BagSimulator
+from wfrun.runners.experiments.processes import run_missing
+from wfrun.runners.experiments.progress import GridProgress
+from wfrun.runners.experiments.results import Results
+from wfrun.runners.studies.bags.claims import CLAIMS
+from wfrun.runners.studies.bags.experiments import (
+    FULL,
+    QUICK,
+    STAND_IN,
+    BagSamples,
+    cells,
+    grid_of,
+    logs_of,
+)
+from wfrun.runners.studies.bags.figures import draw_bags
+from wfrun.runners.studies.bags.page import bags_page
+from wfrun.runners.studies.claim import answer
+from wfrun.runners.studies.workflows import figures
+from wfrun.runners.studies.workflows.command import claim_table, unwritable
+
+
+def study_bags(
+    output: Path, *, quick: bool, corpus: Path | None, processes: int | None, quiet: bool
+) -> None:
+    """Simulate what ``output``/results.csv does not have, write page.md and the figures there, and
+    print which claims hold.
+
+    Raises InvalidError for a corpus without a log and for a results.csv of something else,
+    InfeasibleError where ``output`` can't be written.
+    """
+    scale = QUICK if quick else FULL
+    logs = logs_of(corpus)
+    real = next(iter(logs), STAND_IN)
+    grid, wanted = grid_of(logs), cells(scale, real)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(output, error) from error
+    results = Results(output / "results.csv", BagCell, BagRow, grid.identity())
+    try:
+        with GridProgress(quiet=quiet) as progress:
+            run_missing(wanted, results, BagSimulator(grid), processes, progress.update)
+    finally:
+        results.close()
+    rows = results.of(wanted)
+    samples = BagSamples(rows, scale, real)
+    found = answer(CLAIMS, samples, BagSamples(rows, scale, real, medians=True))
+    try:
+        pictures = draw_bags(samples, output) if figures.available() else []
+        (output / "page.md").write_text(bags_page(samples, found, pictures))
+    except OSError as error:
+        raise unwritable(output, error) from error
+    make_console().print(claim_table(found))
+    click.echo(f"{sum(a.holds for a in found)} of {len(found)} claims hold; see {output}/page.md")
+    if not pictures:
+        click.echo("no figures: matplotlib is not installed (pip install 'wfrun[plots]')", err=True)

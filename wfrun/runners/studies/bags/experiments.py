@@ -1,0 +1,173 @@
+"""The experiments of thesis section 5.4: what is simulated, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+
+import msgspec
+
+from wfrun.engine.errors import InvalidError
+from wfrun.runners.experiments.bag_rows import BagCell, BagRow
+from wfrun.runners.experiments.bags import POLICIES, TASKS, BagGrid, log_name
+from wfrun.runners.experiments.metrics.samples import Summary, summarize
+from wfrun.runners.simulate.das3_grid5000 import das3_grid5000
+
+SELECTIONS = ("s-t", "s-bot", "s-u-prio", "s-u-t", "s-u-bot", "s-u-grr", "s-u-rr")
+ARCHITECTURES = ("csp", "sep-c", "fcondor")
+ARRIVALS = ("realistic", "even", "at-once")
+
+BASE = BagCell(
+    workload="average",
+    architecture="csp",
+    selection="s-t",
+    policy="fplt",
+    replicas=None,
+    load=0.6,
+    tasks=TASKS,
+    seed=0,
+)
+"""What the experiments of Table 5.4 have in common; each varies some of it."""
+
+REAL_LOAD = 0.25
+STAND_IN = "grid5000"
+"""Without a log: the row of Table 5.3 of the larger of the two grids."""
+
+
+class Scale(msgspec.Struct, frozen=True):
+    """How much is simulated."""
+
+    tasks: int
+    seeds: int
+    loads: tuple[float, ...]
+    """Of sections 5.4.1, 5.4.4 and 5.4.5."""
+    median_sizes: tuple[float, ...]
+    mean_runtimes_s: tuple[float, ...]
+    inaccuracies: tuple[float, ...]
+    """In percent; 0 is simulated anyhow."""
+
+
+QUICK = Scale(
+    tasks=TASKS,
+    seeds=1,
+    loads=(0.2, 0.4, 0.5, 0.6, 0.8, 0.95),
+    median_sizes=(10, 30, 50),
+    mean_runtimes_s=(180, 1800, 10800),
+    inaccuracies=(100, 10_000),
+)
+FULL = Scale(
+    tasks=TASKS,
+    seeds=5,
+    loads=(0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 0.95),
+    median_sizes=(10, 20, 30, 40, 50),
+    mean_runtimes_s=(180, 600, 1800, 3600, 10800),
+    inaccuracies=(10, 100, 500, 1000, 10_000),
+)
+"""7 loads and at least 5 values of all else: over 1,200 simulations, as in the thesis."""
+
+
+def grid_of(logs: Mapping[str, str]) -> BagGrid:
+    """What the cells of the study are simulated in."""
+    return BagGrid(das3_grid5000(), logs=dict(logs))
+
+
+def logs_of(corpus: Path | None) -> dict[str, str]:
+    """The path of the log of bags that ``corpus`` has, by its name in results; none without a
+    corpus. Raises InvalidError for a corpus without one."""
+    if corpus is None:
+        return {}
+    for path in sorted(corpus.rglob("LPC-EGEE*.swf*")):
+        return {log_name(path): str(path)}
+    raise InvalidError(
+        "there is no log of bags of tasks in this folder",
+        source=str(corpus),
+        hint="it should hold LPC-EGEE-2004-1.2-cln.swf.gz of the Parallel Workloads Archive",
+    )
+
+
+def real_cell(scale: Scale, workload: str) -> BagCell:
+    """What section 5.4.1 simulates under real load."""
+    return msgspec.structs.replace(BASE, workload=workload, load=REAL_LOAD, tasks=scale.tasks)
+
+
+def cells(scale: Scale, real: str) -> list[BagCell]:
+    """All simulated runs of the study, each once, an experiment's beside each other. ``real`` is
+    the workload of real load."""
+    made: dict[BagCell, None] = {}
+    for seed in range(scale.seeds):
+        for changes in _variations(scale, real):
+            cell = msgspec.structs.replace(BASE, **{"tasks": scale.tasks, "seed": seed, **changes})
+            made[cell] = None
+    return list(made)
+
+
+def _variations(scale: Scale, real: str) -> Iterator[dict[str, object]]:
+    for policy in POLICIES:
+        yield {"workload": real, "load": REAL_LOAD, "policy": policy}
+    for load, policy in product(scale.loads, POLICIES):
+        yield {"load": load, "policy": policy}
+    for load, selection in product(scale.loads, SELECTIONS):
+        yield {"load": load, "selection": selection}
+    for load, architecture in product(scale.loads, ARCHITECTURES):
+        yield {"load": load, "architecture": architecture}
+    for arrival, policy in product(ARRIVALS, POLICIES):
+        yield {"arrival": arrival, "policy": policy}
+    for size, policy in product(scale.median_sizes, POLICIES):
+        yield {"median_size": size, "policy": policy}
+    for runtime_s, policy in product(scale.mean_runtimes_s, POLICIES):
+        yield {"mean_runtime_s": runtime_s, "policy": policy}
+    for inaccuracy, policy in product(scale.inaccuracies, POLICIES):
+        yield {"inaccuracy": inaccuracy, "policy": policy}
+
+
+class BagSamples:
+    """What was measured, over the repetitions. ``measure`` is a field of BagRow; what is varied is
+    named as the fields of BagCell are, all else is as in BASE."""
+
+    def __init__(
+        self, rows: Sequence[BagRow], scale: Scale, real: str, *, medians: bool = False
+    ) -> None:
+        """With ``medians``, these stand where the means do."""
+        self.scale = scale
+        self.real = real
+        self._medians = medians
+        self._groups: dict[BagCell, list[BagRow]] = {}
+        for row in rows:
+            self._groups.setdefault(_without_seed(row), []).append(row)
+
+    def of(self, measure: str, **changes: object) -> Summary:
+        """Over the repetitions."""
+        return self._summary([getattr(row, measure) for row in self._rows(changes)])
+
+    def mean(self, measure: str, **changes: object) -> float:
+        """The mean, or the median where these stand for it."""
+        return self.of(measure, **changes).mean
+
+    def of_size(self, size: int, measure: str, **changes: object) -> float | None:
+        """The mean of the bags of a class of SIZES; None: there are none."""
+        rows = self._rows(changes)
+        counts = [row.class_bags[size] for row in rows]
+        if not sum(counts):
+            return None
+        values: list[float] = [getattr(row, f"class_{measure}")[size] for row in rows]
+        return sum(n * value for n, value in zip(counts, values, strict=True)) / sum(counts)
+
+    def bags_of_size(self, size: int, **changes: object) -> float:
+        """How many bags of a class there are, on average."""
+        return summarize(row.class_bags[size] for row in self._rows(changes)).mean
+
+    def _rows(self, changes: Mapping[str, object]) -> list[BagRow]:
+        cell = msgspec.structs.replace(BASE, **{"tasks": self.scale.tasks, **changes})
+        return self._groups[_without_seed(cell)]
+
+    def _summary(self, values: Sequence[float]) -> Summary:
+        summary = summarize(values)
+        if self._medians:
+            return msgspec.structs.replace(summary, mean=summary.median, half_width=None)
+        return summary
+
+
+def _without_seed(cell: BagCell) -> BagCell:
+    values = {name: getattr(cell, name) for name in BagCell.__struct_fields__}
+    return BagCell(**{**values, "seed": -1})

@@ -1,0 +1,187 @@
+"""The page of the study: the experiments of the thesis, simulated again, and every claim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from wfrun.runners.experiments.bag_rows import SIZES
+from wfrun.runners.experiments.metrics.samples import Summary
+from wfrun.runners.studies.bags.claims import SHOWN
+from wfrun.runners.studies.bags.differences import DIFFERENCES
+from wfrun.runners.studies.bags.experiments import (
+    ARCHITECTURES,
+    ARRIVALS,
+    REAL_LOAD,
+    SELECTIONS,
+    STAND_IN,
+    BagSamples,
+)
+from wfrun.runners.studies.claim import Answer
+from wfrun.runners.studies.workflows.page import claims_table, table
+from wfrun.runners.studies.workflows.samples import number, shown
+
+POLICIES = (*SHOWN[:2], "dfplt", *SHOWN[2:])
+"""Those of the thesis, and DFPLT, which learns speeds here."""
+
+
+def bags_page(samples: BagSamples, found: Sequence[Answer], pictures: Sequence[str]) -> str:
+    """Markdown. ``pictures`` are the names of files beside the page, in the order of the
+    figures."""
+    figures = dict(zip(("5.1", "5.2", "5.3", "5.4", "5.5", "5.6", "5.7", "5.8"), pictures,
+                       strict=False))  # fmt: skip
+    scale = samples.scale
+    loads = [(f"{load:.0%}", {"load": load}) for load in scale.loads]
+    sizes = [(f"{size:g}", {"median_size": size}) for size in scale.median_sizes]
+    times = [(f"{t / 60:g} min", {"mean_runtime_s": t}) for t in scale.mean_runtimes_s]
+    wrong = [(f"{i:g}%", {"inaccuracy": i}) for i in (0.0, *scale.inaccuracies)]
+    arrivals = [(name, {"arrival": name}) for name in ARRIVALS]
+    parts = [
+        *_head(samples, found),
+        *_setting(samples),
+        *_figure("5.1", "by the size of the bag, under real load", figures),
+        *_by_size(samples),
+        *_figure("5.2", "the policies under realistic load", figures),
+        *_tables(samples, "policy", POLICIES, loads),
+        *_figure("5.3", "patterns of arrival, at a load of 60%", figures),
+        *_tables(samples, "policy", POLICIES, arrivals),
+        *_figure("5.4", "by the median size of the bags, at 60%", figures),
+        *_tables(samples, "policy", POLICIES, sizes),
+        *_figure("5.5", "by the mean run time of the tasks, at 60%", figures),
+        *_tables(samples, "policy", POLICIES, times),
+        *_figure("5.6", "by the inaccuracy of the estimates, at 60%", figures),
+        *_tables(samples, "policy", POLICIES, wrong),
+        *_figure("5.7", "the selection policies, with FPLT", figures),
+        *_tables(samples, "selection", SELECTIONS, loads),
+        *_figure("5.8", "the architectures, with S-T and FPLT", figures),
+        *_tables(samples, "architecture", ARCHITECTURES, loads),
+        *_one_table(samples, "tasks done when the last bag arrives", "architecture", ARCHITECTURES,
+                    loads, lambda **k: f"{samples.mean('completed_share', **k):.0%}"),
+        *_claims(found),
+        *DIFFERENCES.splitlines(),
+    ]  # fmt: skip
+    return "\n".join(parts) + "\n"
+
+
+def _head(samples: BagSamples, found: Sequence[Answer]) -> Iterator[str]:
+    held = sum(answer.holds for answer in found)
+    scale = samples.scale
+    yield "# Study `bags`: chapter 5 of the thesis, simulated again"
+    yield ""
+    yield (
+        'Source: O. O. Sonmez, "Application-oriented scheduling in multicluster grids", TU Delft '
+        "2010, sections 5.3 and 5.4. The policies and the engine are those of `wfrun run`."
+    )
+    yield ""
+    repeated = (
+        "each combination simulated once"
+        if scale.seeds == 1
+        else f"means over {scale.seeds} repetitions with other workloads, with 95% confidence "
+        "intervals (Student's t)"
+    )
+    yield (
+        f"**{held} of {len(found)} claims of section 5.4 hold here.** Workloads of {scale.tasks:,} "
+        f"tasks, {repeated}; policies are compared on the same workloads. The figures of the "
+        "thesis have no numbers in the text; what the text says about them is among the claims."
+    )
+
+
+def _setting(samples: BagSamples) -> Iterator[str]:
+    yield ""
+    yield "## What is simulated"
+    yield ""
+    yield (
+        "The DAS-3 and Grid'5000 together: 20 clusters, 3,568 processors, speeds from 1.0 to 1.75 "
+        "(section 5.3.1; `wfrun/runners/simulate/das3_grid5000.py` says what the clusters are "
+        "taken to be, "
+        "since the thesis has no list), FCFS, no costs of the network, no failures. Each cluster "
+        "has a stream of bags of its own, drawn from row *Avg* of Table 5.3. Times between "
+        "arrivals are scaled so that the sites are busy to the load until the last bag arrives, if "
+        "each task starts when it arrives. Run times are cut to half of the time in which the "
+        "sites could do all."
+    )
+    yield ""
+    if samples.real == STAND_IN:
+        yield (
+            f"Real load is that of row `{STAND_IN}` of Table 5.3 here, since no log was given "
+            "(`--corpus`)."
+        )
+    else:
+        yield (
+            f"Real load is the log {samples.real.partition(' #')[0]} of the Parallel Workloads "
+            "Archive, the bags of a site of the EGEE grid; the traces of the thesis are not public."
+        )
+    yield ""
+    yield (
+        "Makespan (MS): from the arrival of a bag to the end of its last task. NSL: makespan over "
+        "the sum of the bag's run times on a processor of speed 1. Both are means of the bags."
+    )
+
+
+def _figure(name: str, what: str, pictures: dict[str, str]) -> Iterator[str]:
+    yield ""
+    yield f"## Figure {name}: {what}"
+    if name in pictures:
+        yield ""
+        yield f"![Figure {name}: {what}]({pictures[name]})"
+
+
+Places = Sequence[tuple[str, Mapping[str, object]]]
+"""Headings, and what is varied."""
+
+
+def _tables(samples: BagSamples, field: str, names: Sequence[str], places: Places) -> Iterator[str]:
+    """Makespan and NSL, a row for each name."""
+    for title, measure in (("MS [s]", "makespan_s"), ("NSL", "nsl")):
+        yield from _one_table(samples, title, field, names, places, _told(samples, measure))
+
+
+def _told(samples: BagSamples, measure: str) -> Callable[..., str]:
+    def cell(**changes: object) -> str:
+        summary: Summary = samples.of(measure, **changes)
+        return shown(summary)
+
+    return cell
+
+
+def _one_table(
+    samples: BagSamples,
+    title: str,
+    field: str,
+    names: Sequence[str],
+    places: Places,
+    cell: Callable[..., str],
+) -> Iterator[str]:
+    rows = ((name, *(cell(**{**changes, field: name}) for _, changes in places)) for name in names)
+    yield from table((title, *(heading for heading, _ in places)), rows)
+
+
+def _by_size(samples: BagSamples) -> Iterator[str]:
+    real = {"workload": samples.real, "load": REAL_LOAD}
+    sizes = [n for n in range(len(SIZES)) if samples.bags_of_size(n, **real)]
+
+    def rows(measure: str) -> Iterator[Sequence[str]]:
+        for name in POLICIES:
+            values = [samples.of_size(n, measure, policy=name, **real) for n in sizes]
+            yield (
+                name,
+                *("-" if value is None else number(value) for value in values),
+                number(samples.mean(measure, policy=name, **real)),
+            )
+
+    headings = [SIZES[n][1] for n in sizes]
+    counts = ("bags", *(f"{samples.bags_of_size(n, **real):,.0f}" for n in sizes), "")
+    yield from table(("MS [s]", *headings, "all"), [counts, *rows("makespan_s")])
+    yield from table(("NSL", *headings, "all"), rows("nsl"))
+
+
+def _claims(found: Sequence[Answer]) -> Iterator[str]:
+    yield ""
+    yield "## The claims of section 5.4"
+    yield ""
+    yield (
+        "In our words. *Similar* and *little* are taken as within 25%, *almost identical* as "
+        "within 2%, *much* as half as much again, *poor* as above the mean of the policies; what "
+        "is *up to* some percentage has to be between half and twice of it. Which selection policy "
+        "is the best or not better is told within 2%, too. Medians are over repetitions."
+    )
+    yield from claims_table(found)

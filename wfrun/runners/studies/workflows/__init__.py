@@ -1,0 +1,1 @@
+"""The study of thesis chapter 6: workflows."""

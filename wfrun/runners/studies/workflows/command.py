@@ -1,0 +1,117 @@
+"""What ``wfrun study workflows`` does."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from wfrun.engine.errors import InfeasibleError, InvalidError
+from wfrun.runners.display.report import make_console
+from wfrun.runners.experiments.processes import run_missing
+from wfrun.runners.experiments.progress import GridProgress
+from wfrun.runners.experiments.results import Results
+from wfrun.runners.studies.claim import Answer
+from wfrun.runners.studies.workflows import figures, paper
+from wfrun.runners.studies.workflows.claims import answers
+from wfrun.runners.studies.workflows.experiments import (
+    FULL,
+    QUICK,
+    Case,
+    Outcome,
+    cases,
+    document_of,
+    run_case,
+)
+from wfrun.runners.studies.workflows.page import page
+from wfrun.runners.studies.workflows.samples import Samples
+
+
+def study_workflows(
+    output: Path, *, quick: bool, corpus: Path | None, processes: int | None, quiet: bool
+) -> None:
+    """Simulate what ``output``/results.csv does not have, write page.md and the figures there, and
+    print which claims hold.
+
+    Raises InvalidError for a corpus without workflows and for a results.csv of something else,
+    InfeasibleError where ``output`` can't be written.
+    """
+    scale = QUICK if quick else FULL
+    origins = _origins(corpus)
+    wanted = cases(scale, origins)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(output, error) from error
+    outcomes = Results(output / "results.csv", Case, Outcome)
+    try:
+        with GridProgress(quiet=quiet) as progress:
+            simulate = partial(run_case, corpus=corpus)
+            run_missing(wanted, outcomes, simulate, processes, progress.update)
+    finally:
+        outcomes.close()
+    rows = outcomes.of(wanted)
+    samples = Samples(rows)
+    found = answers(rows)
+    try:
+        pictures = figures.draw(samples, output) if figures.available() else []
+        (output / "page.md").write_text(page(samples, found, scale, origins, pictures))
+    except OSError as error:
+        raise unwritable(output, error) from error
+    make_console().print(claim_table(found))
+    click.echo(
+        f"{sum(a.holds for a in found)} of {len(found)} claims hold by means, "
+        f"{sum(a.usually for a in found)} by medians; see {output}/page.md"
+    )
+    if not pictures:
+        click.echo("no figures: matplotlib is not installed (pip install 'wfrun[plots]')", err=True)
+
+
+def unwritable(output: Path, error: OSError) -> InfeasibleError:
+    """The error of a folder that results, page or figures can't be written to."""
+    return InfeasibleError(
+        f"the study can't be written: {error.strerror}",
+        source=str(output),
+        hint="name a folder that can be written with --output",
+    )
+
+
+def _origins(corpus: Path | None) -> list[tuple[str, int]]:
+    """Workflows for which ``corpus`` has a document."""
+    if corpus is None:
+        return []
+    wanted = dict.fromkeys(w for workload in paper.WORKLOADS.values() for w in workload)
+    found = [w for w in wanted if document_of(corpus, *w) is not None]
+    if not found:
+        raise InvalidError(
+            "there is no workflow of the study in this folder",
+            source=str(corpus),
+            hint="it should hold documents such as CyberShake_30.xml or Montage_1000.xml",
+        )
+    return found
+
+
+def claim_table(found: list[Answer]) -> Table:
+    """A row for each claim."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("", justify="right")
+    table.add_column("section", no_wrap=True)
+    table.add_column("claim")
+    table.add_column("by means")
+    table.add_column("by medians")
+    for answer in found:
+        table.add_row(
+            str(answer.number),
+            answer.claim.where,
+            answer.claim.text,
+            _yes_or_no(answer.holds),
+            _yes_or_no(answer.usually),
+        )
+    return table
+
+
+def _yes_or_no(holds: bool) -> Text:
+    return Text("yes", "green") if holds else Text("no", "red")

@@ -1,0 +1,280 @@
+"""The experiments of thesis section 6.3: what is simulated, and what is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from math import fsum
+from pathlib import Path
+
+import msgspec
+
+from wfrun.engine import events as ev
+from wfrun.engine.model import File, Workflow
+from wfrun.parsers.generate import generate
+from wfrun.parsers.workflows.read import read_workflow
+from wfrun.runners.experiments.metrics.log import RunTimings, run_timings
+from wfrun.runners.experiments.metrics.workflows import total_makespan_s
+from wfrun.runners.simulate.simulation import World, check_runtimes, simulate
+from wfrun.runners.studies.workflows import paper
+from wfrun.runners.studies.workflows.das3 import WARM_UP_S, background, das3
+from wfrun.sites.simulated.site import SiteModel
+
+MODEL = SiteModel(lrm="fcfs", observe_s=1.0)
+"""Section 6.2.1: all LRMs are FCFS. The monitoring service is taken to know at once, within 1 s."""
+
+
+class Case(msgspec.Struct, frozen=True):
+    """One simulated run."""
+
+    experiment: str
+    """``single``, ``multi``, or ``places`` (what a node is taken for)."""
+    workload: str
+    """Of Table 6.2, or the application of a multi-workflow experiment."""
+    family: str
+    size: int
+    instances: int
+    policy: str
+    throttle: int | None
+    loaded: bool
+    """With background load."""
+    places: int
+    """For tasks, per node."""
+    repetition: int
+    origin: str
+    """``generated`` or ``corpus``: where the workflow is from."""
+
+
+class Outcome(Case, frozen=True):
+    """What came of it; the metrics of section 6.2.4, means over the workflows of the run."""
+
+    makespan_s: float
+    """Total makespan for several instances."""
+    nsl: float
+    held_s: float
+    qwt_s: float
+    ftd_s: float
+    nft: float
+    once_s: float
+    """File transfer delay when each transfer is charged to one task alone; see the page."""
+    main_share: float
+    """Share of a workflow's tasks in the cluster that ran most of them."""
+
+
+class Scale(msgspec.Struct, frozen=True):
+    """How often everything is repeated, with other workflows, background and random choices."""
+
+    idle: int
+    """Repetitions without background load."""
+    loaded: int
+    """Repetitions with it."""
+
+
+QUICK = Scale(idle=5, loaded=12)
+FULL = Scale(idle=10, loaded=100)
+
+
+def cases(scale: Scale, origins: Sequence[tuple[str, int]] = ()) -> list[Case]:
+    """All simulated runs of the study. ``origins`` are (family, size) of workflows that the
+    corpus has. In an order in which every experiment progresses evenly."""
+    made = [*_single(scale), *_throttled(scale), *_multi(scale), *_places(scale)]
+    replace = msgspec.structs.replace
+    known = frozenset(origins)
+    return sorted(
+        (replace(c, origin="corpus") if (c.family, c.size) in known else c for c in made),
+        key=lambda c: (c.repetition, -c.instances * c.size),
+    )
+
+
+def _single(scale: Scale) -> Iterator[Case]:
+    """Figure 6.3 and Table 6.3. Coarsening is for large workflows, HEFT-P for background load."""
+    for workload in paper.WORKLOADS:
+        for loaded in (False, True):
+            for policy in paper.TABLE_6_3[workload, loaded]:
+                yield from _workload(workload, policy, None, scale, loaded=loaded)
+
+
+def _throttled(scale: Scale) -> Iterator[Case]:
+    """Figure 6.5 and Table 6.4, beside the unthrottled runs of ``_single``."""
+    for policy, workload, loaded in paper.TABLE_6_4:
+        for limit in paper.LIMITS:
+            yield from _workload(workload, policy, limit, scale, loaded=loaded)
+
+
+def _workload(
+    workload: str, policy: str, throttle: int | None, scale: Scale, *, loaded: bool
+) -> Iterator[Case]:
+    for family, size in paper.WORKLOADS[workload]:
+        for repetition in range(scale.loaded if loaded else scale.idle):
+            yield Case(
+                experiment="single",
+                workload=workload,
+                family=family,
+                size=size,
+                instances=1,
+                policy=policy,
+                throttle=throttle,
+                loaded=loaded,
+                places=1,
+                repetition=repetition,
+                origin="generated",
+            )
+
+
+def _multi(scale: Scale) -> Iterator[Case]:
+    """Figure 6.6 and Table 6.5; without background load, as section 6.2.3 says."""
+    for family, size, instances in paper.MULTI:
+        for policy, throttled in paper.MULTI_VARIANTS:
+            for repetition in range(scale.idle):
+                yield Case(
+                    experiment="multi",
+                    workload=multi_name(size, instances),
+                    family=family,
+                    size=size,
+                    instances=instances,
+                    policy=policy,
+                    throttle=paper.MULTI_LIMITS[size] if throttled else None,
+                    loaded=False,
+                    places=1,
+                    repetition=repetition,
+                    origin="generated",
+                )
+
+
+def multi_name(size: int, instances: int) -> str:
+    """As ``5 x CS-100``."""
+    return f"{instances} x CS-{size}"
+
+
+def _places(scale: Scale) -> Iterator[Case]:
+    """What the queue waits of Single Cluster would be if a node took two tasks, or four."""
+    for workload in ("wf-large1", "wf-large2"):
+        for case in _workload(workload, paper.SINGLE, None, scale, loaded=False):
+            for places in (2, 4):
+                yield msgspec.structs.replace(case, experiment="places", places=places)
+
+
+# Workflows
+
+
+_DOCUMENTS = {"cybershake": "CyberShake", "montage": "Montage", "inspiral": "Inspiral",
+              "sipht": "Sipht"}  # fmt: skip
+
+
+def document_of(corpus: Path, family: str, size: int) -> Path | None:
+    """The workflow's document as the workflow generator of the thesis (its reference 19) names it,
+    in ``corpus`` or a folder below it; None: it is not there."""
+    name = f"{_DOCUMENTS[family]}_{size}.xml"
+    return next(iter(sorted(corpus.rglob(name))), None)
+
+
+@lru_cache(maxsize=24)
+def workflow_of(family: str, size: int, seed: int, document: Path | None) -> Workflow:
+    """A workflow as the thesis models it: from its document, or else generated.
+
+    Section 6.1.1: a task passes each successor one file. So the outputs of a task become one file
+    of their common size. Inputs that no task makes are dropped, since they cost nothing. Raises
+    InvalidError for a document that can't be read or gives no run times.
+    """
+    if document is None:
+        return one_file_per_task(generate(family, size, seed))
+    workflow = read_workflow(document, emulate=True)
+    check_runtimes(workflow)
+    return one_file_per_task(workflow)
+
+
+def one_file_per_task(workflow: Workflow) -> Workflow:
+    """All outputs of a task as one file, and no initial inputs."""
+    replace = msgspec.structs.replace
+    files: list[File] = []
+    merged: dict[int, int] = {}
+    outputs: list[tuple[int, ...]] = []
+    for task in workflow.tasks:
+        if not task.outputs:
+            outputs.append(())
+            continue
+        size_bytes = sum(workflow.files[f].size_bytes or 0 for f in task.outputs)
+        merged.update(dict.fromkeys(task.outputs, len(files)))
+        outputs.append((len(files),))
+        files.append(replace(workflow.files[task.outputs[0]], size_bytes=size_bytes))
+    tasks = [
+        replace(
+            task,
+            inputs=tuple(dict.fromkeys(merged[f] for f in task.inputs if f in merged)),
+            outputs=made,
+        )
+        for task, made in zip(workflow.tasks, outputs, strict=True)
+    ]
+    return replace(workflow, tasks=tasks, files=files)
+
+
+# One run
+
+
+class _Events:
+    """The log of a run, in memory."""
+
+    def __init__(self) -> None:
+        self.events: list[ev.Event] = []
+
+    def append(self, events: Sequence[ev.Event]) -> None:
+        self.events += events
+
+    def commit(self) -> None:
+        """Nothing is on its way."""
+
+
+def run_case(case: Case, corpus: Path | None) -> Outcome:
+    """Simulate one case and measure it, from its log."""
+    document = None
+    if case.origin == "corpus" and corpus is not None:
+        document = document_of(corpus, case.family, case.size)
+    workflow = workflow_of(case.family, case.size, case.repetition, document)
+    catalog = das3(case.places)
+    world = World(
+        catalog=catalog,
+        model=MODEL,
+        sharing="serial",
+        background=background(catalog.sites, case.repetition) if case.loaded else {},
+        start_s=WARM_UP_S if case.loaded else 0.0,
+    )
+    settings = ev.Settings(policy=case.policy, throttle=case.throttle, seed=case.repetition)
+    log = _Events()
+    workflows = [workflow] * case.instances
+    simulate(workflows, world, settings, log=log)
+    timings = run_timings(log.events, {str(i): w for i, w in enumerate(workflows)})
+    return _outcome(case, timings, log.events)
+
+
+def _outcome(case: Case, timings: RunTimings, events: Sequence[ev.Event]) -> Outcome:
+    metrics = timings.workflow_metrics()
+    makespan_s = total_makespan_s(timings.workflows)
+    assert makespan_s is not None  # nothing fails in this world
+    moving_s = fsum(
+        event.elapsed_s
+        for event in events
+        if isinstance(event, ev.TransferEnded) and event.source >= 0 and event.destination >= 0
+    )
+    return Outcome(
+        **msgspec.structs.asdict(case),
+        makespan_s=makespan_s,
+        nsl=_mean([w.nsl or 0.0 for w in timings.workflows]),
+        held_s=_mean([m.held_s or 0.0 for m in metrics]),
+        qwt_s=_mean([m.queue_wait_s or 0.0 for m in metrics]),
+        ftd_s=_mean([m.staging_s or 0.0 for m in metrics]),
+        nft=_mean([float(m.transfers) for m in metrics]),
+        once_s=moving_s / len(timings.tasks),
+        main_share=_main_share(timings),
+    )
+
+
+def _main_share(timings: RunTimings) -> float:
+    """Mean over the workflows."""
+    counts = [[0] * len(timings.sites) for _ in timings.workflows]
+    for task in timings.tasks:
+        counts[task.workflow][task.site] += 1
+    return _mean([max(count) / sum(count) for count in counts])
+
+
+def _mean(values: Sequence[float]) -> float:
+    return fsum(values) / len(values)

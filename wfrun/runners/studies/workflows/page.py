@@ -1,0 +1,287 @@
+"""The page of the study: every table and figure of the thesis beside what was simulated here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from wfrun.parsers.generate import generate
+from wfrun.runners.studies.claim import Answer
+from wfrun.runners.studies.workflows import paper
+from wfrun.runners.studies.workflows.claims_rest import changes, variant_name
+from wfrun.runners.studies.workflows.das3 import UTILIZATION
+from wfrun.runners.studies.workflows.differences import DIFFERENCES
+from wfrun.runners.studies.workflows.experiments import Scale
+from wfrun.runners.studies.workflows.samples import Samples, number, shown
+
+
+def page(
+    samples: Samples,
+    found: Sequence[Answer],
+    scale: Scale,
+    origins: Sequence[tuple[str, int]],
+    pictures: Sequence[str],
+) -> str:
+    """Markdown. ``origins`` are the workflows that come from the corpus, ``pictures`` the names of
+    files beside the page."""
+    parts = [
+        *_head(found, scale, origins),
+        *_setting(samples),
+        *_figure_6_3(samples),
+        *_table_6_3(samples),
+        *_figure_6_5(samples),
+        *_table_6_4(samples),
+        *_figure_6_6(samples),
+        *_table_6_5(samples),
+        *_claims(found),
+        *DIFFERENCES.splitlines(),
+        *(line for name in pictures for line in ("", f"![{name}]({name})")),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """In Markdown, after an empty line."""
+    yield ""
+    yield f"| {' | '.join(header)} |"
+    yield f"|{'---|' * len(header)}"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+def _head(
+    found: Sequence[Answer], scale: Scale, origins: Sequence[tuple[str, int]]
+) -> Iterator[str]:
+    held = sum(answer.holds for answer in found)
+    usually = sum(answer.usually for answer in found)
+    yield "# Study `workflows`: chapter 6 of the thesis, simulated again"
+    yield ""
+    yield (
+        'Source: O. O. Sonmez, "Application-oriented scheduling in multicluster grids", TU Delft '
+        "2010, sections 6.2 and 6.3. The policies and the engine are those of `wfrun run`."
+    )
+    yield ""
+    yield (
+        f"**{held} of {len(found)} claims of section 6.3 hold here by means, {usually} by "
+        f"medians.** Means are over {scale.idle} "
+        f"repetitions in an idle system and {scale.loaded} with background load (BG), with 95% "
+        "confidence intervals (Student's t). Repetitions differ in the workflow, the background "
+        "and all random choices; policies are compared on the same ones."
+    )
+    yield ""
+    if origins:
+        names = ", ".join(f"{family}-{size}" for family, size in origins)
+        yield f"From the documents that were given: {names}. All other workflows are generated."
+    else:
+        yield "All workflows are generated (`wfrun generate`)."
+
+
+def _setting(samples: Samples) -> Iterator[str]:
+    yield ""
+    yield "## What is simulated"
+    yield ""
+    yield (
+        "The five clusters of the DAS-3 (Table 1.2) with the links of Table 2.1, FCFS queues, "
+        "serial transfers, initial inputs at no cost (section 6.2.1); a task's outputs are one "
+        "file (section 6.1.1). Other users have "
+        + ", ".join(f"{share:.0%} of {site}" for site, share in UTILIZATION.items())
+        + ", 30% of all; they submit bursts of like jobs "
+        "(`wfrun/runners/studies/workflows/das3.py` says what their distributions come from)."
+    )
+    yield ""
+    yield (
+        "A node takes one task. The thesis does not say so, but its Table 7.4 has the clusters' "
+        "numbers of nodes as sizes, and only so are the queue waits of Single Cluster those of "
+        "Table 6.3:"
+    )
+    rows = (
+        (
+            workload,
+            number(paper.TABLE_6_3[workload, False][paper.SINGLE].qwt_s),
+            *(shown(samples.places(workload, places, "qwt_s")) for places in (1, 2, 4)),
+        )
+        for workload in ("wf-large1", "wf-large2")
+    )
+    header = ("QWT [s], Single Cluster", "thesis", "1 task a node", "2", "4")
+    yield from table(header, rows)
+    yield ""
+    yield "### Table 6.2: the workflows"
+    yield from table(
+        ("workload", "reference makespan [s], thesis", "here (Single Cluster)",
+         "output [MB], thesis", "here (generated, seed 0)"),
+        (_characteristics(samples, workload) for workload in paper.WORKLOADS),
+    )  # fmt: skip
+
+
+def _characteristics(samples: Samples, workload: str) -> tuple[str, ...]:
+    makespan_s, output_mb = paper.CHARACTERISTICS[workload]
+    sizes = []
+    for family, size in paper.WORKLOADS[workload]:
+        workflow = generate(family, size, 0)
+        made = {f for task in workflow.tasks for f in task.outputs}
+        sizes.append(sum(workflow.files[f].size_bytes or 0 for f in made) / 1e6)
+    measured = samples.single(workload, paper.SINGLE, "makespan_s", loaded=False)
+    mean_mb = sum(sizes) / len(sizes)
+    return workload, number(makespan_s), shown(measured), number(output_mb), number(mean_mb)
+
+
+def _figure_6_3(samples: Samples) -> Iterator[str]:
+    yield ""
+    yield "## Figure 6.3: makespan and NSL of single workflows"
+    yield ""
+    yield "The figure has no numbers in the text; what the text says about it is among the claims."
+    for loaded in (False, True):
+        rows = (
+            (
+                workload + ("+BG" if loaded else ""),
+                policy,
+                shown(samples.single(workload, policy, "makespan_s", loaded=loaded)),
+                number(samples.single(workload, policy, "makespan_s", loaded=loaded).median),
+                shown(samples.single(workload, policy, "nsl", loaded=loaded)),
+                number(samples.single(workload, policy, "nsl", loaded=loaded).median),
+            )
+            for workload in paper.WORKLOADS
+            for policy in paper.TABLE_6_3[workload, loaded]
+        )
+        yield from table(("workload", "policy", "makespan [s]", "median", "NSL", "median"), rows)
+
+
+def _table_6_3(samples: Samples) -> Iterator[str]:
+    yield ""
+    yield "## Table 6.3: queue wait, file transfer delay, transfers of single workflows"
+    yield ""
+    yield (
+        "Thesis | here. QWT and FTD in seconds, means over tasks; NFT per workflow. FTD once: each "
+        "transfer charged to one task alone, though several wait for it."
+    )
+    header = ("workload", "policy", "QWT thesis", "QWT", "FTD thesis", "FTD", "FTD once",
+              "NFT thesis", "NFT")  # fmt: skip
+
+    def rows() -> Iterator[Sequence[str]]:
+        for (workload, loaded), entries in paper.TABLE_6_3.items():
+            for policy, task in entries.items():
+                ours = [
+                    shown(samples.single(workload, policy, measure, loaded=loaded))
+                    for measure in ("qwt_s", "ftd_s", "once_s", "nft")
+                ]
+                name = workload + ("+BG" if loaded else "")
+                yield (name, policy, number(task.qwt_s), ours[0], number(task.ftd_s), ours[1],
+                       ours[2], number(task.nft), ours[3])  # fmt: skip
+
+    yield from table(header, rows())
+
+
+def _figure_6_5(samples: Samples) -> Iterator[str]:
+    yield ""
+    yield "## Figure 6.5: makespan [s] with a concurrency limit"
+    limits: tuple[int | None, ...] = (*paper.LIMITS, None)
+    rows = (
+        (
+            workload + ("+BG" if loaded else ""),
+            policy,
+            *(
+                shown(samples.single(workload, policy, "makespan_s", loaded=loaded, throttle=n))
+                for n in limits
+            ),
+        )
+        for policy, workload, loaded in paper.TABLE_6_4
+    )
+    header = ("workload", "policy", *(f"limit {n}" if n else "no limit" for n in limits))
+    yield from table(header, rows)
+
+
+def _table_6_4(samples: Samples) -> Iterator[str]:
+    yield ""
+    yield "## Table 6.4: change by throttling, best and worst over the limits"
+
+    def rows() -> Iterator[Sequence[str]]:
+        for (policy, workload, loaded), theirs in paper.TABLE_6_4.items():
+            ours = [
+                changes(samples, workload, policy, measure, loaded=loaded)
+                for measure in ("makespan_s", "nsl")
+            ]
+            yield (
+                workload + ("+BG" if loaded else ""),
+                policy,
+                f"{theirs[0]:+g}% … {theirs[1]:+g}%",
+                f"{ours[0][0]:+.0f}% … {ours[0][-1]:+.0f}%",
+                f"{theirs[2]:+g}% … {theirs[3]:+g}%",
+                f"{ours[1][0]:+.0f}% … {ours[1][-1]:+.0f}%",
+            )
+
+    header = ("workload", "policy", "makespan, thesis", "here", "NSL, thesis", "here")
+    yield from table(header, rows())
+
+
+def _figure_6_6(samples: Samples) -> Iterator[str]:
+    yield ""
+    yield "## Figure 6.6: several instances submitted together"
+    rows = (
+        (
+            f"{instances} x CyberShake-{size}",
+            variant_name(v),
+            shown(samples.multi(size, instances, v, "makespan_s")),
+            shown(samples.multi(size, instances, v, "nsl")),
+        )
+        for _, size, instances in paper.MULTI
+        for v in range(len(paper.MULTI_VARIANTS))
+    )
+    yield from table(("workflows", "policy", "total makespan [s]", "NSL"), rows)
+
+
+def _table_6_5(samples: Samples) -> Iterator[str]:
+    yield ""
+    yield "## Table 6.5: waits and transfers of several instances"
+    yield ""
+    yield "Queue wait is at the grid (held back by the throttle) + in the queues of clusters."
+    header = ("workflows", "policy", "QWT thesis", "QWT", "FTD thesis", "FTD", "NFT thesis", "NFT")
+
+    def rows() -> Iterator[Sequence[str]]:
+        for (size, instances), entries in paper.TABLE_6_5.items():
+            for v, task in enumerate(entries):
+                held, qwt, ftd, nft = (
+                    shown(samples.multi(size, instances, v, measure))
+                    for measure in ("held_s", "qwt_s", "ftd_s", "nft")
+                )
+                throttled = paper.MULTI_VARIANTS[v][1]
+                theirs = f"{number(task.held_s)} + " if throttled else ""
+                ours = f"({held}) + " if throttled else ""
+                yield (
+                    f"{instances} x CyberShake-{size}",
+                    variant_name(v),
+                    theirs + number(task.qwt_s),
+                    ours + qwt,
+                    number(task.ftd_s),
+                    ftd,
+                    number(task.nft),
+                    nft,
+                )
+
+    yield from table(header, rows())
+
+
+def _claims(found: Sequence[Answer]) -> Iterator[str]:
+    yield ""
+    yield "## The claims of section 6.3"
+    yield ""
+    yield (
+        "In our words. *Similar* is taken as within 25%, *almost identical* as within 2%, *much* "
+        "and *substantially* as half as much again; comparisons are of means, and once more of "
+        "medians, since with background load a few runs that met an hour's queue make the means."
+    )
+    yield from claims_table(found)
+
+
+def claims_table(found: Sequence[Answer]) -> Iterator[str]:
+    """The answers, with the numbers."""
+    rows = (
+        (
+            str(answer.number),
+            answer.claim.where,
+            answer.claim.text,
+            "yes" if answer.holds else "**no**",
+            "yes" if answer.usually else "**no**",
+            answer.evidence,
+        )
+        for answer in found
+    )
+    yield from table(("", "section", "claim", "by means", "by medians", "means"), rows)
