@@ -1,8 +1,9 @@
 """Checks who imports whom in ``wfrun/``, without importing anything.
 
-Imports point down only: runners -> sites -> parsers -> engine. The engine is pure: it imports
-itself and a short list of modules without input, output, clock or global randomness. Its modules
-import each other without a circle, and the core calls capabilities through hooks, never by name.
+Imports point down only: runners -> sites -> parsers -> engine, and inside the runners cli, studies
+-> experiments -> simulate, run. No modules import each other in a circle. The engine is pure: it
+imports itself and a short list of modules without input, output, clock or global randomness. The
+core calls capabilities through hooks, never by name.
 What runs on clusters uses the standard library alone, because they have nothing else.
 """
 
@@ -24,6 +25,20 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     # The package itself, that is the public Python API.
     "": frozenset({"engine", "parsers", "sites", "runners"}),
 }
+
+RUNNERS_MAY_IMPORT: dict[str, frozenset[str]] = {
+    "run": frozenset({"run"}),
+    "display": frozenset({"run", "display"}),
+    "simulate": frozenset({"run", "simulate"}),
+    "experiments": frozenset({"run", "display", "simulate", "experiments"}),
+    "admin": frozenset({"run", "display", "admin"}),
+    "studies": frozenset({"run", "display", "simulate", "experiments", "studies"}),
+    "api": frozenset({"run", "display", "simulate", "experiments", "api"}),
+    "cli": frozenset(
+        {"run", "display", "simulate", "experiments", "admin", "studies", "api", "cli"}
+    ),
+}
+"""Among the rooms of the runners."""
 
 ENGINE_MAY_IMPORT = frozenset(
     {
@@ -128,6 +143,8 @@ def fault_of(path: Path, found: Import) -> str | None:
                 f"{room or PACKAGE} imports {found.text}; "
                 f"it may import {', '.join(sorted(allowed))} only"
             )
+        if room == "runners" and parts[1:2] == ["runners"] and len(parts) > 2:
+            return runners_fault_of(path, parts[2])
         if path in WITHOUT_CAPABILITIES and is_inside(found.text, CAPABILITIES):
             return f"{path.name} imports {found.text}; it calls capabilities through hooks alone"
         return None
@@ -138,8 +155,19 @@ def fault_of(path: Path, found: Import) -> str | None:
     return None
 
 
+def runners_fault_of(path: Path, target: str) -> str | None:
+    """What is wrong with a file of the runners that imports from their room ``target``."""
+    room = Path(path.parts[2]).stem
+    allowed = RUNNERS_MAY_IMPORT.get(room)
+    if allowed is None:
+        return f"runners/{room} is not a room of the design; add it to RUNNERS_MAY_IMPORT"
+    if target not in allowed:
+        return f"runners/{room} imports from runners/{target}; it may from {sorted(allowed)} only"
+    return None
+
+
 class Graph:
-    """Who imports whom in the engine: per module the imported ones, each with the first line that
+    """Who imports whom: per module the imported ones, each with the first line that
     does so. Imports within functions and those for type checkers count too."""
 
     def __init__(self) -> None:
@@ -189,18 +217,17 @@ class Graph:
 def faults_in(root: Path) -> list[str]:
     """``file:line: what is wrong``, for every forbidden import below ``root/wfrun``."""
     faults = []
-    engine = Graph()
+    graph = Graph()
     for file in sorted((root / PACKAGE).rglob("*.py")):
         path = file.relative_to(root)
         tree = ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
         imports = list(imports_of(tree, path))
-        if path.is_relative_to(ENGINE):
-            engine.add(path, imports)
+        graph.add(path, imports)
         for found in imports:
             fault = fault_of(path, found)
             if fault is not None:
                 faults.append(f"{path.as_posix()}:{found.line}: {fault}")
-    return faults + engine.faults()
+    return faults + graph.faults()
 
 
 def main() -> int:

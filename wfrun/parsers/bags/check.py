@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -22,16 +21,10 @@ from wfrun.parsers.bags.columns import (
     last_of,
 )
 from wfrun.parsers.bags.names import check_names
+from wfrun.parsers.bags.refuse import Refuse
 from wfrun.parsers.units import parse_duration
 
 _SHOWN = 12
-
-
-class Refuse(Protocol):
-    """Makes the error of what stands in a document."""
-
-    def __call__(self, message: str, what: str, hint: str | None = None) -> InvalidError:
-        """``what``: the template or the name of the parameter that is wrong, as it stands there."""
 
 
 def checked(bag: Bag, refuse: Refuse) -> Workflow:

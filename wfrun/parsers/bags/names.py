@@ -17,7 +17,7 @@ from wfrun.engine.templates import Part, parse_template, placeholders
 from wfrun.parsers.bags.columns import columns_by_name, distinct, has_empty, holds
 
 if TYPE_CHECKING:
-    from wfrun.parsers.bags.check import Refuse
+    from wfrun.parsers.bags.refuse import Refuse
 
 MOST_NAMES = 10_000_000
 """So many are compared one by one."""
