@@ -13,7 +13,8 @@ from wfrun.engine.model import Catalog, LinkSpec, NodeGroup, SiteSpec, Workflow
 from wfrun.parsers.generate import generate
 from wfrun.parsers.logs import LoggedJob
 from wfrun.runners.display.parquet import check_parquet, write_parquet
-from wfrun.runners.experiments.plots import check_plot, plot_makespans
+from wfrun.runners.display.pictures import check_picture
+from wfrun.runners.experiments.plots import plot_makespans
 from wfrun.runners.experiments.results import Cell, Results, Row, short_names
 from wfrun.runners.experiments.table import ResultTable, WorkflowTable
 from wfrun.runners.experiments.workflows import Grid, open_results, run_cell, run_grid
@@ -343,7 +344,7 @@ def test_a_plot_is_a_picture(tmp_path: Path) -> None:
     rows = finished(grid_of()).rows
     for name in ("out.png", "out.pdf"):
         path = tmp_path / name
-        check_plot(path)
+        check_picture(path)
         plot_makespans(rows, path)
         assert path.stat().st_size > 5000
     assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
@@ -369,7 +370,7 @@ def test_plots_that_cannot_be_drawn_are_known_beforehand(
     tmp_path: Path, name: str, message: str
 ) -> None:
     with pytest.raises((InvalidError, InfeasibleError), match=message):
-        check_plot(tmp_path / name)
+        check_picture(tmp_path / name)
 
 
 def test_without_matplotlib_it_is_said_how_to_get_it(
@@ -377,7 +378,7 @@ def test_without_matplotlib_it_is_said_how_to_get_it(
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
     with pytest.raises(InfeasibleError, match=r"pip install 'wfrun\[plots\]'"):
-        check_plot(tmp_path / "out.png")
+        check_picture(tmp_path / "out.png")
 
 
 # Background

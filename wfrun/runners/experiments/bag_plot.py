@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from wfrun.engine.errors import InfeasibleError
+from wfrun.runners.display.pictures import new_figure, save_picture
 from wfrun.runners.experiments.bag_rows import BagRow
 from wfrun.runners.experiments.bag_table import Case, Variant, grouped
 from wfrun.runners.experiments.metrics.samples import Summary, summarize
-from wfrun.runners.experiments.plots import SPREAD, new_figure
+from wfrun.runners.experiments.plots import SPREAD
 
 LINES = ("-", "--", ":")
 """Of the architectures."""
@@ -58,10 +58,7 @@ def plot_bags(rows: Sequence[BagRow], path: Path) -> None:
             axes.grid(alpha=0.3)
     handles, names = panels[0][0].get_legend_handles_labels()
     figure.legend(handles, names, fontsize="small", handlelength=3, loc="outside right upper")
-    try:
-        figure.savefig(path, dpi=150)
-    except (OSError, ValueError) as error:
-        raise InfeasibleError(f"{path} can't be drawn: {error}") from error
+    save_picture(figure, path)
 
 
 def _points(

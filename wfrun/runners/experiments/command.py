@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from wfrun.runners.display import parquet
-from wfrun.runners.experiments import plots
+from wfrun.runners.display.pictures import check_picture
 from wfrun.runners.experiments.processes import Progress
 from wfrun.runners.experiments.progress import GridProgress
 from wfrun.runners.experiments.results import CellT, Results, RowT
@@ -30,7 +30,7 @@ def run_shown(
     Parquet file and the plot, where they are wanted. Raises InvalidError for what can't be written,
     before anything is simulated."""
     if plot is not None:
-        plots.check_plot(plot)
+        check_picture(plot)
     table = output if output is not None and output.suffix.lower() == ".parquet" else None
     if table is not None:
         parquet.check_parquet(table)

@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wfrun.engine.errors import InfeasibleError, InvalidError
+from wfrun.runners.display.pictures import new_figure, save_picture
 from wfrun.runners.experiments.metrics.samples import summarize
 from wfrun.runners.experiments.results import GroupKey, Row, grouped, short_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 SPREAD = 10
 """Where the means differ by more than this, the axis is logarithmic."""
 PANELS_BELOW = 8
 """So many stand one below the other; for more there are further columns."""
-
-
-def check_plot(path: Path) -> None:
-    """Raise what `plot_makespans` would, before there is anything to draw."""
-    figure = new_figure((1.0, 1.0))
-    kinds = figure.canvas.get_supported_filetypes()
-    kind = path.suffix.removeprefix(".").lower()
-    if kind not in kinds:
-        raise InvalidError(
-            f"{path} can't be drawn: there is no kind of picture {kind!r}"
-            if kind
-            else f"{path} can't be drawn: its name does not say what kind of picture it is",
-            hint=f"let the name end in one of .{', .'.join(sorted(kinds))}",
-        )
-    if not path.parent.is_dir():
-        raise InfeasibleError(f"{path} can't be drawn: there is no folder {path.parent}")
-    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise InfeasibleError(f"{path} can't be drawn: it can't be written")
 
 
 def plot_makespans(rows: Sequence[Row], path: Path) -> None:
@@ -73,10 +53,7 @@ def plot_makespans(rows: Sequence[Row], path: Path) -> None:
     seeds = max(len(group) for group in groups.values())
     if seeds > 1:
         figure.supxlabel(f"mean of {seeds} seeds, 95% confidence interval", fontsize="small")
-    try:
-        figure.savefig(path, dpi=150)
-    except (OSError, ValueError) as error:
-        raise InfeasibleError(f"{path} can't be drawn: {error}") from error
+    save_picture(figure, path)
 
 
 def _draw_bars(
@@ -114,14 +91,3 @@ def _draw_bars(
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.grid(axis="y", alpha=0.3)
     axes.set_axisbelow(True)
-
-
-def new_figure(size_inches: tuple[float, float]) -> Figure:
-    """Raises InfeasibleError without matplotlib."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise InfeasibleError(
-            "plots need matplotlib", hint="install it: pip install 'wfrun[plots]'"
-        ) from error
-    return Figure(figsize=size_inches, layout="constrained")
