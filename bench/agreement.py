@@ -44,7 +44,7 @@ from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.parsers.generate import generate
 from wfrun.parsers.workflows.read import read_workflow
 from wfrun.runners.run.prepare import prepare
-from wfrun.runners.simulate.simulation import World, simulate
+from wfrun.runners.simulate.simulation import Platform, simulate
 
 ROOT = Path(__file__).parent.parent
 CORPUS = Path(os.environ.get("WFRUN_CORPUS") or ROOT.parent / "shared" / "data")
@@ -126,7 +126,7 @@ def simulated_s(
         for task in planned.tasks
     ]
     planned = msgspec.structs.replace(planned, tasks=tasks)
-    state = simulate([planned], World(plan.catalog), settings)
+    state = simulate([planned], Platform(plan.catalog), settings)
     return state.now_s - state.started_s
 
 

@@ -31,11 +31,11 @@ from rich.table import Table
 from wfrun.parsers.logs import RUNNABLE_RULES, drop_jobs, read_swf, settle_overruns
 from wfrun.sites.simulated.queues import (
     LRMS,
-    BatchJob,
     QueuedJob,
-    batch_jobs,
+    SimulatedJob,
     make_lrm,
     simulate_batch,
+    simulated_jobs,
 )
 
 CORPUS = Path(os.environ.get("WFRUN_CORPUS", Path(__file__).parents[2] / "shared" / "data"))
@@ -47,7 +47,7 @@ EASY_RATIO_GOAL = 0.25
 MEMORY_GOAL_BYTES = 400e6
 
 
-def bare_easy(jobs: Sequence[BatchJob], processors: int) -> list[float]:
+def bare_easy(jobs: Sequence[SimulatedJob], processors: int) -> list[float]:
     """The start of each job under EASY backfilling. The jobs are sorted by submission."""
     rows = [(job.submit_s, job.runtime_s, job.cores, job.requested_s) for job in jobs]
     never_s = float("inf")
@@ -104,7 +104,7 @@ def bare_easy(jobs: Sequence[BatchJob], processors: int) -> list[float]:
 
 class Load(NamedTuple):
     name: str
-    jobs: list[BatchJob]
+    jobs: list[SimulatedJob]
     processors: int
 
 
@@ -117,7 +117,7 @@ def load(path: Path | None) -> Load:
     if processors is None:
         raise SystemExit(f"{path} does not say how many processors there are")
     runnable = settle_overruns(drop_jobs(log.jobs, RUNNABLE_RULES).jobs, "truncate")
-    jobs = [job for job in batch_jobs(runnable) if job.cores <= processors]
+    jobs = [job for job in simulated_jobs(runnable) if job.cores <= processors]
     return Load(path.name.removesuffix(".gz").removesuffix(".swf"), jobs, processors)
 
 
@@ -136,7 +136,7 @@ def generated(count: int) -> Load:
     jobs = []
     for runtime_s, cores, requested_s in shapes:
         submit_s += random.expovariate(1 / gap_s)
-        jobs.append(BatchJob(submit_s, runtime_s, cores, requested_s))
+        jobs.append(SimulatedJob(submit_s, runtime_s, cores, requested_s))
     return Load("generated", jobs, processors)
 
 

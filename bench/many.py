@@ -101,7 +101,7 @@ def many_workflows(
     """Microseconds a task in the core, and in the simulation with it."""
     repeats = max(1, LEAST_RUN // len(workflows))
     tasks = repeats * sum(len(w.tasks) for w in workflows)
-    world = simulation.World(sites(launchers=launchers))
+    world = simulation.Platform(sites(launchers=launchers))
     gc.collect()
     with timed_core() as core_s:
         begun_s = time.thread_time()

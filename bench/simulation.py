@@ -32,7 +32,7 @@ from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.parsers.catalog.read import read_catalog
 from wfrun.parsers.generate import generate
 from wfrun.parsers.workflows.read import read_workflow
-from wfrun.runners.simulate.simulation import World, simulate
+from wfrun.runners.simulate.simulation import Platform, simulate
 
 ROOT = Path(__file__).parent.parent
 CATALOG = ROOT / "examples" / "das3.yaml"
@@ -54,7 +54,7 @@ def montage() -> Workflow:
 
 def simulated_s(workflow: Workflow, policy: str) -> float:
     """Processor time of one run."""
-    world = World(read_catalog(CATALOG))
+    world = Platform(read_catalog(CATALOG))
     begun_s = time.process_time()
     state = simulate([workflow], world, ev.Settings(policy=policy))
     spent_s = time.process_time() - begun_s

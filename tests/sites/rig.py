@@ -8,7 +8,7 @@ from typing import TypeVar
 from wfrun.engine import events as ev
 from wfrun.engine.model import NodeGroup, Resources, SiteSpec
 from wfrun.runners.run.clock import VirtualClock
-from wfrun.sites.simulated.queues import BatchJob
+from wfrun.sites.simulated.queues import SimulatedJob
 from wfrun.sites.simulated.site import SimulatedRequest, SimulatedSite, SiteModel
 from wfrun.testing.probe import Probe
 
@@ -69,8 +69,8 @@ def task(
 
 def other(
     submit_s: float, runtime_s: float, cores: int = 1, requested_s: float = 100.0
-) -> BatchJob:
-    return BatchJob(submit_s, runtime_s, cores, requested_s)
+) -> SimulatedJob:
+    return SimulatedJob(submit_s, runtime_s, cores, requested_s)
 
 
 def slots_of(nodes: Sequence[NodeGroup]) -> int:
@@ -86,7 +86,7 @@ class Rig:
         *,
         slots: int = 2,
         nodes: tuple[NodeGroup, ...] = (),
-        background: Sequence[BatchJob] = (),
+        background: Sequence[SimulatedJob] = (),
         observed_from_s: float = 0.0,
         seed: int = 0,
     ) -> None:

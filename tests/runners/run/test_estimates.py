@@ -16,7 +16,7 @@ from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.placement.base import BasePlacement
 from wfrun.engine.policies.placement.heft import Heft
 from wfrun.parsers.generate import generate
-from wfrun.runners.simulate.simulation import World, simulate
+from wfrun.runners.simulate.simulation import Platform, simulate
 from wfrun.sites.simulated.site import SiteModel
 
 
@@ -92,7 +92,7 @@ def lived(queue: Queue, lrm: str) -> tuple[list[Span], list[Span]]:
         for i, job in enumerate(queue.jobs)
     ]
     bag = Workflow("bag", "bag.dax", tasks, [], [()] * len(tasks))
-    world = World(Catalog((SiteSpec("a", queue.slots, queue.speed_ratio),)), SiteModel(lrm=lrm))
+    world = Platform(Catalog((SiteSpec("a", queue.slots, queue.speed_ratio),)), SiteModel(lrm=lrm))
     log = Log()
     _Asking.answers.clear()
     settings = ev.Settings(policy="asking", throttle=queue.throttle)
@@ -147,7 +147,7 @@ def test_the_log_says_whether_a_simulated_queue_backfills(lrm: str, backfills: b
     log = Log()
     catalog = Catalog((SiteSpec("a", 4, backfills=not backfills),))  # as of another simulation
     settings = ev.Settings(policy=Heft.name)
-    world = World(catalog, SiteModel(lrm=lrm))
+    world = Platform(catalog, SiteModel(lrm=lrm))
     simulate([generate("montage", 20, seed=1)], world, settings, log=log)
     started = log.events[0]
     assert isinstance(started, ev.RunStarted)

@@ -12,7 +12,7 @@ from wfrun.engine.model import Catalog, LinkSpec, SiteSpec
 from wfrun.engine.policies.placement import WORKFLOW_POLICIES
 from wfrun.parsers.generate import generate
 from wfrun.runners.run.prepare import prepare
-from wfrun.runners.simulate.simulation import World, simulate
+from wfrun.runners.simulate.simulation import Platform, simulate
 
 CATALOG = Catalog(
     (SiteSpec("fast", 3, 1.6), SiteSpec("slow", 6, 0.7)),
@@ -36,7 +36,7 @@ def placed(policy: str, time_scale: float) -> list[tuple[int, int]]:
     settings = Settings(policy=policy, emulate=True, time_scale=time_scale)
     plan = prepare([generate("cybershake", 60, 1)], CATALOG, settings)
     log = _Placed()
-    simulate(plan.workflows, World(plan.catalog), settings, log=log)
+    simulate(plan.workflows, Platform(plan.catalog), settings, log=log)
     return log.at
 
 

@@ -24,8 +24,8 @@ from wfrun.engine.model import (
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.records import Outcome
 from wfrun.engine.state import RunState
-from wfrun.runners.simulate.simulation import World, simulate
-from wfrun.sites.simulated.queues import BatchJob
+from wfrun.runners.simulate.simulation import Platform, simulate
+from wfrun.sites.simulated.queues import SimulatedJob
 from wfrun.sites.simulated.site import SiteModel
 
 LATENCY_S = 0.05
@@ -56,7 +56,7 @@ class Run:
         self.workflow = workflow
         self.state: RunState = simulate(
             [workflow],
-            World(Catalog(tuple(sites)), **world),  # type: ignore[arg-type]
+            Platform(Catalog(tuple(sites)), **world),  # type: ignore[arg-type]
             settings or ev.Settings("round-robin"),
             observers=[self.log.extend],
         )
@@ -77,7 +77,7 @@ def test_a_sweep_takes_hardly_longer_than_it_has_to() -> None:
 
 
 def test_the_site_whose_queue_moves_first_does_the_work() -> None:
-    busy = {"a": [BatchJob(0.0, 1e4, 16, 1e4)]}
+    busy = {"a": [SimulatedJob(0.0, 1e4, 16, 1e4)]}
     run = Run(tasks_of([10.0] * 160), [site("a"), site("b")], background=busy)
     assert run.state.ended == "done"
     assert [s.done for s in run.state.sites] == [0, 160]
@@ -85,7 +85,7 @@ def test_the_site_whose_queue_moves_first_does_the_work() -> None:
 
 
 def test_what_waits_in_a_queue_is_cancelled_when_no_work_is_left_for_it() -> None:
-    busy = {"a": [BatchJob(0.0, 1e4, 16, 1e4)]}
+    busy = {"a": [SimulatedJob(0.0, 1e4, 16, 1e4)]}
     # After 16 wide tasks one long one follows.
     workflow = tasks_of([10.0] * 16 + [5000.0], [()] * 16 + [tuple(range(16))])
     sites = [site("a", idle_timeout_s=60.0), site("b", idle_timeout_s=60.0, walltime_s=1e4)]

@@ -39,8 +39,8 @@ from wfrun.runners.run.clock import VirtualClock
 from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.session import read_state
 from wfrun.runners.run.store import Store
-from wfrun.runners.simulate.simulation import World, simulate
-from wfrun.sites.simulated.queues import BatchJob
+from wfrun.runners.simulate.simulation import Platform, simulate
+from wfrun.sites.simulated.queues import SimulatedJob
 from wfrun.sites.simulated.site import SiteModel
 
 LRMS = ("fcfs", "easy", "conservative")
@@ -169,7 +169,7 @@ def chain(count: int, runtime_s: float = 10.0, size_bytes: int = 10_000_000) -> 
 def test_a_run_takes_what_one_works_out_by_hand() -> None:
     """Round-robin sends each task of the chain to the next site: run time at the site's speed,
     then 10 MB at 1 MB/s and 10 ms to the next one."""
-    state = simulate([chain(4)], World(THREE_SITES), ev.Settings(policy="round-robin"))
+    state = simulate([chain(4)], Platform(THREE_SITES), ev.Settings(policy="round-robin"))
     assert state.ended == "done"
     # alpha 10 s, beta 5 s, gamma 10 s, alpha 10 s, and three transfers of 10.01 s
     assert state.now_s == pytest.approx(35.0 + 3 * 10.01)
@@ -193,11 +193,11 @@ def test_transfers_share_a_link_or_go_one_by_one() -> None:
     )
     # round-robin: a to alpha, b to beta; c needs a copy of a
     settings = ev.Settings(policy="single-cluster")
-    shared = simulate([workflow], World(catalog), settings)
+    shared = simulate([workflow], Platform(catalog), settings)
     assert shared.transfers == 0  # the only cluster where all fits
     settings = ev.Settings(policy="round-robin")
     ends_s = {
-        sharing: simulate([workflow, workflow], World(catalog, sharing=sharing), settings).now_s
+        sharing: simulate([workflow, workflow], Platform(catalog, sharing=sharing), settings).now_s
         for sharing in ("max-min", "serial")
     }
     # each workflow moves one file at the same time over one link
@@ -205,15 +205,15 @@ def test_transfers_share_a_link_or_go_one_by_one() -> None:
 
 
 def test_head_nodes_bound_what_passes_them() -> None:
-    fast = simulate([chain(3)], World(THREE_SITES), ev.Settings(policy="round-robin"))
-    world = World(THREE_SITES, head_bytes_per_s=0.5e6)
-    slow = simulate([chain(3)], world, ev.Settings(policy="round-robin"))
+    fast = simulate([chain(3)], Platform(THREE_SITES), ev.Settings(policy="round-robin"))
+    platform = Platform(THREE_SITES, head_bytes_per_s=0.5e6)
+    slow = simulate([chain(3)], platform, ev.Settings(policy="round-robin"))
     assert slow.now_s == pytest.approx(fast.now_s + 2 * 10)
 
 
 def test_what_is_submitted_later_starts_later() -> None:
-    early = simulate([chain(3)], World(THREE_SITES), ev.Settings(policy="heft"))
-    late = simulate([chain(3)], World(THREE_SITES, start_s=500.0), ev.Settings(policy="heft"))
+    early = simulate([chain(3)], Platform(THREE_SITES), ev.Settings(policy="heft"))
+    late = simulate([chain(3)], Platform(THREE_SITES, start_s=500.0), ev.Settings(policy="heft"))
     assert late.started_s == 500.0
     assert late.now_s - 500.0 == pytest.approx(early.now_s)
 
@@ -221,10 +221,10 @@ def test_what_is_submitted_later_starts_later() -> None:
 def test_policies_see_other_users_from_the_first_decision_on() -> None:
     """A cluster that others have filled is not the least loaded one."""
     catalog = Catalog((SiteSpec("alpha", 4), SiteSpec("beta", 4)))
-    jobs = [BatchJob(0.0, 10_000.0, 4, 20_000.0)]
+    jobs = [SimulatedJob(0.0, 10_000.0, 4, 20_000.0)]
     log = MemoryLog()
-    world = World(catalog, background={"alpha": jobs}, start_s=100.0)
-    simulate([generate("bag", 4, seed=1)], world, ev.Settings(policy="all-clusters"), log=log)
+    platform = Platform(catalog, background={"alpha": jobs}, start_s=100.0)
+    simulate([generate("bag", 4, seed=1)], platform, ev.Settings(policy="all-clusters"), log=log)
     placed = [event for event in log.events if isinstance(event, ev.AttemptPlaced)]
     assert {event.site for event in placed} == {1}
 
@@ -232,8 +232,8 @@ def test_policies_see_other_users_from_the_first_decision_on() -> None:
 @pytest.mark.parametrize("policy", list(PLACEMENT))
 @pytest.mark.parametrize("lrm", LRMS)
 def test_every_policy_and_queue_ends_a_workflow(policy: str, lrm: str) -> None:
-    world = World(THREE_SITES, SiteModel(lrm=lrm, submit_s=0.1, overload_jobs=20, poll_s=5.0))
-    state = simulate([generate("montage", 60, seed=1)], world, ev.Settings(policy=policy))
+    platform = Platform(THREE_SITES, SiteModel(lrm=lrm, submit_s=0.1, overload_jobs=20, poll_s=5.0))
+    state = simulate([generate("montage", 60, seed=1)], platform, ev.Settings(policy=policy))
     assert (state.ended, state.done) == ("done", state.tasks)
 
 
@@ -241,11 +241,11 @@ def test_every_policy_and_queue_ends_a_workflow(policy: str, lrm: str) -> None:
 def test_a_run_outlives_failures_and_outages(lrm: str) -> None:
     """Sites go down and come back while tasks run, wait, and have their inputs on their way."""
     model = SiteModel(lrm=lrm, failure_rate=0.05, outage_every_s=400.0, outage_s=60.0)
-    world = World(THREE_SITES, model)
+    platform = Platform(THREE_SITES, model)
     log = MemoryLog()
     settings = ev.Settings(policy="round-robin", retries=50)
     several = [generate("montage", 60, seed=seed) for seed in range(3)]
-    state = simulate(several, world, settings, log=log)
+    state = simulate(several, platform, settings, log=log)
     assert (state.ended, state.done) == ("done", state.tasks)
     causes = {e.outcome.cause for e in log.events if isinstance(e, ev.AttemptEnded)}
     assert causes == {"done", "exit", "lost"}
@@ -260,7 +260,7 @@ def test_a_run_outlives_failures_of_nodes(lrm: str) -> None:
     log = MemoryLog()
     settings = ev.Settings(policy="round-robin", retries=50)
     bag = generate("bag", 200, seed=1)
-    state = simulate([bag], World(catalog, SiteModel(lrm=lrm)), settings, log=log)
+    state = simulate([bag], Platform(catalog, SiteModel(lrm=lrm)), settings, log=log)
     assert (state.ended, state.done) == ("done", 200)
     outcomes = [e.outcome for e in log.events if isinstance(e, ev.AttemptEnded)]
     assert {o.host for o in outcomes if o.cause == "done"} == {f"alpha-{n}" for n in range(1, 6)}
@@ -274,7 +274,7 @@ def test_a_workflow_without_run_times_is_refused() -> None:
     tasks = [workflow.tasks[0], msgspec.structs.replace(workflow.tasks[1], runtime_s=None)]
     unknown = msgspec.structs.replace(workflow, tasks=tasks)
     with pytest.raises(InvalidError, match="1 of 2 tasks have no run time") as caught:
-        simulate([unknown], World(THREE_SITES), ev.Settings(policy="heft"))
+        simulate([unknown], Platform(THREE_SITES), ev.Settings(policy="heft"))
     assert "--runtime" in (caught.value.hint or "")
 
 
@@ -295,10 +295,10 @@ def run_of_everything(seed: int) -> MemoryLog:
     """A run with all that draws by chance."""
     log = MemoryLog()
     model = SiteModel(lrm="easy", failure_rate=0.1, outage_every_s=300.0, outage_s=30.0)
-    jobs = [BatchJob(30.0 * n, 50.0, 1 + n % 2, 60.0) for n in range(40)]
+    jobs = [SimulatedJob(30.0 * n, 50.0, 1 + n % 2, 60.0) for n in range(40)]
     simulate(
         [generate("montage", 40, seed=1)],
-        World(OF_NODES, model, background={"beta": jobs}, start_s=100.0),
+        Platform(OF_NODES, model, background={"beta": jobs}, start_s=100.0),
         ev.Settings(policy="coarsening", policy_options={"size": 9}, seed=seed, retries=9),
         log=log,
     )
@@ -321,7 +321,7 @@ def test_status_and_report_read_a_simulated_run(tmp_path: Path) -> None:
     (digest,) = store.put_workflows([workflow])
     lived = simulate(
         [workflow],
-        World(THREE_SITES),
+        Platform(THREE_SITES),
         ev.Settings(policy="file-aware"),
         log=store,
         digests=[digest],
@@ -366,7 +366,7 @@ def made_of_nodes(draw: st.DrawFn, spec: SiteSpec) -> SiteSpec:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> World:
+def worlds(draw: st.DrawFn) -> Platform:
     model = SiteModel(
         lrm=draw(st.sampled_from(LRMS)),
         submit_s=draw(st.sampled_from([0.0, 0.5])),
@@ -378,8 +378,8 @@ def worlds(draw: st.DrawFn) -> World:
     )
     catalog = draw(catalogs())
     catalog = Catalog(tuple(draw(made_of_nodes(spec)) for spec in catalog.sites), catalog.links)
-    jobs = [BatchJob(10.0 * n, 25.0, 1 + n % 2, 30.0) for n in range(draw(st.integers(0, 10)))]
-    return World(
+    jobs = [SimulatedJob(10.0 * n, 25.0, 1 + n % 2, 30.0) for n in range(draw(st.integers(0, 10)))]
+    return Platform(
         catalog,
         model,
         draw(st.sampled_from(["max-min", "serial"])),
@@ -392,16 +392,16 @@ def worlds(draw: st.DrawFn) -> World:
 @hypothesis_settings(max_examples=100, deadline=None)
 @given(st.lists(workflows(max_tasks=12), min_size=1, max_size=3), worlds(), settings_of_runs())
 def test_invariants_hold_in_any_simulated_world(
-    several: list[Workflow], world: World, settings: ev.Settings
+    several: list[Workflow], platform: Platform, settings: ev.Settings
 ) -> None:
     settings = msgspec.structs.replace(settings, retries=1000, retry_delay_s=0.0)
-    auditor = Auditor(several, world.catalog, settings)
+    auditor = Auditor(several, platform.catalog, settings)
     log = AuditedLog(auditor)
-    state = simulate(several, world, settings, log=log)
+    state = simulate(several, platform, settings, log=log)
     assert (state.ended, state.end_reason) == ("done", None)
     assert state.done == sum(len(w.tasks) for w in several)
     assert len(auditor.done) == state.done
-    _check_slots(log.events, several, world.catalog)
+    _check_slots(log.events, several, platform.catalog)
     twin = Core({str(i): w for i, w in enumerate(several)})
     twin.replay(log.events)
     assert _essence(twin.state) == _essence(state)
@@ -490,7 +490,7 @@ def published() -> Workflow:
 
 def ranks_and_order(workflow: Workflow, catalog: Catalog) -> tuple[list[float], list[int]]:
     """Upward ranks, and the order in which HEFT's tasks are placed when all are eligible."""
-    state = simulate([workflow], World(catalog), ev.Settings(policy="heft"))
+    state = simulate([workflow], Platform(catalog), ev.Settings(policy="heft"))
     order = state.workflows[0].order
     assert order is not None
     ranks_s = [-key for key in order]
@@ -509,7 +509,7 @@ def test_heft_ranks_and_orders_as_published() -> None:
 
 def test_heft_places_eligible_tasks_in_order_of_rank() -> None:
     log = MemoryLog()
-    simulate([published()], World(joined(1.0)), ev.Settings(policy="heft"), log=log)
+    simulate([published()], Platform(joined(1.0)), ev.Settings(policy="heft"), log=log)
     eligible = {0}
     placed: set[int] = set()
     done: set[int] = set()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.sites.rig import Rig, other, slots_of, task
 from wfrun.engine import events as ev
 from wfrun.engine.model import NodeGroup
-from wfrun.sites.simulated.queues import LRMS, BatchJob
+from wfrun.sites.simulated.queues import LRMS, SimulatedJob
 from wfrun.sites.simulated.site import SiteModel
 
 FAST_AND_SLOW = (NodeGroup(1, 2), NodeGroup(2, 1, 0.5))
@@ -130,7 +130,7 @@ async def test_nodes_stay_in_repair_over_an_outage() -> None:
     assert {"done", "lost"} == set(rig.causes().values())
 
 
-BUSY = [BatchJob(7.0 * n, 9.0 + n % 4, 1 + n % 3, 10.0 + n % 5) for n in range(60)]
+BUSY = [SimulatedJob(7.0 * n, 9.0 + n % 4, 1 + n % 3, 10.0 + n % 5) for n in range(60)]
 
 NODES = st.lists(
     st.builds(

@@ -14,7 +14,7 @@ from wfrun.runners.display.report import duration, make_console
 from wfrun.runners.experiments.metrics.jobs import THRESHOLD_S
 from wfrun.runners.experiments.metrics.samples import summarize
 from wfrun.runners.simulate.background import read_log
-from wfrun.sites.simulated.queues import BatchJob, Schedule, make_lrm, simulate_batch
+from wfrun.sites.simulated.queues import Schedule, SimulatedJob, make_lrm, simulate_batch
 
 
 def simulate_log(
@@ -51,7 +51,7 @@ def simulate_log(
     for line in told:
         click.echo(f"warning: {line}", err=True)
     batch = [
-        BatchJob(job.submit_s, job.runtime_s or 0.0, job.size or 1, _requested_s(job))
+        SimulatedJob(job.submit_s, job.runtime_s or 0.0, job.size or 1, _requested_s(job))
         for job in fitting
     ]
     schedule = simulate_batch(batch, size, lrm, kill_overruns=kill_overruns)
@@ -73,7 +73,7 @@ def _jobs(count: int) -> str:
 
 
 def batch_table(
-    batch: Sequence[BatchJob], schedule: Schedule, processors: int, lrm: str, killed: int
+    batch: Sequence[SimulatedJob], schedule: Schedule, processors: int, lrm: str, killed: int
 ) -> Table:
     """How the jobs fared: waits, bounded slowdown, utilization from the first submission to the
     last end."""

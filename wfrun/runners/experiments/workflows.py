@@ -20,8 +20,8 @@ from wfrun.runners.experiments.processes import Progress, no_progress, run_missi
 from wfrun.runners.experiments.results import Cell, Results, Row
 from wfrun.runners.run.check_bags import with_selection
 from wfrun.runners.simulate.background import WARM_UP_S, background_of, read_log
-from wfrun.runners.simulate.simulation import Sharing, World, simulate
-from wfrun.sites.simulated.queues import BatchJob
+from wfrun.runners.simulate.simulation import Platform, Sharing, simulate
+from wfrun.sites.simulated.queues import SimulatedJob
 from wfrun.sites.simulated.site import SiteModel
 
 
@@ -135,15 +135,15 @@ def settings_of(grid: Grid, cell: Cell) -> Settings:
     return with_selection(settings, runs_of(grid, cell), grid.catalog)
 
 
-def world_of(grid: Grid, cell: Cell) -> World:
+def world_of(grid: Grid, cell: Cell) -> Platform:
     """What the cell takes place in."""
     start_s = 0.0
-    background: Mapping[str, Sequence[BatchJob]] = {}
+    background: Mapping[str, Sequence[SimulatedJob]] = {}
     if grid.background is not None:
         jobs = _log(grid.background, grid.tolerant)
         background = background_of(jobs, grid.catalog.sites, cell.load, cell.seed)
         start_s = WARM_UP_S
-    return World(
+    return Platform(
         catalog=grid.catalog,
         model=grid.model,
         sharing=grid.sharing,

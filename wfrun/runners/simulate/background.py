@@ -17,7 +17,7 @@ from wfrun.parsers.logs import (
     read_gwf,
     read_swf,
 )
-from wfrun.sites.simulated.queues import BatchJob
+from wfrun.sites.simulated.queues import SimulatedJob
 
 WARM_UP_S = 2 * 86400.0
 """The background runs alone for so long, so that the workflow meets a queue in its usual state."""
@@ -62,7 +62,7 @@ def unfit(jobs: Sequence[LoggedJob], sites: Sequence[SiteSpec]) -> list[str]:
 
 def background_of(
     jobs: Sequence[LoggedJob], sites: Sequence[SiteSpec], load: float | None, seed: int
-) -> Mapping[str, list[BatchJob]]:
+) -> Mapping[str, list[SimulatedJob]]:
     """Jobs for every site, from a window of the log that begins at a random time.
 
     Each site gets those that fit it; with a ``load`` their times of submission are drawn together
@@ -75,7 +75,7 @@ def background_of(
 
 def _for_site(
     jobs: Sequence[LoggedJob], site: SiteSpec, load: float | None, random: Random
-) -> list[BatchJob]:
+) -> list[SimulatedJob]:
     fitting = [job for job in jobs if (job.size or 0) <= site.slots]
     if len(fitting) < 2 or fitting[-1].submit_s <= fitting[0].submit_s:
         raise InvalidError(
@@ -103,5 +103,7 @@ def _for_site(
             break
         runtime_s = job.runtime_s or 0.0
         requested_s = job.requested_s if job.requested_s is not None else runtime_s
-        chosen.append(BatchJob(since_s * factor, runtime_s, job.size or 1, max(requested_s, 1.0)))
+        chosen.append(
+            SimulatedJob(since_s * factor, runtime_s, job.size or 1, max(requested_s, 1.0))
+        )
     return chosen

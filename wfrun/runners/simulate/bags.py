@@ -15,7 +15,7 @@ from wfrun.engine.model import Catalog, Task, Workflow
 from wfrun.engine.state import RunState
 from wfrun.parsers.generate.bots_records import BotWorkload, SubmittedBag
 from wfrun.runners.simulate.architectures import Architecture, architecture_class
-from wfrun.runners.simulate.simulation import Simulation, World
+from wfrun.runners.simulate.simulation import Platform, Simulation
 from wfrun.runners.simulate.tally import Tally
 from wfrun.sites.simulated.site import ARRIVALS, LAST
 
@@ -77,7 +77,7 @@ class Submission:
         self._documents: dict[str, Workflow] = {}
         self.simulation = Simulation(
             self._documents,
-            World(catalog),
+            Platform(catalog),
             settings,
             observers=[self._observe],
             runtime_s=self._runtime_s,

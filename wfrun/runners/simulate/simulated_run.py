@@ -12,14 +12,14 @@ from wfrun.engine.model import Workflow
 from wfrun.engine.state import RunState
 from wfrun.runners.run import directory as rundir
 from wfrun.runners.run.store import FILE_NAME, Store
-from wfrun.runners.simulate.simulation import RUN_ID, World, simulate
+from wfrun.runners.simulate.simulation import RUN_ID, Platform, simulate
 
 GROUP = 5000
 """Events that are written at once."""
 
 
 def simulate_into(
-    path: Path, workflows: Sequence[Workflow], world: World, settings: ev.Settings
+    path: Path, workflows: Sequence[Workflow], platform: Platform, settings: ev.Settings
 ) -> RunState:
     """Simulate one run and keep its log in a new run directory, as a real run does. A run that
     does not come to its end leaves nothing. Raises as `rundir.create` and `simulate` do."""
@@ -35,7 +35,7 @@ def simulate_into(
         try:
             digests = store.put_workflows(workflows)
             log = _GroupedLog(store)
-            state = simulate(workflows, world, settings, log=log, digests=digests)
+            state = simulate(workflows, platform, settings, log=log, digests=digests)
             log.flush()
         finally:
             store.close()

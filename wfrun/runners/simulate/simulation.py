@@ -20,7 +20,7 @@ from wfrun.runners.run.clock import VirtualClock
 from wfrun.runners.run.loop import EventLog, Loop, Observer
 from wfrun.sites.simulated.launchers import SimulatedLauncherSite
 from wfrun.sites.simulated.network import SimNetwork
-from wfrun.sites.simulated.queues import BatchJob
+from wfrun.sites.simulated.queues import SimulatedJob
 from wfrun.sites.simulated.queues.fcfs import Fcfs
 from wfrun.sites.simulated.site import LAST, SimulatedRequest, SimulatedSite, SiteModel
 
@@ -30,7 +30,7 @@ RUN_ID = "s"
 """Of every simulated run. Those of real runs are longer."""
 
 
-class World(msgspec.Struct, frozen=True):
+class Platform(msgspec.Struct, frozen=True):
     """What a simulated run takes place in."""
 
     catalog: Catalog
@@ -39,7 +39,7 @@ class World(msgspec.Struct, frozen=True):
     """How transfers share a link; ``serial`` is the thesis' assumption (section 6.2.1)."""
     head_bytes_per_s: float | None = None
     """What passes each head node at most, in and out together; None: no bound."""
-    background: Mapping[str, Sequence[BatchJob]] = {}
+    background: Mapping[str, Sequence[SimulatedJob]] = {}
     """Other users' jobs by site, in order of submission."""
     start_s: float = 0.0
     """When the workflows are submitted; the background begins at 0."""
@@ -57,7 +57,7 @@ class _NoLog:
 
 def simulate(
     workflows: Sequence[Workflow],
-    world: World,
+    platform: Platform,
     settings: ev.Settings,
     *,
     log: EventLog | None = None,
@@ -74,8 +74,8 @@ def simulate(
         check_runtimes(workflow)
     names = list(digests) if digests is not None else [str(i) for i in range(len(workflows))]
     documents = dict(zip(names, workflows, strict=True))
-    simulation = Simulation(documents, world, settings, log=log, observers=observers)
-    clock, start_s = simulation.clock, world.start_s
+    simulation = Simulation(documents, platform, settings, log=log, observers=observers)
+    clock, start_s = simulation.clock, platform.start_s
     simulation.begin(len(workflows))
     for number, (workflow, name) in enumerate(zip(workflows, names, strict=True)):
         added = ev.WorkflowAdded(start_s, number, workflow.name, name)
@@ -98,7 +98,7 @@ class Simulation:
     def __init__(
         self,
         documents: Mapping[str, Workflow],
-        world: World,
+        platform: Platform,
         settings: ev.Settings,
         *,
         log: EventLog | None = None,
@@ -108,30 +108,30 @@ class Simulation:
         self.clock = VirtualClock()
         core = Core(documents)
         self.state = core.state
-        self._world = world
+        self._platform = platform
         self._settings = settings
-        self._catalog = _with_queues(world.catalog, world.model)
+        self._catalog = _with_queues(platform.catalog, platform.model)
         observed = observed_of(settings, len(self._catalog.sites))
         self._sites = [
             _site_class(spec)(
                 spec,
                 index,
                 self.clock,
-                world.model,
-                background=world.background.get(spec.name, ()),
-                observed_from_s=world.start_s,
+                platform.model,
+                background=platform.background.get(spec.name, ()),
+                observed_from_s=platform.start_s,
                 observed=observed,
                 seed=settings.seed,
             )
             for index, spec in enumerate(self._catalog.sites)
         ]
-        dispatcher = SimulatedDispatch(self.clock, self.state, self._sites, world, runtime_s)
+        dispatcher = SimulatedDispatch(self.clock, self.state, self._sites, platform, runtime_s)
         self._loop = Loop(core, log or _NoLog(), self.clock, dispatcher, observers)
 
     def begin(self, workflows: int, queues: tuple[tuple[int, ...], ...] = ()) -> None:
-        """Let the run start when the world does; ``workflows`` and ``queues`` are those of
+        """Let the run start at its start time; ``workflows`` and ``queues`` are those of
         `RunStarted`."""
-        at_s, catalog = self._world.start_s, self._catalog
+        at_s, catalog = self._platform.start_s, self._catalog
         begun = ev.RunStarted(
             at_s, RUN_ID, self._settings, catalog.sites, catalog.links, workflows, queues
         )
@@ -146,7 +146,7 @@ class Simulation:
         collects = gc.isenabled()
         gc.disable()
         try:
-            at_once(_run(self._loop, self._sites, self.clock))
+            run_synchronously(_run(self._loop, self._sites, self.clock))
         finally:
             if collects:
                 gc.enable()
@@ -174,7 +174,7 @@ async def _run(loop: Loop, sites: Sequence[AnySimulatedSite], clock: VirtualCloc
     await loop.run()
 
 
-def at_once(work: Coroutine[Any, Any, None]) -> None:
+def run_synchronously(work: Coroutine[Any, Any, None]) -> None:
     """Run a coroutine of the simulated world, in which nothing waits."""
     try:
         work.send(None)
@@ -192,19 +192,22 @@ class SimulatedDispatch:
         clock: VirtualClock,
         state: RunState,
         sites: Sequence[AnySimulatedSite],
-        world: World,
+        platform: Platform,
         runtime_s: AttemptRuntime | None = None,
     ) -> None:
         self._clock = clock
         self._state = state
         self._runtime_s = runtime_s or self._documented_s
         self._sites = sites
-        names = [spec.name for spec in world.catalog.sites]
+        names = [spec.name for spec in platform.catalog.sites]
         heads = {}
-        if world.head_bytes_per_s is not None:
-            heads = dict.fromkeys(names, world.head_bytes_per_s)
+        if platform.head_bytes_per_s is not None:
+            heads = dict.fromkeys(names, platform.head_bytes_per_s)
         self._network: SimNetwork[tuple[act.CopyFile, float, int]] = SimNetwork(
-            names, complete_links(world.catalog), head_bytes_per_s=heads, sharing=world.sharing
+            names,
+            complete_links(platform.catalog),
+            head_bytes_per_s=heads,
+            sharing=platform.sharing,
         )
         self._follow_s = float("inf")
         self._following = False
@@ -223,19 +226,19 @@ class SimulatedDispatch:
         elif isinstance(action, act.SubmitAttempts):
             site = self._sites[action.site]
             speed = site.spec.speed_ratio
-            at_once(site.submit([self._request(a, speed) for a in action.attempts]))
+            run_synchronously(site.submit([self._request(a, speed) for a in action.attempts]))
         elif isinstance(action, act.SetTimer):
             self._clock.call_at(action.at_s, ev.TimerFired(action.at_s, action.timer))
         elif isinstance(action, act.CancelAttempts):
             site = self._sites[action.site]
-            at_once(site.cancel(action.keys, queued_only=action.queued_only))
+            run_synchronously(site.cancel(action.keys, queued_only=action.queued_only))
         elif isinstance(action, (act.StartLaunchers, act.StopLaunchers)):
             site = self._sites[action.site]
             assert isinstance(site, SimulatedLauncherSite)
             if isinstance(action, act.StartLaunchers):
-                at_once(site.start_launchers(action.launchers))
+                run_synchronously(site.start_launchers(action.launchers))
             else:
-                at_once(site.stop_launchers(action.keys))
+                run_synchronously(site.stop_launchers(action.keys))
 
     def _request(self, attempt: tuple[str, int, int], speed_ratio: float) -> SimulatedRequest:
         key, number, index = attempt

@@ -20,7 +20,7 @@ from wfrun.engine.events import (
 from wfrun.engine.information import Observed
 from wfrun.engine.model import Resources, SiteSpec
 from wfrun.engine.records import AttemptRequest, Cause, Found, LauncherRequest, Outcome
-from wfrun.sites.simulated.queues import BatchJob
+from wfrun.sites.simulated.queues import SimulatedJob
 from wfrun.sites.simulated.site import (
     ENDS,
     SimulatedRequest,
@@ -60,7 +60,7 @@ class SimulatedLauncherSite:
         timeline: Timeline,
         model: SiteModel | None = None,
         *,
-        background: Sequence[BatchJob] = (),
+        background: Sequence[SimulatedJob] = (),
         observed_from_s: float = 0.0,
         observed: Observed = "nothing",
         seed: int = 0,

@@ -28,7 +28,7 @@ from wfrun.engine.model import SiteSpec
 from wfrun.engine.records import AttemptRequest, Cause, Found, Outcome
 from wfrun.sites.observation import Observer
 from wfrun.sites.simulated.nodes import NodeMap
-from wfrun.sites.simulated.queues import BatchJob, JobId, QueuedJob, make_lrm
+from wfrun.sites.simulated.queues import JobId, QueuedJob, SimulatedJob, make_lrm
 
 ENDS = 0
 """The rank of ends among what happens at one time: before arrivals (Mu'alem and Feitelson)."""
@@ -131,7 +131,7 @@ class SimulatedSite:
         timeline: Timeline,
         model: SiteModel | None = None,
         *,
-        background: Sequence[BatchJob] = (),
+        background: Sequence[SimulatedJob] = (),
         observed_from_s: float = 0.0,
         observed: Observed = "jobs",
         seed: int = 0,
@@ -150,7 +150,7 @@ class SimulatedSite:
         self._ended: dict[str, Outcome] = {}
         self._head_free_s = 0.0
         self._background = iter(background)
-        self._others: dict[JobId, tuple[BatchJob, BackgroundJob]] = {}
+        self._others: dict[JobId, tuple[SimulatedJob, BackgroundJob]] = {}
         self._repairs: dict[int, BackgroundJob] = {}
         """By node, as the information service shows them."""
         self._luck: dict[int, Random] = {}
@@ -358,7 +358,7 @@ class SimulatedSite:
 
     # Other users
 
-    def _next_background(self, jobs: Iterator[BatchJob], number: int = 0) -> None:
+    def _next_background(self, jobs: Iterator[SimulatedJob], number: int = 0) -> None:
         job = next(jobs, None)
         if job is None:
             return
@@ -389,7 +389,7 @@ class SimulatedSite:
 
         self._time.schedule(now_s + length_s, end, ENDS)
 
-    def _length_s(self, job: BatchJob, speed_ratio: float) -> float:
+    def _length_s(self, job: SimulatedJob, speed_ratio: float) -> float:
         length_s = job.runtime_s / speed_ratio
         return min(length_s, job.requested_s) if self._model.kill_overruns else length_s
 

@@ -9,7 +9,14 @@ from hypothesis import given, settings
 
 from tests.sites.simulated.queues.drive import Failure, Job, Workload, live, workloads
 from tests.sites.simulated.queues.reference import REFERENCE, SlowEasy
-from wfrun.sites.simulated.queues import LRMS, BatchJob, JobId, QueuedJob, make_lrm, simulate_batch
+from wfrun.sites.simulated.queues import (
+    LRMS,
+    JobId,
+    QueuedJob,
+    SimulatedJob,
+    make_lrm,
+    simulate_batch,
+)
 from wfrun.sites.simulated.queues.conservative import Conservative
 
 NAMES = list(LRMS)
@@ -78,7 +85,7 @@ def test_same_schedule_of_longer_queues(name: str) -> None:
 @settings(max_examples=200, deadline=None)
 @given(workload=workloads(cancels=False))
 def test_the_batch_simulator_lives_through_the_same_events(name: str, workload: Workload) -> None:
-    jobs = [BatchJob(j.submit_s, j.runtime_s, j.cores, j.requested_s) for j in workload.jobs]
+    jobs = [SimulatedJob(j.submit_s, j.runtime_s, j.cores, j.requested_s) for j in workload.jobs]
     expected = live(workload, REFERENCE[name](workload.processors)).starts_s
     schedule = simulate_batch(jobs, workload.processors, name, kill_overruns=False)
     assert dict(enumerate(schedule.start_s)) == expected

@@ -8,12 +8,12 @@ from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.parsers.logs import LoggedJob
 from wfrun.sites.simulated.queues import (
     LRMS,
-    BatchJob,
     Lrm,
     QueuedJob,
-    batch_jobs,
+    SimulatedJob,
     make_lrm,
     simulate_batch,
+    simulated_jobs,
 )
 
 NEVER_S = float("inf")
@@ -21,18 +21,18 @@ NEVER_S = float("inf")
 # Ten processors. The first job leaves 4 free; the second has to wait for it and then leaves 2 for
 # 50 s; the third needs the whole cluster; the fourth is narrow and long.
 WIDE_AND_NARROW = [
-    BatchJob(submit_s=0, runtime_s=100, cores=6, requested_s=100),
-    BatchJob(submit_s=1, runtime_s=50, cores=8, requested_s=50),
-    BatchJob(submit_s=2, runtime_s=10, cores=10, requested_s=10),
-    BatchJob(submit_s=3, runtime_s=300, cores=2, requested_s=300),
+    SimulatedJob(submit_s=0, runtime_s=100, cores=6, requested_s=100),
+    SimulatedJob(submit_s=1, runtime_s=50, cores=8, requested_s=50),
+    SimulatedJob(submit_s=2, runtime_s=10, cores=10, requested_s=10),
+    SimulatedJob(submit_s=3, runtime_s=300, cores=2, requested_s=300),
 ]
 # The third is to end when the first does; the fourth fits beside the second, but not before.
 UP_TO_THE_SHADOW = [
-    BatchJob(submit_s=0, runtime_s=100, cores=6, requested_s=100),
-    BatchJob(submit_s=1, runtime_s=50, cores=8, requested_s=50),
-    BatchJob(submit_s=3, runtime_s=97, cores=4, requested_s=97),
-    BatchJob(submit_s=4, runtime_s=500, cores=2, requested_s=500),
-    BatchJob(submit_s=5, runtime_s=200, cores=4, requested_s=200),
+    SimulatedJob(submit_s=0, runtime_s=100, cores=6, requested_s=100),
+    SimulatedJob(submit_s=1, runtime_s=50, cores=8, requested_s=50),
+    SimulatedJob(submit_s=3, runtime_s=97, cores=4, requested_s=97),
+    SimulatedJob(submit_s=4, runtime_s=500, cores=2, requested_s=500),
+    SimulatedJob(submit_s=5, runtime_s=200, cores=4, requested_s=200),
 ]
 
 
@@ -50,7 +50,7 @@ UP_TO_THE_SHADOW = [
     ],
 )
 def test_schedules_worked_out_by_hand(
-    name: str, jobs: list[BatchJob], starts_s: list[float]
+    name: str, jobs: list[SimulatedJob], starts_s: list[float]
 ) -> None:
     assert list(simulate_batch(jobs, 10, name, kill_overruns=True).start_s) == starts_s
 
@@ -64,13 +64,13 @@ def test_schedules_worked_out_by_hand(
     ],
 )
 def test_a_job_that_ends_early(name: str, starts_s: list[float]) -> None:
-    early = [BatchJob(0, 40, 6, 100), *WIDE_AND_NARROW[1:]]
+    early = [SimulatedJob(0, 40, 6, 100), *WIDE_AND_NARROW[1:]]
     assert list(simulate_batch(early, 10, name, kill_overruns=True).start_s) == starts_s
 
 
 @pytest.mark.parametrize("name", LRMS)
 def test_overruns_are_killed_or_not(name: str) -> None:
-    jobs = [BatchJob(0, 200, 2, 60), BatchJob(1, 10, 2, 60), BatchJob(2, 10, 1, 30)]
+    jobs = [SimulatedJob(0, 200, 2, 60), SimulatedJob(1, 10, 2, 60), SimulatedJob(2, 10, 1, 30)]
     killed = simulate_batch(jobs, 2, name, kill_overruns=True)
     assert (list(killed.start_s), list(killed.end_s)) == ([0, 60, 70], [60, 70, 80])
     let_run = simulate_batch(jobs, 2, name, kill_overruns=False)
@@ -265,20 +265,24 @@ class TestEveryModel:
         assert lrm.schedule(2001) == []
 
     def test_an_empty_cluster_starts_everything_that_fits_at_once(self, name: str) -> None:
-        jobs = [BatchJob(7, 0, 1, 0), BatchJob(7, 5, 3, 0.5), BatchJob(7, 5, 4, 5)]
+        jobs = [SimulatedJob(7, 0, 1, 0), SimulatedJob(7, 5, 3, 0.5), SimulatedJob(7, 5, 4, 5)]
         schedule = simulate_batch(jobs, 4, name, kill_overruns=False)
         assert list(schedule.start_s) == [7, 7, 12]
         assert list(simulate_batch([], 4, name, kill_overruns=True).start_s) == []
 
     def test_the_job_at_fault_is_named(self, name: str) -> None:
-        jobs = [BatchJob(0, 1, 1, 1), BatchJob(0, 1, 5, 1)]
+        jobs = [SimulatedJob(0, 1, 1, 1), SimulatedJob(0, 1, 5, 1)]
         with pytest.raises(InfeasibleError, match="job 1: a job asks for 5 processors"):
             simulate_batch(jobs, 4, name, kill_overruns=True)
         with pytest.raises(InvalidError, match="job 0 runs for -1"):
-            simulate_batch([BatchJob(0, -1, 1, 1)], 4, name, kill_overruns=True)
+            simulate_batch([SimulatedJob(0, -1, 1, 1)], 4, name, kill_overruns=True)
 
     def test_jobs_may_be_given_in_any_order(self, name: str) -> None:
-        jobs = [BatchJob(20, 10, 2, 10), BatchJob(0, 25, 2, 25), BatchJob(20, 10, 2, 10)]
+        jobs = [
+            SimulatedJob(20, 10, 2, 10),
+            SimulatedJob(0, 25, 2, 25),
+            SimulatedJob(20, 10, 2, 10),
+        ]
         schedule = simulate_batch(jobs, 2, name, kill_overruns=True)
         assert list(schedule.start_s) == [25, 0, 35]
 
@@ -304,8 +308,11 @@ def test_jobs_of_a_log() -> None:
         LoggedJob(1, 5.0, runtime_s=10.0, processors=4, requested_processors=6, requested_s=8.0),
         LoggedJob(2, 6.0, runtime_s=10.0, processors=4),
     ]
-    assert batch_jobs(log) == [BatchJob(5.0, 10.0, 6, 8.0), BatchJob(6.0, 10.0, 4, 10.0)]
+    assert simulated_jobs(log) == [
+        SimulatedJob(5.0, 10.0, 6, 8.0),
+        SimulatedJob(6.0, 10.0, 4, 10.0),
+    ]
     with pytest.raises(InvalidError, match=r"job 3 can't be simulated.*run time"):
-        batch_jobs([LoggedJob(3, 5.0, processors=4)])
+        simulated_jobs([LoggedJob(3, 5.0, processors=4)])
     with pytest.raises(InvalidError, match="does not tell its processors"):
-        batch_jobs([LoggedJob(3, 5.0, runtime_s=4.0)])
+        simulated_jobs([LoggedJob(3, 5.0, runtime_s=4.0)])

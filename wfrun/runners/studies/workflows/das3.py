@@ -14,7 +14,7 @@ from statistics import NormalDist
 import msgspec
 
 from wfrun.engine.model import Catalog, LinkSpec, SiteSpec
-from wfrun.sites.simulated.queues import BatchJob
+from wfrun.sites.simulated.queues import SimulatedJob
 
 _GHZ = 2.4
 """Of three of the five clusters: the reference processor."""
@@ -97,7 +97,7 @@ HORIZON_S = 24 * 3600.0
 
 def background(
     sites: Sequence[SiteSpec], seed: int, load: Load | None = None
-) -> Mapping[str, list[BatchJob]]:
+) -> Mapping[str, list[SimulatedJob]]:
     """Other users' jobs by cluster, over WARM_UP_S + HORIZON_S, in order of submission.
 
     The thesis replays four months of the DAS-3's log of 2008 (section 6.2.3), which is not part of
@@ -127,7 +127,7 @@ def background(
     }
 
 
-def _jobs(site: SiteSpec, random: Random, load: Load) -> Iterator[BatchJob]:
+def _jobs(site: SiteSpec, random: Random, load: Load) -> Iterator[SimulatedJob]:
     work_s = _mean_burst(load) * _mean_cores(load) * _mean_runtime_s(load)
     rate_per_s = UTILIZATION[site.name] * site.slots / work_s
     now_s = random.expovariate(rate_per_s)
@@ -139,7 +139,7 @@ def _jobs(site: SiteSpec, random: Random, load: Load) -> Iterator[BatchJob]:
         typical_s = random.lognormvariate(log(load.median_s), load.sigma)
         for _ in range(count):
             runtime_s = min(load.longest_s, typical_s * random.uniform(0.8, 1.2))
-            yield BatchJob(now_s, runtime_s, cores, runtime_s)
+            yield SimulatedJob(now_s, runtime_s, cores, runtime_s)
         now_s += random.expovariate(rate_per_s)
 
 

@@ -15,7 +15,7 @@ from wfrun.parsers.generate import generate
 from wfrun.parsers.workflows.read import read_workflow
 from wfrun.runners.experiments.metrics.log import RunTimings, run_timings
 from wfrun.runners.experiments.metrics.workflows import total_makespan_s
-from wfrun.runners.simulate.simulation import World, check_runtimes, simulate
+from wfrun.runners.simulate.simulation import Platform, check_runtimes, simulate
 from wfrun.runners.studies.workflows import paper
 from wfrun.runners.studies.workflows.das3 import WARM_UP_S, background, das3
 from wfrun.sites.simulated.site import SiteModel
@@ -231,7 +231,7 @@ def run_case(case: Case, corpus: Path | None) -> Outcome:
         document = document_of(corpus, case.family, case.size)
     workflow = workflow_of(case.family, case.size, case.repetition, document)
     catalog = das3(case.places)
-    world = World(
+    world = Platform(
         catalog=catalog,
         model=MODEL,
         sharing="serial",

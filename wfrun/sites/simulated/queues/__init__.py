@@ -8,23 +8,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wfrun.engine.names import look_up
-from wfrun.sites.simulated.queues.batch import BatchJob, Schedule, run_batch
+from wfrun.sites.simulated.queues.batch import Schedule, SimulatedJob, run_batch
 from wfrun.sites.simulated.queues.conservative import Conservative
 from wfrun.sites.simulated.queues.easy import Easy
 from wfrun.sites.simulated.queues.fcfs import Fcfs
-from wfrun.sites.simulated.queues.logged import batch_jobs
-from wfrun.sites.simulated.queues.records import JobId, Lrm, QueuedJob
+from wfrun.sites.simulated.queues.logged import simulated_jobs
+from wfrun.sites.simulated.queues.lrm import JobId, Lrm, QueuedJob
 
 __all__ = [
     "LRMS",
-    "BatchJob",
     "JobId",
     "Lrm",
     "QueuedJob",
     "Schedule",
-    "batch_jobs",
+    "SimulatedJob",
     "make_lrm",
     "simulate_batch",
+    "simulated_jobs",
 ]
 
 LRMS: dict[str, type[Fcfs] | type[Easy] | type[Conservative]] = {
@@ -39,7 +39,7 @@ def make_lrm(name: str, processors: int) -> Lrm:
 
 
 def simulate_batch(
-    jobs: Sequence[BatchJob], processors: int, lrm_name: str, *, kill_overruns: bool
+    jobs: Sequence[SimulatedJob], processors: int, lrm_name: str, *, kill_overruns: bool
 ) -> Schedule:
     """When each job starts and ends on a cluster of its own, see ``run_batch``."""
     return run_batch(jobs, make_lrm(lrm_name, processors), kill_overruns=kill_overruns)

@@ -9,10 +9,10 @@ from heapq import heappop, heappush
 import msgspec
 
 from wfrun.engine.errors import InvalidError, WfrunError
-from wfrun.sites.simulated.queues.records import Lrm, QueuedJob
+from wfrun.sites.simulated.queues.lrm import Lrm, QueuedJob
 
 
-class BatchJob(msgspec.Struct, frozen=True, gc=False):
+class SimulatedJob(msgspec.Struct, frozen=True, gc=False):
     """A job with what no queue knows: how long it really runs."""
 
     submit_s: float
@@ -28,7 +28,7 @@ class Schedule(msgspec.Struct, frozen=True):
     end_s: array[float]
 
 
-def run_batch(jobs: Sequence[BatchJob], lrm: Lrm, *, kill_overruns: bool) -> Schedule:
+def run_batch(jobs: Sequence[SimulatedJob], lrm: Lrm, *, kill_overruns: bool) -> Schedule:
     """Submit the jobs to an empty queue, in the order of their submission times (those of one
     time as given), and let time pass until all have ended.
 
@@ -66,7 +66,7 @@ def run_batch(jobs: Sequence[BatchJob], lrm: Lrm, *, kill_overruns: bool) -> Sch
     return Schedule(start_s, end_s)
 
 
-def _submit(jobs: Sequence[BatchJob], index: int, lrm: Lrm) -> None:
+def _submit(jobs: Sequence[SimulatedJob], index: int, lrm: Lrm) -> None:
     job = jobs[index]
     if not 0 <= job.runtime_s < float("inf"):
         raise InvalidError(

@@ -23,8 +23,8 @@ from typing import ClassVar
 import msgspec
 
 from wfrun.engine.profile import Profile
+from wfrun.sites.simulated.queues.lrm import JobId, QueuedJob, check_request
 from wfrun.sites.simulated.queues.queue import Counts
-from wfrun.sites.simulated.queues.records import JobId, QueuedJob, check_request
 from wfrun.sites.simulated.queues.running import Running
 
 SHORTEST_S = 1.0

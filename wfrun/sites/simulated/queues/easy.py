@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
+from wfrun.sites.simulated.queues.lrm import JobId, QueuedJob
 from wfrun.sites.simulated.queues.queue import Queue
-from wfrun.sites.simulated.queues.records import JobId, QueuedJob
 
 
 class Easy(Queue):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from wfrun.engine.profile import Profile
-from wfrun.sites.simulated.queues.records import JobId, QueuedJob
+from wfrun.sites.simulated.queues.lrm import JobId, QueuedJob
 from wfrun.sites.simulated.queues.running import Running
 
 

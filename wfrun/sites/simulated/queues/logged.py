@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from wfrun.engine.errors import InvalidError
 from wfrun.parsers.logs import LoggedJob
-from wfrun.sites.simulated.queues.batch import BatchJob
+from wfrun.sites.simulated.queues.batch import SimulatedJob
 
 
-def batch_jobs(jobs: Iterable[LoggedJob]) -> list[BatchJob]:
+def simulated_jobs(jobs: Iterable[LoggedJob]) -> list[SimulatedJob]:
     """What each job asked for, and how long it ran, in the order of the log.
 
     The queue is asked for the processors that the user asked for; where a log does not tell, for
@@ -28,5 +28,5 @@ def batch_jobs(jobs: Iterable[LoggedJob]) -> list[BatchJob]:
                 hint="leave such jobs out: drop_jobs(jobs, RUNNABLE_RULES)",
             )
         requested_s = job.runtime_s if job.requested_s is None else job.requested_s
-        found.append(BatchJob(job.submit_s, job.runtime_s, cores, requested_s))
+        found.append(SimulatedJob(job.submit_s, job.runtime_s, cores, requested_s))
     return found

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from wfrun.engine.errors import InvalidError
 from wfrun.sites.simulated.queues.forecast import Forecast
-from wfrun.sites.simulated.queues.records import JobId, QueuedJob, check_request
+from wfrun.sites.simulated.queues.lrm import JobId, QueuedJob, check_request
 from wfrun.sites.simulated.queues.running import Running
 
 
