@@ -1,7 +1,7 @@
 """What does the core cost for each task, without any input or output?
 
 Steps a layered workflow from its first to its last event over the five sites of the DAS-3, for
-every placement policy and for two sizes. The events come from ``wfrun.testing.World``; only
+every placement policy and for two sizes. The events come from ``wfrun.testing.FakeWorld``; only
 processor time inside ``Core.step`` counts. Memory is the growth of the resident set of a fresh
 process from before the workflow is made to its peak, the world's own future events included.
 
@@ -27,7 +27,7 @@ from wfrun.engine.actions import Action
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.parsers.catalog.read import read_catalog
 from wfrun.parsers.generate import generate
-from wfrun.testing.world import World
+from wfrun.testing.fake_world import FakeWorld
 
 SECONDS_GOAL = 10.0
 GROWTH_GOAL = 1.3
@@ -43,7 +43,7 @@ def measure(policy: str, family: str, tasks: int) -> dict[str, float]:
     count = len(workflow.tasks)
     gc.collect()
     gc.freeze()  # as a session does
-    world = World([workflow], catalog, ev.Settings(policy=policy), keep_log=False)
+    world = FakeWorld([workflow], catalog, ev.Settings(policy=policy), keep_log=False)
     step = world.core.step
     spent_s = 0.0
 

@@ -25,8 +25,8 @@ from rich.console import Console
 from rich.table import Table
 
 from wfrun.engine.events import AttemptEnded, Event
+from wfrun.engine.exchange import AttemptRequest
 from wfrun.engine.model import Resources, SiteSpec
-from wfrun.engine.records import AttemptRequest
 from wfrun.sites.local.site import LocalSite
 
 PROGRAM = "/bin/true"

@@ -31,7 +31,7 @@ from wfrun.engine.model import Access, Catalog, LauncherSpec, LinkSpec, SiteSpec
 from wfrun.parsers.catalog.read import read_catalog
 from wfrun.parsers.generate import generate
 from wfrun.runners.simulate import simulation
-from wfrun.testing.world import World
+from wfrun.testing.fake_world import FakeWorld
 
 GROWTH_GOAL = 1.2
 """Maximum ratio of the time at the largest size to that at the smallest, a task."""
@@ -116,7 +116,7 @@ def many_workflows(
 # Many jobs of others
 
 
-class SharedWorld(World):
+class SharedWorld(FakeWorld):
     """The sites of a catalog with ``jobs`` jobs of others at each. Half of these run, as far as
     they hold no more than half of the site."""
 

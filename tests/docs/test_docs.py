@@ -18,8 +18,8 @@ import pytest
 import wfrun
 from tests.places import ROOT
 from wfrun.engine import events
+from wfrun.engine.exchange import Cause
 from wfrun.engine.policies.placement import PLACEMENT
-from wfrun.engine.records import Cause
 from wfrun.runners.cli.main import cli
 from wfrun.sites.node.slots import THREADS
 

@@ -9,10 +9,10 @@ import msgspec
 from tests.places import DATA
 from wfrun.engine import events as ev
 from wfrun.engine.bag import expand
+from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Catalog, Workflow
-from wfrun.engine.records import Outcome
-from wfrun.testing.world import World
-from wfrun.testing.world_sites import Entry, Held, WorldSite
+from wfrun.testing.fake_sites import FakeSite, RunningAttempt, SubmittedAttempt
+from wfrun.testing.fake_world import FakeWorld
 
 LOGS = DATA / "logs"
 KINDS = sorted(folder.name for folder in LOGS.iterdir() if folder.is_dir())
@@ -29,7 +29,7 @@ def read(kind: str, folder: str = "/data") -> tuple[list[ev.AnyEvent], dict[str,
     )
 
 
-class Resumed(World):
+class Resumed(FakeWorld):
     """The world after a crash: a new engine with the old one's log. Launchers are gone. Attempts
     that ran go on for a second, unless ``lost``; then they are known nowhere."""
 
@@ -55,11 +55,11 @@ class Resumed(World):
             if isinstance(placed, ev.AttemptPlaced) and placed.key in running:
                 self._adopt(self._sites[placed.site], placed)
 
-    def _adopt(self, site: WorldSite, placed: ev.AttemptPlaced) -> None:
+    def _adopt(self, site: FakeSite, placed: ev.AttemptPlaced) -> None:
         """Let an attempt of the log run at its site, outside all launchers."""
         key, workflow, task = placed.key, placed.workflow, placed.task
         cores = self.cores(workflow, task)
-        held = Held(Entry(key, workflow, task), cores, self.now_s, "")
+        held = RunningAttempt(SubmittedAttempt(key, workflow, task), cores, self.now_s, "")
         site.running[key] = held
         site._there.add(key)
         site._free -= cores

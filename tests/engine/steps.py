@@ -25,8 +25,8 @@ import wfrun.engine
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
+from wfrun.engine.exchange import LauncherRequest, Outcome
 from wfrun.engine.model import SiteSpec, Workflow
-from wfrun.engine.records import LauncherRequest, Outcome
 
 ENGINE = str(Path(wfrun.engine.__file__ or "").parent)
 

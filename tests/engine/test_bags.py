@@ -13,21 +13,22 @@ from hypothesis import strategies as st
 from tests.engine.strategies import catalogs, settings_of_runs
 from wfrun.engine import events as ev
 from wfrun.engine.bag import expand
-from wfrun.engine.capabilities.binding import AHEAD
+from wfrun.engine.capabilities.binding import MAX_COMMITTED_RATIO
 from wfrun.engine.capabilities.performance import Performance
 from wfrun.engine.capabilities.predictions import UNKNOWN_S, Predictions
 from wfrun.engine.capabilities.queue_estimates import QueueEstimates
 from wfrun.engine.capabilities.view import StateView
 from wfrun.engine.core import Core
 from wfrun.engine.errors import InvalidError
+from wfrun.engine.exchange import Outcome
 from wfrun.engine.information import H, Information, K
 from wfrun.engine.model import (
     Axis,
     Bag,
     BagFile,
     Catalog,
-    Coded,
-    Packed,
+    DictionaryColumn,
+    PackedColumn,
     Progression,
     Resources,
     SiteSpec,
@@ -35,16 +36,15 @@ from wfrun.engine.model import (
     Workflow,
 )
 from wfrun.engine.policies.prediction import JobClass, RunTimes
-from wfrun.engine.records import Outcome
 from wfrun.engine.templates import Part, parse_template, placeholders
-from wfrun.testing.world import World
+from wfrun.testing.fake_world import FakeWorld
 
 # Expansion
 
 
 def test_tasks_are_all_combinations_the_last_axis_varying_fastest() -> None:
-    ligands = Coded(Packed.of(["ala", "gly"]), array("I", [1, 0, 1]).tobytes())
-    charges = Packed.of(["-1", "", "ä"])
+    ligands = DictionaryColumn(PackedColumn.of(["ala", "gly"]), array("I", [1, 0, 1]).tobytes())
+    charges = PackedColumn.of(["-1", "", "ä"])
     bag = Bag(
         "b", "b.yaml", "dock",
         ("{ligand}/{charge}", "-s{seed:03}", "{{{x}}}"),
@@ -69,7 +69,7 @@ def test_tasks_are_all_combinations_the_last_axis_varying_fastest() -> None:
 
 
 def test_tasks_with_equal_values_share_their_inputs() -> None:
-    ligands = Coded(Packed.of(["ala", "gly"]), array("I", [1, 0, 1]).tobytes())
+    ligands = DictionaryColumn(PackedColumn.of(["ala", "gly"]), array("I", [1, 0, 1]).tobytes())
     bag = Bag(
         "b", "b.yaml", "dock", axes=(Axis(("ligand",), (ligands,)),
                                      Axis(("seed",), (Progression(1, 1, 2),))),
@@ -121,7 +121,7 @@ def test_an_expanded_bag_runs_as_the_same_tasks_written_out(
     """Whatever happens: the same events, also after a crash."""
 
     def log_of(workflows: list[Workflow]) -> list[ev.Event]:
-        world = World(workflows, catalog, settings)
+        world = FakeWorld(workflows, catalog, settings)
         for count, _ in enumerate(world.steps(), start=1):
             if count == crash_at + len(several) + 1:
                 break
@@ -170,7 +170,7 @@ def placements(
 ) -> list[tuple[float, int, str]]:
     """(when, task, site) of every attempt, in order."""
     wanted = ev.Settings(policy=policy, selection="s-t", **settings)  # type: ignore[arg-type]
-    world = World([workflow], catalog, wanted)
+    world = FakeWorld([workflow], catalog, wanted)
     assert world.run() == "done"
     return [
         (e.at_s, e.task, catalog.sites[e.site].name)
@@ -229,8 +229,13 @@ def test_ect_takes_the_cluster_where_the_task_ends_first() -> None:
 def test_sites_get_no_more_than_they_have_room_for() -> None:
     """Late policies fill what is free, ECT twice that; workflow policies likewise."""
     bag = expand(Bag("b", "b", "x", axes=(Axis(("i",), (Progression(0, 1, 50),)),), estimate="9"))
-    for policy, times in (("fpf", 1), ("rr", 1), ("ect", AHEAD), ("round-robin", AHEAD)):
-        world = World([bag], TWO, ev.Settings(policy=policy, selection="s-bot", replicas=0))
+    for policy, times in (
+        ("fpf", 1),
+        ("rr", 1),
+        ("ect", MAX_COMMITTED_RATIO),
+        ("round-robin", MAX_COMMITTED_RATIO),
+    ):
+        world = FakeWorld([bag], TWO, ev.Settings(policy=policy, selection="s-bot", replicas=0))
         for event in world.steps():
             if isinstance(event, ev.WorkflowAdded):
                 break
@@ -254,14 +259,16 @@ def test_short_tasks_are_dispatched_ahead_of_free_processors() -> None:
 def test_dfplt_ranks_clusters_by_what_they_did() -> None:
     """The catalog has them wrong: what is said to be fast is slow."""
     catalog = Catalog((SiteSpec("a", slots=1, speed_ratio=9.0), SiteSpec("b", slots=1)))
-    world = World(
+    world = FakeWorld(
         [one_bag(8, 8, 4, 4, 4)], catalog, ev.Settings(policy="dfplt", selection="s-t"),
         runtime_s=lambda w, t, s: 20.0 if s == 0 else 5.0,
         result=lambda key, w, t: Outcome("done"),
     )  # fmt: skip
     assert world.run() == "done"
     assert _performance(world.core) is None  # the exit records have no times
-    world = World([one_bag(8, 8, 4, 4, 4)], catalog, ev.Settings(policy="dfplt", selection="s-t"))
+    world = FakeWorld(
+        [one_bag(8, 8, 4, 4, 4)], catalog, ev.Settings(policy="dfplt", selection="s-t")
+    )
     world.run()
     state = world.core.state
     assert state.workflows[0].done == 5
@@ -270,7 +277,7 @@ def test_dfplt_ranks_clusters_by_what_they_did() -> None:
 def _performance(core: Core) -> float | None:
     performance = core.state.find(Performance)
     assert performance is not None
-    return performance.of[0]
+    return performance.by_site[0]
 
 
 def test_performance_is_the_speed_that_tasks_show() -> None:

@@ -33,7 +33,7 @@ from wfrun.engine.model import (
     Task,
     Workflow,
 )
-from wfrun.testing.world import World
+from wfrun.testing.fake_world import FakeWorld
 
 POLICIES = ("round-robin", "cluster-min", "file-aware", "heft", "single-cluster", "ect", "rr")
 SITES = ((4, 1.0), (2, 1.2), (2, 0.8))
@@ -85,7 +85,7 @@ def world_of(some: list[Workflow], settings: ev.Settings, *, launchers: bool = F
     names = ("a", "b", "c")
     if not launchers:
         specs = [SiteSpec(n, *site) for n, site in zip(names, SITES, strict=True)]
-        return World(some, Catalog(tuple(specs)), settings, keep_log=False)
+        return FakeWorld(some, Catalog(tuple(specs)), settings, keep_log=False)
     sites = []
     for name, (slots, speed) in zip(names, SITES, strict=True):
         access = Access(("head",), dispatch="launchers", launchers=LauncherSpec(2, max=slots // 2))
@@ -179,7 +179,7 @@ def test_an_event_costs_the_same_beside_many_bags(
     assert_no_growth(small, large, 400 / 16)
 
 
-class SharedWorld(World):
+class SharedWorld(FakeWorld):
     """Each site has ``jobs`` jobs of others, half of them running, before a workflow arrives, and
     still has them 30 s later. Tasks take longer than documented, so that plans of the sites' queues
     become stale."""

@@ -15,10 +15,10 @@ from tests.engine.test_selection import bag as owned_bag
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
 from wfrun.engine.errors import InvalidError
+from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Catalog, Resources, SiteSpec, Task, Workflow
 from wfrun.engine.policies.selection import SELECTION, SelectBags
-from wfrun.engine.records import Outcome
-from wfrun.testing.world import World
+from wfrun.testing.fake_world import FakeWorld
 
 FAILED = Outcome("exit", exit_code=1)
 
@@ -243,7 +243,7 @@ def test_a_workflow_may_have_more_classes_of_tasks_than_16_bits_count() -> None:
 
 def test_replicas_are_not_subtracted_from_the_tasks_that_wait() -> None:
     workflow = chain((0, 3, 1), (1, 3, 1), (2, 3, 1), runtimes_s=[9.0, 8.0, 7.0, 1.0])
-    world = World(
+    world = FakeWorld(
         [workflow, bag(3)], sites((2, 0.5), (2, 1.0), (2, 1.0)), ev.Settings("wqr", replicas=2)
     )
     seen = [w.waiting_tasks for _ in world.steps() for w in world.core.state.workflows]

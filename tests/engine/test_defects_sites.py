@@ -11,11 +11,11 @@ from tests.engine.test_policies import bag, sites
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
+from wfrun.engine.exchange import Outcome
 from wfrun.engine.information import Information
 from wfrun.engine.model import Access, LauncherSpec, SiteSpec, Workflow
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.placement.base import BasePlacement
-from wfrun.engine.records import Outcome
 
 
 class Run:

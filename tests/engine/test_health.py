@@ -12,10 +12,10 @@ from wfrun.engine import events as ev
 from wfrun.engine.actions import CopyFile
 from wfrun.engine.capabilities.health import MAX_PAUSES, Breaker, Health
 from wfrun.engine.core import Core
+from wfrun.engine.exchange import Cause, Outcome
 from wfrun.engine.model import Access, Catalog, File, SiteSpec, Task, Workflow
-from wfrun.engine.records import Cause, Outcome
 from wfrun.engine.state import RunState
-from wfrun.testing.world import World
+from wfrun.testing.fake_world import FakeWorld
 
 DONE = Outcome("done", exit_code=0)
 
@@ -55,7 +55,7 @@ class Trouble:
         """Attempts that the first site has started."""
         specs = tuple(SiteSpec(name, slots) for name in ("alpha", "beta", "gamma")[:sites])
         settings = ev.Settings("round-robin", throttle=throttle, retries=retries)
-        self.world = World(
+        self.world = FakeWorld(
             [bag(tasks, runtime_s)], Catalog(specs), settings, result=self._result, runtime_s=None
         )
 
@@ -213,7 +213,7 @@ def test_a_run_waits_longer_for_a_cluster_than_for_this_machine(
     access: Access | None, patience_s: float
 ) -> None:
     catalog = Catalog((SiteSpec("alpha", 1, access=access),))
-    world = World([bag(2)], catalog, ev.Settings("round-robin", throttle=1))
+    world = FakeWorld([bag(2)], catalog, ev.Settings("round-robin", throttle=1))
     world.post(5.0, ev.SitePaused(5.0, 0, "out of reach"))
     assert world.run() == "failed"
     assert world.core.state.end_reason == (
@@ -233,7 +233,7 @@ def test_a_file_that_only_a_paused_site_has_is_waited_for(outage_s: float, end: 
     def fails(action: CopyFile) -> Literal["transient"] | None:
         return "transient" if 5.0 <= world.core.state.now_s < outage_s else None
 
-    world = World([workflow], catalog, ev.Settings("round-robin"), fails=fails)
+    world = FakeWorld([workflow], catalog, ev.Settings("round-robin"), fails=fails)
     world.post(5.0, ev.SitePaused(5.0, 0, "out of reach"))
     world.post(outage_s, ev.SiteReopened(outage_s, 0))
     assert world.run() == end

@@ -16,13 +16,13 @@ from tests.engine.strategies import catalogs, settings_of_runs, workflows
 from wfrun.engine import events as ev
 from wfrun.engine.actions import Action, SubmitAttempts
 from wfrun.engine.core import Core
+from wfrun.engine.exchange import Cause, Outcome
 from wfrun.engine.fit import fits
 from wfrun.engine.information import Knowledge
 from wfrun.engine.model import ORIGIN, Catalog, LinkSpec, Workflow
 from wfrun.engine.policies.placement import PLACEMENT, WORKFLOW_POLICIES
-from wfrun.engine.records import Cause, Outcome
 from wfrun.engine.state import RunState
-from wfrun.testing.world import Result, World
+from wfrun.testing.fake_world import FakeWorld, Result
 
 MANY = hypothesis_settings(max_examples=150, deadline=None)
 
@@ -34,7 +34,7 @@ CAUSES: list[Cause] = [
 """In which sites report failures."""
 
 
-def failing(seed: int, share: float, world: list[World], causes: list[Cause]) -> Result:
+def failing(seed: int, share: float, world: list[FakeWorld], causes: list[Cause]) -> Result:
     """Attempts fail by chance."""
 
     def result(key: str, workflow: int, task: int) -> Outcome:
@@ -56,10 +56,10 @@ def make_world(
     seed: int,
     share: float,
     causes: list[Cause] = CAUSES,
-) -> World:
+) -> FakeWorld:
     """A world with failures, with sites that close and open, and with run times of its own."""
-    holder: list[World] = []
-    world = World(
+    holder: list[FakeWorld] = []
+    world = FakeWorld(
         several,
         catalog,
         settings,
@@ -180,7 +180,7 @@ class Auditor:
                     assert (workflow, file, action.site) in self.present
 
 
-def audit(world: World, auditor: Auditor) -> None:
+def audit(world: FakeWorld, auditor: Auditor) -> None:
     """Step a world to its end under the auditor's eyes."""
     heard = told = 0
     for _ in world.steps():
@@ -391,7 +391,7 @@ def test_decisions_do_not_depend_on_undeclared_information(
         other = msgspec.structs.replace(other, sites=sites)
 
     def place(document: Workflow, sites: Catalog) -> list[ev.Event]:
-        world = World(
+        world = FakeWorld(
             [document],
             sites,
             settings,
@@ -422,7 +422,7 @@ def test_links_matter_only_to_policies_that_declare_them() -> None:
     slow = Catalog(sites, (LinkSpec("alpha", "beta", 1e3), LinkSpec("beta", "alpha", 1e3)))
     chosen: Counter[str] = Counter()
     for policy in (p.name for p in WORKFLOW_POLICIES):
-        world = World([workflow], slow, ev.Settings(policy=policy))
+        world = FakeWorld([workflow], slow, ev.Settings(policy=policy))
         world.run()
         first, second = (e for e in world.log if isinstance(e, ev.AttemptPlaced))
         chosen[policy] = int(first.site == second.site)

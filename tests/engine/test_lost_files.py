@@ -12,10 +12,10 @@ from tests.engine.test_policies import chain, sites
 from wfrun.engine import events as ev
 from wfrun.engine.actions import SubmitAttempts
 from wfrun.engine.model import ORIGIN, Catalog, Workflow
-from wfrun.testing.world import World
+from wfrun.testing.fake_world import FakeWorld
 
 
-def starts(world: World) -> list[str]:
+def starts(world: FakeWorld) -> list[str]:
     """Tasks in the order of their starts."""
     return [
         f"t{event.key.split('.')[2]}" for event in world.log if isinstance(event, ev.AttemptStarted)
@@ -25,7 +25,7 @@ def starts(world: World) -> list[str]:
 def test_what_nothing_needs_any_more_is_not_done_again() -> None:
     """t0 → t1 → t2, dead when t1 is done: the file of t0 is gone, and nobody reads it again."""
     workflow = chain((0, 1, 9), (1, 2, 9), runtimes_s=[1.0, 1.0, 1.0])
-    world = World([workflow], sites((1, 1.0)), ev.Settings(policy="round-robin"))
+    world = FakeWorld([workflow], sites((1, 1.0)), ev.Settings(policy="round-robin"))
     for event in world.steps():
         if isinstance(event, ev.AttemptEnded) and event.key.split(".")[2] == "1":
             break
@@ -37,7 +37,7 @@ def test_what_nothing_needs_any_more_is_not_done_again() -> None:
 
 def test_a_lost_input_of_a_waiting_task_is_made_again_from_the_start() -> None:
     workflow = chain((0, 1, 9), (1, 2, 9), runtimes_s=[1.0, 1.0, 1.0])
-    world = World([workflow], sites((1, 1.0)), ev.Settings(policy="round-robin"))
+    world = FakeWorld([workflow], sites((1, 1.0)), ev.Settings(policy="round-robin"))
     for event in world.steps():
         if isinstance(event, ev.AttemptEnded) and event.key.split(".")[2] == "1":
             break
@@ -48,7 +48,7 @@ def test_a_lost_input_of_a_waiting_task_is_made_again_from_the_start() -> None:
 
 def test_a_file_that_is_elsewhere_too_is_not_made_again() -> None:
     workflow = chain((0, 1, 9), (0, 2, 9), runtimes_s=[1.0, 9.0, 9.0])
-    world = World([workflow], sites((1, 1.0), (1, 1.0)), ev.Settings(policy="round-robin"))
+    world = FakeWorld([workflow], sites((1, 1.0), (1, 1.0)), ev.Settings(policy="round-robin"))
     for event in world.steps():
         if isinstance(event, ev.TransferEnded):
             break
@@ -76,7 +76,7 @@ def test_any_loss_is_made_good(
 ) -> None:
     """Files vanish with every crash; each run ends done, and no attempt is submitted to a site
     that lacks an input."""
-    world = World(several, catalog, run)
+    world = FakeWorld(several, catalog, run)
     random = Random(seed)
     gaps[0] += 1 + len(several)
     for gap in gaps:
@@ -105,7 +105,7 @@ def _final(w: object, file: int) -> bool:
     return workflow.files[file].collect
 
 
-def _some_files(world: World, random: Random, share: float) -> tuple[tuple[int, int, int], ...]:
+def _some_files(world: FakeWorld, random: Random, share: float) -> tuple[tuple[int, int, int], ...]:
     return tuple(
         (w.index, file, site)
         for w in world.core.state.workflows
@@ -115,7 +115,7 @@ def _some_files(world: World, random: Random, share: float) -> tuple[tuple[int, 
     )
 
 
-def _check_inputs(world: World, action: SubmitAttempts) -> None:
+def _check_inputs(world: FakeWorld, action: SubmitAttempts) -> None:
     state = world.core.state
     assert action.site != ORIGIN
     for key, number, task in action.attempts:

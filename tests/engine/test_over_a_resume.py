@@ -15,8 +15,8 @@ from tests.engine.test_policies import bag, sites
 from tests.engine.test_selection import bag as owned_bag
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
+from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import SiteSpec, Task, Workflow
-from wfrun.engine.records import Outcome
 
 
 def resumed(run: Run, at_s: float, *gone: str) -> Run:

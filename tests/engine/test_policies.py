@@ -24,7 +24,7 @@ from wfrun.engine.policies.placement.base import BasePlacement
 from wfrun.engine.policies.placement.coarsening import coarsen
 from wfrun.engine.policies.placement.heft import upward_ranks_s
 from wfrun.engine.state import RunState, WorkflowState
-from wfrun.testing.world import World
+from wfrun.testing.fake_world import FakeWorld
 
 
 def bag(count: int, runtime_s: float = 10.0, cores: int = 1) -> Workflow:
@@ -67,7 +67,7 @@ def sites(*slots_and_speeds: tuple[int, float]) -> Catalog:
     )
 
 
-def places(world: World) -> dict[str, int]:
+def places(world: FakeWorld) -> dict[str, int]:
     """Task id → site of its first attempt."""
     found: dict[str, int] = {}
     for event in world.log:
@@ -77,9 +77,9 @@ def places(world: World) -> dict[str, int]:
     return found
 
 
-def run(policy: str, workflows: list[Workflow], catalog: Catalog, **options: object) -> World:
+def run(policy: str, workflows: list[Workflow], catalog: Catalog, **options: object) -> FakeWorld:
     settings = ev.Settings(policy=policy, **options)  # type: ignore[arg-type]
-    world = World(workflows, catalog, settings)
+    world = FakeWorld(workflows, catalog, settings)
     assert world.run() == "done"
     return world
 
@@ -307,7 +307,7 @@ def test_a_policy_that_places_nothing_ends_the_run_with_the_reason(
 ) -> None:
     monkeypatch.setitem(PLACEMENT, "wrong", _Wrong)
     monkeypatch.setattr(_Wrong, "answer", None)
-    world = World([bag(1)], sites((1, 1.0)), ev.Settings(policy="wrong"))
+    world = FakeWorld([bag(1)], sites((1, 1.0)), ev.Settings(policy="wrong"))
     assert world.run() == "failed"
     assert "places none" in str(world.core.state.end_reason)
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from wfrun.engine.capabilities.launchers.pool import Launcher, LauncherPhase, Pool
+from wfrun.engine.capabilities.launchers.pool import Launcher, LauncherPhase, LauncherPool
+from wfrun.engine.exchange import LauncherRequest
 from wfrun.engine.model import LauncherSpec
-from wfrun.engine.records import LauncherRequest
 
 
 @pytest.mark.parametrize("phase", [LauncherPhase.DRAINING, LauncherPhase.AWAY])
 def test_what_runs_in_launchers_that_take_no_more_is_no_load_on_the_others(
     phase: LauncherPhase,
 ) -> None:
-    pool = Pool(LauncherSpec(cores=8))
+    pool = LauncherPool(LauncherSpec(cores=8))
     for key in ("a", "b"):
         request = LauncherRequest(key, 1, 8, 0, 0, 300.0)
         launcher = pool.launchers[key] = Launcher(request, 0.0)

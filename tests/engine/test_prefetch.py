@@ -1,10 +1,10 @@
-"""The stock of a launcher covers its latency, and no more than is worth it."""
+"""The prefetch of a launcher covers its latency, and no more than is worth it."""
 
 from __future__ import annotations
 
 import pytest
 
-from wfrun.engine.prefetch import MOST, prefetch_per_slot
+from wfrun.engine.prefetch import MAX_PREFETCH_PER_SLOT, prefetch_per_slot
 
 
 @pytest.mark.parametrize(
@@ -16,8 +16,8 @@ from wfrun.engine.prefetch import MOST, prefetch_per_slot
         (0.1, 4.9, 1),
         (0.1, 0.1, 2),
         (0.1, 0.001, 200),
-        (1.0, 1e-6, MOST),
-        (1.0, 0.0, MOST),
+        (1.0, 1e-6, MAX_PREFETCH_PER_SLOT),
+        (1.0, 0.0, MAX_PREFETCH_PER_SLOT),
     ],
 )
 def test_stock(latency_s: float, task_s: float | None, expected: int) -> None:
@@ -27,7 +27,7 @@ def test_stock(latency_s: float, task_s: float | None, expected: int) -> None:
 @pytest.mark.parametrize("latency_s", [0.001, 0.05, 0.5])
 def test_a_slot_is_busy_until_the_answer_comes(latency_s: float) -> None:
     task_s = 1e-3
-    while (stock := prefetch_per_slot(latency_s, task_s)) > 0:
-        assert stock * task_s >= min(latency_s, MOST * task_s)
+    while (prefetch := prefetch_per_slot(latency_s, task_s)) > 0:
+        assert prefetch * task_s >= min(latency_s, MAX_PREFETCH_PER_SLOT * task_s)
         task_s *= 1.7
     assert latency_s / task_s < 0.02

@@ -5,19 +5,19 @@ from __future__ import annotations
 from tests.engine.test_policies import chain, sites
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
-from wfrun.engine.attempts import SUPERSEDED_S
+from wfrun.engine.attempts import SUPERSEDED_TIMEOUT_S
 from wfrun.engine.capabilities.replication.replication import Replication
 from wfrun.engine.core import Core
+from wfrun.engine.exchange import Cause, Outcome
 from wfrun.engine.model import Catalog, Task, Workflow
-from wfrun.engine.records import Cause, Outcome
 from wfrun.engine.state import SUPERSEDED
 from wfrun.runners.run.requests import stored_as, stored_name
-from wfrun.testing.world import World
+from wfrun.testing.fake_world import FakeWorld
 
 WQR = ev.Settings("wqr", replicas=2, retries=2, retry_delay_s=1.0)
 
 
-class DeafWorld(World):
+class DeafWorld(FakeWorld):
     """The first site does not hear of cancellations."""
 
     def _carry_out(self, action: act.Action) -> None:
@@ -30,17 +30,17 @@ def bag(count: int, runtime_s: float = 10.0) -> Workflow:
     return Workflow("w", "w.dax", tasks, [], [()] * count)
 
 
-def ends(world: World, cause: Cause) -> list[str]:
+def ends(world: FakeWorld, cause: Cause) -> list[str]:
     return [e.key for e in world.log if isinstance(e, ev.AttemptEnded) and e.outcome.cause == cause]
 
 
-def placed(world: World) -> list[str]:
+def placed(world: FakeWorld) -> list[str]:
     return [e.key for e in world.log if isinstance(e, ev.AttemptPlaced)]
 
 
 def test_the_first_success_counts_and_the_others_are_cancelled() -> None:
     """A slow site and two fast ones: the third attempt, of equal ones, is only cancelled."""
-    world = World([bag(1)], sites((1, 0.1), (1, 1.0), (1, 0.5)), WQR)
+    world = FakeWorld([bag(1)], sites((1, 0.1), (1, 1.0), (1, 0.5)), WQR)
     assert world.run() == "done"
     assert placed(world) == ["w.0.0.1", "w.0.0.2", "w.0.0.3"]
     assert ends(world, "done") == ["w.0.0.2"]
@@ -54,7 +54,7 @@ def test_the_first_success_counts_and_the_others_are_cancelled() -> None:
 def test_a_task_that_always_fails_is_given_up_after_its_retries() -> None:
     """Replicas cost no retry, and give none: three rounds of three attempts."""
     result = Outcome("exit", exit_code=3)
-    world = World(
+    world = FakeWorld(
         [bag(1)],
         sites((1, 1.0), (1, 1.0), (1, 1.0)),
         WQR,
@@ -77,7 +77,7 @@ def test_what_only_replicas_failed_of_costs_no_retry() -> None:
         return Outcome("done" if len(rounds) > 5 else "lost", exit_code=0)
 
     one_slow = sites((1, 2.0), (1, 1.0))
-    world = World([bag(1)], one_slow, ev.Settings("wqr", replicas=1, retries=0), result=result)
+    world = FakeWorld([bag(1)], one_slow, ev.Settings("wqr", replicas=1, retries=0), result=result)
     assert world.run() == "done"
     assert world.core.state.workflows[0].failures == {}
     assert world.core.state.workflows[0].setbacks == {0: 5}
@@ -91,7 +91,7 @@ def test_a_replica_that_goes_on_saves_the_task() -> None:
         return Outcome("done" if done else "exit", exit_code=1 - done)
 
     settings = ev.Settings("wqr", replicas=1, retries=0)
-    world = World([bag(1)], sites((1, 2.0), (1, 1.0)), settings, result=result)
+    world = FakeWorld([bag(1)], sites((1, 2.0), (1, 1.0)), settings, result=result)
     assert world.run() == "done"
     assert len(placed(world)) == 2
     assert world.core.state.retried == 0
@@ -101,7 +101,7 @@ def test_a_run_waits_no_longer_for_what_does_not_matter() -> None:
     """Half a minute for a site that can't be told; what it was working for counts as lost time."""
     world = DeafWorld([bag(1, 100.0)], sites((1, 0.1), (1, 1.0)), WQR)
     assert world.run() == "done"
-    assert world.core.state.now_s == 100.0 + SUPERSEDED_S
+    assert world.core.state.now_s == 100.0 + SUPERSEDED_TIMEOUT_S
     told = DeafWorld([bag(1, 100.0)], sites((1, 0.8), (1, 1.0)), WQR)
     assert told.run() == "done"
     assert told.core.state.now_s == 125.0
@@ -116,13 +116,13 @@ def test_a_new_engine_waits_anew_for_what_does_not_matter() -> None:
     for event in world.steps():
         if isinstance(event, ev.AttemptEnded):
             break
-    resumed_s = 100.0 + 10 * SUPERSEDED_S
+    resumed_s = 100.0 + 10 * SUPERSEDED_TIMEOUT_S
     core = Core({"0": bag(1, 100.0)})
     core.replay(world.log)
     _, actions = core.step(ev.RunResumed(resumed_s))
     assert core.state.ended is None
     assert act.FindAttempts(0, ("w.0.0.1",)) in actions
-    assert act.SetTimer(SUPERSEDED, resumed_s + SUPERSEDED_S) in actions
+    assert act.SetTimer(SUPERSEDED, resumed_s + SUPERSEDED_TIMEOUT_S) in actions
     _, actions = core.step(ev.AttemptsFound(resumed_s, 0, (), ("w.0.0.1",)))
     assert act.CancelAttempts(0, ("w.0.0.1",)) in actions
 

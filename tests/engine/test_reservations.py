@@ -11,7 +11,7 @@ from wfrun.engine.information import Information
 from wfrun.engine.model import Catalog, Resources, SiteSpec, Task, Workflow
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.placement.base import BasePlacement
-from wfrun.testing.world import World
+from wfrun.testing.fake_world import FakeWorld
 
 
 class Narrow(BasePlacement):
@@ -20,7 +20,7 @@ class Narrow(BasePlacement):
     name = "narrow"
     information = Information()
     summary = "narrow tasks alone"
-    late = True
+    binds_late = True
 
     def place(self, task: int) -> int | None:
         return None if self.view.cores(task) > 1 else self.view.candidates(task)[0]
@@ -45,7 +45,7 @@ def test_room_that_a_policy_leaves_is_kept_no_longer(
     bags = [bag(2, 1), bag(1, 4), bag(20, 1)]
     catalog = Catalog((SiteSpec("alpha", slots=4),))
     settings = ev.Settings(policy="narrow", selection=selection)
-    world = World(bags, catalog, settings, arrive_s=(0.0, 1.0, 2.0))
+    world = FakeWorld(bags, catalog, settings, arrive_s=(0.0, 1.0, 2.0))
     assert world.run() == "failed"
     assert world.core.state.done == 22
     decided = [type(e) for e in world.log if isinstance(e, ev.DECISIONS)]

@@ -10,10 +10,10 @@ import pytest
 
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
+from wfrun.engine.exchange import Cause, Outcome
 from wfrun.engine.model import Catalog, File, Resources, SiteSpec, Task, Workflow
-from wfrun.engine.records import Cause, Outcome
-from wfrun.engine.retry import RULES, SETBACKS
-from wfrun.testing.world import World
+from wfrun.engine.retry import MAX_SETBACKS, RULES
+from wfrun.testing.fake_world import FakeWorld
 
 GIB = 2**30
 PLAIN = Resources()
@@ -29,7 +29,7 @@ def world_of(
     sites: Sequence[SiteSpec],
     resources: Resources = PLAIN,
     retries: int = 2,
-) -> World:
+) -> FakeWorld:
     """One task whose attempts end in turn like this, and well after the last of these."""
 
     def result(key: str, workflow: int, task: int) -> Outcome:
@@ -37,14 +37,14 @@ def world_of(
         return outcomes[number - 1] if number <= len(outcomes) else Outcome("done", exit_code=0)
 
     settings = ev.Settings("round-robin", retries=retries)
-    return World([one_task(resources)], Catalog(tuple(sites)), settings, result=result)
+    return FakeWorld([one_task(resources)], Catalog(tuple(sites)), settings, result=result)
 
 
-def placed(world: World) -> list[int]:
+def placed(world: FakeWorld) -> list[int]:
     return [e.site for e in world.log if isinstance(e, ev.AttemptPlaced)]
 
 
-def last_message(world: World) -> str:
+def last_message(world: FakeWorld) -> str:
     failure = world.core.state.recent_failures[-1]
     assert failure.final == (world.core.state.failed > 0)
     return failure.message
@@ -77,9 +77,11 @@ def test_what_is_not_its_own_failure_costs_no_retry(cause: Cause) -> None:
 def test_setbacks_have_a_limit_of_their_own() -> None:
     world = world_of([Outcome("preempted", message="by a queue")] * 99, TWO, retries=0)
     assert world.run() == "failed"
-    assert len(placed(world)) == SETBACKS + 1
+    assert len(placed(world)) == MAX_SETBACKS + 1
     message = last_message(world)
-    assert message == f"by a queue\ngiven up after {SETBACKS + 1} failures that were not its own"
+    assert (
+        message == f"by a queue\ngiven up after {MAX_SETBACKS + 1} failures that were not its own"
+    )
 
 
 def test_more_retries_are_more_setbacks_too() -> None:
@@ -212,14 +214,14 @@ def test_what_a_task_has_come_to_ask_for_is_in_the_log() -> None:
     assert resumed.feasible_sites(0) == 0b011
 
 
-@pytest.mark.parametrize(("how", "attempts"), [("infeasible", 1), ("transient", SETBACKS + 1)])
+@pytest.mark.parametrize(("how", "attempts"), [("infeasible", 1), ("transient", MAX_SETBACKS + 1)])
 def test_a_transfer_that_keeps_failing_costs_no_retry_but_a_missing_file_does(
     how: Literal["transient", "infeasible"], attempts: int
 ) -> None:
     task = Task("t0", "x", "x", inputs=(0,), runtime_s=1.0)
     workflow = Workflow("w", "w.dax", [task], [File("in", size_bytes=1)], [()])
     settings = ev.Settings("round-robin", retries=0)
-    world = World([workflow], Catalog(TWO), settings, fails=lambda copy: how)
+    world = FakeWorld([workflow], Catalog(TWO), settings, fails=lambda copy: how)
     assert world.run() == "failed"
     assert len(placed(world)) == attempts
     assert world.core.state.failed == 1

@@ -11,7 +11,7 @@ from wfrun.engine.core import Core
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Catalog, Resources, SiteSpec, Task, Workflow
 from wfrun.engine.policies.selection import SELECTION, selection_class
-from wfrun.testing.world import World
+from wfrun.testing.fake_world import FakeWorld
 
 
 def bag(owner: str, *runtimes_s: float, priority: int = 0, memory_bytes: int = 0) -> Workflow:
@@ -29,7 +29,7 @@ def order(
     selection: str, bags: Sequence[Workflow], policy: str = "fpf", catalog: Catalog = ONE
 ) -> str:
     """The bags in the order in which their tasks are placed, as letters."""
-    world = World(list(bags), catalog, ev.Settings(policy=policy, selection=selection))
+    world = FakeWorld(list(bags), catalog, ev.Settings(policy=policy, selection=selection))
     assert world.run() == "done"
     placed = [e for e in world.log if isinstance(e, ev.AttemptPlaced)]
     return "".join("abcdefg"[e.workflow] for e in placed)
@@ -82,7 +82,7 @@ def test_what_fits_no_open_site_holds_up_nobody() -> None:
         (SiteSpec("small", slots=1, memory_bytes=1), SiteSpec("large", slots=1, memory_bytes=9))
     )
     bags = [bag("u", 8, 8, 8, memory_bytes=5), bag("v", 1, 1, 1)]
-    world = World(bags, catalog, ev.Settings(policy="rr", selection="s-bot", replicas=0))
+    world = FakeWorld(bags, catalog, ev.Settings(policy="rr", selection="s-bot", replicas=0))
     assert world.run() == "done"
     ends = {e.key: e.at_s for e in world.log if isinstance(e, ev.AttemptEnded)}
     assert max(s for key, s in ends.items() if key.startswith("w.1.")) <= 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.engine.test_defects_sites import Run, cluster
 from tests.engine.test_policies import chain
 from wfrun.engine import events as ev
-from wfrun.engine.records import Outcome
+from wfrun.engine.exchange import Outcome
 
 FAILED = Outcome("exit", exit_code=1)
 

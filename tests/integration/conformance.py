@@ -16,8 +16,8 @@ import pytest
 from tests.testbed.layout import Layout
 from tests.testbed.testbed import Testbed
 from wfrun.engine.events import Event
+from wfrun.engine.exchange import LauncherRequest
 from wfrun.engine.model import Access, LauncherSpec, SiteSpec
-from wfrun.engine.records import LauncherRequest
 from wfrun.runners.run.sites import AnySite, make_site
 from wfrun.sites.launchers.site import PoolSite
 from wfrun.testing.probe import Probe

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from wfrun.engine.records import LauncherRequest
+from wfrun.engine.exchange import LauncherRequest
 
 
 class Action(msgspec.Struct, frozen=True):

@@ -9,8 +9,8 @@ from __future__ import annotations
 from wfrun.engine import events as ev
 from wfrun.engine.actions import CancelAttempts, CopyFile, SubmitAttempts
 from wfrun.engine.capability import Run
+from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import ORIGIN
-from wfrun.engine.records import Outcome
 from wfrun.engine.retry import RULES, judge, note
 from wfrun.engine.state import (
     SUPERSEDED,
@@ -37,7 +37,7 @@ from wfrun.engine.tasks import (
     settle,
 )
 
-SUPERSEDED_S = 30.0
+SUPERSEDED_TIMEOUT_S = 30.0
 """Maximum time that a run whose tasks are all done waits for superseded attempts to end."""
 
 _STAGING, _SUBMITTING, _QUEUED, _RUNNING = Phase
@@ -357,7 +357,7 @@ def _supersede(run: Run, w: WorkflowState, winner: Attempt) -> None:
         for call in run.hooks.superseded:
             call(other)
         run.outbox.append(CancelAttempts(other.site, (other.key,)))
-        run.set_timer(SUPERSEDED, state.now_s + SUPERSEDED_S)
+        run.set_timer(SUPERSEDED, state.now_s + SUPERSEDED_TIMEOUT_S)
 
 
 def collect(run: Run, w: WorkflowState, file: int) -> None:

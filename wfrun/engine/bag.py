@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar, overload
 
-from wfrun.engine.model import Bag, Coded, Column, File, Packed, Task, Workflow
+from wfrun.engine.model import Bag, Column, DictionaryColumn, File, PackedColumn, Task, Workflow
 from wfrun.engine.templates import Part, parse_template, placeholders
 
 INDEX = "index"
@@ -26,7 +26,7 @@ T = TypeVar("T")
 class _Lazy(Sequence[T], Generic[T]):
     """A sequence that makes its items, and keeps those that were asked for lately."""
 
-    KEPT = 4096
+    MAX_KEPT = 4096
 
     def __init__(self, length: int) -> None:
         self._length = length
@@ -52,7 +52,7 @@ class _Lazy(Sequence[T], Generic[T]):
         if not 0 <= index < self._length:
             raise IndexError(index)
         made = self._make(index)
-        if len(self._kept) >= self.KEPT:
+        if len(self._kept) >= self.MAX_KEPT:
             self._kept.clear()
         self._kept[index] = made
         return made
@@ -65,7 +65,7 @@ class _Lazy(Sequence[T], Generic[T]):
         """The item of that index, which is in range."""
 
 
-class Nothing(Sequence[tuple[int, ...]]):
+class NoParents(Sequence[tuple[int, ...]]):
     """As many empty tuples: the edges of a bag, which has none."""
 
     def __init__(self, length: int) -> None:
@@ -90,10 +90,10 @@ class Nothing(Sequence[tuple[int, ...]]):
 
 def values_of(column: Column) -> Callable[[int], str]:
     """The value at each place of a column, counted from 0."""
-    if isinstance(column, Coded):
+    if isinstance(column, DictionaryColumn):
         codes, value = memoryview(column.codes).cast("I"), values_of(column.values)
         return lambda place: value(codes[place])
-    if isinstance(column, Packed):
+    if isinstance(column, PackedColumn):
         ends, text = memoryview(column.ends).cast("Q"), column.text
         return lambda place: text[ends[place - 1] if place else 0 : ends[place]].decode()
     start, step, decimals = column.start, column.step, column.decimals
@@ -155,7 +155,9 @@ class Expansion:
         for axis, (step, length) in zip(self.bag.axes, self._steps, strict=True):
             used = [c for n, c in zip(axis.names, axis.columns, strict=True) if n in named]
             if used:
-                codes = used[0] if len(used) == 1 and isinstance(used[0], Coded) else None
+                codes = (
+                    used[0] if len(used) == 1 and isinstance(used[0], DictionaryColumn) else None
+                )
                 dimensions.append(_Dimension(step, length, codes))
         total = 1
         for dimension in dimensions:
@@ -194,7 +196,7 @@ def _piece(part: Part, value: Callable[[int], str] | None, task: int) -> str:
 class _Dimension:
     """What one axis contributes to the number of an input."""
 
-    def __init__(self, step: int, length: int, coded: Coded | None) -> None:
+    def __init__(self, step: int, length: int, coded: DictionaryColumn | None) -> None:
         self._step, self._length = step, length
         self._codes = None if coded is None else memoryview(coded.codes).cast("I")
         self.size = length if coded is None else len(coded.values)
@@ -350,7 +352,7 @@ def expand(bag: Bag) -> Workflow:
         source=bag.source,
         tasks=BagTasks(expansion, files),
         files=files,
-        parents=Nothing(expansion.count),
+        parents=NoParents(expansion.count),
         warnings=bag.warnings,
         owner=bag.owner,
         priority=bag.priority,

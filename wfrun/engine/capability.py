@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 
 from wfrun.engine import events as ev
 from wfrun.engine.actions import Action, CancelAttempts, SetTimer
-from wfrun.engine.records import Outcome
+from wfrun.engine.exchange import Outcome
 from wfrun.engine.state import Attempt, Condition, RunState, WorkflowState
 
 
@@ -38,7 +38,7 @@ class Run:
         """What was found to be done; the core takes it away."""
         self.placement_possible = False
         """Something has happened after which a placement may be possible that was not before."""
-        self.undecided = False
+        self.decision_due = False
         """A capability has to decide after the present event, even if no placement is possible."""
         self.offer: tuple[WorkflowState, int, int] | None = None
         """A workflow, its task and sites, as a mask, that its policy is asked about although they
@@ -213,9 +213,11 @@ class Capability:
         return mask
 
     def decide(self, decisions: Decisions, possible: bool) -> None:
-        """Decide what follows from the latest event. ``possible``: placements may be possible that
-        were not before it. Called if so, or if a capability has set ``run.undecided``. May cost in
-        proportion to what it decides."""
+        """Decide what follows from the latest event.
+
+        ``possible``: a placement may be possible that was not before the event. The hook is called
+        in that case, or when a capability has set ``run.decision_due``. Its cost may grow with the
+        number of decisions."""
 
     def on_declined(self, w: WorkflowState, task: int, sites: int) -> None:
         """The policy was asked for a site for this task, and has left it unplaced, although these

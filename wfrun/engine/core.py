@@ -53,9 +53,9 @@ class Core:
         decided: list[Event] = []
         self._decided = decided
         self._interpreter.apply(event)
-        if (run.placement_possible or run.undecided) and state.is_placing:
+        if (run.placement_possible or run.decision_due) and state.is_placing:
             possible, run.placement_possible = run.placement_possible, False
-            run.undecided = False
+            run.decision_due = False
             for decide in run.hooks.decide:
                 decide(self, possible)
             run.placement_possible = False

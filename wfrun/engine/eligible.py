@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
-SLACK = 16
+MAX_STALE = 16
 """Maximum number of stale entries in a heap, beside as many as it has true ones."""
 
 
@@ -42,9 +42,9 @@ class EligibleSet:
         """Entries of tasks, some of which are stale: their task was taken out."""
         self._serials = array("q", bytes(8 * tasks))
         """Per task: the serial number of its true entry; 0: it is not in it, or fresh."""
-        self._fresh: Fresh | None = None
+        self._fresh: FreshTasks | None = None
 
-    def fill(self, fresh: Fresh) -> None:
+    def fill(self, fresh: FreshTasks) -> None:
         """Put in all tasks of a bag."""
         self._fresh = fresh
         if fresh.left:
@@ -82,7 +82,7 @@ class EligibleSet:
             del self._heaps[kind]
         elif heap and heap[0][1] == serial:
             heapq.heappop(heap)
-        elif len(heap) > 2 * left + SLACK:
+        elif len(heap) > 2 * left + MAX_STALE:
             # Otherwise they would collect while the sites of this class are closed.
             serials = self._serials
             heap[:] = [entry for entry in heap if serials[entry[2]] == entry[1]]
@@ -115,7 +115,7 @@ class EligibleSet:
         return sum(map(len, self._heaps.values()))
 
 
-class Fresh:
+class FreshTasks:
     """The tasks of a bag that have never been dispatched, in the order in which they are placed."""
 
     __slots__ = ("_gone", "_keys", "_order", "_position", "_serial", "kind", "left")

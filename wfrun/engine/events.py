@@ -12,8 +12,8 @@ from typing import Literal
 
 import msgspec
 
+from wfrun.engine.exchange import Cause, LauncherRequest, Outcome
 from wfrun.engine.model import LinkSpec, SiteSpec
-from wfrun.engine.records import Cause, LauncherRequest, Outcome
 
 SCHEMA_VERSION = 2
 """1: without SiteLoadObserved, CoresReserved, ReservationDeclined and SitesDeclined. Logs of all

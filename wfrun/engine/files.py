@@ -6,8 +6,8 @@ from wfrun.engine import events as ev
 from wfrun.engine.actions import CopyFile
 from wfrun.engine.attempts import close, collect, fail_attempt, ready, undispatch
 from wfrun.engine.capability import Run
+from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import ORIGIN
-from wfrun.engine.records import Outcome
 from wfrun.engine.redo import tasks_to_redo
 from wfrun.engine.state import Phase, RunState, WorkflowState
 from wfrun.engine.tasks import (

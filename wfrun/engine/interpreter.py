@@ -37,11 +37,11 @@ from wfrun.engine.tasks import (
     settle,
 )
 
-PAUSE_PATIENCE_S = 60.0
+LOCAL_PAUSE_TIMEOUT_S = 60.0
 """Maximum time that a run with nothing else to do waits for a site that says it is out of order,
 before it ends as failed."""
 
-CLUSTER_PATIENCE_S = 3600.0
+CLUSTER_PAUSE_TIMEOUT_S = 3600.0
 """The same for a cluster: its connection may come back, or its user may log in again."""
 
 
@@ -170,7 +170,7 @@ def _run_resumed(run: Run, event: ev.RunResumed) -> None:
     for w in state.workflows:
         files.collect_missing(run, w)
     if SUPERSEDED in state.timers or state.superseded:
-        state.timers[SUPERSEDED] = state.now_s + attempts.SUPERSEDED_S
+        state.timers[SUPERSEDED] = state.now_s + attempts.SUPERSEDED_TIMEOUT_S
     for timer, at_s in state.timers.items():
         run.outbox.append(SetTimer(timer, at_s))
     under_way = [a for a in state.attempts.values() if a.phase is not Phase.STAGING]
@@ -250,7 +250,7 @@ def _site_paused(run: Run, event: ev.SitePaused) -> None:
     site = run.state.sites[event.site]
     site.reported = event.reason
     run.update_health(event.site)
-    patience_s = PAUSE_PATIENCE_S if site.spec.access is None else CLUSTER_PATIENCE_S
+    patience_s = LOCAL_PAUSE_TIMEOUT_S if site.spec.access is None else CLUSTER_PAUSE_TIMEOUT_S
     run.set_timer(_patience(event.site), event.at_s + patience_s)
 
 

@@ -76,7 +76,7 @@ class Task(msgspec.Struct, frozen=True, gc=False):
     """Larger goes first."""
 
 
-class Packed(msgspec.Struct, frozen=True, tag="packed"):
+class PackedColumn(msgspec.Struct, frozen=True, tag="packed"):
     """Many values as one text."""
 
     text: bytes
@@ -88,7 +88,7 @@ class Packed(msgspec.Struct, frozen=True, tag="packed"):
         return len(self.ends) // 8
 
     @classmethod
-    def of(cls, values: Sequence[str]) -> Packed:
+    def of(cls, values: Sequence[str]) -> PackedColumn:
         """These values."""
         ends, text = array("Q"), bytearray()
         for value in values:
@@ -97,10 +97,10 @@ class Packed(msgspec.Struct, frozen=True, tag="packed"):
         return cls(bytes(text), ends.tobytes())
 
 
-class Coded(msgspec.Struct, frozen=True, tag="coded"):
+class DictionaryColumn(msgspec.Struct, frozen=True, tag="coded"):
     """Values of which many are alike."""
 
-    values: Packed
+    values: PackedColumn
     """Each of them once."""
     codes: bytes
     """Which of them comes when: an array of 32-bit numbers of this machine."""
@@ -121,7 +121,7 @@ class Progression(msgspec.Struct, frozen=True, tag="progression"):
         return self.count
 
 
-Column = Packed | Coded | Progression
+Column = PackedColumn | DictionaryColumn | Progression
 
 
 class Axis(msgspec.Struct, frozen=True):

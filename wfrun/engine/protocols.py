@@ -10,9 +10,9 @@ from random import Random
 from typing import ClassVar, Protocol
 
 from wfrun.engine.events import Event
+from wfrun.engine.exchange import AttemptRequest, Found, LauncherRequest, Receipt
 from wfrun.engine.information import Information
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.records import AttemptRequest, Found, LauncherRequest, Receipt
 
 
 class View(Protocol):
@@ -136,7 +136,7 @@ class Placement(Protocol):
     """One line for ``wfrun policies``."""
     options: ClassVar[Mapping[str, int | float | str]]
     """Names and defaults of its options."""
-    late: ClassVar[bool]
+    binds_late: ClassVar[bool]
     """It assigns tasks to processors that are free, not to queues: sites are candidates only while
     they have some."""
     replicas: ClassVar[int]

@@ -6,19 +6,19 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from wfrun.engine.exchange import Cause, Outcome
 from wfrun.engine.fit import fits, granted_memory_bytes, granted_walltime_s
 from wfrun.engine.model import Resources
-from wfrun.engine.records import Cause, Outcome
 from wfrun.engine.state import Attempt, RunState, WorkflowState
 
-SETBACKS = 10
+MAX_SETBACKS = 10
 """A task may fail so often for no fault of its own, or as often as it has retries if these are
 more."""
 
 GROWTH = 2
 """Memory and walltime are multiplied by this."""
 
-_MAX_DOUBLINGS = 10
+MAX_DELAY_DOUBLINGS = 10
 """Of the delay before a retry."""
 
 
@@ -74,8 +74,8 @@ def judge(
         limit = settings.retries
     else:
         times = w.setbacks[task] = w.setbacks.get(task, 0) + 1
-        limit = max(SETBACKS, settings.retries)
-    delay_s = settings.retry_delay_s * 2 ** min(times - 1, _MAX_DOUBLINGS)
+        limit = max(MAX_SETBACKS, settings.retries)
+    delay_s = settings.retry_delay_s * 2 ** min(times - 1, MAX_DELAY_DOUBLINGS)
     if rule.where == "never there":
         _never_there(w, task, bit)
     if not w.feasible_sites(task):

@@ -17,10 +17,10 @@ from typing import NamedTuple, TypeVar, cast
 from wfrun.engine.bag import BagFiles
 from wfrun.engine.eligible import EligibleSet, TaskClass
 from wfrun.engine.events import Settings
+from wfrun.engine.exchange import Cause
 from wfrun.engine.information import Information
 from wfrun.engine.model import LinkSpec, Resources, SiteSpec, Workflow
 from wfrun.engine.network import Network
-from wfrun.engine.records import Cause
 
 SUPERSEDED = "superseded"
 """The timer that bounds how long superseded attempts may take to be cancelled."""

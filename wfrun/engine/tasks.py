@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wfrun.engine.capability import Run
-from wfrun.engine.eligible import Fresh
+from wfrun.engine.eligible import FreshTasks
 from wfrun.engine.state import RunState, TaskStatus, WorkflowState
 
 WAITING, ELIGIBLE, DISPATCHED, DELAYED, DONE, FAILED, BLOCKED = (int(s) for s in TaskStatus)
@@ -50,7 +50,7 @@ def make_all_eligible(run: Run, w: WorkflowState) -> None:
     keys = float(-w.workflow.priority) if w.order is None else w.order
     first = state.eligible_serial + 1
     state.eligible_serial += count
-    w.eligible.fill(Fresh(count, w.kind(0), first, keys))
+    w.eligible.fill(FreshTasks(count, w.kind(0), first, keys))
     run.placement_possible = True
     for call in run.hooks.eligible:
         call(w)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from wfrun.engine.records import AttemptRequest
+from wfrun.engine.exchange import AttemptRequest
 
 
 def emulated(

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from wfrun.engine.events import AttemptStarted
+from wfrun.engine.exchange import AttemptRequest, Outcome
 from wfrun.engine.protocols import Site
-from wfrun.engine.records import AttemptRequest, Outcome
 from wfrun.testing.probe import Probe
 
 LONG_S = 600.0

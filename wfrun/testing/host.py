@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from wfrun.engine.events import Event
-from wfrun.engine.records import AttemptRequest
+from wfrun.engine.exchange import AttemptRequest
 from wfrun.testing.sites import SiteConformance
 
 

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from wfrun.engine.events import AttemptEnded, AttemptsSubmitted, AttemptStarted, Event
+from wfrun.engine.exchange import AttemptRequest, InputLink, Outcome, OutputFile
 from wfrun.engine.model import Resources
-from wfrun.engine.records import AttemptRequest, InputLink, Outcome, OutputFile
 
 PATIENCE_S = 60.0
 """Everything in the suites takes far less; a machine may be slow."""

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import msgspec
 
+from wfrun.engine.exchange import AttemptRequest
 from wfrun.engine.protocols import Site
-from wfrun.engine.records import AttemptRequest
 from wfrun.testing.any_site import AnySiteConformance, most_in_use
 from wfrun.testing.probe import PATIENCE_S, request, shell
 

@@ -16,12 +16,17 @@ import msgspec
 
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
-from wfrun.engine.capabilities.binding import AHEAD, BATCH_S, CONNECTED_S, HERE_S
+from wfrun.engine.capabilities.binding import (
+    BATCH_LATENCY_S,
+    LOCAL_LATENCY_S,
+    MAX_COMMITTED_RATIO,
+    SSH_LATENCY_S,
+)
+from wfrun.engine.exchange import LauncherRequest, Outcome
 from wfrun.engine.fit import fits
 from wfrun.engine.model import ORIGIN, File, LauncherSpec, Resources, SiteSpec, Task, Workflow
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.prefetch import prefetch_per_slot
-from wfrun.engine.records import LauncherRequest, Outcome
 
 RULES: dict[str, str] = {
     "key": "the key of an attempt is used once",
@@ -62,10 +67,10 @@ RULES: dict[str, str] = {
     "end-gave-up": "no run ends because a policy places nothing although its sites are open",
 }
 
-SETBACKS = 10
+MAX_SETBACKS = 10
 COPY_FAILURES = 3
 """A transient failure of a copy is tried again this often."""
-SHORTEST_S = 300.0
+MIN_WALLTIME_S = 300.0
 """Of a launcher's walltime, unless the catalog allows less."""
 
 _COUNTED = frozenset({"exit", "signal", "output", "cancelled"})
@@ -83,7 +88,7 @@ class Violation(NamedTuple):
     """Number of durable events before it."""
 
 
-class Try:
+class OpenAttempt:
     """An open attempt, as far as the log tells."""
 
     __slots__ = ("cores", "doubtful", "is_replica", "key", "launcher", "placed", "started_s",
@@ -151,7 +156,7 @@ class Auditor:
         self._queue_of: dict[int, int] = {}
         self._is_late = self._is_bounded = False
         self._most_replicas = 0
-        self._open: dict[str, Try] = {}
+        self._open: dict[str, OpenAttempt] = {}
         self._keys: set[str] = set()
         self._asked: dict[tuple[int, int], Resources] = {}
         self._grown: dict[tuple[int, int], Resources] = {}
@@ -235,9 +240,9 @@ class Auditor:
             most = max(policy.replicas, settings.replication == "stragglers")
         self._most_replicas = min(most, len(event.sites) - 1)
         self._launchers = {i: {} for i, s in enumerate(event.sites) if launcher_spec(s) is not None}
-        self._is_late = policy.late
+        self._is_late = policy.binds_late
         self._is_bounded = bool(
-            policy.late or self._launchers or settings.selection or self._most_replicas > 0
+            policy.binds_late or self._launchers or settings.selection or self._most_replicas > 0
         )
 
     def _workflow_added(self, event: ev.WorkflowAdded) -> None:
@@ -351,7 +356,7 @@ class Auditor:
             has_grown = one in self._asked or one in self._grown  # and may fit nowhere any more
             if self._most_replicas <= 0 and one not in self._specials and not has_grown:
                 spent = self._failures[one] > self._settings.retries or self._setbacks[one] > max(
-                    SETBACKS, self._settings.retries
+                    MAX_SETBACKS, self._settings.retries
                 )
                 count = self._failures[one], self._setbacks[one]
                 self._require("end-retries", not failed or spent, f"{one} failed {count} times")
@@ -361,7 +366,7 @@ class Auditor:
     def _task(self, task: tuple[int, int]) -> Task:
         return self._workflows[task[0]].tasks[task[1]]
 
-    def _tries(self, task: tuple[int, int]) -> list[Try]:
+    def _tries(self, task: tuple[int, int]) -> list[OpenAttempt]:
         """Open attempts of a task that matter."""
         return [
             t for t in self._open.values() if t.task == task and not (t.superseded or t.doubtful)
@@ -396,7 +401,7 @@ class Auditor:
             home = self._queues[self._queue_of[event.workflow]]
             self._require("home", site in home, what)
         self._check_room(what, site, cores)
-        one = self._open[event.key] = Try(event, cores, is_replica=bool(others))
+        one = self._open[event.key] = OpenAttempt(event, cores, is_replica=bool(others))
         open_tries = sum(
             t.task[0] == event.workflow and not t.doubtful for t in self._open.values()
         )
@@ -419,13 +424,15 @@ class Auditor:
             self._require("launcher-room", live > 0, what)
             return
         shortest_s = self._shortest_s.get(site)
-        latency_s = {"local": HERE_S, "ssh": CONNECTED_S}.get(spec.kind, BATCH_S)
+        latency_s = {"local": LOCAL_LATENCY_S, "ssh": SSH_LATENCY_S}.get(spec.kind, BATCH_LATENCY_S)
         room = spec.slots * (1 + prefetch_per_slot(latency_s, shortest_s))
         counts = f"{what}: {committed} cores committed, room for {room}"
         if self._is_late:
             self._require("late-room", committed + cores <= room, counts)
         elif self._is_bounded:
-            self._require("ahead-room", committed < max(room, AHEAD * spec.slots), counts)
+            self._require(
+                "ahead-room", committed < max(room, MAX_COMMITTED_RATIO * spec.slots), counts
+            )
 
     def _submit(self, action: act.SubmitAttempts) -> None:
         for key, number, task in action.attempts:
@@ -489,16 +496,16 @@ class Auditor:
         if outcome.cause == "done":
             self._succeeded(one, outcome)
         else:
-            self._failed_try(one, outcome)
+            self._attempt_failed(one, outcome)
 
-    def _use(self, one: Try, outcome: Outcome) -> None:
+    def _use(self, one: OpenAttempt, outcome: Outcome) -> None:
         owner = self._workflows[one.task[0]].owner
         if outcome.started_s is not None and outcome.ended_s is not None:
             self.used_s[owner] += one.cores * (outcome.ended_s - outcome.started_s)
         elif one.started_s is not None:
             self.used_s[owner] += one.cores * (self._now_s - one.started_s)
 
-    def _succeeded(self, one: Try, outcome: Outcome) -> None:
+    def _succeeded(self, one: OpenAttempt, outcome: Outcome) -> None:
         site, number = one.placed.site, one.task[0]
         self._require("success", one.task not in self.done, f"{one.key} is done again")
         self.done.add(one.task)
@@ -517,7 +524,7 @@ class Auditor:
             else:
                 del self._open[other.key]
 
-    def _failed_try(self, one: Try, outcome: Outcome) -> None:
+    def _attempt_failed(self, one: OpenAttempt, outcome: Outcome) -> None:
         task, cause = one.task, outcome.cause
         if cause == "refused":
             self._refused.add((*task, one.placed.site))
@@ -743,7 +750,7 @@ def files_at_sites(auditor: Auditor, documents: Mapping[str, Workflow]) -> Itera
 
 def _is_as_asked(request: LauncherRequest, spec: LauncherSpec) -> bool:
     shape = (request.nodes, request.cores, request.memory_bytes, request.gpus)
-    least_s = min(SHORTEST_S, spec.walltime_s)
+    least_s = min(MIN_WALLTIME_S, spec.walltime_s)
     return (
         shape == (spec.nodes, spec.cores, spec.memory_bytes, spec.gpus)
         and least_s <= request.walltime_s <= spec.walltime_s

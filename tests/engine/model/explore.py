@@ -18,7 +18,7 @@ from tests.engine.model.world_of import Crash, WorldSpec, make_world, world_of
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
-from wfrun.testing.world import World
+from wfrun.testing.fake_world import FakeWorld
 
 RULES: dict[str, str] = {
     **LOG_RULES,
@@ -77,7 +77,7 @@ class Explorer:
         self._spec = spec
         self._random = Random(f"explore {spec.seed}")
         self._documents = {str(i): w for i, w in enumerate(spec.workflows)}
-        self.world: World = make_world(spec)
+        self.world: FakeWorld = make_world(spec)
         self.auditor = Auditor(self._documents)
         self.steps = 0
         self.trace: list[str] = []

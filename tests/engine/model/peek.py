@@ -9,7 +9,7 @@ from wfrun.engine.core import Core
 def usage_s(core: Core, owner: str, now_s: float) -> float:
     """Core seconds that an owner counts as having used."""
     usages = core.state.find(Usages)
-    usage = None if usages is None else usages.of.get(owner)
+    usage = None if usages is None else usages.by_owner.get(owner)
     return 0.0 if usage is None else usage.until(now_s)
 
 

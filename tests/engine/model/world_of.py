@@ -10,6 +10,7 @@ import msgspec
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.bag import expand
+from wfrun.engine.exchange import Cause, Outcome
 from wfrun.engine.model import (
     Access,
     Axis,
@@ -27,9 +28,8 @@ from wfrun.engine.model import (
 )
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.selection import SELECTION
-from wfrun.engine.records import Cause, Outcome
-from wfrun.testing.world import World
-from wfrun.testing.world_sites import Behaviour, LauncherPlan
+from wfrun.testing.fake_sites import Behaviour, LauncherPlan
+from wfrun.testing.fake_world import FakeWorld
 
 RETRIABLE: tuple[Cause, ...] = (
     "exit", "signal", "output", "cancelled", "staging", "storage", "preempted", "node", "lost",
@@ -75,8 +75,8 @@ class WorldSpec(msgspec.Struct, frozen=True):
     copy_failure_share: float
     infeasible_share: float
     """Of the copies that fail."""
-    tells_times: bool
-    told_s: tuple[float, ...]
+    reports_times: bool
+    report_delay_s: tuple[float, ...]
     """Delays of what sites tell."""
     cancel_s: tuple[float, ...]
     kept_share: float
@@ -173,8 +173,8 @@ def world_of(seed: int) -> WorldSpec:
         absent_share=choice([0.0, 0.3, 0.8]),
         copy_failure_share=choice([0.0, 0.0, 0.1, 0.3]),
         infeasible_share=0.0 if is_mild else choice([0.0, 0.3]),
-        tells_times=random.random() < 0.8,
-        told_s=choice([(0.0,), (0.0,), (0.0, 0.05, 0.5), (0.0, 1.0, 6.0)]),
+        reports_times=random.random() < 0.8,
+        report_delay_s=choice([(0.0,), (0.0,), (0.0, 0.05, 0.5), (0.0, 1.0, 6.0)]),
         cancel_s=choice([(0.0,), (0.0, 0.1), (0.1, 2.0), (0.0, 5.0, 25.0)]),
         kept_share=choice([0.0, 0.5, 0.9, 1.0]),
         vanished_share=choice([0.0, 0.0, 0.1, 0.4]),
@@ -365,13 +365,13 @@ class RandomBehaviour(Behaviour):
 
     def __init__(self, spec: WorldSpec) -> None:
         self._spec = spec
-        self.tells_times = spec.tells_times
+        self.reports_times = spec.reports_times
 
     def _random(self, *what: object) -> Random:
         return Random("/".join(map(str, (self._spec.seed, *what))))
 
-    def told_s(self, key: str) -> float:
-        delays_s = self._spec.told_s
+    def report_delay_s(self, key: str) -> float:
+        delays_s = self._spec.report_delay_s
         return delays_s[0] if len(delays_s) == 1 else self._random("told", key).choice(delays_s)
 
     def outcome(self, key: str, site: int) -> Outcome | None:
@@ -407,7 +407,7 @@ class RandomBehaviour(Behaviour):
         return random.choice([0.0, 0.5, 20.0, 130.0])
 
 
-def make_world(spec: WorldSpec) -> World:
+def make_world(spec: WorldSpec) -> FakeWorld:
     """The world as described, at its beginning."""
     workflows = spec.workflows
     most_failures = 3 if spec.is_mild else 10**9
@@ -442,7 +442,7 @@ def make_world(spec: WorldSpec) -> World:
         failures[copy] = count + 1
         return "infeasible" if random.random() < spec.infeasible_share else "transient"
 
-    world = World(
+    world = FakeWorld(
         workflows,
         spec.catalog,
         spec.settings,

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from wfrun import InvalidError, Workflow, read_workflow, read_workflows
 from wfrun.engine.bag import expand, tasks_of, values_of
-from wfrun.engine.model import Axis, Bag, BagFile, Coded, Packed, Progression, Resources
+from wfrun.engine.model import (
+    Axis,
+    Bag,
+    BagFile,
+    DictionaryColumn,
+    PackedColumn,
+    Progression,
+    Resources,
+)
 from wfrun.parsers.bags.check import checked
 from wfrun.parsers.bags.columns import column_of, progression
 from wfrun.parsers.bags.commands import LineTemplate, words_of
@@ -184,15 +192,15 @@ def test_columns_give_back_their_values(values: list[str]) -> None:
     value = values_of(column)
     assert [value(place) for place in range(len(column))] == values
     few = len(set(values)) * 2 <= len(values)
-    assert isinstance(column, Coded if few else Packed)
+    assert isinstance(column, DictionaryColumn if few else PackedColumn)
 
 
 def test_a_long_column_changes_its_kind_as_late_as_it_has_to() -> None:
     different = [f"ä{n}" for n in range(100_000)]
-    assert isinstance(column_of(different), Packed)
+    assert isinstance(column_of(different), PackedColumn)
     alike = [f"v{n % 3000}" for n in range(20_000)]
     column = column_of(alike)
-    assert isinstance(column, Coded)
+    assert isinstance(column, DictionaryColumn)
     value = values_of(column)
     assert [value(n) for n in range(20_000)] == alike
 

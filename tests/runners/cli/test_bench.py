@@ -12,8 +12,8 @@ import pytest
 
 from tests.runners.harness import User
 from wfrun.engine import events as ev
+from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Access, LauncherSpec, SiteSpec
-from wfrun.engine.records import Outcome
 from wfrun.runners.cli.bench_command import (
     Figures,
     Sizes,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tests.runners.harness import Job, User, make_workflow
 from wfrun.engine import events as ev
+from wfrun.engine.exchange import LauncherRequest, Outcome
 from wfrun.engine.model import Access, LauncherSpec, SiteSpec
-from wfrun.engine.records import LauncherRequest, Outcome
 from wfrun.runners.run.store import Store
 
 SPEC = LauncherSpec(cores=4, max=4)

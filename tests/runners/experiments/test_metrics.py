@@ -16,8 +16,8 @@ from tests.engine.strategies import catalogs, settings_of_runs, workflows
 from tests.places import ROOT
 from wfrun.engine import events as ev
 from wfrun.engine.errors import InvalidError
+from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Catalog, File, LinkSpec, SiteSpec, Task, Workflow
-from wfrun.engine.records import Outcome
 from wfrun.parsers.generate import generate
 from wfrun.runners.api import run
 from wfrun.runners.experiments.metrics.grid import GRID_METRICS, GridSchedule, grid_metrics
@@ -40,7 +40,7 @@ from wfrun.runners.experiments.metrics.workflows import (
     total_makespan_s as total_makespan_of_workflows_s,
 )
 from wfrun.runners.run.store import Store
-from wfrun.testing.world import World
+from wfrun.testing.fake_world import FakeWorld
 
 # Samples
 
@@ -289,7 +289,7 @@ def test_makespans_of_workflows() -> None:
 # From a log
 
 
-def timings_of(world: World, workflow: Workflow) -> RunTimings:
+def timings_of(world: FakeWorld, workflow: Workflow) -> RunTimings:
     world.run()
     return run_timings(world.log, {"0": workflow})
 
@@ -305,7 +305,7 @@ def two_sites() -> Catalog:
 
 def test_a_log_gives_every_wait_of_every_task() -> None:
     workflow = diamond()
-    found = timings_of(World([workflow], two_sites(), ev.Settings("round-robin")), workflow)
+    found = timings_of(FakeWorld([workflow], two_sites(), ev.Settings("round-robin")), workflow)
     shown = {
         workflow.tasks[t.task].id: (
             t.site, t.eligible_s, t.held_s, t.staging_s, t.queue_wait_s, t.start_s, t.end_s,
@@ -333,9 +333,9 @@ def test_the_throttle_holds_tasks_back_and_queues_make_them_wait() -> None:
     tasks = [Task(t.id, t.name, "x", runtime_s=10) for t in bag.tasks]
     bag = Workflow("bag", "bag", tasks, [], [() for _ in tasks])
     one = Catalog((SiteSpec("one", 1),))
-    free = timings_of(World([bag], one, ev.Settings("round-robin")), bag)
+    free = timings_of(FakeWorld([bag], one, ev.Settings("round-robin")), bag)
     assert [(t.held_s, t.queue_wait_s) for t in free.tasks] == [(0, 0), (0, 10), (0, 20)]
-    held = timings_of(World([bag], one, ev.Settings("round-robin", throttle=1)), bag)
+    held = timings_of(FakeWorld([bag], one, ev.Settings("round-robin", throttle=1)), bag)
     assert [(t.held_s, t.queue_wait_s) for t in held.tasks] == [(0, 0), (10, 0), (20, 0)]
     assert free.workflow_metrics()[0].wait_s == held.workflow_metrics()[0].wait_s == 10
 
@@ -346,7 +346,7 @@ def test_a_retry_waits_from_when_it_is_eligible_again() -> None:
     def result(key: str, workflow: int, task: int) -> Outcome:
         return Outcome(cause="exit" if key.endswith(".1") else "done", exit_code=1)
 
-    world = World(
+    world = FakeWorld(
         [workflow],
         Catalog((SiteSpec("one", 1),)),
         ev.Settings("round-robin", retry_delay_s=5),
@@ -366,7 +366,7 @@ def test_unknown_run_times_are_taken_as_measured_on_the_reference_processor() ->
     tasks = [Task(t.id, t.name, "x", inputs=t.inputs, outputs=t.outputs) for t in workflow.tasks]
     workflow = msgspec.structs.replace(workflow, tasks=tasks)
     times = [10, 20, 5, 7]
-    world = World(
+    world = FakeWorld(
         [workflow],
         two_sites(),
         ev.Settings("round-robin"),
@@ -380,7 +380,7 @@ def test_unknown_run_times_are_taken_as_measured_on_the_reference_processor() ->
 
 def test_what_ran_through_a_crash_counts_once() -> None:
     workflow = diamond()
-    world = World([workflow], two_sites(), ev.Settings("round-robin"))
+    world = FakeWorld([workflow], two_sites(), ev.Settings("round-robin"))
     for event in world.steps():
         if isinstance(event, ev.AttemptStarted) and event.key.endswith(".0.1.1"):
             break
@@ -395,7 +395,7 @@ def test_what_ran_through_a_crash_counts_once() -> None:
 def test_waits_of_any_run_add_up(
     drawn: list[Workflow], catalog: Catalog, settings: ev.Settings
 ) -> None:
-    world = World(drawn, catalog, settings)
+    world = FakeWorld(drawn, catalog, settings)
     assert world.run() == "done"
     found = run_timings(world.log, {str(i): w for i, w in enumerate(drawn)})
     done = [(t.workflow, t.task) for t in found.tasks if t.done]

@@ -9,8 +9,8 @@ import pytest
 
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
+from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Access, LauncherSpec, SiteSpec, Task, Workflow
-from wfrun.engine.records import Outcome
 from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.requests import Requests
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from tests.runners.harness import Job, make_workflow
 from wfrun.engine import events as ev
 from wfrun.engine.errors import InvalidError, TransientError
+from wfrun.engine.exchange import LauncherRequest, Outcome
 from wfrun.engine.model import LinkSpec, SiteSpec
-from wfrun.engine.records import LauncherRequest, Outcome
 from wfrun.runners.run.store import FILE_NAME, Store
 
 SETTINGS = ev.Settings(

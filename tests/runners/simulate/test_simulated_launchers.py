@@ -12,6 +12,7 @@ from wfrun.engine.actions import SetTimer
 from wfrun.engine.capabilities.launchers.launchers import pool_at
 from wfrun.engine.capabilities.launchers.pool import LauncherPhase
 from wfrun.engine.core import Core
+from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import (
     Access,
     Catalog,
@@ -22,7 +23,6 @@ from wfrun.engine.model import (
     Workflow,
 )
 from wfrun.engine.policies.placement import PLACEMENT
-from wfrun.engine.records import Outcome
 from wfrun.engine.state import RunState
 from wfrun.runners.simulate.simulation import Platform, simulate
 from wfrun.sites.simulated.queues import SimulatedJob

@@ -12,8 +12,8 @@ from typing import Any
 
 from tests.fakes import pbs
 from wfrun.engine import events as ev
+from wfrun.engine.exchange import LauncherRequest
 from wfrun.engine.model import Access, LauncherSpec, SiteSpec
-from wfrun.engine.records import LauncherRequest
 from wfrun.sites.batch import make_batch_system
 from wfrun.sites.cluster.site import ClusterSite
 from wfrun.sites.launchers.link import Taker

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from wfrun.engine.records import Outcome
+from wfrun.engine.exchange import Outcome
 from wfrun.sites.launchers.journals import Node, Trace, fate, trace, writer_of
 
 A: Node = ("r1.L1", 0)

@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from wfrun.engine.exchange import AttemptRequest
 from wfrun.engine.model import Resources
-from wfrun.engine.records import AttemptRequest
 from wfrun.sites.launchers.members import TAKE_BACK_S, Held, Member, Pool
 
 

@@ -12,7 +12,7 @@ import pytest_asyncio
 from tests.fakes import pbs
 from tests.sites.launchers.site_rig import SiteRig, ended, started
 from wfrun.engine import events as ev
-from wfrun.engine.records import AttemptRequest, LauncherRequest
+from wfrun.engine.exchange import AttemptRequest, LauncherRequest
 from wfrun.sites.launchers import inquiry, site
 from wfrun.sites.launchers.records import Records
 from wfrun.testing.probe import request

@@ -16,8 +16,8 @@ import pytest
 
 from wfrun.engine.errors import InfeasibleError
 from wfrun.engine.events import SitePaused, SiteReopened
+from wfrun.engine.exchange import AttemptRequest
 from wfrun.engine.model import Resources, SiteSpec
-from wfrun.engine.records import AttemptRequest
 from wfrun.sites.local.pipes import Pipes
 from wfrun.sites.local.site import LocalSite, available_cores
 from wfrun.testing.probe import Probe, request, shell

@@ -18,8 +18,8 @@ from typing import Any
 
 import msgspec
 
+from wfrun.engine.exchange import AttemptRequest
 from wfrun.engine.model import Resources
-from wfrun.engine.records import AttemptRequest
 from wfrun.sites.node import ALLOCATED_PROGRAMS, JOB_PROGRAMS, channels
 
 PROGRAMS = Path(channels.__file__).parent

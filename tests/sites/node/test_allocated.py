@@ -15,8 +15,8 @@ import msgspec
 import pytest
 
 from tests.sites.node.allocated_rig import PROGRAMS, Engine, has_ended, wait_for
+from wfrun.engine.exchange import AttemptRequest
 from wfrun.engine.model import Resources
-from wfrun.engine.records import AttemptRequest
 from wfrun.testing.probe import request, shell
 
 

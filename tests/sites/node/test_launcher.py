@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from wfrun.engine.exchange import AttemptRequest
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.records import AttemptRequest
 from wfrun.sites.local.site import LocalSite
 from wfrun.sites.node import launcher as launcher_module
 from wfrun.sites.node import processes

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from tests.sites.node.test_launcher import Talk
-from wfrun.engine.records import AttemptRequest, InputLink
+from wfrun.engine.exchange import AttemptRequest, InputLink
 from wfrun.sites.node import python_function
 from wfrun.testing.probe import request
 from wfrun.testing.sites import wait_for_death

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.records import Outcome
 from wfrun.sites.local import direct_launcher as launched
 from wfrun.sites.local.site import LocalSite
 from wfrun.testing.probe import Probe, request, shell

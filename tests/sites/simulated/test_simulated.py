@@ -11,9 +11,9 @@ import pytest
 from tests.sites.rig import Rig, VirtualProbe, other, task
 from wfrun.engine import events as ev
 from wfrun.engine.errors import InvalidError
+from wfrun.engine.exchange import AttemptRequest, LauncherRequest
 from wfrun.engine.model import NodeGroup, SiteSpec
 from wfrun.engine.protocols import LauncherSite
-from wfrun.engine.records import AttemptRequest, LauncherRequest
 from wfrun.runners.run.clock import VirtualClock
 from wfrun.sites.simulated.launchers import SimulatedLauncherSite
 from wfrun.sites.simulated.site import SimulatedSite, SiteModel

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from wfrun.engine.capability import Capability, Run
+from wfrun.engine.exchange import Outcome
 from wfrun.engine.information import Knowledge
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.policies.placement import placement_class
+from wfrun.engine.policies.placement import binds_late, placement_class
 from wfrun.engine.prefetch import prefetch_per_slot
-from wfrun.engine.records import Outcome
 from wfrun.engine.state import Attempt, WorkflowState
 
-AHEAD = 2
+MAX_COMMITTED_RATIO = 2
 """A site takes at most this many times its slots, for policies that assign tasks to queues. It
 would otherwise take in all that is eligible before other sites, or launchers, have room for it."""
 
-HERE_S, CONNECTED_S, BATCH_S = 0.02, 0.2, 10.0
+LOCAL_LATENCY_S, SSH_LATENCY_S, BATCH_LATENCY_S = 0.02, 0.2, 10.0
 """Assumed time from the end of an attempt until another one could have started there: at a site of
 this machine, behind a connection, and with a batch system."""
 
-LATEST = 0.1
+LATEST_WEIGHT = 0.1
 """Weight of the latest run time in the mean."""
 
 
@@ -32,7 +32,7 @@ class Binding(Capability):
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        self._late = placement_class(self.state.settings.policy).late
+        self._binds_late = binds_late(placement_class(self.state.settings.policy))
         self._runtime_s: list[float | None] = [None] * len(self.state.sites)
         """Recent mean run time of tasks, by site."""
         self._prefetch = [0] * len(self.state.sites)
@@ -42,7 +42,7 @@ class Binding(Capability):
         if (
             self._beside_launchers
             or self.state.queues
-            or self._late
+            or self._binds_late
             or self.state.max_replicas
             or Knowledge.HISTORICAL in (information.processing_speed, information.task_runtime)
         ):
@@ -51,7 +51,7 @@ class Binding(Capability):
     def _begin(self) -> None:
         self.state.is_bounded = True
         for index, site in enumerate(self.state.sites):
-            site.holds_prefetch = self._late or self._beside_launchers
+            site.holds_prefetch = self._binds_late or self._beside_launchers
             self._update(index)
 
     def _update(self, index: int) -> None:
@@ -59,7 +59,9 @@ class Binding(Capability):
         if has_launchers(site.spec):
             return
         capacity = site.slots_now + self._prefetch[index]
-        site.capacity = capacity if self._late else max(AHEAD * site.spec.slots, capacity)
+        site.capacity = (
+            capacity if self._binds_late else max(MAX_COMMITTED_RATIO * site.spec.slots, capacity)
+        )
         self.run.site_changed(index)
 
     def on_workflow_added(self, w: WorkflowState) -> None:
@@ -79,7 +81,7 @@ class Binding(Capability):
             return
         elapsed_s = max(0.0, outcome.ended_s - outcome.started_s)
         mean_s = self._runtime_s[index]
-        mean_s = elapsed_s if mean_s is None else mean_s + LATEST * (elapsed_s - mean_s)
+        mean_s = elapsed_s if mean_s is None else mean_s + LATEST_WEIGHT * (elapsed_s - mean_s)
         self._runtime_s[index] = mean_s
         prefetch = spec.slots * prefetch_per_slot(_latency_s(spec), mean_s)
         if prefetch != self._prefetch[index]:
@@ -94,5 +96,5 @@ def has_launchers(spec: SiteSpec) -> bool:
 
 def _latency_s(spec: SiteSpec) -> float:
     if spec.kind == "local":
-        return HERE_S
-    return CONNECTED_S if spec.kind == "ssh" else BATCH_S
+        return LOCAL_LATENCY_S
+    return SSH_LATENCY_S if spec.kind == "ssh" else BATCH_LATENCY_S

@@ -13,35 +13,35 @@ from enum import IntEnum
 
 from wfrun.engine.capability import Capability, Run
 from wfrun.engine.events import AttemptStarted
-from wfrun.engine.records import Cause, Outcome
+from wfrun.engine.exchange import Cause, Outcome
 from wfrun.engine.state import Attempt, Condition, Phase
 
 FAILURES_IN_A_ROW = 3
 """Number of failures with no success between that pause a site, or make a host one to avoid."""
 
 FIRST_PAUSE_S = 60.0
-LONGEST_PAUSE_S = 3600.0
+MAX_PAUSE_S = 3600.0
 """Each pause is twice as long as the one before, up to this."""
 
 MAX_PAUSES = 7
 """Number of pauses with no success between, about two hours in all, after which the site is given
 up until the run is resumed. A run with more retries has as much patience with its sites."""
 
-HOST_PATIENCE_S = 3600.0
+HOST_AVOIDANCE_S = 3600.0
 """Time for which a host is avoided after its last failure."""
 
 MAX_AVOIDED_HOSTS = 8
 
-AT_ONCE_S = 1.0
+QUICK_FAILURE_S = 1.0
 """A task that fails sooner after its start has done nothing yet."""
 
-AT_ONCE_IN_A_ROW = 20
+QUICK_FAILURES_IN_A_ROW = 20
 """Number of such failures in a row that pause a site while another has fewer: it would otherwise
 be through with all tasks before others have begun."""
 
-_AT_ONCE: frozenset[Cause] = frozenset({"exit", "signal", "start", "output"})
-_ALWAYS: frozenset[Cause] = frozenset({"staging", "storage", "node", "lost", "refused"})
-_NOT_THE_HOST: frozenset[Cause] = frozenset(
+_TASK_OR_SITE: frozenset[Cause] = frozenset({"exit", "signal", "start", "output"})
+_SITE: frozenset[Cause] = frozenset({"staging", "storage", "node", "lost", "refused"})
+_NEVER_THE_HOST: frozenset[Cause] = frozenset(
     {"memory", "walltime", "preempted", "expired", "cancelled", "refused"}
 )
 
@@ -77,7 +77,7 @@ class Breaker:
         self.reason = ""
 
     @property
-    def lets_in(self) -> bool:
+    def admits_attempts(self) -> bool:
         """Whether the site may get an attempt now."""
         if self.phase is BreakerPhase.ON_TRIAL:
             return self.probe is None
@@ -164,11 +164,11 @@ class Health(Capability):
             self.on_reopened(attempt.site)
 
     def on_failed(self, attempt: Attempt, outcome: Outcome) -> None:
-        if outcome.host is not None and outcome.cause not in _NOT_THE_HOST:
+        if outcome.host is not None and outcome.cause not in _NEVER_THE_HOST:
             self._host_failed(attempt.site, outcome.host)
-        if outcome.cause in _AT_ONCE:
+        if outcome.cause in _TASK_OR_SITE:
             self._failed_at_once(attempt, outcome)
-        if outcome.cause in _ALWAYS or (
+        if outcome.cause in _SITE or (
             outcome.cause == "start" and self._others_succeed(attempt.site)
         ):
             self.on_undelivered(attempt, outcome)
@@ -208,7 +208,7 @@ class Health(Capability):
         breaker = self.sites[index].breaker
         condition = None
         if breaker is not None and breaker.phase is not BreakerPhase.WATCHED:
-            condition = Condition(breaker.reason, closes=not breaker.lets_in)
+            condition = Condition(breaker.reason, closes=not breaker.admits_attempts)
         self.run.set_condition(index, self.name, condition)
 
     # Pauses
@@ -216,23 +216,23 @@ class Health(Capability):
     def _failed_at_once(self, attempt: Attempt, outcome: Outcome) -> None:
         """Pause a site where everything fails at once, unless that is so everywhere."""
         lasted_s = (outcome.ended_s or 0.0) - (outcome.started_s or 0.0)
-        if lasted_s >= AT_ONCE_S:
+        if lasted_s >= QUICK_FAILURE_S:
             return
         index = attempt.site
         site = self.sites[index]
         site.quick_failures += 1
-        if site.quick_failures < AT_ONCE_IN_A_ROW:
+        if site.quick_failures < QUICK_FAILURES_IN_A_ROW:
             return
         reported = self.state.sites[index].reported
         others = (other for other in range(len(self.sites)) if other != index)
         if not any(
-            self.sites[other].quick_failures < AT_ONCE_IN_A_ROW
+            self.sites[other].quick_failures < QUICK_FAILURES_IN_A_ROW
             and self.state.sites[other].reported is None
             for other in others
         ):
             return
         breaker = site.breaker or Breaker()
-        if reported is None and breaker.lets_in and attempt.placed_s >= breaker.since_s:
+        if reported is None and breaker.admits_attempts and attempt.placed_s >= breaker.since_s:
             site.breaker = breaker
             breaker.failures = site.quick_failures
             self._pause(index, breaker, outcome)
@@ -269,7 +269,7 @@ class Health(Capability):
         else:
             breaker.phase = BreakerPhase.PAUSED
             doubled_s = FIRST_PAUSE_S * 2.0 ** min(breaker.pauses - 1, 10)
-            breaker.pause_s = min(doubled_s, LONGEST_PAUSE_S)
+            breaker.pause_s = min(doubled_s, MAX_PAUSE_S)
             breaker.reason = f"{what} (it gets no more for {breaker.pause_s / 60:.0f} min)"
             self.run.set_timer(_pause_timer(index), self.state.now_s + breaker.pause_s)
         self._tell(index)
@@ -319,7 +319,7 @@ class Health(Capability):
             for host, streak in site.failing_hosts.items()
             if streak.failures >= FAILURES_IN_A_ROW
             and state.sites[index].done > streak.done_before
-            and state.now_s < streak.last_s + HOST_PATIENCE_S
+            and state.now_s < streak.last_s + HOST_AVOIDANCE_S
         ]
         most = min(MAX_AVOIDED_HOSTS, len(site.good_hosts))
         return tuple(host for _, host in sorted(bad)[:most])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from wfrun.engine.capability import Capability, Run
 from wfrun.engine.events import RunStarted
+from wfrun.engine.exchange import Outcome
 from wfrun.engine.information import Knowledge
-from wfrun.engine.records import Outcome
 from wfrun.engine.state import Attempt
 
-LATEST = 0.2
+LATEST_WEIGHT = 0.2
 """Weight of the latest task in the performance of a site."""
 
 
@@ -18,7 +18,7 @@ class Performance(Capability):
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        self.of: list[float | None] = [None] * len(self.state.sites)
+        self.by_site: list[float | None] = [None] * len(self.state.sites)
         """By site; None until a task has ended there."""
 
     @classmethod
@@ -32,5 +32,7 @@ class Performance(Capability):
         elapsed_s = outcome.ended_s - outcome.started_s
         if elapsed_s > 0:
             latest = runtimes_s[attempt.task] / elapsed_s
-            known = self.of[attempt.site]
-            self.of[attempt.site] = latest if known is None else known + LATEST * (latest - known)
+            known = self.by_site[attempt.site]
+            self.by_site[attempt.site] = (
+                latest if known is None else known + LATEST_WEIGHT * (latest - known)
+            )

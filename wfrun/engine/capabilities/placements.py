@@ -24,7 +24,7 @@ class Placements(Capability):
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        self.of: list[Placement] = []
+        self.by_workflow: list[Placement] = []
         """By workflow."""
         settings = self.state.settings
         self._policy = placement_class(settings.policy)
@@ -36,10 +36,10 @@ class Placements(Capability):
             w.runtimes_s = expected_runtimes_s(w.workflow)
         placement = self._policy(StateView(self.run, w), self._options)
         w.order = placement.order()
-        self.of.append(placement)
+        self.by_workflow.append(placement)
 
     def on_placed(self, attempt: Attempt) -> None:
-        self.of[attempt.workflow].placed(attempt.task, attempt.site)
+        self.by_workflow[attempt.workflow].placed(attempt.task, attempt.site)
 
 
 def expected_runtimes_s(workflow: Workflow) -> Sequence[float]:

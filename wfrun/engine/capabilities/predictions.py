@@ -8,10 +8,10 @@ from typing import Any
 
 from wfrun.engine import events as ev
 from wfrun.engine.capability import Capability, Run
+from wfrun.engine.exchange import Outcome
 from wfrun.engine.information import Knowledge
 from wfrun.engine.policies.prediction import JobClass, RunTimes
 from wfrun.engine.queue_model import Predict
-from wfrun.engine.records import Outcome
 from wfrun.engine.state import Attempt, WorkflowState
 
 UNKNOWN_S = 3600.0

@@ -7,7 +7,7 @@ from typing import Any
 
 from wfrun.engine import events as ev
 from wfrun.engine.capability import Capability, Run
-from wfrun.engine.records import Outcome
+from wfrun.engine.exchange import Outcome
 from wfrun.engine.state import Attempt
 
 
@@ -50,7 +50,7 @@ class Usages(Capability):
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        self.of: dict[str, Usage] = {}
+        self.by_owner: dict[str, Usage] = {}
         """By owner."""
 
     @classmethod
@@ -62,13 +62,13 @@ class Usages(Capability):
 
     def _history_read(self, event: ev.HistoryRead) -> None:
         for owner, used_s in event.usage_s.items():
-            self.of[owner] = Usage(used_s)
+            self.by_owner[owner] = Usage(used_s)
 
     def _of(self, attempt: Attempt) -> Usage:
         owner = self.state.workflows[attempt.workflow].workflow.owner
-        usage = self.of.get(owner)
+        usage = self.by_owner.get(owner)
         if usage is None:
-            usage = self.of[owner] = Usage()
+            usage = self.by_owner[owner] = Usage()
         return usage
 
     def on_started(self, attempt: Attempt, event: ev.AttemptStarted) -> None:

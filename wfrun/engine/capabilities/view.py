@@ -101,7 +101,7 @@ class StateView:
         return self._state.sites[site].spec.speed_ratio
 
     def performance(self, site: int) -> float | None:
-        return self._state.get(Performance).of[site]
+        return self._state.get(Performance).by_site[site]
 
     def runtime_s(self, task: int) -> float:
         return self.runtimes_s()[task]

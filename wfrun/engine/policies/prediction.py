@@ -35,7 +35,7 @@ class Last2:
         return self._mean
 
 
-KEPT = 2
+MAX_KEPT = 2
 """So many run times of a class are kept for later runs: what the method needs."""
 
 
@@ -56,7 +56,7 @@ class RunTimes:
         self._classes: dict[tuple[JobClass, str], Predictor] = {}
         """By class and name of the site: run times there."""
         self.latest: dict[tuple[JobClass, str], tuple[float, ...]] = {}
-        """Likewise the last ``KEPT`` run times themselves, the oldest first."""
+        """Likewise the last ``MAX_KEPT`` run times themselves, the oldest first."""
         self.seen: set[tuple[JobClass, str]] = set()
         """Of these, those with tasks of this run."""
         self._anywhere: dict[JobClass, Predictor] = {}
@@ -72,7 +72,7 @@ class RunTimes:
             here = self._classes[key] = self._method()
         here.observe(runtime_s)
         self.seen.add(key)
-        self.latest[key] = (*self.latest.get(key, ())[1 - KEPT :], runtime_s)
+        self.latest[key] = (*self.latest.get(key, ())[1 - MAX_KEPT :], runtime_s)
         anywhere = self._anywhere.get(kind)
         if anywhere is None:
             anywhere = self._anywhere[kind] = self._method()

@@ -8,7 +8,7 @@ from decimal import Decimal
 from itertools import accumulate, chain, islice, pairwise
 
 from wfrun.engine.bag import values_of
-from wfrun.engine.model import Axis, Coded, Column, Packed, Progression
+from wfrun.engine.model import Axis, Column, DictionaryColumn, PackedColumn, Progression
 
 MOST_VALUES = 10**8
 """Of a column, and tasks of a bag."""
@@ -21,7 +21,7 @@ _MOST_DIGITS = len(str(_MOST_INTEGER)) - 1
 
 
 class ColumnMaker:
-    """Takes values in, and gives the column: `Coded` where at most half of them are different."""
+    """Packs values into a column: a `DictionaryColumn` where at most half of them differ."""
 
     def __init__(self) -> None:
         self._codes = array("I")
@@ -61,18 +61,18 @@ class ColumnMaker:
         self._ends.extend(ends)
         self._text += text
 
-    def column(self) -> Packed | Coded:
+    def column(self) -> PackedColumn | DictionaryColumn:
         """What has been added so far."""
         index = self._index
         if index is not None and 2 * len(index) > len(self._codes):
             self._give_up(index)
             index = None
         if index is None:
-            return Packed(bytes(self._text), self._ends.tobytes())
-        return Coded(Packed.of(list(index)), self._codes.tobytes())
+            return PackedColumn(bytes(self._text), self._ends.tobytes())
+        return DictionaryColumn(PackedColumn.of(list(index)), self._codes.tobytes())
 
 
-def column_of(values: Iterable[str]) -> Packed | Coded:
+def column_of(values: Iterable[str]) -> PackedColumn | DictionaryColumn:
     """The column of these values."""
     maker = ColumnMaker()
     rest = iter(values)
@@ -122,16 +122,16 @@ def _decimal(number: float | int) -> Decimal:
 
 def distinct(column: Column) -> Iterator[str]:
     """Its values, those of a coded column once each."""
-    plain = column.values if isinstance(column, Coded) else column
-    if isinstance(plain, Packed) and plain.text.isascii():
+    plain = column.values if isinstance(column, DictionaryColumn) else column
+    if isinstance(plain, PackedColumn) and plain.text.isascii():
         text, ends = plain.text.decode(), memoryview(plain.ends).cast("Q")
         return (text[first:end] for first, end in pairwise(chain((0,), ends)))
     return map(values_of(plain), range(len(plain)))
 
 
-def column_like(column: Column, convert: Callable[[str], str]) -> Packed | Coded:
+def column_like(column: Column, convert: Callable[[str], str]) -> PackedColumn | DictionaryColumn:
     """The column of what ``convert`` makes of each of the values."""
-    if not isinstance(column, Coded):
+    if not isinstance(column, DictionaryColumn):
         return column_of(map(convert, distinct(column)))
     values = [convert(value) for value in distinct(column)]
     return column_of(values[code] for code in memoryview(column.codes).cast("I"))
@@ -142,7 +142,7 @@ def holds(column: Column, letters: str) -> bool:
     if isinstance(column, Progression):
         signs = "-" if min(column.start, last_of(column)) < 0 else ""
         return not set("0123456789" + ("." if column.decimals else "") + signs).isdisjoint(letters)
-    text = column.values.text if isinstance(column, Coded) else column.text
+    text = column.values.text if isinstance(column, DictionaryColumn) else column.text
     return any(letter.encode() in text for letter in letters)
 
 
@@ -150,7 +150,7 @@ def has_empty(column: Column) -> bool:
     """Whether one of its values is empty."""
     if isinstance(column, Progression):
         return False
-    ends = (column.values if isinstance(column, Coded) else column).ends
+    ends = (column.values if isinstance(column, DictionaryColumn) else column).ends
     return any(first == end for first, end in pairwise(chain((0,), memoryview(ends).cast("Q"))))
 
 
@@ -158,7 +158,7 @@ def are_whole(column: Column) -> bool:
     """Whether all values are certainly whole numbers, of digits alone, that fit 64 bits."""
     if isinstance(column, Progression):
         return column.decimals == 0
-    plain = column.values if isinstance(column, Coded) else column
+    plain = column.values if isinstance(column, DictionaryColumn) else column
     if not plain.text.isdigit():
         return False
     ends = memoryview(plain.ends).cast("Q")

@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from wfrun.engine.bag import INDEX, Expansion
-from wfrun.engine.model import Axis, Bag, Coded, Column, Packed, Progression
+from wfrun.engine.model import Axis, Bag, Column, DictionaryColumn, PackedColumn, Progression
 from wfrun.engine.templates import Part, parse_template, placeholders
 from wfrun.parsers.bags.columns import columns_by_name, distinct, has_empty, holds
 
@@ -147,7 +147,9 @@ def _alike(axis: Axis, parts: Sequence[Part]) -> tuple[int, int] | None:
         return None
     for part in parts:
         column = columns[part.name or ""]
-        if isinstance(column, Packed) and len(set(map(hash, _texts(part, column)))) == len(axis):
+        if isinstance(column, PackedColumn) and len(set(map(hash, _texts(part, column)))) == len(
+            axis
+        ):
             return None
 
     def texts() -> Iterator[tuple[str, ...]]:
@@ -171,7 +173,7 @@ def _keeps_apart(part: Part, column: Column) -> bool:
 
 
 def _texts(part: Part, column: Column) -> Iterator[str]:
-    if isinstance(column, Coded):
+    if isinstance(column, DictionaryColumn):
         values = [part.formatted(value) for value in distinct(column)]
         return (values[code] for code in memoryview(column.codes).cast("I"))
     return map(part.formatted, distinct(column)) if part.spec else distinct(column)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.model import Axis, Coded, Packed
+from wfrun.engine.model import Axis, DictionaryColumn, PackedColumn
 from wfrun.parsers.bags.columns import MOST_VALUES, ColumnMaker, column_of
 
 _CHUNK = 512
@@ -35,7 +35,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
                 yield number, text
 
 
-def read_values(path: Path) -> Packed | Coded:
+def read_values(path: Path) -> PackedColumn | DictionaryColumn:
     """A value a line; empty lines are passed over."""
     return column_of(text for _, text in lines_of(path))
 
@@ -76,7 +76,7 @@ def read_table(path: Path, delimiter: str | None = None) -> Axis:
             ) from error
     columns = tuple(maker.column() for maker in makers)
     for column in columns:
-        if b"\0" in (column.values.text if isinstance(column, Coded) else column.text):
+        if b"\0" in (column.values.text if isinstance(column, DictionaryColumn) else column.text):
             _refuse_nul(path)
     if not len(columns[0]):
         raise InvalidError(

@@ -25,8 +25,8 @@ from wfrun.engine.events import (
     LaunchersSubmitted,
     LauncherStarted,
 )
+from wfrun.engine.exchange import AttemptRequest, LauncherRequest, Outcome, OutputFile
 from wfrun.engine.model import Resources, SiteSpec
-from wfrun.engine.records import AttemptRequest, LauncherRequest, Outcome, OutputFile
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
 from wfrun.runners.admin.entry import describe, rounded
 from wfrun.runners.admin.init import not_reached

@@ -23,8 +23,8 @@ from rich.text import Text
 
 from wfrun.engine import events as ev
 from wfrun.engine.errors import WfrunError
+from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Catalog, Resources, SiteSpec, Task, Workflow
-from wfrun.engine.records import Outcome
 from wfrun.engine.state import RunState
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
 from wfrun.parsers.catalog.read import read_catalog

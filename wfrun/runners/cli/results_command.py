@@ -19,7 +19,7 @@ from wfrun.engine import events as ev
 from wfrun.engine.bag import parameter_names, tasks_of
 from wfrun.engine.core import Core
 from wfrun.engine.errors import InfeasibleError, InvalidError
-from wfrun.engine.records import Outcome
+from wfrun.engine.exchange import Outcome
 from wfrun.engine.state import Phase, RunState, TaskStatus, WorkflowState
 from wfrun.runners.run.directory import RunDir, await_start
 from wfrun.runners.run.store import Store

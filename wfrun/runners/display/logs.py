@@ -12,8 +12,8 @@ import click
 
 from wfrun.engine import events as ev
 from wfrun.engine.errors import InvalidError, WfrunError
+from wfrun.engine.exchange import Outcome, PackedLog
 from wfrun.engine.model import Access, SiteSpec, Workflow
-from wfrun.engine.records import Outcome, PackedLog
 from wfrun.engine.state import RunState, TaskStatus
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
 from wfrun.runners.display.report import task_parameters

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from wfrun.engine.bag import tasks_of
 from wfrun.engine.capabilities.launchers.launchers import Launchers
-from wfrun.engine.capabilities.launchers.pool import LauncherPhase, Pool
+from wfrun.engine.capabilities.launchers.pool import LauncherPhase, LauncherPool
 from wfrun.engine.capabilities.replication.replication import Replication
 from wfrun.engine.model import Workflow
 from wfrun.engine.policies.placement import PLACEMENT
@@ -97,7 +97,7 @@ class SiteTable:
                 yield Text(f"site {site.spec.name} is paused: {site.pause_reason}", style="yellow")
 
 
-def launcher_line(state: RunState, site: SiteState, pool: Pool) -> str:
+def launcher_line(state: RunState, site: SiteState, pool: LauncherPool) -> str:
     """The launchers of a site in a few words."""
     head = f"launchers of {site.spec.name}: "
     if state.ended is not None:

@@ -12,6 +12,7 @@ from wfrun.engine.events import Settings
 from wfrun.engine.fit import fits, site_mask
 from wfrun.engine.information import Knowledge
 from wfrun.engine.model import Bag, Catalog, Resources, Task, Workflow
+from wfrun.engine.policies.placement import binds_late
 from wfrun.engine.policies.selection import selection_class
 from wfrun.engine.protocols import Placement
 from wfrun.parsers.bags.commands import LineTemplate
@@ -61,7 +62,7 @@ def check_estimates(workflow: Workflow, policy: type[Placement], settings: Setti
     """Policies that plan with the run times of independent tasks have nothing to go by without."""
     bag = workflow.bag
     needs = policy.information.task_runtime is Knowledge.KNOWN and (
-        policy.late or policy.name == "ect"
+        binds_late(policy) or policy.name == "ect"
     )
     if bag is not None and bag.estimate is None and needs and not settings.emulate:
         raise InvalidError(

@@ -9,8 +9,8 @@ from typing import Any, cast
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.errors import TransientError, WfrunError
+from wfrun.engine.exchange import AttemptRequest, Cause
 from wfrun.engine.protocols import LauncherSite, Site, Transfer
-from wfrun.engine.records import AttemptRequest, Cause
 from wfrun.runners.run.clock import Clock
 from wfrun.runners.run.requests import Requests
 

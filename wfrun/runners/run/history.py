@@ -82,7 +82,7 @@ def add_history(state: RunState) -> None:
     for kind, site in run_times.seen:
         *before, last_s = run_times.latest[kind, site]
         classes.append((*kind, site, before[0] if before else None, last_s))
-    used_by = {} if usages is None else usages.of
+    used_by = {} if usages is None else usages.by_owner
     usage = [(state.run_id, owner, used.past_s) for owner, used in used_by.items()
              if used.past_s > 0]  # fmt: skip
     if not classes and not usage:

@@ -10,8 +10,8 @@ from wfrun.engine.attempts import variant
 from wfrun.engine.bag import BagFiles
 from wfrun.engine.capabilities.health import Health
 from wfrun.engine.capabilities.launchers.launchers import Launchers
+from wfrun.engine.exchange import AttemptRequest, InputLink, OutputFile
 from wfrun.engine.model import ORIGIN, SiteSpec, Task, Workflow
-from wfrun.engine.records import AttemptRequest, InputLink, OutputFile
 from wfrun.engine.state import RunState, WorkflowState
 from wfrun.runners.run.directory import RunDir
 from wfrun.sites.emulate import emulated

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from wfrun.engine.errors import WfrunError
-from wfrun.engine.records import Cause
+from wfrun.engine.exchange import Cause
 
 State = Literal["queued", "running", "ending", "held", "suspended", "refused"]
 """``refused``: the system has the job but will not run it as it is, for the job's reason; it stays

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from wfrun.engine.events import AttemptEnded, AttemptStarted, Event
-from wfrun.engine.records import Outcome
+from wfrun.engine.exchange import Outcome
 
 
 class OpenAttempt:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from wfrun.engine.exchange import AttemptRequest
 from wfrun.engine.model import Resources
-from wfrun.engine.records import AttemptRequest
 from wfrun.sites.batch.system import Job
 
 FEW = 3

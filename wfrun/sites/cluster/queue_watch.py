@@ -12,9 +12,9 @@ import msgspec
 
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.events import BackgroundJob
+from wfrun.engine.exchange import Outcome
 from wfrun.engine.information import Observed
 from wfrun.engine.model import Access
-from wfrun.engine.records import Outcome
 from wfrun.sites.batch.system import Ending, Job, QueueUnknownError
 from wfrun.sites.cluster.attempts import Attempts, OpenAttempt
 from wfrun.sites.cluster.head_node import FAILURES_TO_PAUSE, RETRY_DELAYS_S, HeadNode, delay_s

@@ -20,9 +20,9 @@ import msgspec
 
 from wfrun.engine.errors import TransientError
 from wfrun.engine.events import AttemptEnded, Event
+from wfrun.engine.exchange import AttemptRequest, Found, Outcome
 from wfrun.engine.information import Observed
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.records import AttemptRequest, Found, Outcome
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
 from wfrun.sites.batch.system import BatchSystem
 from wfrun.sites.cluster.attempts import Attempts, OpenAttempt

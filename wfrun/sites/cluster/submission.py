@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.events import AttemptsSubmitted
+from wfrun.engine.exchange import AttemptRequest, Outcome
 from wfrun.engine.model import Access, SiteSpec
-from wfrun.engine.records import AttemptRequest, Outcome
 from wfrun.sites.batch.system import BackPressureError, BatchJob
 from wfrun.sites.cluster.attempts import Attempts
 from wfrun.sites.cluster.batches import PER_SUBMISSION, Batch, content, groups

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from wfrun.engine.errors import TransientError
-from wfrun.engine.records import Found, Outcome
+from wfrun.engine.exchange import Found, Outcome
 from wfrun.sites.cluster.site import CLAIMED_BY_US, ClusterSite
 from wfrun.sites.launchers.journals import Fate, Node, Trace, fate, trace
 from wfrun.sites.launchers.lives import Life

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from wfrun.engine.records import Outcome
+from wfrun.engine.exchange import Outcome
 
 
 class _Line(msgspec.Struct):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from wfrun.engine.events import LauncherStarted
+from wfrun.engine.exchange import AttemptRequest, Cause, LauncherRequest, Outcome
 from wfrun.engine.model import LauncherSpec, Resources, SiteSpec
-from wfrun.engine.records import AttemptRequest, Cause, LauncherRequest, Outcome
 from wfrun.sites.launchers.talk import Peer
 
 TURN_S = 0.03

@@ -12,9 +12,9 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from math import frexp
 
+from wfrun.engine.exchange import AttemptRequest
 from wfrun.engine.model import Resources
 from wfrun.engine.prefetch import prefetch_per_slot
-from wfrun.engine.records import AttemptRequest
 
 WEIGHT = 0.05
 """Of the last task in the mean of how long tasks take."""

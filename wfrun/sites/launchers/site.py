@@ -26,8 +26,8 @@ from wfrun.engine.events import (
     LauncherEnded,
     LaunchersSubmitted,
 )
+from wfrun.engine.exchange import AttemptRequest, Found, LauncherRequest, Outcome
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.records import AttemptRequest, Found, LauncherRequest, Outcome
 from wfrun.sites.cluster.site import CLAIMED_BY_US, ClusterSite
 from wfrun.sites.launchers.inquiry import Inquiry
 from wfrun.sites.launchers.link import Link, Links

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from wfrun.engine.errors import TransientError
-from wfrun.engine.records import AttemptRequest, Found, Outcome
+from wfrun.engine.exchange import AttemptRequest, Found, Outcome
 from wfrun.sites.launchers.link import Link
 from wfrun.sites.launchers.members import Member
 

@@ -26,8 +26,8 @@ from wfrun.engine.events import (
     SitePaused,
     SiteReopened,
 )
+from wfrun.engine.exchange import AttemptRequest, Found, Outcome
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.records import AttemptRequest, Found, Outcome
 from wfrun.sites.tasks import end_tasks
 
 _T = TypeVar("_T")

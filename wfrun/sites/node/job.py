@@ -6,10 +6,10 @@ run's directory at the site, and is started there as
     sh job.sh DIRECTORY BATCH ELEMENT
 
 where line ELEMENT (from 1) of ``DIRECTORY/batches/BATCH.jsonl`` is the request of an attempt (an
-AttemptRequest of ``wfrun.engine.records``). It claims the attempt as a launcher does, runs it, and
+AttemptRequest of ``wfrun.engine.exchange``). It claims the attempt as a launcher does, runs it, and
 leaves its exit record:
 
-    exits/<key>.json       {"key": ..., "outcome": ...}, an Outcome of ``wfrun.engine.records``;
+    exits/<key>.json       {"key": ..., "outcome": ...}, an Outcome of ``wfrun.engine.exchange``;
                            it comes to be there by a rename
     exits/<key>.<id>.part  room for it, taken before the task starts, so that a disk that the task
                            fills still has room for its record

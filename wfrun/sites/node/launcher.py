@@ -8,7 +8,7 @@ runs on a cluster. It is started as
 with the optional keys ``memory_bytes``, ``gpus``, ``pin_cores`` and ``pack_logs``, and speaks
 JSON lines.
 
-Messages in, on stdin (an attempt is an AttemptRequest of ``wfrun.engine.records``):
+Messages in, on stdin (an attempt is an AttemptRequest of ``wfrun.engine.exchange``):
     {"run": [attempt, ...]}             queue these; they start in this order (strict FCFS)
     {"cancel": [key, ...]}              end these; a queued one is just removed. With
                                         "queued_only": true those that run are left alone
@@ -16,7 +16,7 @@ Messages in, on stdin (an attempt is an AttemptRequest of ``wfrun.engine.records
     {"clean": true}                     remove stored files and sandboxes; logs and records stay
     {"stop": true}                      drop the queue, let running tasks end, then end
 
-Messages out, on stdout (an outcome is an Outcome of ``wfrun.engine.records``):
+Messages out, on stdout (an outcome is an Outcome of ``wfrun.engine.exchange``):
     {"hello": 1, "pid": ..., "host": ...}       first of all; the number is the protocol's version
     {"started": [key, ...], "ended": [[key, outcome], ...]}
     {"found": {key: {"state": "absent" | "active" | "ended", "outcome": ...}}, "id": n}

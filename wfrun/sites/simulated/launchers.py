@@ -17,9 +17,9 @@ from wfrun.engine.events import (
     LaunchersSubmitted,
     LauncherStarted,
 )
+from wfrun.engine.exchange import AttemptRequest, Cause, Found, LauncherRequest, Outcome
 from wfrun.engine.information import Observed
 from wfrun.engine.model import Resources, SiteSpec
-from wfrun.engine.records import AttemptRequest, Cause, Found, LauncherRequest, Outcome
 from wfrun.sites.simulated.queues import SimulatedJob
 from wfrun.sites.simulated.site import (
     ENDS,

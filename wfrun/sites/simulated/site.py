@@ -23,9 +23,9 @@ from wfrun.engine.events import (
     SitePaused,
     SiteReopened,
 )
+from wfrun.engine.exchange import AttemptRequest, Cause, Found, Outcome
 from wfrun.engine.information import Observed
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.records import AttemptRequest, Cause, Found, Outcome
 from wfrun.sites.observation import Observer
 from wfrun.sites.simulated.nodes import NodeMap
 from wfrun.sites.simulated.queues import JobId, QueuedJob, SimulatedJob, make_lrm

@@ -16,8 +16,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
+from wfrun.engine.exchange import Receipt
 from wfrun.engine.model import ORIGIN, LinkSpec
-from wfrun.engine.records import Receipt
 
 _CHUNK_BYTES = 16 << 20
 _PART = ".wfrun-part-"

@@ -19,8 +19,8 @@ from stat import S_ISDIR
 from typing import Protocol
 
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
+from wfrun.engine.exchange import Receipt
 from wfrun.engine.model import ORIGIN
-from wfrun.engine.records import Receipt
 from wfrun.sites.remote import cat
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.host import NewFile, Stat

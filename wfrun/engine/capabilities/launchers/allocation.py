@@ -17,10 +17,10 @@ from wfrun.engine import events as ev
 from wfrun.engine.actions import SetTimer
 from wfrun.engine.capabilities.launchers.demand import Demand
 from wfrun.engine.capabilities.launchers.launchers import Launchers
-from wfrun.engine.capabilities.launchers.pool import Launcher, LauncherPhase, Pool
+from wfrun.engine.capabilities.launchers.pool import Launcher, LauncherPhase, LauncherPool
 from wfrun.engine.capabilities.placements import Placements
 from wfrun.engine.capability import Capability, Decisions, Run
-from wfrun.engine.records import LauncherRequest
+from wfrun.engine.exchange import LauncherRequest
 from wfrun.engine.state import Attempt, TaskStatus, WorkflowState
 
 _TIMER = "launchers"
@@ -28,7 +28,7 @@ _TIMER = "launchers"
 _PLACING = (ev.AttemptPlaced, ev.CoresReserved, ev.ReservationDeclined, ev.SitesDeclined)
 """Decisions that come before those on launchers."""
 
-SHORTEST_S = 300.0
+MIN_WALLTIME_S = 300.0
 """Minimum walltime of a launcher: what starts it and ends it should be little beside it."""
 
 
@@ -69,39 +69,39 @@ class Allocation(Capability):
 
     def _resumed(self, event: ev.RunResumed) -> None:
         self._wakes.clear()  # The engine before had them.
-        self._due = self.run.undecided = True
+        self._due = self.run.decision_due = True
 
     def _timer_fired(self, event: ev.TimerFired) -> None:
         kind, _, site = event.timer.partition(":")
         if kind == _TIMER:
             if event.at_s >= self._wakes.get(int(site), inf):
                 del self._wakes[int(site)]
-            self._due = self.run.undecided = True
+            self._due = self.run.decision_due = True
 
     def on_eligible(self, w: WorkflowState) -> None:
         self._demand.changed(w.index)
-        self._due = self.run.undecided = True
+        self._due = self.run.decision_due = True
 
     def on_placed(self, attempt: Attempt) -> None:
         self._demand.changed(attempt.workflow)
         self._demand.accept(attempt.workflow, attempt.site)
-        self._due = self.run.undecided = True
+        self._due = self.run.decision_due = True
 
     def on_left(self, attempt: Attempt) -> None:
         self._demand.changed(attempt.workflow)
-        self._due = self.run.undecided = True
+        self._due = self.run.decision_due = True
 
     def on_site_changed(self, site: int) -> None:
-        self._due = self.run.undecided = True
+        self._due = self.run.decision_due = True
 
     def on_health_changed(self, site: int) -> None:
         self._demand.health_changed()
-        self._due = self.run.undecided = True
+        self._due = self.run.decision_due = True
 
     def on_declined(self, w: WorkflowState, task: int, sites: int) -> None:
         if fresh := self._demand.not_declined(w.index, sites):
             self._declined[w.index] = self._declined.get(w.index, ()) + fresh
-            self._due = self.run.undecided = True
+            self._due = self.run.decision_due = True
 
     def expects(self) -> bool:
         """Launchers could still get the work that is left, or will be asked for again. Of a site
@@ -166,7 +166,7 @@ class Allocation(Capability):
                 first = w.eligible.first_of(kind)
                 if first is not None and kind.mask >> site & 1:
                     self.run.offer = w, first[2], 1 << site
-                    answer = self._placements.of[workflow].place(first[2])
+                    answer = self._placements.by_workflow[workflow].place(first[2])
                     self.run.offer = None
                     if answer is None:
                         self._declined[workflow] = (*self._declined.get(workflow, ()), site)
@@ -184,26 +184,28 @@ class Allocation(Capability):
             self._wake(site, next_s)
         return work
 
-    def _missing(self, pool: Pool, work: int) -> int:
+    def _missing(self, pool: LauncherPool, work: int) -> int:
         """Cores that wait for more launchers than live."""
         missing = work - max(0, pool.live_slots + pool.closed_cores - pool.busy_cores)
         if work > 0 and missing <= 0:
             missing += _slots_without_time(pool, self.state.now_s)
         return missing
 
-    def _decide(self, site: int, pool: Pool, work: dict[int, int]) -> ev.Event | None:
+    def _decide(self, site: int, pool: LauncherPool, work: dict[int, int]) -> ev.Event | None:
         since_s = self._unneeded_s.get(site)
         if since_s is None:
             return self._ask(site, pool, self._missing(pool, work[site]), work)
         return self._stop(site, pool, since_s, idle=work[site] == 0)
 
-    def _waiting_cores(self, site: int, pool: Pool) -> int:
+    def _waiting_cores(self, site: int, pool: LauncherPool) -> int:
         """Cores that eligible tasks which this site could take ask for, as far as policy and
         throttle let them start, and attempts that are there and have not started."""
         there = self.state.sites[site].committed_cores - pool.busy_cores
         return there + self._demand.at(site)
 
-    def _ask(self, index: int, pool: Pool, missing: int, work: dict[int, int]) -> ev.Event | None:
+    def _ask(
+        self, index: int, pool: LauncherPool, missing: int, work: dict[int, int]
+    ) -> ev.Event | None:
         """Ask for as many launchers as there is work for, within what the catalog allows."""
         site, spec, now_s = self.state.sites[index], pool.spec, self.state.now_s
         if pool.paused_until_s > now_s:
@@ -240,7 +242,7 @@ class Allocation(Capability):
         )
         return ev.LaunchersAsked(now_s, index, requests)
 
-    def _will_be_done(self, site: int, pool: Pool, work: dict[int, int]) -> bool:
+    def _will_be_done(self, site: int, pool: LauncherPool, work: dict[int, int]) -> bool:
         """Whether the slots that live at sites which may get all of this work will be through with
         it before a launcher that is asked for now would have started."""
         wait_s = pool.waits.predict()
@@ -253,7 +255,7 @@ class Allocation(Capability):
         )
         return bool(slots) and work[site] * max(tasks_s) / slots < wait_s
 
-    def _walltime_s(self, index: int, pool: Pool, work: int, slots: int) -> float:
+    def _walltime_s(self, index: int, pool: LauncherPool, work: int, slots: int) -> float:
         """Twice of what the work takes and of the longest task: short jobs start sooner. All that
         the catalog allows, where run times are not known."""
         longest_s = self._launchers.runtimes.longest_s
@@ -262,9 +264,11 @@ class Allocation(Capability):
         longest_s /= self.state.sites[index].spec.speed_ratio
         waiting = self.state.counts[TaskStatus.WAITING]
         wanted_s = 2 * ((work + waiting) * pool.task_s / slots + longest_s)
-        return min(pool.spec.walltime_s, max(SHORTEST_S, wanted_s))
+        return min(pool.spec.walltime_s, max(MIN_WALLTIME_S, wanted_s))
 
-    def _stop(self, site: int, pool: Pool, since_s: float, *, idle: bool) -> ev.Event | None:
+    def _stop(
+        self, site: int, pool: LauncherPool, since_s: float, *, idle: bool
+    ) -> ev.Event | None:
         """Stop those that wait in the queue, and those that live and have had nothing to do for a
         while, but for as many as are always wanted."""
         now_s, timeout_s = self.state.now_s, pool.spec.idle_timeout_s
@@ -288,7 +292,7 @@ class Allocation(Capability):
             self.run.outbox.append(SetTimer(f"{_TIMER}:{site}", at_s))
 
 
-def _slots_without_time(pool: Pool, now_s: float) -> int:
+def _slots_without_time(pool: LauncherPool, now_s: float) -> int:
     """Free slots whose launchers end before another task would."""
     task_s = pool.task_s
     if task_s is None:

@@ -9,7 +9,7 @@ from math import ceil, inf
 from wfrun.engine.state import RunState, WorkflowState
 
 FIRST_DECLINE_S = 60.0
-LONGEST_DECLINE_S = 3600.0
+MAX_DECLINE_S = 3600.0
 """No launchers are asked for at a site for a workflow whose policy keeps its tasks from it. The
 policy is asked again after the first time, then after twice as long each time, up to the second."""
 
@@ -65,7 +65,7 @@ class Demand:
             decline = declines.get(site)
             if decline is None:
                 decline = declines[site] = _Decline()
-            decline.length_s = min(max(FIRST_DECLINE_S, 2 * decline.length_s), LONGEST_DECLINE_S)
+            decline.length_s = min(max(FIRST_DECLINE_S, 2 * decline.length_s), MAX_DECLINE_S)
             decline.until_s = now_s + decline.length_s
             heapq.heappush(self._expiries, (decline.until_s, workflow, site))
             self._stale.add(workflow)
@@ -100,7 +100,7 @@ class Demand:
             return inf
         until_s, workflow, site = self._expiries[0]
         decline = self._declines.get(workflow, {}).get(site)
-        return inf if decline is None or decline.length_s >= LONGEST_DECLINE_S else until_s
+        return inf if decline is None or decline.length_s >= MAX_DECLINE_S else until_s
 
     def health_changed(self) -> None:
         """Declined sites are counted on while no other is healthy."""

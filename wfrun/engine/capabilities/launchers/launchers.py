@@ -13,24 +13,24 @@ from wfrun.engine.capabilities.binding import has_launchers
 from wfrun.engine.capabilities.health import (
     FAILURES_IN_A_ROW,
     FIRST_PAUSE_S,
-    LONGEST_PAUSE_S,
+    MAX_PAUSE_S,
     MAX_PAUSES,
 )
-from wfrun.engine.capabilities.launchers.pool import Launcher, LauncherPhase, Pool
+from wfrun.engine.capabilities.launchers.pool import Launcher, LauncherPhase, LauncherPool
 from wfrun.engine.capabilities.launchers.runtimes import RuntimeEstimates
 from wfrun.engine.capability import Capability, Run
+from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import LauncherSpec, SiteSpec, Workflow
-from wfrun.engine.records import Outcome
 from wfrun.engine.state import Attempt, Condition, RunState, WorkflowState
 
-RETURN_S = 120.0
+RECONNECT_TIMEOUT_S = 120.0
 """Maximum time that a launcher of the engine before is waited for; then others are asked for."""
 
-GROWTH_OF_EXPIRED = 1.5
+EXPIRED_GROWTH = 1.5
 """A task whose launcher's time was over before it had ended is expected to take this times what it
 ran."""
 
-SHARE_OF_LIFE = 0.75
+MAX_WALLTIME_SHARE = 0.75
 """A task is expected to take no more of a launcher's whole time than this, unless it has."""
 
 
@@ -45,7 +45,7 @@ class Launchers(Capability):
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        self.pools: dict[int, Pool] = {}
+        self.pools: dict[int, LauncherPool] = {}
         """By site; sites without launchers have none."""
         self.runtimes = RuntimeEstimates()
         self._unclear: set[str] = set()
@@ -54,7 +54,7 @@ class Launchers(Capability):
         for index, site in enumerate(self.state.sites):
             access = site.spec.access
             if access is not None and access.launchers is not None and has_launchers(site.spec):
-                self.pools[index] = Pool(access.launchers)
+                self.pools[index] = LauncherPool(access.launchers)
                 site.is_provisioned = True
                 self._update_site(index)
 
@@ -142,7 +142,7 @@ class Launchers(Capability):
             self._was_in_vain(pool, event)
         self._changed(event.site)
 
-    def _was_in_vain(self, pool: Pool, event: ev.LauncherEnded) -> None:
+    def _was_in_vain(self, pool: LauncherPool, event: ev.LauncherEnded) -> None:
         """It has run nothing, and nobody had told it to end: after some of them in a row no more
         are asked for until a while has passed, twice as long as the last time. Those that were
         asked for before have failed by the same incident."""
@@ -160,7 +160,7 @@ class Launchers(Capability):
             pool.paused_until_s = inf
             pool.reason = f"{what} ran nothing, the last by {last}; no more are asked for"
             return
-        pause_s = min(FIRST_PAUSE_S * 2.0 ** (pool.pauses - 1), LONGEST_PAUSE_S)
+        pause_s = min(FIRST_PAUSE_S * 2.0 ** (pool.pauses - 1), MAX_PAUSE_S)
         pool.paused_until_s = self.state.now_s + pause_s
         minutes = f"{pause_s / 60:.0f} min"
         pool.reason = f"{what} ran nothing, the last by {last} (no more for {minutes})"
@@ -172,7 +172,7 @@ class Launchers(Capability):
             self._look_for(site, pool, dismissed)
             self._changed(site)
 
-    def _look_for(self, site: int, pool: Pool, dismissed: bool) -> None:
+    def _look_for(self, site: int, pool: LauncherPool, dismissed: bool) -> None:
         pool.failures = pool.pauses = 0
         pool.paused_until_s, pool.reason = -inf, None
         keys = tuple(pool.launchers)
@@ -191,7 +191,7 @@ class Launchers(Capability):
         self.run.outbox.append(FindLaunchers(site, keys))
         if dismissed:
             self.run.outbox.append(StopLaunchers(site, keys))
-        self.run.set_timer(f"away:{site}", self.state.now_s + RETURN_S)
+        self.run.set_timer(f"away:{site}", self.state.now_s + RECONNECT_TIMEOUT_S)
 
     def _stayed_away(self, site: int) -> None:
         """The timer of launchers that nothing was heard of since the last engine: they are not
@@ -264,7 +264,7 @@ class Launchers(Capability):
         if changed:
             self._update_site(attempt.site)
 
-    def _clear(self, pool: Pool, attempt: Attempt) -> bool:
+    def _clear(self, pool: LauncherPool, attempt: Attempt) -> bool:
         """It is known now where the attempt is; whether it was not before."""
         if attempt.key not in self._unclear:
             return False
@@ -311,13 +311,13 @@ class Launchers(Capability):
         runtime_s = self.runtimes.expected_s(kind, record.runtime_s, site.speed_ratio)
         ran_s = w.ran_s.get(task)
         if ran_s is not None:
-            runtime_s = max(runtime_s or 0.0, GROWTH_OF_EXPIRED * ran_s)
-            if ran_s > SHARE_OF_LIFE * spec.walltime_s:
+            runtime_s = max(runtime_s or 0.0, EXPIRED_GROWTH * ran_s)
+            if ran_s > MAX_WALLTIME_SHARE * spec.walltime_s:
                 return runtime_s
-        return None if runtime_s is None else min(runtime_s, SHARE_OF_LIFE * spec.walltime_s)
+        return None if runtime_s is None else min(runtime_s, MAX_WALLTIME_SHARE * spec.walltime_s)
 
 
-def pool_at(state: RunState, site: int) -> Pool | None:
+def pool_at(state: RunState, site: int) -> LauncherPool | None:
     """The launchers of a site; None: it has none."""
     launchers = state.find(Launchers)
     return None if launchers is None else launchers.pools.get(site)
@@ -329,7 +329,7 @@ def _launcher_spec(site: SiteSpec) -> LauncherSpec:
     return site.access.launchers
 
 
-def _occupy(pool: Pool, launcher: Launcher, cores: int) -> bool:
+def _occupy(pool: LauncherPool, launcher: Launcher, cores: int) -> bool:
     """Whether the site's room has changed with it."""
     launcher.busy_cores += cores
     pool.busy_cores += cores

@@ -5,12 +5,12 @@ from __future__ import annotations
 from enum import IntEnum
 from math import inf
 
+from wfrun.engine.exchange import Cause, LauncherRequest
 from wfrun.engine.model import LauncherSpec
 from wfrun.engine.policies.prediction import Last2
 from wfrun.engine.prefetch import prefetch_per_slot
-from wfrun.engine.records import Cause, LauncherRequest
 
-_FEW = 20
+_WINDOW = 20
 """Number of observations that are averaged as they are; of more, the latest count more."""
 
 
@@ -75,7 +75,7 @@ class Launcher:
         return self.request.cores * self.request.nodes
 
 
-class Pool:
+class LauncherPool:
     """The launchers of a site, and what was learnt of them."""
 
     __slots__ = ("_staged", "_tasks", "busy_cores", "closed_cores", "coming_slots", "ended",
@@ -154,4 +154,4 @@ class Pool:
 
 
 def _average(before: float | None, value: float, count: int) -> float:
-    return value if before is None else before + (value - before) / min(count, _FEW)
+    return value if before is None else before + (value - before) / min(count, _WINDOW)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ENOUGH = 3
+MIN_OBSERVATIONS = 3
 """Number of observed run times of a kind that count more than its document."""
 
 
@@ -31,6 +31,6 @@ class RuntimeEstimates:
         """At a site of this speed: the mean of its kind, or while that stands on little what its
         document says; None: nothing is known."""
         count, mean_s = self._means.get(kind, (0, 0.0))
-        if count >= ENOUGH or (count and documented_s is None):
+        if count >= MIN_OBSERVATIONS or (count and documented_s is None):
             return mean_s / speed_ratio
         return None if documented_s is None else documented_s / speed_ratio

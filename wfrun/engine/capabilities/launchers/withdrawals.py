@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from wfrun.engine.capabilities.launchers.launchers import Launchers
-from wfrun.engine.capabilities.launchers.pool import Pool
+from wfrun.engine.capabilities.launchers.pool import LauncherPool
 from wfrun.engine.capability import Capability, Decisions, Run
 from wfrun.engine.events import AttemptStarted, AttemptsWithdrawn, RunStarted
 from wfrun.engine.state import Attempt, SiteState, TaskStatus
 
-WORTH = 4
+MIN_RUNTIME_RATIO = 4
 """Minimum ratio of the run time of tasks to the time that moving one takes: waiting attempts are
 withdrawn for an idle site only above it."""
 
-LOOK = 256
+MAX_EXAMINED = 256
 """Maximum number of waiting attempts examined at a site: the last that came, since they would wait
 for longest. Those that fit no idle site are passed over."""
 
@@ -24,7 +24,7 @@ class Withdrawals(Capability):
     A withdrawal that the site has not answered yet counts as room that is taken where idle slots
     are, and as surplus that is gone where the attempt was; so none is decided twice.
 
-    Cost: constant; of a decision, the number of sites and ``LOOK``.
+    Cost: constant; of a decision, the number of sites and ``MAX_EXAMINED``.
     """
 
     def __init__(self, run: Run) -> None:
@@ -43,7 +43,7 @@ class Withdrawals(Capability):
     def on_queued(self, attempt: Attempt) -> None:
         if not (attempt.withdrawn or attempt.superseded):
             self._waiting[attempt.site][attempt.key] = attempt
-            self._due = self.run.undecided = True
+            self._due = self.run.decision_due = True
 
     def on_withdrawn(self, attempt: Attempt) -> None:
         self._waiting[attempt.site].pop(attempt.key, None)
@@ -67,7 +67,7 @@ class Withdrawals(Capability):
             self._leaving_cores[attempt.site] -= attempt.cores
 
     def on_site_changed(self, site: int) -> None:
-        self._due = self.run.undecided = True
+        self._due = self.run.decision_due = True
 
     def end_replay(self) -> None:
         """What followed from the log has been decided."""
@@ -109,16 +109,17 @@ class Withdrawals(Capability):
         pool = self._pools.get(index)
         if not (site.slots_now if pool is None else pool.live_slots):
             return True
-        pools: list[Pool] = list(self._pools.values()) if pool is None else [pool]
+        pools: list[LauncherPool] = list(self._pools.values()) if pool is None else [pool]
         return any(
-            p.task_s is not None and p.task_s > WORTH * (p.latency_s + p.staging_s) for p in pools
+            p.task_s is not None and p.task_s > MIN_RUNTIME_RATIO * (p.latency_s + p.staging_s)
+            for p in pools
         )
 
     def _choose(self, index: int, others: int, room: int) -> list[Attempt]:
         """The last ones that came, as many as others have cores for."""
         chosen = []
         for looked, attempt in enumerate(reversed(self._waiting[index].values())):
-            if room <= 0 or looked >= LOOK:
+            if room <= 0 or looked >= MAX_EXAMINED:
                 break
             if attempt.superseded or attempt.cores > room:
                 continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
-SLACK = 16
+MAX_STALE = 16
 """Number of stale numbers that the heap may hold beside as many as it has true ones."""
 
 
@@ -28,7 +28,7 @@ class Arrivals:
     def discard(self, number: int) -> None:
         """Take it out, if it is there."""
         self._numbers.discard(number)
-        if len(self._heap) > 2 * len(self._numbers) + SLACK:
+        if len(self._heap) > 2 * len(self._numbers) + MAX_STALE:
             self._heap = sorted(self._numbers)
 
     def first(self) -> int:

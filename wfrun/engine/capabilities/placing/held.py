@@ -8,12 +8,12 @@ from wfrun.engine.capabilities.placing.arrivals import Arrivals
 from wfrun.engine.eligible import TaskClass
 from wfrun.engine.state import RunState
 
-AT_A_TIME = 8
+MAX_RETRIED_WORKFLOWS = 8
 """Maximum number of workflows that are asked again after an event which opens no site for them.
 Otherwise an event would cost as much as there are such workflows."""
 
 
-class Held:
+class HeldWorkflows:
     """Workflows that are not asked for a placement now.
 
     A workflow is asked again as soon as a site has room for its task that had none when it was
@@ -47,7 +47,7 @@ class Held:
         arrivals.discard(workflow)
         if not arrivals:
             del self._by_why[why]
-        if len(self._turns) > 2 * len(self.why) + AT_A_TIME:
+        if len(self._turns) > 2 * len(self.why) + MAX_RETRIED_WORKFLOWS:
             self._turns = deque(w for w in dict.fromkeys(self._turns) if w in self.why)
 
     def freed(self) -> int | None:
@@ -66,7 +66,7 @@ class Held:
     def next_in_turn(self) -> list[int]:
         """The workflows that are asked again after this event, which are held no longer."""
         nothing_under_way = not self._state.attempts and not self._state.copies
-        most = len(self.why) if nothing_under_way else AT_A_TIME
+        most = len(self.why) if nothing_under_way else MAX_RETRIED_WORKFLOWS
         chosen: list[int] = []
         while self._turns and len(chosen) < most:
             workflow = self._turns.popleft()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from wfrun.engine.capabilities.placements import Placements
 from wfrun.engine.capabilities.placing.arrivals import Arrivals
-from wfrun.engine.capabilities.placing.held import Held
+from wfrun.engine.capabilities.placing.held import HeldWorkflows
 from wfrun.engine.capabilities.placing.reservations import Reservations
 from wfrun.engine.capability import Capability, Decisions, Run
 from wfrun.engine.eligible import Entry, TaskClass
@@ -30,7 +30,7 @@ class InOrder(Capability):
         """Workflows of which a task may be placed now."""
         self._waiting: dict[TaskClass, Arrivals] = {}
         """Workflows that have, or had, tasks of a class that no site had room for."""
-        self._held = Held(self.state)
+        self._held = HeldWorkflows(self.state)
 
     @classmethod
     def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
@@ -57,7 +57,7 @@ class InOrder(Capability):
             if index not in held.why:
                 self._place(w, decisions)
         if held.why:
-            self.run.undecided = True  # They are asked again after the next event.
+            self.run.decision_due = True  # They are asked again after the next event.
 
     def _next(self) -> int | None:
         """The earliest workflow of which a task may be placed."""
@@ -89,7 +89,7 @@ class InOrder(Capability):
     def _place(self, w: WorkflowState, decisions: Decisions) -> None:
         """Place eligible tasks in order, as far as the throttle allows."""
         throttle = self.state.settings.throttle
-        placement = self._placements.of[w.index]
+        placement = self._placements.by_workflow[w.index]
         eligible = w.eligible
         while eligible.count:
             if throttle is not None and w.dispatched >= throttle:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import NamedTuple
 
-from wfrun.engine.capabilities.placing.arrivals import SLACK, Arrivals
-from wfrun.engine.capabilities.placing.held import Held
+from wfrun.engine.capabilities.placing.arrivals import MAX_STALE, Arrivals
+from wfrun.engine.capabilities.placing.held import HeldWorkflows
 from wfrun.engine.capabilities.placing.reservations import Reservations
 from wfrun.engine.capabilities.usage import Usages
 from wfrun.engine.eligible import Entry, TaskClass
@@ -54,7 +54,7 @@ class ResourceManager:
         """(order, serial number, bag) of the first tasks of chosen bags, some of them stale."""
         self._throttled: set[int] = set()
         """Chosen bags that have as many tasks dispatched as they may."""
-        self.held = Held(state)
+        self.held = HeldWorkflows(state)
         """Chosen bags whose policy left a task unplaced."""
         self._name = policy.name
         self._policy = policy(self)
@@ -75,7 +75,7 @@ class ResourceManager:
         return max(workflows[bag].workflow.priority for bag in self._owners[owner])
 
     def usage_s(self, owner: str) -> float:
-        usage = self._usages.of.get(owner)
+        usage = self._usages.by_owner.get(owner)
         return 0.0 if usage is None else usage.until(self._state.now_s)
 
     # What the core does with it
@@ -212,7 +212,7 @@ class ResourceManager:
             top = entry[0], entry[1], w.index
             if not heap or heap[0] != top:
                 heapq.heappush(heap, top)
-            if len(heap) > 2 * len(self._chosen) + SLACK:
+            if len(heap) > 2 * len(self._chosen) + MAX_STALE:
                 # Otherwise they would collect while the sites of this class are closed.
                 heap[:] = sorted({top for top in heap if self._is_true(kind, top)})
 

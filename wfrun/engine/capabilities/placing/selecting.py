@@ -72,7 +72,7 @@ class Selecting(Capability):
             while (found := self._next(manager)) is not None:
                 self._place(manager, found, decisions)
             if manager.held.why:
-                self.run.undecided = True  # They are asked again after the next event.
+                self.run.decision_due = True  # They are asked again after the next event.
 
     def _tell(self) -> None:
         """Tell the resource managers of bags whose tasks have become eligible."""
@@ -101,7 +101,7 @@ class Selecting(Capability):
         if (event := self._reservation(manager, found)) is not None:
             decisions.take(event)
             return
-        site = self._placements.of[w.index].place(entry[2])
+        site = self._placements.by_workflow[w.index].place(entry[2])
         if site is None:
             candidates = self.run.candidates(w, entry[2], entry[3].cores)
             manager.held.add(w.index, entry[3])

@@ -8,26 +8,29 @@ from itertools import islice
 from wfrun.engine.capabilities.placements import Placements
 from wfrun.engine.capabilities.replication.stragglers import RuntimeDistribution
 from wfrun.engine.capabilities.replication.turns import (
-    LOOK,
+    MAX_EXAMINED,
     RunningTask,
     TaskKey,
     Turns,
 )
 from wfrun.engine.capability import Capability, Decisions, Run
 from wfrun.engine.events import AttemptStarted, RunStarted
-from wfrun.engine.records import Outcome
+from wfrun.engine.exchange import Outcome
 from wfrun.engine.state import Attempt, TaskStatus, WorkflowState
 
-SOONEST_S = 0.1
+MIN_CHECK_INTERVAL_S = 0.1
 """Minimum interval between two looks for stragglers in a bag."""
 
 
 class Replication(Capability):
-    """Places replicas once no task waits for the cores: of tasks in turn (``idle``), or of those
-    that take much longer than others of their class (``stragglers``).
+    """Places replicas on cores that no waiting task needs: of running tasks in turn (``idle``), or
+    of those that run for much longer than others of their class (``stragglers``).
 
-    Cost: constant; of a decision, `turns.LOOK`; of a look for stragglers, the running tasks of the
-    bag, which is looked at once an interval at most.
+    Waiting tasks come first, since a first attempt always adds work done and a replica mostly
+    repeats some.
+
+    Cost: constant; of a decision, `turns.MAX_EXAMINED` running tasks; of a check for stragglers,
+    the running tasks of one bag, at most once in `MIN_CHECK_INTERVAL_S`.
     """
 
     def __init__(self, run: Run) -> None:
@@ -162,7 +165,7 @@ class Replication(Capability):
                     break
                 next_s = due_s if next_s is None else min(next_s, due_s)
         if next_s is not None:
-            at_s = max(next_s, state.now_s + SOONEST_S)
+            at_s = max(next_s, state.now_s + MIN_CHECK_INTERVAL_S)
             self.run.set_timer(f"straggler:{workflow}", at_s)
 
     # Decisions
@@ -195,7 +198,7 @@ class Replication(Capability):
 
     def _choose(self, idle_sites: int) -> tuple[TaskKey, int] | None:
         """Stragglers come first."""
-        for key in list(islice(self._straggling, LOOK)):
+        for key in list(islice(self._straggling, MAX_EXAMINED)):
             running = self._turns.get(key)
             if running is None or running.replicas >= self._most:
                 del self._straggling[key]
@@ -214,4 +217,4 @@ class Replication(Capability):
         cores = w.workflow.tasks[task].resources.cores
         if self.cores + cores > self.most_cores or not self.run.candidates(w, task, cores):
             return None
-        return self._placements.of[w.index].place(task)
+        return self._placements.by_workflow[w.index].place(task)

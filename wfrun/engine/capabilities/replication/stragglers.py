@@ -9,10 +9,10 @@ from __future__ import annotations
 from bisect import insort
 from collections import deque
 
-ENOUGH = 5
+MIN_OBSERVATIONS = 5
 """Number of run times of a class that show what is usual there."""
 
-KEPT = 500
+MAX_KEPT = 500
 """Maximum number of run times of a class that are remembered, the latest."""
 
 
@@ -29,11 +29,13 @@ class RuntimeDistribution:
         """Add the run time of a task of the class."""
         insort(self._sorted, runtime_s)
         self._latest.append(runtime_s)
-        if len(self._latest) > KEPT:
+        if len(self._latest) > MAX_KEPT:
             self._sorted.remove(self._latest.popleft())
 
     def quantile_s(self, share: float) -> float | None:
         """The smallest run time that this share of them does not exceed; None: too few were
         seen."""
         count = len(self._sorted)
-        return None if count < ENOUGH else self._sorted[min(count - 1, int(share * count))]
+        return (
+            None if count < MIN_OBSERVATIONS else self._sorted[min(count - 1, int(share * count))]
+        )

@@ -8,7 +8,7 @@ from itertools import islice
 
 from wfrun.engine.state import Attempt
 
-LOOK = 64
+MAX_EXAMINED = 64
 """Maximum number of running tasks examined when looking for a replica candidate."""
 
 TaskKey = tuple[int, int]
@@ -57,7 +57,7 @@ class Turns:
         """A task is no longer dispatched."""
         if self._running.pop(key, None) is not None:
             self._left += 1
-            if self._left > 2 * len(self._running) + LOOK:
+            if self._left > 2 * len(self._running) + MAX_EXAMINED:
                 # Else they would collect while no site idles.
                 self._left = 0
                 for count, turn in enumerate(self._turns):
@@ -78,7 +78,7 @@ class Turns:
         for count, turn in enumerate(self._turns):
             while turn and self._is_over(turn[0], count):
                 turn.popleft()
-            for entry in islice(turn, LOOK):
+            for entry in islice(turn, MAX_EXAMINED):
                 key, running = entry
                 if self._is_over(entry, count) or not idle_sites & ~running.sites:
                     continue

@@ -50,6 +50,14 @@ def placement_class(name: str) -> type[Placement]:
     return look_up(PLACEMENT, name, "placement policy")
 
 
+def binds_late(policy: type[Placement]) -> bool:
+    """Whether a policy assigns tasks to free processors only, so that sites are candidates only
+    while they have some. Policies of third parties may still declare it by the attribute's former
+    name, ``late``; the next release drops that."""
+    former: bool | None = getattr(policy, "late", None)
+    return policy.binds_late if former is None else former
+
+
 def max_replicas(settings: Settings, sites: int) -> int:
     """Maximum number of replicas of a task in a run at so many sites, each with one attempt."""
     most = settings.replicas
@@ -62,8 +70,8 @@ def max_replicas(settings: Settings, sites: int) -> int:
 def observed_of(settings: Settings, sites: int) -> Observed:
     """What the sites of a run tell of the jobs of others."""
     policy = placement_class(settings.policy)
-    binds_late = policy.late or max_replicas(settings, sites) > 0
-    return observed_for(policy.information, binds_late=binds_late)
+    fills_free_processors = binds_late(policy) or max_replicas(settings, sites) > 0
+    return observed_for(policy.information, binds_late=fills_free_processors)
 
 
 def placement_options(

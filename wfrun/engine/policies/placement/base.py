@@ -17,7 +17,7 @@ class BasePlacement(ABC):
     information: ClassVar[Information]
     summary: ClassVar[str]
     options: ClassVar[Mapping[str, int | float | str]] = {}
-    late: ClassVar[bool] = False
+    binds_late: ClassVar[bool] = False
     replicas: ClassVar[int] = 0
 
     def __init__(self, view: View, options: Mapping[str, int | float | str]) -> None:

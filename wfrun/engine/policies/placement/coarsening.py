@@ -41,7 +41,7 @@ class Coarsening(BasePlacement):
         self._site_of.setdefault(self._group[task], site)
 
 
-STALLED = 0.95
+MAX_REMAINING_SHARE = 0.95
 """A level that leaves more than this share of its nodes is the last: hubs merge with one
 neighbour a level, and the rest of the way goes edge by edge."""
 
@@ -59,7 +59,7 @@ def coarsen(view: View, size: int) -> list[int]:
         adjacency = _contract(adjacency, merged)
         group = [merged.get(node, node) for node in group]
         before, count = count, count - len(merged)
-        if count > STALLED * before:
+        if count > MAX_REMAINING_SHARE * before:
             break
     if count > size:
         group = _merge_heaviest(group, adjacency, count - size)

@@ -13,7 +13,7 @@ class Fpf(BasePlacement):
     name = "fpf"
     information = Information(processing_speed=K)
     summary = "each task in turn to the fastest free processor"
-    late = True
+    binds_late = True
 
     def place(self, task: int) -> int | None:
         return max(self.view.candidates(task), key=self.view.speed_ratio)

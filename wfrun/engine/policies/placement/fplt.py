@@ -19,7 +19,7 @@ class Fplt(BasePlacement):
     name = "fplt"
     information = Information(processing_speed=K, task_runtime=K)
     summary = "the largest task to the fastest free processor"
-    late = True
+    binds_late = True
 
     def order(self) -> Sequence[float]:
         return array("d", (-runtime_s for runtime_s in self.view.runtimes_s()))

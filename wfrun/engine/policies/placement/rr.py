@@ -15,7 +15,7 @@ class Rr(BasePlacement):
     name = "rr"
     information = Information()
     summary = "free processors in turn; then each task that runs is replicated once"
-    late = True
+    binds_late = True
     replicas = 1
 
     def place(self, task: int) -> int | None:

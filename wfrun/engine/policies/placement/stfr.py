@@ -16,7 +16,7 @@ class Stfr(BasePlacement):
     name = "stfr"
     information = Information(task_runtime=K)
     summary = "the shortest task first; then each task that runs is replicated once"
-    late = True
+    binds_late = True
     replicas = 1
 
     def order(self) -> Sequence[float]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from lxml import etree
 
-from wfrun.engine.records import Cause
+from wfrun.engine.exchange import Cause
 from wfrun.sites.batch.elements import expand
 from wfrun.sites.batch.jobs import Ending, Job, QueueUnknownError, State
 

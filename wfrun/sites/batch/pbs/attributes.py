@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from wfrun.engine.records import Cause
+from wfrun.engine.exchange import Cause
 from wfrun.sites.batch.elements import expand
 from wfrun.sites.batch.jobs import Ending, Job, QueueUnknownError, State
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from wfrun.engine.records import Cause
+from wfrun.engine.exchange import Cause
 from wfrun.sites.batch.elements import expand
 from wfrun.sites.batch.jobs import Ending, Job, QueueUnknownError, State
 

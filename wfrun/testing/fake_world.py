@@ -12,11 +12,11 @@ import msgspec
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
+from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Catalog, SiteSpec, Workflow
 from wfrun.engine.network import Network
-from wfrun.engine.records import Outcome
-from wfrun.testing.launcher_world import LauncherWorldSite
-from wfrun.testing.world_sites import Behaviour, Happening, WorldSite
+from wfrun.testing.fake_launchers import FakeLauncherSite
+from wfrun.testing.fake_sites import Behaviour, Callback, FakeSite
 
 Runtime = Callable[[int, int, int], float]
 """(workflow, task, site) → seconds that the task takes there."""
@@ -42,7 +42,7 @@ _FROM_USERS = (
 others are lost with the engine that they were addressed to."""
 
 
-class World:
+class FakeWorld:
     """Carries out a core's actions at virtual times.
 
     ``result`` decides how attempts end, ``runtime_s`` after how long; by default they are done
@@ -84,7 +84,7 @@ class World:
         self._fails = fails
         self._written: dict[tuple[int, int], int] = {}
         """(workflow, file) → bytes, of files whose producer has told their size."""
-        self._future: list[tuple[float, int, ev.Event | Happening]] = []
+        self._future: list[tuple[float, int, ev.Event | Callback]] = []
         self._serial = 0
         self._has_engine = True
         self._channels: dict[str, float] = {}
@@ -97,28 +97,28 @@ class World:
             queue = i % len(queues) if queues else 0
             self.post(at_s, ev.WorkflowAdded(at_s, i, workflow.name, str(i), queue))
 
-    def _make_site(self, index: int, spec: SiteSpec) -> WorldSite:
+    def _make_site(self, index: int, spec: SiteSpec) -> FakeSite:
         if spec.access is not None and spec.access.dispatch == "launchers":
-            return LauncherWorldSite(index, spec, self)
-        return WorldSite(index, spec, self)
+            return FakeLauncherSite(index, spec, self)
+        return FakeSite(index, spec, self)
 
     def post(self, at_s: float, event: ev.Event) -> None:
         """Deliver an event at a time; those of one time in the order of posting."""
         self._push(at_s, event)
 
-    def at(self, at_s: float, happening: Happening) -> None:
+    def at(self, at_s: float, happening: Callback) -> None:
         """Let something happen at a time, also while there is no engine."""
         self._push(at_s, happening)
 
-    def _push(self, at_s: float, what: ev.Event | Happening) -> None:
+    def _push(self, at_s: float, what: ev.Event | Callback) -> None:
         self._serial += 1
         heapq.heappush(self._future, (at_s, self._serial, what))
 
     def tell(self, event: ev.Event, key: str, channel: str) -> ev.Event | None:
-        """See ``Surroundings``."""
+        """See ``SiteContext``."""
         if not self._has_engine:
             return None
-        told_s = self.now_s + self.behaviour.told_s(key)
+        told_s = self.now_s + self.behaviour.report_delay_s(key)
         if self._channels:
             told_s = max(told_s, self._channels.get(channel, 0.0))
         if told_s == self.now_s:

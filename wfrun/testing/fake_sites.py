@@ -1,5 +1,5 @@
-"""The sites of a ``World``: a FCFS queue of attempts, and the part that sites with launchers share
-with it."""
+"""The sites of a ``FakeWorld``: FCFS queues of attempts, and what sites with launchers share with
+them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from wfrun.engine import events as ev
+from wfrun.engine.exchange import Cause, LauncherRequest, Outcome
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.records import Cause, LauncherRequest, Outcome
 
-Happening = Callable[[], ev.Event | None]
+Callback = Callable[[], ev.Event | None]
 """What goes on at a site at a given time, whether or not an engine listens. Returns the event that
 the engine receives at that moment; None: none, or it was posted for later."""
 
@@ -37,10 +37,10 @@ class Behaviour:
     """What sites do beside running attempts; override what differs. The methods answer the same
     whenever they are asked the same."""
 
-    tells_times = False
+    reports_times = False
     """Outcomes state when the attempt started and ended."""
 
-    def told_s(self, key: str) -> float:
+    def report_delay_s(self, key: str) -> float:
         """Seconds until the engine receives what happens to an attempt or a launcher."""
         return 0.0
 
@@ -66,14 +66,14 @@ class Behaviour:
         return 0.0
 
 
-class Surroundings(Protocol):
+class SiteContext(Protocol):
     """What a site sees of its world."""
 
     behaviour: Behaviour
     crashes: int
     now_s: float
 
-    def at(self, at_s: float, happening: Happening) -> None:
+    def at(self, at_s: float, happening: Callback) -> None:
         """Let something happen at a time."""
 
     def tell(self, event: ev.Event, key: str, channel: str) -> ev.Event | None:
@@ -94,7 +94,7 @@ class Surroundings(Protocol):
         """An attempt ended."""
 
 
-class Entry(NamedTuple):
+class SubmittedAttempt(NamedTuple):
     """An attempt at a site."""
 
     key: str
@@ -102,25 +102,25 @@ class Entry(NamedTuple):
     task: int
 
 
-class Held(NamedTuple):
+class RunningAttempt(NamedTuple):
     """An attempt that runs, or that is being cancelled before it has started."""
 
-    entry: Entry
+    entry: SubmittedAttempt
     cores: int
     """0 where it has not started."""
     started_s: float | None
     launcher: str
 
 
-class WorldSite:
+class FakeSite:
     """A site that starts attempts first come, first served, while it has free cores."""
 
-    def __init__(self, index: int, spec: SiteSpec, world: Surroundings) -> None:
+    def __init__(self, index: int, spec: SiteSpec, world: SiteContext) -> None:
         self.index = index
         self.spec = spec
         self.channel = f"site {index}"
-        self.waiting: deque[Entry] = deque()
-        self.running: dict[str, Held] = {}
+        self.waiting: deque[SubmittedAttempt] = deque()
+        self.running: dict[str, RunningAttempt] = {}
         self.ended: dict[str, Outcome] = {}
         """Exit records, for an engine that missed the events."""
         self._world = world
@@ -135,7 +135,7 @@ class WorldSite:
         keys = tuple(key for key, _, _ in attempts)
         self._say(ev.AttemptsSubmitted(world.now_s, self.index, keys), keys[0])
         for attempt in attempts:
-            entry = Entry(*attempt)
+            entry = SubmittedAttempt(*attempt)
             if entry.key in self.ended:
                 self._say(ev.AttemptEnded(world.now_s, entry.key, self.ended[entry.key]), entry.key)
             elif entry.key not in self._there:
@@ -203,16 +203,16 @@ class WorldSite:
             self._free -= cores
             self._start(entry, cores, "")
 
-    def _start(self, entry: Entry, cores: int, launcher: str) -> None:
+    def _start(self, entry: SubmittedAttempt, cores: int, launcher: str) -> None:
         world = self._world
         key = entry.key
-        self.running[key] = held = Held(entry, cores, world.now_s, launcher)
+        self.running[key] = held = RunningAttempt(entry, cores, world.now_s, launcher)
         self._tell_started(key)
         outcome = world.behaviour.outcome(key, self.index) or world.outcome(*entry)
         ends_s = world.now_s + world.lasts_s(entry.workflow, entry.task, self.index)
         world.at(ends_s, lambda: self._end(held, outcome))
 
-    def _end(self, held: Held, outcome: Outcome) -> ev.Event | None:
+    def _end(self, held: RunningAttempt, outcome: Outcome) -> ev.Event | None:
         """An attempt ends, unless it has ended or is gone."""
         key = held.entry.key
         if self.running.get(key) is not held:
@@ -220,7 +220,7 @@ class WorldSite:
         del self.running[key]
         self._there.discard(key)
         world = self._world
-        if world.behaviour.tells_times:
+        if world.behaviour.reports_times:
             outcome = msgspec.structs.replace(
                 outcome, started_s=held.started_s, ended_s=world.now_s
             )
@@ -232,7 +232,7 @@ class WorldSite:
         self.start_waiting()
         return told
 
-    def _release(self, held: Held) -> None:
+    def _release(self, held: RunningAttempt) -> None:
         self._free += held.cores
 
     def _cancel(self, key: str, queued_only: bool) -> None:
@@ -243,13 +243,13 @@ class WorldSite:
         if held is None:
             entry = next(e for e in self.waiting if e.key == key)
             self.waiting.remove(entry)
-            self.running[key] = held = Held(entry, 0, None, "")
+            self.running[key] = held = RunningAttempt(entry, 0, None, "")
         elif queued_only or self._is_out_of_reach(held):
             return
         cancelled = Outcome(cause="cancelled")
         self._world.at(self._world.now_s, lambda: self._end(held, cancelled))
 
-    def _is_out_of_reach(self, held: Held) -> bool:
+    def _is_out_of_reach(self, held: RunningAttempt) -> bool:
         return False
 
     def _tell_started(self, key: str) -> None:

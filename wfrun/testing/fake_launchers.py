@@ -1,16 +1,16 @@
-"""A site of a ``World`` whose attempts run in launchers."""
+"""A site of a ``FakeWorld`` whose attempts run in launchers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from wfrun.engine import events as ev
+from wfrun.engine.exchange import Cause, LauncherRequest, Outcome
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.records import Cause, LauncherRequest, Outcome
-from wfrun.testing.world_sites import Entry, Held, Surroundings, WorldSite
+from wfrun.testing.fake_sites import FakeSite, RunningAttempt, SiteContext, SubmittedAttempt
 
 
-class WorldLauncher:
+class FakeLauncher:
     """A launcher that has not ended."""
 
     __slots__ = ("draining", "ends_s", "free_cores", "is_cut_off", "key", "request", "stopping")
@@ -29,17 +29,17 @@ class WorldLauncher:
         """No engine hears of it any more until it ends."""
 
 
-class LauncherWorldSite(WorldSite):
+class FakeLauncherSite(FakeSite):
     """Attempts start first come, first served, in the launcher that lives longest of those that
     have the cores free and the time for it. What is longer than any walltime starts anywhere, and
     expires."""
 
-    def __init__(self, index: int, spec: SiteSpec, world: Surroundings) -> None:
+    def __init__(self, index: int, spec: SiteSpec, world: SiteContext) -> None:
         super().__init__(index, spec, world)
-        self._launchers: dict[str, WorldLauncher] = {}
+        self._launchers: dict[str, FakeLauncher] = {}
         self._gone: dict[str, tuple[Cause, str | None]] = {}
         """Launchers that have ended, with what LauncherEnded tells."""
-        self._unheard: dict[str, Outcome] = {}
+        self._unreported: dict[str, Outcome] = {}
         """How attempts ended in launchers that were cut off."""
 
     # Orders of the engine
@@ -52,9 +52,9 @@ class LauncherWorldSite(WorldSite):
                 continue
             plan = world.behaviour.launcher(key)
             if plan.refused is not None:
-                self._end_launcher(WorldLauncher(request), plan.refused, "refused by the test")
+                self._end_launcher(FakeLauncher(request), plan.refused, "refused by the test")
                 continue
-            self._launchers[key] = launcher = WorldLauncher(request)
+            self._launchers[key] = launcher = FakeLauncher(request)
             self._say(ev.LaunchersSubmitted(world.now_s, self.index, (key,)), key, key)
             world.at(world.now_s + plan.wait_s, lambda x=launcher: self._begin(x))  # type: ignore[misc]
 
@@ -101,10 +101,10 @@ class LauncherWorldSite(WorldSite):
             launcher.free_cores -= cores
             self._start(entry, cores, launcher.key)
 
-    def _choose(self, entry: Entry, cores: int) -> WorldLauncher | None:
+    def _choose(self, entry: SubmittedAttempt, cores: int) -> FakeLauncher | None:
         world = self._world
         lasts_s = world.lasts_s(entry.workflow, entry.task, self.index)
-        best: WorldLauncher | None = None
+        best: FakeLauncher | None = None
         best_s = 0.0
         for launcher in self._launchers.values():
             ends_s = launcher.ends_s
@@ -115,10 +115,10 @@ class LauncherWorldSite(WorldSite):
                 best, best_s = launcher, ends_s
         return best
 
-    def _takes_tasks(self, launcher: WorldLauncher) -> bool:
+    def _takes_tasks(self, launcher: FakeLauncher) -> bool:
         return not (launcher.draining or launcher.stopping or launcher.is_cut_off)
 
-    def _begin(self, launcher: WorldLauncher) -> None:
+    def _begin(self, launcher: FakeLauncher) -> None:
         if launcher.key not in self._launchers:
             return
         world, request = self._world, launcher.request
@@ -134,7 +134,7 @@ class LauncherWorldSite(WorldSite):
         self._introduce(launcher)
         self.start_waiting()
 
-    def _introduce(self, launcher: WorldLauncher) -> None:
+    def _introduce(self, launcher: FakeLauncher) -> None:
         key, request = launcher.key, launcher.request
         slots = request.cores * request.nodes
         self._say(
@@ -145,30 +145,30 @@ class LauncherWorldSite(WorldSite):
             key,
         )
 
-    def _come_back(self, launcher: WorldLauncher) -> None:
+    def _come_back(self, launcher: FakeLauncher) -> None:
         """It is connected to the new engine, and tells what it runs."""
         if launcher.key not in self._launchers:
             return
         launcher.is_cut_off = False
         self._introduce(launcher)
-        for held in self._tries(launcher):
-            key = held.entry.key
+        for running in self._attempts_in(launcher):
+            key = running.entry.key
             self._tell_started(key)
-            if key in self._unheard:
-                told = self._end(held, self._unheard.pop(key))
+            if key in self._unreported:
+                told = self._end(running, self._unreported.pop(key))
                 if told is not None:
                     self._world.post(told.at_s, told)
         if launcher.draining:
             self._tell_draining(launcher)
         self.start_waiting()
 
-    def _drain(self, launcher: WorldLauncher) -> None:
+    def _drain(self, launcher: FakeLauncher) -> None:
         if launcher.key in self._launchers:
             launcher.draining = "its time is nearly over"
             if not launcher.is_cut_off:
                 self._tell_draining(launcher)
 
-    def _tell_draining(self, launcher: WorldLauncher) -> None:
+    def _tell_draining(self, launcher: FakeLauncher) -> None:
         key = launcher.key
         event = ev.LauncherDraining(self._world.now_s, self.index, key, launcher.draining)
         self._say(event, key, key)
@@ -183,16 +183,16 @@ class LauncherWorldSite(WorldSite):
         else:
             self._end_if_stopped(launcher)
 
-    def _end_if_stopped(self, launcher: WorldLauncher) -> None:
-        if launcher.stopping and not self._tries(launcher):
+    def _end_if_stopped(self, launcher: FakeLauncher) -> None:
+        if launcher.stopping and not self._attempts_in(launcher):
             self._end_launcher(launcher, "done", None)
 
-    def _expire(self, launcher: WorldLauncher) -> None:
+    def _expire(self, launcher: FakeLauncher) -> None:
         """Its walltime is over."""
         self._end_launcher(launcher, "done", None, "lost" if launcher.is_cut_off else "expired")
 
     def _end_launcher(
-        self, launcher: WorldLauncher, cause: Cause, message: str | None, tries: Cause = "lost"
+        self, launcher: FakeLauncher, cause: Cause, message: str | None, tries: Cause = "lost"
     ) -> None:
         """End it, and what runs in it by the cause ``tries``."""
         key, world = launcher.key, self._world
@@ -200,30 +200,30 @@ class LauncherWorldSite(WorldSite):
             return
         self._gone[key] = cause, message
         self._launchers.pop(key, None)
-        for held in self._tries(launcher):
-            told = self._end(held, Outcome(tries, message=f"its launcher ended: {cause}"))
+        for running in self._attempts_in(launcher):
+            told = self._end(running, Outcome(tries, message=f"its launcher ended: {cause}"))
             if told is not None:
                 world.post(told.at_s, told)
         self._say(ev.LauncherEnded(world.now_s, self.index, key, cause, message), key, key)
 
     # Attempts
 
-    def _tries(self, launcher: WorldLauncher) -> list[Held]:
-        return [held for held in self.running.values() if held.launcher == launcher.key]
+    def _attempts_in(self, launcher: FakeLauncher) -> list[RunningAttempt]:
+        return [running for running in self.running.values() if running.launcher == launcher.key]
 
-    def _end(self, held: Held, outcome: Outcome) -> ev.Event | None:
+    def _end(self, running: RunningAttempt, outcome: Outcome) -> ev.Event | None:
         """What ends in a launcher that is cut off is not known before the launcher is back."""
-        if self._is_out_of_reach(held):
-            self._unheard.setdefault(held.entry.key, outcome)
+        if self._is_out_of_reach(running):
+            self._unreported.setdefault(running.entry.key, outcome)
             return None
-        return super()._end(held, outcome)
+        return super()._end(running, outcome)
 
-    def _release(self, held: Held) -> None:
-        launcher = self._launchers.get(held.launcher)
+    def _release(self, running: RunningAttempt) -> None:
+        launcher = self._launchers.get(running.launcher)
         if launcher is not None:
-            launcher.free_cores += held.cores
+            launcher.free_cores += running.cores
             self._end_if_stopped(launcher)
 
-    def _is_out_of_reach(self, held: Held) -> bool:
-        launcher = self._launchers.get(held.launcher)
+    def _is_out_of_reach(self, running: RunningAttempt) -> bool:
+        launcher = self._launchers.get(running.launcher)
         return launcher is not None and launcher.is_cut_off
