@@ -19,7 +19,7 @@ from wfrun.engine.events import Event
 from wfrun.engine.exchange import LauncherRequest
 from wfrun.engine.model import Access, LauncherSpec, SiteSpec
 from wfrun.runners.run.sites import AnySite, make_site
-from wfrun.sites.launchers.site import PoolSite
+from wfrun.sites.launchers.site import BatchLauncherSite
 from wfrun.testing.probe import Probe
 from wfrun.testing.sites import SiteConformance
 
@@ -131,7 +131,7 @@ class ClusterOnTestbed(Clustered, OnTestbed):
 class WithLauncher:
     """A site whose attempts are run by launchers, with the one that a core would have asked for."""
 
-    def __init__(self, site: PoolSite, request: LauncherRequest, place: Path) -> None:
+    def __init__(self, site: BatchLauncherSite, request: LauncherRequest, place: Path) -> None:
         self.site = site
         self._request = request
         self._place = place
@@ -174,6 +174,6 @@ class LaunchersOnTestbed(OnTestbed):
 
     def make(self, directory: Path, slots: int) -> Any:
         site = super().make(directory, slots)
-        assert isinstance(site, PoolSite)
+        assert isinstance(site, BatchLauncherSite)
         request = LauncherRequest(f"{run_id(directory)}.L1", 1, slots, 0, 0, 600.0)
         return WithLauncher(site, request, directory / f"wfrun-{run_id(directory)}")

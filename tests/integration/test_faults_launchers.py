@@ -113,7 +113,7 @@ def test_tasks_that_print_much_and_leave_daemons(
         return [each for each in grid.processes_at(site) if any(w in each[1] for w in words)]
 
     assert wait_until(lambda: not found("sleep 90")), found("sleep 90")
-    ((launcher, _),) = found("bin/allocated.py", "bin/launcher.py")
+    ((launcher, _),) = found("bin/batch_launcher.py", "bin/launcher.py")
     assert 0 < peak_bytes(launcher) < 40e6
     assert 0 < peak_bytes(engine.pid) < 200e6
     go = grid.record.with_name(f"{grid.record.name}.go")
@@ -229,7 +229,7 @@ def test_the_next_engine_waits_for_no_launcher(testbed: Testbed, grid: Grid) -> 
     engine = grid.start(grid.catalog("alpha", changes={"alpha": launchers(max=2)}))
     grid.wait_begun(engine, 8)
     grid.wait(engine, lambda: live(grid) == 2)
-    stopped = pids(grid, "allocated.py")[-1:]
+    stopped = pids(grid, "batch_launcher.py")[-1:]
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
     engine.kill()
@@ -269,7 +269,7 @@ def test_two_launchers_have_the_same_tasks(testbed: Testbed, grid: Grid) -> None
     engine = grid.start(grid.catalog("alpha", changes={"alpha": launchers(channels="tcp", max=2)}))
     grid.wait_done(engine, 40)
     grid.wait(engine, lambda: live(grid) == 2)
-    stopped = pids(grid, "allocated.py")[-1:]
+    stopped = pids(grid, "batch_launcher.py")[-1:]
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
     kill(grid.agents("alpha"))

@@ -23,7 +23,7 @@ LONG = bool(os.environ.get("WFRUN_LONG"))
 TASKS = 400 if LONG else 150
 SEEDS = range(10) if LONG else range(1)
 SITES = ("alpha", "beta")
-VICTIMS = ("engine", "agent.py", "allocated.py", "job.py", "task")
+VICTIMS = ("engine", "agent.py", "batch_launcher.py", "job.py", "task")
 
 
 @pytest.mark.timeout(300)

@@ -68,7 +68,7 @@ def test_launchers_and_their_jobs_are_killed(testbed: Testbed, grid: Grid) -> No
     grid.bag(60, 0.5)
     engine = grid.start(grid.catalog("alpha", changes={"alpha": launchers()}))
     grid.wait_begun(engine, 8)
-    kill(pids(grid, "allocated.py")[:1])
+    kill(pids(grid, "batch_launcher.py")[:1])
     grid.wait_begun(engine, 20)
     jobs = [line.split()[0] for line in grid.queue("alpha") if line.split()[2] == "R"]
     site = testbed.layout.site("alpha")

@@ -14,8 +14,8 @@ from typing import Any, Literal, cast
 from tests.places import ROOT
 from tests.sites.remote.conftest import Cluster
 from wfrun.engine.model import LauncherSpec
+from wfrun.sites.launchers.channels import SiteChannels
 from wfrun.sites.launchers.link import Link
-from wfrun.sites.launchers.links import SiteLinks
 from wfrun.sites.remote.asyncssh_transport import AsyncsshTransport
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.local_transport import LocalTransport
@@ -28,7 +28,7 @@ NODE = Path(__file__).with_name("echo_node.py")
 
 
 class Recorder:
-    """Implements ``Taker``: keeps all that it is told."""
+    """Implements ``LinkHandler``: keeps all that it is told."""
 
     def __init__(self) -> None:
         self.links: list[Link] = []
@@ -82,10 +82,10 @@ class Rig:
         self.connection = Connection(("host",), self._make, delays_s=(0.05, 0.1))
         self.links = self.new_links()
 
-    def new_links(self, ping_s: float = 15.0, handshake_s: float = 10.0) -> SiteLinks:
+    def new_links(self, ping_s: float = 15.0, handshake_s: float = 10.0) -> SiteChannels:
         kinds = cast(tuple[Literal["tcp", "ssh", "spool"]], (self.kind,))
         spec = LauncherSpec(cores=1, nodes=2, channels=kinds, address="127.0.0.1")
-        return SiteLinks(
+        return SiteChannels(
             self.connection,
             str(self.directory),
             spec,

@@ -16,9 +16,9 @@ from wfrun.engine.exchange import LauncherRequest
 from wfrun.engine.model import Access, LauncherSpec, SiteSpec
 from wfrun.sites.batch import make_batch_system
 from wfrun.sites.cluster.site import ClusterSite
-from wfrun.sites.launchers.link import Taker
-from wfrun.sites.launchers.site import PoolSite
-from wfrun.sites.node import ALLOCATED_PROGRAMS
+from wfrun.sites.launchers.link import LinkHandler
+from wfrun.sites.launchers.site import BatchLauncherSite
+from wfrun.sites.node import BATCH_LAUNCHER_PROGRAMS
 from wfrun.sites.remote.connection import connection_of
 from wfrun.testing.probe import Probe
 
@@ -32,8 +32,8 @@ class PlayedLink:
     channel = "tcp"
     latency_s = 0.0
 
-    def __init__(self, taker: Taker, launcher: str, node: int) -> None:
-        self.node = node
+    def __init__(self, taker: LinkHandler, launcher: str, node: int) -> None:
+        self.node_number = node
         self.heard: list[dict[str, Any]] = []
         self.answers: Mapping[str, Any] = {}
         """To questions about attempts; others are absent."""
@@ -75,13 +75,13 @@ class PlayedLink:
 
 
 class PlayedLinks:
-    """Implements ``Links``."""
+    """Implements ``LauncherChannels``."""
 
     def __init__(self) -> None:
-        self.taker: Taker | None = None
+        self.taker: LinkHandler | None = None
         self.expected: set[str] = set()
 
-    async def open(self, taker: Taker) -> None:
+    async def open(self, taker: LinkHandler) -> None:
         self.taker = taker
 
     async def expect(self, launchers: Sequence[str]) -> None:
@@ -104,7 +104,7 @@ class SiteRig:
         self.links = PlayedLinks()
         self.site = self._make()
 
-    def _make(self) -> PoolSite:
+    def _make(self) -> BatchLauncherSite:
         launchers = LauncherSpec(cores=2, max=3, walltime_s=600.0)
         access = Access(
             transport="local",
@@ -118,12 +118,12 @@ class SiteRig:
         spec = SiteSpec("here", 6, kind="pbs", directory=scratch, access=access)
         system = make_batch_system("pbs", access)
         connection = connection_of(access)
-        cluster = ClusterSite(spec, 0, RUN, connection, system, programs=ALLOCATED_PROGRAMS)
-        return PoolSite(spec, 0, cluster, lambda directory: self.links)
+        cluster = ClusterSite(spec, 0, RUN, connection, system, programs=BATCH_LAUNCHER_PROGRAMS)
+        return BatchLauncherSite(spec, 0, cluster, lambda directory: self.links)
 
     async def open(self, script: str = WAITS) -> None:
         await self.site.open(self.probe.post)
-        (self.directory / "bin" / "allocated.sh").write_text(script)
+        (self.directory / "bin" / "batch_launcher.sh").write_text(script)
 
     async def again(self) -> None:
         """Another engine, after the death of the first."""

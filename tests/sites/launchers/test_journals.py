@@ -7,10 +7,10 @@ import json
 import pytest
 
 from wfrun.engine.exchange import Outcome
-from wfrun.sites.launchers.journals import Node, Trace, fate, trace, writer_of
+from wfrun.sites.launchers.journals import NodeId, Trace, fate, trace, writer_of
 
-A: Node = ("r1.L1", 0)
-B: Node = ("r1.L2", 0)
+A: NodeId = ("r1.L1", 0)
+B: NodeId = ("r1.L2", 0)
 END = {"cause": "done", "exit_code": 0, "host": "n1"}
 
 
@@ -61,7 +61,7 @@ def test_who_writes_a_journal() -> None:
 
 
 def _trace(
-    outcome: bool = False, owner: Node | None = None, queued: set[Node] | None = None
+    outcome: bool = False, owner: NodeId | None = None, queued: set[NodeId] | None = None
 ) -> Trace:
     found = Trace()
     found.outcome = Outcome("done") if outcome else None

@@ -13,8 +13,8 @@ from tests.fakes import pbs
 from tests.sites.launchers.site_rig import SiteRig, ended, started
 from wfrun.engine import events as ev
 from wfrun.engine.exchange import AttemptRequest, LauncherRequest
-from wfrun.sites.launchers import inquiry, site
-from wfrun.sites.launchers.records import Records
+from wfrun.sites.launchers import recovery, site
+from wfrun.sites.launchers.attempt_files import AttemptFiles
 from wfrun.testing.probe import request
 
 
@@ -248,16 +248,16 @@ async def test_a_launcher_dies_while_it_is_asked_for(
     rig: SiteRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has answered that it has an attempt, and has ended before use is made of that."""
-    monkeypatch.setattr(inquiry, "TRACELESS_S", 1.0)
+    monkeypatch.setattr(recovery, "TRACELESS_S", 1.0)
     await rig.open()
     link = await rig.launcher("L2")
     await rig.site.submit(tasks("k1", "k2"))
     await rig.until(lambda: len(link.given()) == 2)
     dies = await rig.launcher("L1")
     dies.answers = {"k1": {"state": "active"}}
-    claimed = Records.claimed
+    claimed = AttemptFiles.claimed
 
-    async def late(records: Records, keys: Sequence[str]) -> set[str]:
+    async def late(records: AttemptFiles, keys: Sequence[str]) -> set[str]:
         if "k2" in keys and not rig.events(ev.LauncherEnded):
             rig.end("L1")
             await rig.until(lambda: bool(rig.events(ev.LauncherEnded)))
@@ -265,7 +265,7 @@ async def test_a_launcher_dies_while_it_is_asked_for(
             again.connect()  # while its end is looked into
         return await claimed(records, keys)
 
-    monkeypatch.setattr(Records, "claimed", late)
+    monkeypatch.setattr(AttemptFiles, "claimed", late)
     again = rig.play("L1")
     rig.claim("k1")
     rig.claim("k2")
@@ -300,11 +300,11 @@ async def test_the_journal_of_one_that_has_told_all_is_not_read(
     """It may be long, and the connection slow."""
     read: list[str] = []
 
-    async def journals_of(records: Records, launcher: str, nodes: int) -> list[object]:
+    async def journals_of(records: AttemptFiles, launcher: str, nodes: int) -> list[object]:
         read.append(launcher)
         return []
 
-    monkeypatch.setattr(Records, "journals_of", journals_of)
+    monkeypatch.setattr(AttemptFiles, "journals_of", journals_of)
     await rig.open()
     link, other = await rig.launcher("L1"), await rig.launcher("L2")
     await rig.site.submit(tasks("k1", "k2", "k3", "k4"))
@@ -349,7 +349,7 @@ async def test_another_engine_finds_what_the_first_has_left(
     assert rig.cause("k2") == "done"
     # One that does not come back keeps what its journal says that it has.
     await rig.again()
-    monkeypatch.setattr(inquiry, "RETURN_S", 0.2)
+    monkeypatch.setattr(recovery, "RETURN_S", 0.2)
     await rig.site.find_launchers(["L1"])
     known = await rig.site.find(["k2", "k3", "k4"])
     assert [known[f"k{n}"].state for n in (2, 3, 4)] == ["active", "active", "absent"]

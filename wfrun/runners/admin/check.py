@@ -35,7 +35,7 @@ from wfrun.runners.admin.lines import Finding, Printer
 from wfrun.runners.admin.survey import ask_offer, look_at, look_at_machine, probe
 from wfrun.runners.run.sites import AnySite, make_site
 from wfrun.sites.batch.jobs import QueueUnknownError
-from wfrun.sites.launchers.site import PoolSite
+from wfrun.sites.launchers.site import BatchLauncherSite
 from wfrun.sites.local.site import LocalSite, available_cores
 from wfrun.sites.remote.asyncssh_login import Prompter
 from wfrun.sites.remote.connection import Connection
@@ -304,7 +304,7 @@ class _Trial:
         )
         times = _Times()
         try:
-            if isinstance(site, PoolSite):
+            if isinstance(site, BatchLauncherSite):
                 await self._start_launcher(site, news)
             begun_s = time.time()
             await site.submit([request])
@@ -321,10 +321,10 @@ class _Trial:
             if times.outcome is None:  # too late, or Ctrl-C
                 with contextlib.suppress(WfrunError, asyncio.TimeoutError):
                     await asyncio.wait_for(site.cancel([_KEY]), ANSWERS_S)
-            if isinstance(site, PoolSite):
+            if isinstance(site, BatchLauncherSite):
                 await _dismiss(site, news, wait=self._has_launcher)
 
-    async def _start_launcher(self, site: PoolSite, news: _News) -> None:
+    async def _start_launcher(self, site: BatchLauncherSite, news: _News) -> None:
         """The test job runs inside it, as any task does. Raises _FailedError where none comes."""
         assert self._spec.access is not None
         wanted = self._spec.access.launchers
@@ -403,7 +403,7 @@ class _Trial:
         self._say("test job", f"done{where}: {', '.join(parts)}")
 
 
-async def _dismiss(site: PoolSite, news: _News, *, wait: bool) -> None:
+async def _dismiss(site: BatchLauncherSite, news: _News, *, wait: bool) -> None:
     """End the launcher; ``wait`` until it has ended, since what it writes into is to be removed."""
     with contextlib.suppress(WfrunError, asyncio.TimeoutError):
         await asyncio.wait_for(site.dismiss(), DISMISS_S)

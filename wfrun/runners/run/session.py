@@ -41,7 +41,7 @@ from wfrun.runners.run.requests import Requests, make_emulated_inputs, stored_as
 from wfrun.runners.run.sites import AnySite, ask_at_terminal, make_site, make_transfer
 from wfrun.runners.run.store import FILE_NAME, Store
 from wfrun.runners.run.usage import Usage
-from wfrun.sites.launchers.site import PoolSite
+from wfrun.sites.launchers.site import BatchLauncherSite
 from wfrun.sites.local.site import LocalSite
 from wfrun.sites.transfers.local import remove_parts
 
@@ -213,7 +213,9 @@ class Session:
                     self._clock.post(event)
                 self._begun = True
                 await self._watched(loop, usage)
-                await asyncio.gather(*(s.dismiss() for s in sites if isinstance(s, PoolSite)))
+                await asyncio.gather(
+                    *(s.dismiss() for s in sites if isinstance(s, BatchLauncherSite))
+                )
             if self.state.ended == "done" and not self._keep_files:
                 try:
                     await self._unless_interrupted(self._clean(sites))
@@ -383,11 +385,11 @@ class Session:
         attempts that did not matter any more and could not be told, and their launchers."""
         if left and not self._begun:
             pool = pool_at(self.state, number)
-            if isinstance(site, PoolSite) and pool is not None:
+            if isinstance(site, BatchLauncherSite) and pool is not None:
                 await site.find_launchers(list(pool.launchers))
             found = await site.find(left)
             await site.cancel([key for key in left if found[key].state == "active"])
-            if isinstance(site, PoolSite):
+            if isinstance(site, BatchLauncherSite):
                 await site.dismiss()
         await site.clean()
 

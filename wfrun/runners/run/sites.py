@@ -13,10 +13,10 @@ from wfrun.engine.information import Observed
 from wfrun.engine.model import LinkSpec, SiteSpec
 from wfrun.sites.batch import make_batch_system
 from wfrun.sites.cluster.site import ClusterSite
-from wfrun.sites.launchers.links import SiteLinks
-from wfrun.sites.launchers.site import PoolSite
+from wfrun.sites.launchers.channels import SiteChannels
+from wfrun.sites.launchers.site import BatchLauncherSite
 from wfrun.sites.local.site import LocalSite
-from wfrun.sites.node import ALLOCATED_PROGRAMS
+from wfrun.sites.node import BATCH_LAUNCHER_PROGRAMS
 from wfrun.sites.remote.connection import connection_of
 from wfrun.sites.ssh.site import SshSite
 from wfrun.sites.transfers.local import LocalTransfer
@@ -25,7 +25,7 @@ from wfrun.sites.transfers.routes import Routes
 if TYPE_CHECKING:
     from wfrun.sites.remote.asyncssh_login import Prompter
 
-AnySite = LocalSite | SshSite | ClusterSite | PoolSite
+AnySite = LocalSite | SshSite | ClusterSite | BatchLauncherSite
 _TERMINAL = asyncio.Lock()
 """Sites that are opened at the same time ask one after another."""
 
@@ -58,16 +58,16 @@ def make_site(
         connection,
         system,
         observed=observed,
-        programs=ALLOCATED_PROGRAMS if launchers is not None else (),
+        programs=BATCH_LAUNCHER_PROGRAMS if launchers is not None else (),
         clock=clock,
     )
     if launchers is None:
         return cluster
 
-    def links(directory: str) -> SiteLinks:
-        return SiteLinks(connection, directory, launchers, spec.name)
+    def links(directory: str) -> SiteChannels:
+        return SiteChannels(connection, directory, launchers, spec.name)
 
-    return PoolSite(spec, index, cluster, links, pack_logs=pack_logs, clock=clock)
+    return BatchLauncherSite(spec, index, cluster, links, pack_logs=pack_logs, clock=clock)
 
 
 def make_transfer(sites: Sequence[AnySite], links: Sequence[LinkSpec]) -> Routes:

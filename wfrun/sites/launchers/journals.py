@@ -24,23 +24,23 @@ class Trace:
 
     def __init__(self) -> None:
         self.outcome: Outcome | None = None
-        self.owner: Node | None = None
+        self.owner: NodeId | None = None
         """Who has started it."""
         self.cores = 1
         """That it was started with."""
-        self.queued: set[Node] = set()
+        self.queued: set[NodeId] = set()
         """Who has had it in its queue, and may still."""
 
 
 _LINES = msgspec.json.Decoder(_Line)
 _OUTCOMES = msgspec.json.Decoder(Outcome)
 
-Fate = Literal["ended", "active", "lost", "absent"]
-Node = tuple[str, int]
+AttemptState = Literal["ended", "active", "lost", "absent"]
+NodeId = tuple[str, int]
 """A launcher, and which of its nodes."""
 
 
-def writer_of(name: str, launchers: Container[str]) -> Node:
+def writer_of(name: str, launchers: Container[str]) -> NodeId:
     """Who writes a journal: ``<key>.jsonl``, or ``<key>.<n>.jsonl`` on further nodes."""
     key = name.removesuffix(".jsonl")
     head, _, node = key.rpartition(".")
@@ -49,7 +49,7 @@ def writer_of(name: str, launchers: Container[str]) -> Node:
     return key, 0
 
 
-def trace(journals: Iterable[tuple[Node, bytes]], wanted: Container[str]) -> dict[str, Trace]:
+def trace(journals: Iterable[tuple[NodeId, bytes]], wanted: Container[str]) -> dict[str, Trace]:
     """What journals, each with who wrote it, say of these attempts. Lines that are torn, or being
     written, say nothing."""
     traces: dict[str, Trace] = {}
@@ -86,7 +86,7 @@ def trace(journals: Iterable[tuple[Node, bytes]], wanted: Container[str]) -> dic
     return traces
 
 
-def fate(found: Trace | None, is_claimed: bool, living: Collection[Node]) -> Fate:
+def fate(found: Trace | None, is_claimed: bool, living: Collection[NodeId]) -> AttemptState:
     """What became of an attempt that no living launcher knows more of. ``is_claimed``: somebody
     has taken its claim, so that nobody else can start it any more."""
     if found is None:

@@ -11,7 +11,7 @@ class Link(Protocol):
 
     channel: str
     """tcp, ssh or spool."""
-    node: int
+    node_number: int
     """Which of the launcher's nodes it leads to. Each has a link of its own; node 0 leads."""
     latency_s: float
     """How long a line takes there and its answer back, as far as it was measured."""
@@ -27,7 +27,7 @@ class Link(Protocol):
         """Let go of it; the launcher may connect anew."""
 
 
-class Taker(Protocol):
+class LinkHandler(Protocol):
     """Who works with the launchers that connect."""
 
     def connected(self, launcher: str, link: Link) -> None:
@@ -42,10 +42,10 @@ class Taker(Protocol):
         """The link is of no more use. Not told after ``Link.close``."""
 
 
-class Links(Protocol):
+class LauncherChannels(Protocol):
     """All channels of one site."""
 
-    async def open(self, taker: Taker) -> None:
+    async def open(self, taker: LinkHandler) -> None:
         """Listen, in all ways that the catalog allows and this site has; ways that it has not are
         passed over. Called anew with every connection to the head node. Raises TransientError
         when it can't be asked, InfeasibleError where no way is left."""

@@ -29,13 +29,19 @@ from wfrun.engine.events import (
 from wfrun.engine.exchange import AttemptRequest, Found, LauncherRequest, Outcome
 from wfrun.engine.model import SiteSpec
 from wfrun.sites.cluster.site import CLAIMED_BY_US, ClusterSite
-from wfrun.sites.launchers.inquiry import Inquiry
-from wfrun.sites.launchers.link import Link, Links
-from wfrun.sites.launchers.listening import Listening
-from wfrun.sites.launchers.lives import Life, end_of, fate_of_its_attempts, job_of, too_long
-from wfrun.sites.launchers.members import Held, Member, Pool
-from wfrun.sites.launchers.records import Records
-from wfrun.sites.launchers.talk import PROTOCOL, Peer, Report, decode
+from wfrun.sites.launchers.assigner import AttemptAssigner, LauncherNode, PoolAttempt
+from wfrun.sites.launchers.attempt_files import AttemptFiles
+from wfrun.sites.launchers.channel_supervisor import ChannelSupervisor
+from wfrun.sites.launchers.launcher_jobs import (
+    LauncherJob,
+    end_of,
+    fate_of_its_attempts,
+    job_of,
+    too_long,
+)
+from wfrun.sites.launchers.link import LauncherChannels, Link
+from wfrun.sites.launchers.messages import PROTOCOL, LauncherConnection, Report, decode
+from wfrun.sites.launchers.recovery import AttemptRecovery
 from wfrun.sites.tasks import end_tasks
 
 _LOGGER = logging.getLogger(__name__)
@@ -47,7 +53,7 @@ GOODBYE_S = 5.0
 """For the last words to launchers when a run is over."""
 
 
-class PoolSite:
+class BatchLauncherSite:
     """Implements ``LauncherSite``. ``index`` is the site's number in the run's events. ``links``
     makes the channels of the run's directory at the cluster, which is known once it is open."""
 
@@ -56,7 +62,7 @@ class PoolSite:
         spec: SiteSpec,
         index: int,
         cluster: ClusterSite,
-        links: Callable[[str], Links],
+        links: Callable[[str], LauncherChannels],
         *,
         pack_logs: bool = False,
         clock: Callable[[], float] = time.time,
@@ -66,68 +72,68 @@ class PoolSite:
         self.connection = cluster.connection
         self._index = index
         self._cluster = cluster
-        self._lives: dict[str, Life] = {}
+        self._jobs: dict[str, LauncherJob] = {}
         """Launchers whose end is to be told."""
-        self._listening = Listening(cluster.head, links, self, self._lives)
+        self._supervisor = ChannelSupervisor(cluster.head, links, self, self._jobs)
         self._clock = clock
         self._post: Callable[[Event], None] = _refuse
-        self._pool = Pool()
-        self._peers: dict[int, Peer] = {}
+        self._assigner = AttemptAssigner()
+        self._connections: dict[int, LauncherConnection] = {}
         """By the identity of their links."""
-        self._records = Records(cluster.head)
-        self._inquiry = Inquiry(
-            self._pool,
-            self._lives,
-            self._records,
+        self._files = AttemptFiles(cluster.head)
+        self._recovery = AttemptRecovery(
+            self._assigner,
+            self._jobs,
+            self._files,
             cluster,
             self._begin,
             self._end,
             self._go_on,
-            self._listening.expect,
+            self._supervisor.expect,
         )
-        self._away: dict[Member, float] = {}
+        self._away: dict[LauncherNode, float] = {}
         """Launchers that can't be reached, and for how long of our own running time."""
         self._assigning = False
         self._tasks: set[asyncio.Task[None]] = set()
-        cluster.connected = self._listening.reached.set
+        cluster.connected = self._supervisor.reached.set
 
     # -- the protocol of a site
 
     async def open(self, post: Callable[[Event], None]) -> None:
         self._post = post
         await self._cluster.open(self._on_job)
-        for work in (self._listening.run(), self._tick(), self._inquiry.run()):
+        for work in (self._supervisor.run(), self._tick(), self._recovery.run()):
             self._spawn(work)
 
     async def submit(self, batch: Sequence[AttemptRequest]) -> None:
-        fresh = [request for request in batch if request.key not in self._pool.attempts]
+        fresh = [request for request in batch if request.key not in self._assigner.attempts]
         if fresh:
             keys = tuple(request.key for request in fresh)
             self._post(AttemptsSubmitted(self._clock(), self._index, keys))
         for request in fresh:
-            self._pool.add(request)
+            self._assigner.add(request)
             reason = too_long(request, self.spec)
             if reason is not None:
                 self._end(request.key, Outcome("refused", message=reason))
         self._go_on()
 
     async def cancel(self, keys: Sequence[str], *, queued_only: bool = False) -> None:
-        here = [self._pool.attempts[key] for key in keys if key in self._pool.attempts]
+        here = [self._assigner.attempts[key] for key in keys if key in self._assigner.attempts]
         unclear = []
-        told: dict[Peer, list[str]] = {}
-        for held in here:
-            peer = self._peer_of(held)
-            if self._pool.is_waiting(held) and not held.stray:
-                self._end(held.key, CLAIMED_BY_US)
+        told: dict[LauncherConnection, list[str]] = {}
+        for attempt in here:
+            connection = self._connection_of(attempt)
+            if self._assigner.is_waiting(attempt) and not attempt.stray:
+                self._end(attempt.key, CLAIMED_BY_US)
                 continue
-            held.withdrawn = True
-            held.cancelled = held.cancelled or not queued_only
-            if peer is not None and (held.started or not held.stray):
-                told.setdefault(peer, []).append(held.key)
+            attempt.withdrawn = True
+            attempt.cancelled = attempt.cancelled or not queued_only
+            if connection is not None and (attempt.started or not attempt.stray):
+                told.setdefault(connection, []).append(attempt.key)
             else:
-                unclear.append(held.key)
-        for peer, some in told.items():
-            peer.say_of("cancel", some, queued_only=queued_only)
+                unclear.append(attempt.key)
+        for connection, some in told.items():
+            connection.say_of("cancel", some, queued_only=queued_only)
         if unclear:
             # Who has the claim decides: what we claim never starts, whoever has it in its queue.
             for key in await self._cluster.head.claim(unclear):
@@ -135,7 +141,7 @@ class PoolSite:
 
     async def find(self, keys: Sequence[str]) -> Mapping[str, Found]:
         await self._cluster.head.ready.wait()
-        return await self._inquiry.find(keys)
+        return await self._recovery.find(keys)
 
     async def log(self, key: str) -> tuple[bytes, bytes]:
         return await self._cluster.log(key)
@@ -149,9 +155,9 @@ class PoolSite:
     async def close(self) -> None:
         """Let go of the cluster: launchers go on with what they have."""
         await end_tasks(self._tasks)
-        for peer in self._peers.values():
-            peer.end()
-        await self._listening.close()
+        for connection in self._connections.values():
+            connection.end()
+        await self._supervisor.close()
         await self._cluster.close()
 
     def store_path(self, name: str) -> str:
@@ -161,262 +167,274 @@ class PoolSite:
     # -- launchers
 
     async def start_launchers(self, launchers: Sequence[LauncherRequest]) -> None:
-        fresh = [Life(x.key, x) for x in launchers if x.key not in self._lives]
-        self._lives.update((life.key, life) for life in fresh)
+        fresh = [LauncherJob(x.key, x) for x in launchers if x.key not in self._jobs]
+        self._jobs.update((job.key, job) for job in fresh)
         if fresh:
             self._spawn(self._start(fresh))
 
-    async def _start(self, lives: list[Life]) -> None:
-        await self._listening.expect([life.key for life in lives])
-        wanted = [life for life in lives if not life.stopping]
-        for life in [life for life in lives if life.stopping]:
-            self._forget(life, "done", None)
-        for life in wanted:
-            life.submitted = True
-        requests = [life.request for life in wanted if life.request is not None]
+    async def _start(self, jobs: list[LauncherJob]) -> None:
+        await self._supervisor.expect([job.key for job in jobs])
+        wanted = [job for job in jobs if not job.stopping]
+        for job in [job for job in jobs if job.stopping]:
+            self._forget(job, "done", None)
+        for job in wanted:
+            job.submitted = True
+        requests = [job.request for job in wanted if job.request is not None]
         await self._cluster.submit(
             [job_of(request, self.spec, pack_logs=self._pack_logs) for request in requests]
         )
 
     async def stop_launchers(self, keys: Sequence[str]) -> None:
         queued = []
-        for life in [self._lives[key] for key in keys if key in self._lives]:
-            self._stop(life)
-            if life.submitted and not life.peers:
-                queued.append(life.key)
+        for job in [self._jobs[key] for key in keys if key in self._jobs]:
+            self._stop(job)
+            if job.submitted and not job.connections:
+                queued.append(job.key)
         if queued:
             await self._cluster.cancel(queued, queued_only=True)
 
     async def find_launchers(self, keys: Sequence[str]) -> Mapping[str, Found]:
-        found = dict(await self._inquiry.find_launchers(keys))
+        found = dict(await self._recovery.find_launchers(keys))
         absent = [key for key, answer in found.items() if answer.state == "absent"]
         # The queue may be late to show what an engine submitted with its last breath.
         taken = await self._cluster.head.claim(absent) if absent else []
         begun = [key for key in absent if key not in taken]
-        return {**found, **await self._inquiry.find_launchers(begun)} if begun else found
+        return {**found, **await self._recovery.find_launchers(begun)} if begun else found
 
     async def dismiss(self) -> None:
-        for life in self._lives.values():
-            self._stop(life)
-        others = [life.key for life in self._lives.values() if not life.peers]
-        drained = [peer.link.drained() for peer in self._peers.values()]
+        for job in self._jobs.values():
+            self._stop(job)
+        others = [job.key for job in self._jobs.values() if not job.connections]
+        drained = [connection.link.drained() for connection in self._connections.values()]
         work = asyncio.gather(*drained, self._cluster.cancel(others), return_exceptions=True)
         try:
             await asyncio.wait_for(work, GOODBYE_S)
         except asyncio.TimeoutError:
             _LOGGER.info("site %s: not all launchers were told to end", self.spec.name)
 
-    def _stop(self, life: Life) -> None:
+    def _stop(self, job: LauncherJob) -> None:
         """It ends when its running tasks have."""
-        life.stopping = True
-        life.reason = "it was told to stop"
-        for peer in life.peers.values():
-            peer.say({"stop": True})
-            if peer.member is not None:
-                peer.member.is_open = False
+        job.stopping = True
+        job.reason = "it was told to stop"
+        for connection in job.connections.values():
+            connection.say({"stop": True})
+            if connection.node is not None:
+                connection.node.is_open = False
 
     def _on_job(self, event: Event) -> None:
         """What the cluster tells of the jobs that launchers are."""
         if isinstance(event, AttemptsSubmitted):
             self._post(LaunchersSubmitted(event.at_s, self._index, event.keys))
         elif isinstance(event, AttemptStarted):
-            if event.key in self._lives:
-                self._lives[event.key].began = True
+            if event.key in self._jobs:
+                self._jobs[event.key].began = True
         elif isinstance(event, AttemptEnded):
-            if event.key in self._lives:
-                self._spawn(self._bury(self._lives[event.key], event.outcome))
+            if event.key in self._jobs:
+                self._spawn(self._bury(self._jobs[event.key], event.outcome))
         else:
             self._post(event)
 
-    async def _bury(self, life: Life, outcome: Outcome) -> None:
+    async def _bury(self, job: LauncherJob, outcome: Outcome) -> None:
         """A launcher is dead, and with it what it ran: find out what became of that."""
-        for peer in [peer for peer in self._peers.values() if peer.launcher == life.key]:
-            self._drop(peer)
-            peer.link.close()
-        self._cluster.head.reopen(f"records of {life.key}")
-        had = self._pool.leave(life.key)
-        self._inquiry.dead.add(life.key)
-        lost = fate_of_its_attempts(life, outcome)
-        await self._inquiry.bury(life, had, lost)
-        cause, message = end_of(life, outcome)
+        for connection in [
+            connection
+            for connection in self._connections.values()
+            if connection.launcher == job.key
+        ]:
+            self._drop(connection)
+            connection.link.close()
+        self._cluster.head.reopen(f"records of {job.key}")
+        had = self._assigner.leave(job.key)
+        self._recovery.dead.add(job.key)
+        lost = fate_of_its_attempts(job, outcome)
+        await self._recovery.bury(job, had, lost)
+        cause, message = end_of(job, outcome)
         if cause == "start" and outcome.cause == "done":
-            tail = await self._records.tail(life.key)
+            tail = await self._files.tail(job.key)
             message = f"{message}\n{tail}" if tail else message
-        self._forget(life, cause, message)
-        await self._listening.forget([life.key])
+        self._forget(job, cause, message)
+        await self._supervisor.forget([job.key])
 
-    def _forget(self, life: Life, cause: Any, message: str | None) -> None:
-        self._lives.pop(life.key, None)
-        self._post(LauncherEnded(self._clock(), self._index, life.key, cause, message))
+    def _forget(self, job: LauncherJob, cause: Any, message: str | None) -> None:
+        self._jobs.pop(job.key, None)
+        self._post(LauncherEnded(self._clock(), self._index, job.key, cause, message))
         self._go_on()
 
     # -- links
 
     def connected(self, launcher: str, link: Link) -> None:
-        for peer in list(self._peers.values()):
-            if peer.launcher == launcher and peer.link.node == link.node:
-                self._drop(peer)
-        self._peers[id(link)] = Peer(launcher, link)
+        for connection in list(self._connections.values()):
+            if connection.launcher == launcher and connection.link.node_number == link.node_number:
+                self._drop(connection)
+        self._connections[id(link)] = LauncherConnection(launcher, link)
 
     def disconnected(self, link: Link, reason: str) -> None:
-        peer = self._peers.get(id(link))
-        if peer is None:
+        connection = self._connections.get(id(link))
+        if connection is None:
             return
-        life = self._lives.get(peer.launcher)
-        self._drop(peer)
+        job = self._jobs.get(connection.launcher)
+        self._drop(connection)
         self._cluster.hurry()
-        if life is not None and peer.member is not None:
-            life.reason = reason
-            self._tell(life)
+        if job is not None and connection.node is not None:
+            job.reason = reason
+            self._tell(job)
 
-    def _drop(self, peer: Peer) -> None:
+    def _drop(self, connection: LauncherConnection) -> None:
         """Its link is of no more use."""
-        self._peers.pop(id(peer.link), None)
-        peer.end()
-        life = self._lives.get(peer.launcher)
-        if life is not None and life.peers.get(peer.link.node) is peer:
-            del life.peers[peer.link.node]
-            assert peer.member is not None
-            peer.member.is_open = False
-            self._away[peer.member] = 0.0
+        self._connections.pop(id(connection.link), None)
+        connection.end()
+        job = self._jobs.get(connection.launcher)
+        if job is not None and job.connections.get(connection.link.node_number) is connection:
+            del job.connections[connection.link.node_number]
+            assert connection.node is not None
+            connection.node.is_open = False
+            self._away[connection.node] = 0.0
 
-    def _tell(self, life: Life) -> None:
+    def _tell(self, job: LauncherJob) -> None:
         """How many slots a launcher has now, if that is new."""
-        if any(p.member is not None and p.member.is_open for p in life.peers.values()):
-            event = life.started(self._clock(), self._now(), self._index)
+        if any(p.node is not None and p.node.is_open for p in job.connections.values()):
+            event = job.started(self._clock(), self._now(), self._index)
             if event is not None:
                 self._post(event)
-        elif life.told is not None:
-            life.told = None
-            self._post(LauncherDraining(self._clock(), self._index, life.key, life.reason))
+        elif job.told is not None:
+            job.told = None
+            self._post(LauncherDraining(self._clock(), self._index, job.key, job.reason))
 
     def lines(self, link: Link, lines: Sequence[bytes]) -> None:
-        peer = self._peers.get(id(link))
+        connection = self._connections.get(id(link))
         for line in lines:
-            if peer is None:
+            if connection is None:
                 return
             try:
                 report = decode(line)
             except msgspec.MsgspecError as error:
-                where = f"site {self.spec.name}: launcher {peer.launcher}"
+                where = f"site {self.spec.name}: launcher {connection.launcher}"
                 _LOGGER.warning("%s: %s: %r", where, error, line[:200])
                 continue
-            self._on_report(peer, report)
-            peer = self._peers.get(id(link))
+            self._on_report(connection, report)
+            connection = self._connections.get(id(link))
 
     # -- what launchers say
 
-    def _on_report(self, peer: Peer, report: Report) -> None:
+    def _on_report(self, connection: LauncherConnection, report: Report) -> None:
         if report.started or report.ended:
-            self._on_news(peer, report)
+            self._on_news(connection, report)
         elif report.hello is not None:
-            self._greet(peer, report)
+            self._greet(connection, report)
         elif report.found is not None:
-            peer.answer(report.id, report.found)
+            connection.answer(report.id, report.found)
         elif report.returned:
-            self._take_back(peer, report.returned)
+            self._take_back(connection, report.returned)
         elif report.contested:
-            self._inquiry.contested(peer.member, report.contested)
+            self._recovery.contested(connection.node, report.contested)
         elif report.ending is not None:
-            if peer.member is not None:
-                peer.member.is_open = False
-            if peer.launcher in self._lives:
-                self._lives[peer.launcher].reason = report.ending
-                self._tell(self._lives[peer.launcher])
+            if connection.node is not None:
+                connection.node.is_open = False
+            if connection.launcher in self._jobs:
+                self._jobs[connection.launcher].reason = report.ending
+                self._tell(self._jobs[connection.launcher])
         elif report.failing is not None:
-            self._cluster.head.pause(f"records of {peer.launcher}", report.failing)
+            self._cluster.head.pause(f"records of {connection.launcher}", report.failing)
         elif report.recovered:
-            self._cluster.head.reopen(f"records of {peer.launcher}")
+            self._cluster.head.reopen(f"records of {connection.launcher}")
         elif report.error is not None:
-            _LOGGER.warning("site %s: launcher %s: %s", self.spec.name, peer.launcher, report.error)
+            _LOGGER.warning(
+                "site %s: launcher %s: %s", self.spec.name, connection.launcher, report.error
+            )
 
-    def _greet(self, peer: Peer, report: Report) -> None:
-        life = self._lives.get(peer.launcher)
-        if life is None or life.key in self._inquiry.dead:
+    def _greet(self, connection: LauncherConnection, report: Report) -> None:
+        job = self._jobs.get(connection.launcher)
+        if job is None or job.key in self._recovery.dead:
             return  # not known yet, or not any more
         if report.hello != PROTOCOL:
-            text = f"launcher {life.key} speaks version {report.hello}, not {PROTOCOL}: cancel it"
+            text = f"launcher {job.key} speaks version {report.hello}, not {PROTOCOL}: cancel it"
             _LOGGER.error("site %s: %s", self.spec.name, text)
             return
-        life.began = life.greeted = True
-        if peer.link.node == 0:
-            life.nodes = report.nodes
-        life.peers[peer.link.node] = peer
-        member = peer.member = self._pool.join(peer.launcher, peer.link.node)
-        self._away.pop(member, None)
-        member.host, member.cores = report.host, report.slots
-        member.memory_bytes, member.gpus = report.memory_bytes, report.gpus
-        member.ends_s = None if report.left_s is None else self._now() + report.left_s
-        member.walltime_s = life.request.walltime_s if life.request is not None else None
-        member.is_open = not life.stopping
-        life.told = None
-        if life.stopping:
-            self._stop(life)
-        believed = list(member.held)
-        strays = [held.key for held in self._pool.attempts.values()
-                  if held.stray and held.key not in member.held]  # fmt: skip
-        peer.say_of("return", strays)
-        self._spawn(self._catch_up(peer, believed))
-        self._inquiry.now.set()
-        self._tell(life)
+        job.began = job.greeted = True
+        if connection.link.node_number == 0:
+            job.node_count = report.nodes
+        job.connections[connection.link.node_number] = connection
+        node = connection.node = self._assigner.join(
+            connection.launcher, connection.link.node_number
+        )
+        self._away.pop(node, None)
+        node.host, node.cores = report.host, report.slots
+        node.memory_bytes, node.gpus = report.memory_bytes, report.gpus
+        node.ends_s = None if report.left_s is None else self._now() + report.left_s
+        node.walltime_s = job.request.walltime_s if job.request is not None else None
+        node.is_open = not job.stopping
+        job.told = None
+        if job.stopping:
+            self._stop(job)
+        believed = list(node.attempts)
+        strays = [attempt.key for attempt in self._assigner.attempts.values()
+                  if attempt.stray and attempt.key not in node.attempts]  # fmt: skip
+        connection.say_of("return", strays)
+        self._spawn(self._catch_up(connection, believed))
+        self._recovery.now.set()
+        self._tell(job)
         self._go_on()
 
-    async def _catch_up(self, peer: Peer, keys: Sequence[str]) -> None:
+    async def _catch_up(self, connection: LauncherConnection, keys: Sequence[str]) -> None:
         """Ask a launcher about all that it should have, which also tells how far away it is."""
         try:
-            answers = await peer.ask(keys)
+            answers = await connection.ask(keys)
         except TransientError:
             return  # it will be back again
         for key, answer in answers.items():
-            held = self._pool.attempts.get(key)
+            attempt = self._assigner.attempts.get(key)
             if answer.outcome is not None:
                 self._end(key, answer.outcome)
-            elif held is None or held.member is not peer.member:
+            elif attempt is None or attempt.first_node is not connection.node:
                 continue
             elif answer.state == "absent":
-                self._inquiry.put_back(held)
-            elif held.cancelled:
-                peer.say({"cancel": [key], "queued_only": False})
+                self._recovery.put_back(attempt)
+            elif attempt.cancelled:
+                connection.say({"cancel": [key], "queued_only": False})
         self._go_on()
 
-    def _on_news(self, peer: Peer, report: Report) -> None:
+    def _on_news(self, connection: LauncherConnection, report: Report) -> None:
         for key in report.started:
-            held = self._pool.attempts.get(key)
-            if held is None:
+            attempt = self._assigner.attempts.get(key)
+            if attempt is None:
                 continue
-            if held.member is not peer.member and peer.member is not None:
-                self._pool.hold(held, (peer.member,))
-            self._begin(held, peer.launcher)
-            if held.cancelled:
-                peer.say({"cancel": [key], "queued_only": False})
+            if attempt.first_node is not connection.node and connection.node is not None:
+                self._assigner.hold(attempt, (connection.node,))
+            self._begin(attempt, connection.launcher)
+            if attempt.cancelled:
+                connection.say({"cancel": [key], "queued_only": False})
         for key, outcome in report.ended:
             self._end(key, outcome)
         if report.ended:
             self._go_on()
 
-    def _take_back(self, peer: Peer, keys: Sequence[str]) -> None:
+    def _take_back(self, connection: LauncherConnection, keys: Sequence[str]) -> None:
         for key in keys:
-            held = self._pool.attempts.get(key)
-            if held is None or held.member is not peer.member or peer.member is None:
+            attempt = self._assigner.attempts.get(key)
+            if (
+                attempt is None
+                or attempt.first_node is not connection.node
+                or connection.node is None
+            ):
                 continue
-            if not held.returning and peer.member.is_open:
-                held.refused_by = (*held.refused_by, peer.member)  # its time is too short
-            self._inquiry.put_back(held)
+            if not attempt.returning and connection.node.is_open:
+                attempt.refused_by = (*attempt.refused_by, connection.node)  # its time is too short
+            self._recovery.put_back(attempt)
         self._go_on()
 
-    def _begin(self, held: Held, launcher: str) -> None:
+    def _begin(self, attempt: PoolAttempt, launcher: str) -> None:
         """Post a start once."""
-        if not held.started:
-            held.started, held.returning = True, False
-            self._post(AttemptStarted(self._clock(), held.key, launcher))
+        if not attempt.started:
+            attempt.started, attempt.returning = True, False
+            self._post(AttemptStarted(self._clock(), attempt.key, launcher))
 
     def _end(self, key: str, outcome: Outcome) -> None:
         """Post an end once, whichever way it came to be known."""
         took_s = None
         if outcome.started_s is not None and outcome.ended_s is not None:
             took_s = outcome.ended_s - outcome.started_s
-        held = self._pool.end(key, took_s)
-        if held is not None:
+        attempt = self._assigner.end(key, took_s)
+        if attempt is not None:
             self._post(AttemptEnded(self._clock(), key, outcome))
 
     # -- giving out
@@ -429,22 +447,22 @@ class PoolSite:
 
     def _assign(self) -> None:
         self._assigning = False
-        for held in self._pool.assign(self._now()):
-            peer = self._peer_of(held)
-            assert peer is not None
-            assert held.request is not None
-            request = held.request
+        for attempt in self._assigner.assign(self._now()):
+            connection = self._connection_of(attempt)
+            assert connection is not None
+            assert attempt.request is not None
+            request = attempt.request
             if request.resources.nodes > 1:
-                hosts = tuple(member.host for member in held.members)
+                hosts = tuple(node.host for node in attempt.nodes)
                 request = msgspec.structs.replace(request, hosts=hosts)
-            peer.run(request)
+            connection.run(request)
 
-    def _peer_of(self, held: Held) -> Peer | None:
+    def _connection_of(self, attempt: PoolAttempt) -> LauncherConnection | None:
         """Who can be told about it."""
-        if held.member is None:
+        if attempt.first_node is None:
             return None
-        life = self._lives.get(held.member.launcher)
-        return None if life is None else life.peers.get(held.member.node)
+        job = self._jobs.get(attempt.first_node.launcher)
+        return None if job is None else job.connections.get(attempt.first_node.number)
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
@@ -457,25 +475,25 @@ class PoolSite:
             now_s = self._now()
             passed_s = min(now_s - last_s, 2 * TICK_S)  # this machine may have slept
             last_s = now_s
-            for keys in self._pool.surplus(now_s).values():
-                peer = self._peer_of(self._pool.attempts[keys[0]])
-                if peer is not None:
-                    peer.say_of("return", keys)
-            for life in self._lives.values():
-                self._tell(life)
-            for member, away_s in list(self._away.items()):
+            for keys in self._assigner.surplus(now_s).values():
+                connection = self._connection_of(self._assigner.attempts[keys[0]])
+                if connection is not None:
+                    connection.say_of("return", keys)
+            for job in self._jobs.values():
+                self._tell(job)
+            for node, away_s in list(self._away.items()):
                 if away_s < AWAY_S <= away_s + passed_s:
-                    self._give_to_others(member)
-                self._away[member] = away_s + passed_s
-                if (member.launcher, member.node) not in self._pool.members:
-                    del self._away[member]
+                    self._give_to_others(node)
+                self._away[node] = away_s + passed_s
+                if (node.launcher, node.number) not in self._assigner.nodes:
+                    del self._away[node]
 
-    def _give_to_others(self, member: Member) -> None:
-        waiting = [h for h in member.held.values() if not h.started and h.request is not None]
-        for held in [held for held in waiting if not held.withdrawn]:
-            held.stray = True
-            self._pool.wait(held)
-        withdrawn = [held.key for held in waiting if held.withdrawn]
+    def _give_to_others(self, node: LauncherNode) -> None:
+        waiting = [h for h in node.attempts.values() if not h.started and h.request is not None]
+        for attempt in [attempt for attempt in waiting if not attempt.withdrawn]:
+            attempt.stray = True
+            self._assigner.wait(attempt)
+        withdrawn = [attempt.key for attempt in waiting if attempt.withdrawn]
         self._spawn(self.cancel(withdrawn, queued_only=True))
         self._go_on()
 

@@ -1,7 +1,7 @@
 """A site whose tasks are processes that its launcher starts (``wfrun/sites/node/launcher.py``).
 
 The launcher is a process in a session of its own that outlives us. What it and we say to each
-other is described in that file. The ground that it stands on is this machine (``local.py``) or
+other is described in that file. The host that it stands on is this machine (``local.py``) or
 another one behind a connection (``ssh.py``).
 """
 
@@ -63,7 +63,7 @@ class Report(msgspec.Struct):
     recovered: bool = False
 
 
-class Channel(Protocol):
+class LauncherPipe(Protocol):
     """Lines to a launcher that was started."""
 
     def send(self, line: bytes) -> None:
@@ -76,7 +76,7 @@ class Channel(Protocol):
         """Close the launcher's input, wait so long for its end, and then leave it alone."""
 
 
-class Ground(Protocol):
+class LauncherHost(Protocol):
     """The machine and the directory of a site.
 
     The directory is the site's file system for one run: its file store, the sandboxes and logs of
@@ -98,7 +98,7 @@ class Ground(Protocol):
         config: Mapping[str, Any],
         on_lines: Callable[[list[bytes]], None],
         on_end: Callable[[], None],
-    ) -> Channel:
+    ) -> LauncherPipe:
         """Start a launcher. ``on_lines`` is given what it says, without the line ends, ``on_end``
         is called once when it is gone, but not after ``close``. Raises OSError where it can't be
         started, TransientError where the machine can't be reached."""
@@ -120,7 +120,7 @@ class _LauncherDiedError(LostError):
     """While it was asked; the next one may be asked again."""
 
 
-class LaunchedSite:
+class DirectLauncherSite:
     """Implements ``Site``. ``index`` is the site's number in the run's events.
 
     A launcher that dies is started again as long as attempts are open; those that it had started
@@ -135,7 +135,7 @@ class LaunchedSite:
         self,
         spec: SiteSpec,
         index: int,
-        ground: Ground,
+        host: LauncherHost,
         *,
         pack_logs: bool = False,
         clock: Callable[[], float] = time.time,
@@ -143,11 +143,11 @@ class LaunchedSite:
         self.spec = spec
         self._pack_logs = pack_logs
         self._index = index
-        self._ground = ground
+        self._host = host
         self._clock = clock
         self._post: Callable[[Event], None] = _refuse
         self._decoder = msgspec.json.Decoder(Report)
-        self._pipes: Channel | None = None
+        self._pipes: LauncherPipe | None = None
         self._hello: asyncio.Future[None] | None = None
         self._born_s = 0.0
         self._failures = 0
@@ -173,7 +173,7 @@ class LaunchedSite:
         self._post = post
         self._closed = False
         try:
-            await self._ground.prepare()
+            await self._host.prepare()
             await self._start_launcher()
         except TransientError as error:  # it can't be reached now
             self._pause(str(error))
@@ -213,20 +213,20 @@ class LaunchedSite:
         return await self._insist(lambda _: self._ask(keys))
 
     async def log(self, key: str) -> tuple[bytes, bytes]:
-        return await self._ground.log(key)
+        return await self._host.log(key)
 
     async def absent(self, files: Mapping[str, int]) -> list[str]:
-        return await self._ground.absent(files)
+        return await self._host.absent(files)
 
     async def clean(self) -> None:
         await self._insist(self._clean)
 
-    async def _clean(self, pipes: Channel) -> None:
+    async def _clean(self, pipes: LauncherPipe) -> None:
         self._cleaned = asyncio.get_running_loop().create_future()
         pipes.send(b'{"clean":true}')
         await self._cleaned
 
-    async def _insist(self, question: Callable[[Channel], Awaitable[_T]]) -> _T:
+    async def _insist(self, question: Callable[[LauncherPipe], Awaitable[_T]]) -> _T:
         """Ask the next launcher if the first dies over it; LostError: so do several."""
         for _ in RESTART_DELAYS_S:
             pipes = await self._connected()
@@ -234,7 +234,7 @@ class LaunchedSite:
                 return await question(pipes)
         raise LostError(
             f"site {self.spec.name}: its launcher dies again and again",
-            hint=f"See {self._ground.launcher_log}, then `wfrun resume`.",
+            hint=f"See {self._host.launcher_log}, then `wfrun resume`.",
         )
 
     async def close(self) -> None:
@@ -246,7 +246,7 @@ class LaunchedSite:
             pipes, self._pipes = self._pipes, None
             await pipes.close(patience_s=0.0 if self._open else GOODBYE_S)
         self._fail_questions(LostError(f"site {self.spec.name}: the site was closed"))
-        await self._ground.close()
+        await self._host.close()
 
     # -- the launcher's life
 
@@ -261,14 +261,14 @@ class LaunchedSite:
             "pack_logs": self._pack_logs,
         }
         self._born_s = loop.time()
-        pipes: Channel | None = None
+        pipes: LauncherPipe | None = None
         try:
-            pipes = await self._ground.launch(config, self._on_lines, self._on_end)
+            pipes = await self._host.launch(config, self._on_lines, self._on_end)
             await asyncio.wait_for(self._hello, HELLO_S)
         except (OSError, LostError, asyncio.TimeoutError) as error:
             if pipes is not None:
                 await pipes.close(patience_s=0.0)
-            tail = await self._ground.complaints()
+            tail = await self._host.complaints()
             raise InfeasibleError(
                 f"site {self.spec.name}: its launcher could not be started: "
                 f"{error or 'it did not answer'}" + (f"\n{tail}" if tail else ""),
@@ -282,7 +282,7 @@ class LaunchedSite:
         self._outgoing.clear()
         self._sent.clear()
         error = _LauncherDiedError(
-            f"site {self.spec.name}: its launcher died", hint=f"See {self._ground.launcher_log}."
+            f"site {self.spec.name}: its launcher died", hint=f"See {self._host.launcher_log}."
         )
         self._fail_questions(error)
         lived_s = asyncio.get_running_loop().time() - self._born_s
@@ -308,8 +308,8 @@ class LaunchedSite:
             delay_s = RESTART_DELAYS_S[failures - 1]
             await asyncio.sleep(delay_s)
             try:
-                removed = await self._ground.is_removed()
-                await self._ground.prepare()
+                removed = await self._host.is_removed()
+                await self._host.prepare()
                 await self._start_launcher()
                 if removed:
                     self._lose_all()
@@ -356,7 +356,7 @@ class LaunchedSite:
             self._paused = False
             self._post(SiteReopened(self._clock(), self._index))
 
-    async def _connected(self) -> Channel:
+    async def _connected(self) -> LauncherPipe:
         """The pipes to a living launcher; one is started if there is none."""
         if self._pipes is None or (self._recovery is not None and not self._recovery.done()):
             self._recover()
@@ -365,7 +365,7 @@ class LaunchedSite:
         if self._pipes is None:
             raise InfeasibleError(
                 f"site {self.spec.name}: its launcher can't be started",
-                hint=f"See {self._ground.launcher_log}.",
+                hint=f"See {self._host.launcher_log}.",
             )
         self._send_outgoing()
         return self._pipes

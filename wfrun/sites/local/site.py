@@ -15,7 +15,7 @@ from typing import Any
 from wfrun.engine.errors import InfeasibleError
 from wfrun.engine.model import SiteSpec
 from wfrun.sites import node
-from wfrun.sites.local.direct_launcher import Channel, LaunchedSite
+from wfrun.sites.local.direct_launcher import DirectLauncherSite, LauncherPipe
 from wfrun.sites.local.pipes import Pipes
 
 
@@ -24,8 +24,8 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-class LocalSite(LaunchedSite):
-    """A ``LaunchedSite`` of this machine, whose files are in ``directory``."""
+class LocalSite(DirectLauncherSite):
+    """A ``DirectLauncherSite`` of this machine, whose files are in ``directory``."""
 
     def __init__(
         self,
@@ -37,17 +37,17 @@ class LocalSite(LaunchedSite):
         pack_logs: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        ground = _ThisMachine(spec.name, directory.absolute(), python)
-        super().__init__(spec, index, ground, pack_logs=pack_logs, clock=clock)
-        self.store = ground.store
+        host = _LocalHost(spec.name, directory.absolute(), python)
+        super().__init__(spec, index, host, pack_logs=pack_logs, clock=clock)
+        self.store = host.store
 
     def store_path(self, name: str) -> Path:
         """Where the file of this name is in the site's store."""
         return self.store / name
 
 
-class _ThisMachine:
-    """Implements ``Ground``."""
+class _LocalHost:
+    """Implements ``LauncherHost``."""
 
     def __init__(self, site: str, directory: Path, python: str) -> None:
         self._site = site
@@ -81,7 +81,7 @@ class _ThisMachine:
         config: Mapping[str, Any],
         on_lines: Callable[[list[bytes]], None],
         on_end: Callable[[], None],
-    ) -> Channel:
+    ) -> LauncherPipe:
         program = str(node.FOLDER / "launcher.py")
         # Isolated and without site-packages: quick to start, and small.
         flags = ("-I", "-S", "-X", "utf8")

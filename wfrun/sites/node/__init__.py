@@ -11,5 +11,11 @@ LAUNCHER_PROGRAMS = (*_RUNNER, "launch.sh", "launcher.py")
 """For a host that is reached by SSH alone."""
 JOB_PROGRAMS = (*_RUNNER, "job.sh", "job.py")
 """For a cluster."""
-ALLOCATED_PROGRAMS = ("allocated.sh", "allocated.py", "batch_job.py", "channels.py")
-"""For one with launchers, beside these."""
+BATCH_LAUNCHER_PROGRAMS = (
+    "batch_launcher.sh",
+    "batch_launcher.py",
+    "batch_job.py",
+    "channels.py",
+    "allocated.sh",
+)
+"""For a cluster with ``dispatch: launchers``, beside the programs of jobs."""

@@ -1,8 +1,8 @@
 """What a process in a batch job can know of the job: its end, its nodes, and how to start something
 on these.
 
-A file of the standard library for Python >= 3.6 that stands beside ``allocated.py`` in the run's
-directory at the site.
+A file of the standard library for Python >= 3.6 that stands beside ``batch_launcher.py`` in
+the run's directory at the site.
 """
 
 import contextlib

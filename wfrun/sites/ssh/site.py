@@ -13,7 +13,7 @@ from typing import Any
 from wfrun.engine.errors import TransientError
 from wfrun.engine.model import SiteSpec
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
-from wfrun.sites.local.direct_launcher import Channel, LaunchedSite
+from wfrun.sites.local.direct_launcher import DirectLauncherSite, LauncherPipe
 from wfrun.sites.node import LAUNCHER_PROGRAMS
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.directory import make_directory, put_programs
@@ -24,8 +24,8 @@ _READ_BYTES = 1 << 18
 _HIGH_WATER_BYTES = 4 << 20
 
 
-class SshSite(LaunchedSite):
-    """A ``LaunchedSite`` behind a connection.
+class SshSite(DirectLauncherSite):
+    """A ``DirectLauncherSite`` behind a connection.
 
     When the connection is lost the launcher drops what it has queued, and what runs goes on; the
     next launcher finds it, as after a crash of the engine.
@@ -43,17 +43,17 @@ class SshSite(LaunchedSite):
         pack_logs: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._far = _FarMachine(spec, run_id, connection)
-        super().__init__(spec, index, self._far, pack_logs=pack_logs, clock=clock)
+        self._remote = _RemoteHost(spec, run_id, connection)
+        super().__init__(spec, index, self._remote, pack_logs=pack_logs, clock=clock)
         self.connection = connection
 
     def store_path(self, name: str) -> str:
         """Where the file of this name is in the site's store."""
-        return f"{self._far.directory}/files/{name}"
+        return f"{self._remote.directory}/files/{name}"
 
 
-class _FarMachine:
-    """Implements ``Ground``."""
+class _RemoteHost:
+    """Implements ``LauncherHost``."""
 
     def __init__(self, spec: SiteSpec, run_id: str, connection: Connection) -> None:
         self._spec = spec
@@ -88,7 +88,7 @@ class _FarMachine:
         config: Mapping[str, Any],
         on_lines: Callable[[list[bytes]], None],
         on_end: Callable[[], None],
-    ) -> Channel:
+    ) -> LauncherPipe:
         transport = await self._connection.transport()
         words = json.dumps({"directory": self.directory, **config})
         argv = ("sh", f"{self.directory}/bin/launch.sh", self.directory, words)
@@ -97,7 +97,7 @@ class _FarMachine:
         mark = secrets.token_hex(8)
         command = f"printf '\\n%s\\n' {mark}; exec {shlex.join(argv)} 2>>{log}"
         process = await transport.start(command)
-        return _Lines(process, on_lines, on_end, mark.encode())
+        return _RemotePipe(process, on_lines, on_end, mark.encode())
 
     async def complaints(self) -> str:
         try:
@@ -134,8 +134,8 @@ def _ignore(reason: str | None) -> None:
     """What a lost connection means is seen by the launcher's end."""
 
 
-class _Lines:
-    """Implements ``Channel`` over a process of a transport."""
+class _RemotePipe:
+    """Implements ``LauncherPipe`` over a process of a transport."""
 
     def __init__(
         self,

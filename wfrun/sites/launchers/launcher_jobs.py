@@ -7,7 +7,7 @@ import msgspec
 from wfrun.engine.events import LauncherStarted
 from wfrun.engine.exchange import AttemptRequest, Cause, LauncherRequest, Outcome
 from wfrun.engine.model import LauncherSpec, Resources, SiteSpec
-from wfrun.sites.launchers.talk import Peer
+from wfrun.sites.launchers.messages import LauncherConnection
 
 TURN_S = 0.03
 """From the end of a task until it is known, and from an answer of ours until a task begins, without
@@ -16,7 +16,7 @@ MARGIN_S = 10.0
 """A launcher ends so long before its walltime, or a tenth of it if that is less."""
 
 
-class Life:
+class LauncherJob:
     """One launcher."""
 
     __slots__ = (
@@ -24,8 +24,8 @@ class Life:
         "greeted",
         "key",
         "latency_s",
-        "nodes",
-        "peers",
+        "node_count",
+        "connections",
         "reason",
         "request",
         "stopping",
@@ -37,8 +37,8 @@ class Life:
         self.key = key
         self.request = request
         """None: an engine before this one had it started."""
-        self.nodes = request.nodes if request is not None else 1
-        self.peers: dict[int, Peer] = {}
+        self.node_count = request.nodes if request is not None else 1
+        self.connections: dict[int, LauncherConnection] = {}
         """That have said hello, by node."""
         self.submitted = False
         self.began = False
@@ -54,23 +54,23 @@ class Life:
 
     def started(self, at_s: float, now_s: float, index: int) -> LauncherStarted | None:
         """What is to be told of it; None: nothing new, or it takes no tasks. ``now_s`` is the time
-        by the clock that its members have."""
-        open_ = [p for p in self.peers.values() if p.member is not None and p.member.is_open]
+        by the clock that its nodes have."""
+        open_ = [p for p in self.connections.values() if p.node is not None and p.node.is_open]
         if not open_:
             return None
-        first = min(open_, key=lambda peer: peer.link.node)
-        assert first.member is not None
-        slots = sum(peer.member.cores for peer in open_ if peer.member is not None)
-        latency_s = max(peer.latency_s for peer in open_) + TURN_S
+        first = min(open_, key=lambda connection: connection.link.node_number)
+        assert first.node is not None
+        slots = sum(connection.node.cores for connection in open_ if connection.node is not None)
+        latency_s = max(connection.latency_s for connection in open_) + TURN_S
         if self.told is not None and self.latency_s / 4 < latency_s < self.latency_s * 2:
             latency_s = self.latency_s
         self.latency_s = latency_s
-        for peer in open_:
-            assert peer.member is not None
-            peer.member.latency_s = latency_s
-        ends_s = first.member.ends_s
+        for connection in open_:
+            assert connection.node is not None
+            connection.node.latency_s = latency_s
+        ends_s = first.node.ends_s
         ends_at_s = None if ends_s is None else at_s + ends_s - now_s
-        news = (first.member.host, slots, first.link.channel, latency_s)
+        news = (first.node.host, slots, first.link.channel, latency_s)
         if news == self.told:
             return None
         self.told = news
@@ -78,7 +78,7 @@ class Life:
             at_s,
             index,
             self.key,
-            first.member.host,
+            first.node.host,
             slots,
             ends_at_s,
             first.link.channel,
@@ -94,7 +94,7 @@ def job_of(request: LauncherRequest, spec: SiteSpec, *, pack_logs: bool = False)
     config = config_of(request, launchers, pin_cores=spec.pin_cores, pack_logs=pack_logs)
     return AttemptRequest(
         key=request.key,
-        argv=("/bin/sh", "../../bin/allocated.sh", "../..", request.key, config),
+        argv=("/bin/sh", "../../bin/batch_launcher.sh", "../..", request.key, config),
         env={},
         inputs=(),
         outputs=(),
@@ -114,7 +114,7 @@ def job_of(request: LauncherRequest, spec: SiteSpec, *, pack_logs: bool = False)
 def config_of(
     request: LauncherRequest, launchers: LauncherSpec, *, pin_cores: bool, pack_logs: bool
 ) -> str:
-    """As described in ``allocated.py``."""
+    """As described in ``batch_launcher.py``."""
     config = {
         "cores": request.cores,
         "memory_bytes": request.memory_bytes,
@@ -143,17 +143,17 @@ def too_long(request: AttemptRequest, spec: SiteSpec) -> str | None:
     )
 
 
-def end_of(life: Life, outcome: Outcome) -> tuple[Cause, str | None]:
+def end_of(job: LauncherJob, outcome: Outcome) -> tuple[Cause, str | None]:
     """How a launcher ended, as it is told."""
     cause, message = outcome.cause, outcome.message
-    if life.stopping and cause in ("done", "cancelled"):
+    if job.stopping and cause in ("done", "cancelled"):
         return "done", None
-    if cause == "done" and not life.greeted:
+    if cause == "done" and not job.greeted:
         return "start", "it ended without having reached its engine"
     return cause, message
 
 
-def fate_of_its_attempts(life: Life, outcome: Outcome) -> Outcome:
+def fate_of_its_attempts(job: LauncherJob, outcome: Outcome) -> Outcome:
     """Of those that it had started, and that have no record."""
     causes: dict[Cause, Cause] = {
         "walltime": "expired",
@@ -162,5 +162,5 @@ def fate_of_its_attempts(life: Life, outcome: Outcome) -> Outcome:
         "node": "node",
     }
     said = f": {outcome.message}" if outcome.message else ""
-    text = f"its launcher {life.key} ended before it could record the end{said}"
+    text = f"its launcher {job.key} ended before it could record the end{said}"
     return Outcome(causes.get(outcome.cause, "lost"), message=text, host=outcome.host)

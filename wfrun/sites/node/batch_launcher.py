@@ -5,7 +5,7 @@ A file of the standard library for Python >= 3.6 that stands beside ``launcher.p
 like a task, as the attempt whose key is the launcher's own (so it is claimed, and what it leaves
 behind is killed):
 
-    sh ../../bin/allocated.sh ../.. KEY '{"cores": 32, "walltime_s": 3600, "channels": ["tcp"]}'
+    sh ../../bin/batch_launcher.sh ../.. KEY '{"cores": 32, "walltime_s": 3600}'
 
 Keys of the configuration, all but ``cores`` optional: ``memory_bytes``, ``gpus``, ``pin_cores``,
 ``pack_logs`` (as of ``launcher.py``, for one node), ``nodes`` (1), ``walltime_s`` (null: no end),
@@ -106,7 +106,7 @@ TURN_S = 1.0
 """The longest wait while no engine is connected."""
 
 
-class Allocated(runner.Worker):
+class BatchLauncher(runner.Worker):
     """The loop. One thread; nothing in it blocks but the wait for news."""
 
     def __init__(self, directory: str, key: str, config: "Dict[str, Any]", node: int) -> None:
@@ -426,7 +426,7 @@ class Allocated(runner.Worker):
     def lead(self) -> None:
         """Start launchers on the other nodes of the job."""
         hosts = batch_job.hosts_here()
-        program = ["/bin/sh", self.directory + "/bin/allocated.sh", self.directory, self.key]
+        program = ["/bin/sh", self.directory + "/bin/batch_launcher.sh", self.directory, self.key]
         commands = batch_job.remote_commands(program, hosts, self.slots.all_cores)
         if not commands:
             self.nodes = 1
@@ -485,14 +485,14 @@ def main() -> None:
             config = json.load(file)
     for name in ("SIGUSR1", "SIGUSR2", "SIGXCPU"):  # warnings of batch systems
         signal.signal(getattr(signal, name), lambda number, frame: None)
-    allocated = Allocated(directory, key, config, node)
+    launcher = BatchLauncher(directory, key, config, node)
     if node == 0:
         end_with_parent()
-        if allocated.nodes > 1:
-            allocated.lead()
+        if launcher.nodes > 1:
+            launcher.lead()
     os.environ.pop("WFRUN_NODEFILE", None)  # tasks have their own
     gc.set_threshold(20000, 100, 100)  # as in launcher.py
-    allocated.run()
+    launcher.run()
 
 
 if __name__ == "__main__":

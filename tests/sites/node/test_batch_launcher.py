@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.sites.node.allocated_rig import PROGRAMS, Engine, has_ended, wait_for
+from tests.sites.node.batch_launcher_rig import PROGRAMS, Engine, has_ended, wait_for
 from wfrun.engine.exchange import AttemptRequest
 from wfrun.engine.model import Resources
 from wfrun.testing.probe import request, shell

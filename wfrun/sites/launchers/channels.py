@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from wfrun.engine.errors import InfeasibleError, WfrunError
 from wfrun.engine.model import LauncherSpec
-from wfrun.sites.launchers.link import Taker
+from wfrun.sites.launchers.link import LinkHandler
+from wfrun.sites.launchers.signed_link import WRITE_BYTES, SignedLink
 from wfrun.sites.launchers.spool import FILE_BYTES, Spool, leftovers
-from wfrun.sites.launchers.stream import WRITE_BYTES, StreamLink
 from wfrun.sites.node.channels import HANDSHAKE_S, SPOOL_HANDSHAKE_S
 from wfrun.sites.remote.callers import Answerer, Caller, Listener
 from wfrun.sites.remote.connection import Connection
@@ -28,9 +28,10 @@ BURST_S = 0.5
 """Who has just called is let be, up to four times as many: all launchers may come at once."""
 
 
-class SiteLinks:
-    """Implements ``Links`` for the run whose directory at the site is ``directory`` (absolute),
-    over ``connection``, with the channels of ``spec``. ``site`` is its name in messages."""
+class SiteChannels:
+    """Implements ``LauncherChannels`` for the run whose directory at the site is
+    ``directory`` (absolute), over ``connection``, with the channels of ``spec``. ``site`` is its
+    name in messages."""
 
     def __init__(
         self,
@@ -52,18 +53,18 @@ class SiteLinks:
         self._site = site
         self._ping_s = ping_s
         self._handshake_s = handshake_s
-        self._taker: Taker | None = None
+        self._taker: LinkHandler | None = None
         self._secret = b""
         self._expected: set[str] = set()
         self._listeners: list[Listener | Spool] = []
-        self._waiting: list[StreamLink] = []
+        self._waiting: list[SignedLink] = []
         """Those that have not proved themselves, or are not yet expected, the oldest first."""
-        self._links: dict[tuple[str, int], StreamLink] = {}
+        self._links: dict[tuple[str, int], SignedLink] = {}
         self._pinger: asyncio.Task[None] | None = None
 
     # -- for the site
 
-    async def open(self, taker: Taker) -> None:
+    async def open(self, taker: LinkHandler) -> None:
         await self._stop("the engine listens anew")
         self._taker = taker
         host = await self._connection.host()
@@ -148,7 +149,7 @@ class SiteLinks:
 
     def _answer(self, caller: Caller, channel: str) -> Answerer:
         by_files = channel == "spool"
-        link = StreamLink(
+        link = SignedLink(
             caller,
             channel,
             self._secret,
@@ -193,21 +194,21 @@ class SiteLinks:
 
     # -- told by the links
 
-    def proved(self, link: StreamLink) -> None:
+    def proved(self, link: SignedLink) -> None:
         self._waiting.remove(link)
-        before = self._links.get((link.launcher, link.node))
+        before = self._links.get((link.launcher, link.node_number))
         if before is not None:
             before.close()
-        self._links[link.launcher, link.node] = link
+        self._links[link.launcher, link.node_number] = link
         if self._taker is not None:
             self._taker.connected(link.launcher, link)
 
-    def said(self, link: StreamLink, lines: list[bytes]) -> None:
+    def said(self, link: SignedLink, lines: list[bytes]) -> None:
         if self._taker is not None:
             self._taker.lines(link, lines)
 
-    def ended(self, link: StreamLink, reason: str) -> None:
-        if self._links.get((link.launcher, link.node)) is link:
-            del self._links[link.launcher, link.node]
+    def ended(self, link: SignedLink, reason: str) -> None:
+        if self._links.get((link.launcher, link.node_number)) is link:
+            del self._links[link.launcher, link.node_number]
             if self._taker is not None:
                 self._taker.disconnected(link, reason)

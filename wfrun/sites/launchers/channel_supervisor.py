@@ -8,17 +8,21 @@ from collections.abc import Callable, Iterable, Sequence
 
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.sites.cluster.head_node import HeadNode, delay_s
-from wfrun.sites.launchers.link import Links, Taker
+from wfrun.sites.launchers.link import LauncherChannels, LinkHandler
 
 _LOGGER = logging.getLogger(__name__)
 
 
-class Listening:
+class ChannelSupervisor:
     """``make`` makes the channels of the run's directory, which is known once the head node was
     reached. ``known`` are the launchers that may connect."""
 
     def __init__(
-        self, head: HeadNode, make: Callable[[str], Links], taker: Taker, known: Iterable[str]
+        self,
+        head: HeadNode,
+        make: Callable[[str], LauncherChannels],
+        taker: LinkHandler,
+        known: Iterable[str],
     ) -> None:
         self.reached = asyncio.Event()
         """The head node can be asked anew."""
@@ -26,7 +30,7 @@ class Listening:
         self._make = make
         self._taker = taker
         self._known = known
-        self._links: Links | None = None
+        self._links: LauncherChannels | None = None
         self._listens = asyncio.Event()
 
     async def run(self) -> None:

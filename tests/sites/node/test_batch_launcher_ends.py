@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.sites.node.allocated_rig import Engine, has_ended, kill, wait_for
+from tests.sites.node.batch_launcher_rig import Engine, has_ended, kill, wait_for
 from wfrun.engine.model import Resources
 from wfrun.testing.probe import request, shell
 

@@ -20,7 +20,7 @@ import msgspec
 
 from wfrun.engine.exchange import AttemptRequest
 from wfrun.engine.model import Resources
-from wfrun.sites.node import ALLOCATED_PROGRAMS, JOB_PROGRAMS, channels
+from wfrun.sites.node import BATCH_LAUNCHER_PROGRAMS, JOB_PROGRAMS, channels
 
 PROGRAMS = Path(channels.__file__).parent
 PATIENCE_S = 30.0
@@ -29,7 +29,7 @@ PATIENCE_S = 30.0
 def launcher_request(key: str, config: Mapping[str, Any]) -> AttemptRequest:
     """The attempt whose task is the launcher."""
     nodes = config.get("nodes", 1)
-    argv = ("/bin/sh", "../../bin/allocated.sh", "../..", key, json.dumps(config))
+    argv = ("/bin/sh", "../../bin/batch_launcher.sh", "../..", key, json.dumps(config))
     resources = Resources(
         cores=config["cores"] * nodes,
         gpus=config.get("gpus", 0),
@@ -87,7 +87,7 @@ class Engine:
         self.directory = directory
         for name in ("attempts", "files", "exits", "bin", "batches", "launchers"):
             (directory / name).mkdir(parents=True, exist_ok=True)
-        for name in (*JOB_PROGRAMS, *ALLOCATED_PROGRAMS):
+        for name in (*JOB_PROGRAMS, *BATCH_LAUNCHER_PROGRAMS):
             shutil.copy(PROGRAMS / name, directory / "bin")
         self.secret = secrets.token_hex(32).encode()
         (directory / "launchers" / "secret").write_bytes(self.secret)

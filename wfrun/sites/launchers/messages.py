@@ -12,8 +12,8 @@ import msgspec
 
 from wfrun.engine.errors import TransientError
 from wfrun.engine.exchange import AttemptRequest, Found, Outcome
+from wfrun.sites.launchers.assigner import LauncherNode
 from wfrun.sites.launchers.link import Link
-from wfrun.sites.launchers.members import Member
 
 PROTOCOL = 1
 """Of launchers; those that an older wfrun has started may speak another."""
@@ -58,13 +58,13 @@ class Report(msgspec.Struct):
 decode = msgspec.json.Decoder(Report).decode
 
 
-class Peer:
+class LauncherConnection:
     """A node of a launcher at the other end of a link."""
 
     def __init__(self, launcher: str, link: Link) -> None:
         self.launcher = launcher
         self.link = link
-        self.member: Member | None = None
+        self.node: LauncherNode | None = None
         """Known since it said hello."""
         self._answered_s = 0.0
         self._requests: list[AttemptRequest] = []

@@ -42,20 +42,20 @@ class RefusedError(Exception):
     """Whoever called is no launcher of this run."""
 
 
-class Owner(Protocol):
+class LinkOwner(Protocol):
     """Who has the links."""
 
-    def proved(self, link: StreamLink) -> None:
+    def proved(self, link: SignedLink) -> None:
         """It has proved which launcher it is."""
 
-    def said(self, link: StreamLink, lines: list[bytes]) -> None:
+    def said(self, link: SignedLink, lines: list[bytes]) -> None:
         """Lines of a launcher that has proved itself."""
 
-    def ended(self, link: StreamLink, reason: str) -> None:
+    def ended(self, link: SignedLink, reason: str) -> None:
         """It has ended by itself. Told once, not after ``close``."""
 
 
-class StreamLink:
+class SignedLink:
     """Implements ``Link`` and ``Answerer``: a caller, who has to prove in ``limit_s`` that it is a
     launcher of this run, or is hung up on, with a warning in the log. One that has, and that
     ``is_expected`` does not know, waits a while to be expected."""
@@ -65,7 +65,7 @@ class StreamLink:
         caller: Caller,
         channel: str,
         secret: bytes,
-        owner: Owner,
+        owner: LinkOwner,
         is_expected: Callable[[str], bool],
         *,
         where: str = "",
@@ -76,7 +76,7 @@ class StreamLink:
         self.latency_s = 0.0
         self.launcher = ""
         """Empty until it is proved."""
-        self.node = 0
+        self.node_number = 0
         self.since_s = time.monotonic()
         self._caller = caller
         self._secret = secret
@@ -226,7 +226,7 @@ class StreamLink:
             and isinstance(nonce, str)
         ):
             raise RefusedError("what it says is no handshake")
-        self._claimed, self.node = launcher, node
+        self._claimed, self.node_number = launcher, node
         self._nonces = (nonce, secrets.token_hex(16))
         self._put_object({"nonce": self._nonces[1], "proof": self._proof("engine")})
 
@@ -241,7 +241,7 @@ class StreamLink:
         self.admit()
 
     def _proof(self, who: str) -> str:
-        return proof_of(self._secret, who, self._claimed, self.node, *self._nonces)
+        return proof_of(self._secret, who, self._claimed, self.node_number, *self._nonces)
 
     def _is_pong(self, line: bytes) -> bool:
         if not line.startswith(b'{"pong": '):

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.sites.node.allocated_rig import Engine, Link, has_ended, kill, wait_for
+from tests.sites.node.batch_launcher_rig import Engine, Link, has_ended, kill, wait_for
 from tests.testbed.testbed import Testbed
 from wfrun.engine.model import Resources
 from wfrun.testing.probe import shell

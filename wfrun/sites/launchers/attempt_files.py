@@ -6,24 +6,24 @@ from collections.abc import Collection, Sequence
 
 from wfrun.engine.errors import TransientError
 from wfrun.sites.cluster.head_node import COMMAND_S, HeadNode, text
-from wfrun.sites.launchers.journals import Node, writer_of
+from wfrun.sites.launchers.journals import NodeId, writer_of
 from wfrun.sites.remote.host import Host, NewFile
 
 MOST_BYTES = 1 << 30
 
 
-class Records:
+class AttemptFiles:
     """Asks until there is an answer, whatever happens to the connection."""
 
     def __init__(self, head: HeadNode) -> None:
         self._head = head
 
-    async def names(self, launchers: Collection[str]) -> list[tuple[Node, str]]:
+    async def names(self, launchers: Collection[str]) -> list[tuple[NodeId, str]]:
         """The journals that are there, each with who writes it; ``launchers`` are known."""
         names = [n for n in await self._head.insist(self._list) if n.endswith(".jsonl")]
         return [(writer_of(name, launchers), name) for name in names if name != "records.jsonl"]
 
-    async def journals_of(self, launcher: str, nodes: int) -> list[tuple[Node, bytes]]:
+    async def journals_of(self, launcher: str, nodes: int) -> list[tuple[NodeId, bytes]]:
         """Those of one launcher."""
         further = [((launcher, node), f"{launcher}.{node}.jsonl") for node in range(1, nodes)]
         return await self.journals([((launcher, 0), f"{launcher}.jsonl"), *further])
@@ -34,7 +34,7 @@ class Records:
             raise TransientError(f"the journals can't be listed: {text(listing.errors)}")
         return text(listing.output).split("\n")
 
-    async def journals(self, names: Sequence[tuple[Node, str]]) -> list[tuple[Node, bytes]]:
+    async def journals(self, names: Sequence[tuple[NodeId, str]]) -> list[tuple[NodeId, bytes]]:
         """What is in these, one after another, since they may be long."""
         found = []
         for writer, name in names:

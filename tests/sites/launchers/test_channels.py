@@ -20,8 +20,8 @@ from tests.sites.remote.conftest import Cluster
 from tests.sites.remote.servers import Sshd, public
 from wfrun.engine.errors import InfeasibleError
 from wfrun.engine.model import LauncherSpec
+from wfrun.sites.launchers.channels import SiteChannels
 from wfrun.sites.launchers.link import Link
-from wfrun.sites.launchers.links import SiteLinks
 from wfrun.sites.node.channels import Seal, proof_of
 
 WAYS = ("tcp", "asyncssh", "openssh", "spool")
@@ -150,7 +150,7 @@ async def test_the_nodes_of_a_launcher_have_a_link_each(rig: Rig) -> None:
     for launcher, node in (("one", 0), ("one", 1), ("two", 0)):
         rig.start(launcher, node)
     await rig.taker.until(lambda: len(rig.taker.links) == 3)
-    found = [(name, link.node) for name, link in zip(*both(rig), strict=True)]
+    found = [(name, link.node_number) for name, link in zip(*both(rig), strict=True)]
     assert sorted(found) == [("one", 0), ("one", 1), ("two", 0)]
 
 
@@ -322,7 +322,7 @@ async def test_ways_that_a_site_has_not_are_passed_over(tmp_path: Path) -> None:
     rig = Rig("local", tmp_path / "run", lambda: pytest.fail("no SSH is needed"))
     await rig.connection.open(rig.told.append)
     spec = LauncherSpec(cores=1)
-    rig.links = SiteLinks(rig.connection, str(rig.directory), spec, "here")
+    rig.links = SiteChannels(rig.connection, str(rig.directory), spec, "here")
     await rig.links.open(rig.taker)
     assert rig.links.channels == ("tcp", "spool")
     found = rig.address()
@@ -331,7 +331,7 @@ async def test_ways_that_a_site_has_not_are_passed_over(tmp_path: Path) -> None:
     assert (rig.directory / "launchers/secret").stat().st_mode & 0o777 == 0o600
     await rig.links.close()
     spec = LauncherSpec(cores=1, channels=("ssh",))
-    rig.links = SiteLinks(rig.connection, str(rig.directory), spec, "here")
+    rig.links = SiteChannels(rig.connection, str(rig.directory), spec, "here")
     with pytest.raises(InfeasibleError, match="launchers of here can't reach the engine: s"):
         await rig.links.open(rig.taker)
     await rig.close()
@@ -346,7 +346,7 @@ async def test_a_forwarded_port_where_there_is_no_agent(
     rig = Rig("asyncssh", tmp_path / "run", lambda: cluster)
     await rig.connection.open(rig.told.append)
     spec = LauncherSpec(cores=1)
-    rig.links = SiteLinks(rig.connection, str(rig.directory), spec, "here")
+    rig.links = SiteChannels(rig.connection, str(rig.directory), spec, "here")
     await rig.links.expect(["one"])
     await rig.links.open(rig.taker)
     assert rig.links.channels == ("ssh",)
