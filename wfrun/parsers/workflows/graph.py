@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from wfrun.engine.model import Workflow
 
 if TYPE_CHECKING:
-    import networkx as nx  # type: ignore[import-untyped]
+    import networkx as nx
 
 
 def to_networkx(workflow: Workflow) -> nx.DiGraph[str]:

@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 from wfrun.runners.cli.bags import bag_options, bag_settings, line_template, results
 from wfrun.runners.cli.exit_statuses import DONE, FAILED, INTERRUPTED, INVALID, SITE
 from wfrun.runners.cli.generate import generate
+from wfrun.runners.cli.graph import graph
 from wfrun.runners.cli.simulate import simulate, study
 from wfrun.runners.cli.sites import bench, sites
 
@@ -443,7 +444,7 @@ def policies() -> None:
     console.print(selection_table())
 
 
-for _command in (bench, generate, results, simulate, sites, study):
+for _command in (bench, generate, graph, results, simulate, sites, study):
     cli.add_command(_command)
 
 
