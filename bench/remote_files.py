@@ -29,8 +29,9 @@ from rich.table import Table
 from wfrun import read_catalog
 from wfrun.engine.model import ORIGIN, Access, SiteSpec
 from wfrun.sites.remote.connection import Connection, connection_of
-from wfrun.sites.transfers.local import LocalTransfer
-from wfrun.sites.transfers.routes import Routes
+from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.router import TransferRouter
+from wfrun.sites.transfers.stream import Stream
 
 ROOT = Path(__file__).parent.parent
 TESTBED = ROOT / "tests" / "testbed" / "sites.yaml"
@@ -43,9 +44,10 @@ Measure = Callable[[], Awaitable[None]]
 
 
 class Far:
-    """A site as ``Routes`` knows it, without the rest."""
+    """Implements ``ConnectedSite`` by a directory."""
 
-    def __init__(self, connection: Connection, directory: str) -> None:
+    def __init__(self, spec: SiteSpec, connection: Connection, directory: str) -> None:
+        self.spec = spec
         self.connection = connection
         self.directory = directory
 
@@ -58,6 +60,7 @@ class Bench:
 
     def __init__(self, site: SiteSpec, scratch: Path, mb: float, files: int) -> None:
         assert site.access is not None
+        self.spec = site
         self.access: Access = site.access
         self.scratch = scratch
         self.large_mb = mb
@@ -78,7 +81,7 @@ class Bench:
             host = await connection.host()
             directory = f"{(await host.facts()).home}/wfrun-bench-{transport}"
             await host.make_directories([f"{directory}/many"])
-            self.far[transport] = Far(connection, directory)
+            self.far[transport] = Far(self.spec, connection, directory)
 
     async def close(self) -> None:
         for far in self.far.values():
@@ -86,17 +89,17 @@ class Bench:
             await far.connection.close()
 
     async def wfrun(self, transport: str, names: list[str], *, back: bool) -> None:
-        routes = Routes(LocalTransfer([Path()], [], ["far"]), [self.far[transport]])
+        transfer = TransferRouter([RemoteEndpoint(0, self.far[transport])], {"stream": Stream()})
         here = self.scratch / ("back" if back else "there")
         (here / "many").mkdir(parents=True, exist_ok=True)
         if back:
-            copies = [routes.copy(0, name, ORIGIN, str(here / name)) for name in names]
+            copies = [transfer.copy(0, name, ORIGIN, str(here / name)) for name in names]
         else:
-            copies = [routes.copy(ORIGIN, str(here / name), 0, name) for name in names]
+            copies = [transfer.copy(ORIGIN, str(here / name), 0, name) for name in names]
         try:
             await asyncio.gather(*copies)
         finally:
-            routes.close()
+            transfer.close()
 
     async def scp(self, name: str, *, back: bool) -> None:
         access = self.access

@@ -16,17 +16,21 @@ from tests.integration.conformance import access_of, shared_directory
 from tests.testbed import faults
 from tests.testbed.testbed import Testbed
 from wfrun.engine.errors import InfeasibleError, TransientError
-from wfrun.engine.model import ORIGIN, LinkSpec
+from wfrun.engine.model import ORIGIN, LinkSpec, SiteSpec
 from wfrun.sites.remote.connection import Connection, connection_of
-from wfrun.sites.transfers.local import LocalTransfer
-from wfrun.sites.transfers.routes import Cluster, Routes
+from wfrun.sites.transfers.endpoint import Endpoint
+from wfrun.sites.transfers.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.router import TransferRouter
+from wfrun.sites.transfers.stream import Stream
 from wfrun.testing.transfers import TransferConformance
 
 
 class Store:
-    """A directory of a site, as ``Routes`` sees it."""
+    """Implements ``ConnectedSite`` by a directory."""
 
-    def __init__(self, connection: Connection, directory: Path) -> None:
+    def __init__(self, name: str, connection: Connection, directory: Path) -> None:
+        self.spec = SiteSpec(name, slots=1)
         self.connection = connection
         self._directory = directory
 
@@ -63,13 +67,15 @@ class Far(TransferConformance):
             if connection is not None:
                 await connection.close()
 
-    def make(self, stores: list[Path], links: list[LinkSpec]) -> Routes:
-        names = [f"site{number}" for number in range(len(stores))]
-        far: list[Cluster | None] = [
-            None if connection is None else Store(connection, store)
-            for connection, store in zip(self.connections, stores, strict=True)
-        ]
-        return Routes(LocalTransfer(stores, links, names), far)
+    def make(self, stores: list[Path], links: list[LinkSpec]) -> TransferRouter:
+        endpoints: list[Endpoint] = []
+        for connection, store in zip(self.connections, stores, strict=True):
+            index = len(endpoints)
+            if connection is None:
+                endpoints.append(LocalEndpoint(index, SiteSpec(f"site{index}", slots=1), store))
+            else:
+                endpoints.append(RemoteEndpoint(index, Store(f"site{index}", connection, store)))
+        return TransferRouter(endpoints, {"stream": Stream()})
 
 
 class TestAsyncssh(Far):
@@ -133,16 +139,19 @@ class TestLostConnections:
             file.truncate(20 << 30)
         (stores[0] / "g").write_bytes(os.urandom(100_000))
         connections = [connection_of(access_of(name, transport)) for name in ("delta", "gamma")]
-        routes = Routes(
-            LocalTransfer(stores, [], ["a", "b"]),
-            [Store(each, store) for each, store in zip(connections, stores, strict=True)],
+        transfer = TransferRouter(
+            [
+                RemoteEndpoint(index, Store(store.name, connection, store))
+                for index, (connection, store) in enumerate(zip(connections, stores, strict=True))
+            ],
+            {"stream": Stream()},
         )
         try:
             for connection in connections:
                 await connection.open(_ignore)
             for site in ("delta", "gamma"):
                 copies = [
-                    asyncio.create_task(routes.copy(*between))
+                    asyncio.create_task(transfer.copy(*between))
                     for between in ((0, "f", 1, "f"), (0, "f", ORIGIN, str(tmp_path / "here")))
                 ]
                 await _until_large(stores[1])
@@ -157,7 +166,7 @@ class TestLostConnections:
                         await copy
                 assert not list(stores[1].iterdir())
                 assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
-            assert (await routes.copy(0, "g", 1, "g")).size_bytes == 100_000
+            assert (await transfer.copy(0, "g", 1, "g")).size_bytes == 100_000
         finally:
             for connection in connections:
                 await connection.close()

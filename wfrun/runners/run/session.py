@@ -43,7 +43,7 @@ from wfrun.runners.run.store import FILE_NAME, Store
 from wfrun.runners.run.usage import Usage
 from wfrun.sites.launchers.site import BatchLauncherSite
 from wfrun.sites.local.site import LocalSite
-from wfrun.sites.transfers.local import remove_parts
+from wfrun.sites.transfers.disk import remove_parts
 
 _LOGGER = logging.getLogger(__name__)
 CANCEL_POLL_S = 0.5

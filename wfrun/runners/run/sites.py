@@ -19,8 +19,11 @@ from wfrun.sites.local.site import LocalSite
 from wfrun.sites.node import BATCH_LAUNCHER_PROGRAMS
 from wfrun.sites.remote.connection import connection_of
 from wfrun.sites.ssh.site import SshSite
-from wfrun.sites.transfers.local import LocalTransfer
-from wfrun.sites.transfers.routes import Routes
+from wfrun.sites.transfers import METHODS
+from wfrun.sites.transfers.endpoint import Endpoint
+from wfrun.sites.transfers.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.router import TransferRouter
 
 if TYPE_CHECKING:
     from wfrun.sites.remote.asyncssh_login import Prompter
@@ -70,11 +73,15 @@ def make_site(
     return BatchLauncherSite(spec, index, cluster, links, pack_logs=pack_logs, clock=clock)
 
 
-def make_transfer(sites: Sequence[AnySite], links: Sequence[LinkSpec]) -> Routes:
-    """What carries files between these sites and this machine."""
-    stores = [site.store if isinstance(site, LocalSite) else Path() for site in sites]
-    local = LocalTransfer(stores, links, [site.spec.name for site in sites])
-    return Routes(local, [None if isinstance(site, LocalSite) else site for site in sites])
+def make_transfer(sites: Sequence[AnySite], links: Sequence[LinkSpec]) -> TransferRouter:
+    """The transfer between these sites and this machine, by all registered methods."""
+    endpoints: list[Endpoint] = [
+        LocalEndpoint(index, site.spec, site.store)
+        if isinstance(site, LocalSite)
+        else RemoteEndpoint(index, site)
+        for index, site in enumerate(sites)
+    ]
+    return TransferRouter(endpoints, {name: make(links) for name, make in METHODS.items()})
 
 
 async def ask_at_terminal(about: str, questions: Sequence[tuple[str, bool]]) -> list[str] | None:

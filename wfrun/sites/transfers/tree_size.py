@@ -1,4 +1,4 @@
-"""What a directory weighs that passes as a tar archive. Source: POSIX.1-2017, XCU pax, "ustar
+"""The size of a directory that is streamed as a tar archive. Source: POSIX.1-2017, XCU pax, "ustar
 Interchange Format"; GNU tar 1.34 manual, "Extensions to the Archive Format" (sizes in base 256)."""
 
 from __future__ import annotations
@@ -6,21 +6,21 @@ from __future__ import annotations
 _BLOCK_BYTES = 512
 _SIZE = slice(124, 136)
 _FILES = frozenset(b"07\0")
-"""Types of entries that are regular files."""
+"""Types of the entries that are regular files; NUL in archives older than POSIX."""
 
 
 class TreeSize:
-    """Sums up the sizes of the files of an archive as its bytes come."""
+    """Sums up the sizes of the regular files of an archive from its stream."""
 
     def __init__(self) -> None:
         self.size_bytes = 0
-        """Of all files whose headers have come."""
+        """Total of all files whose headers have been fed."""
         self._header = bytearray()
         self._skip_bytes = 0
-        """Until the next header."""
+        """Number of bytes until the next header."""
 
     def feed(self, data: bytes) -> None:
-        """The next bytes of the archive, as many as there are."""
+        """Take the next piece of the archive, of any length."""
         at = 0
         while at < len(data):
             if self._skip_bytes:

@@ -1,4 +1,4 @@
-"""Local transfers of large sparse files, to full disks, and in scaled time."""
+"""Local copies of large sparse files, to full disks, and over emulated links."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ import math
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from wfrun.engine.errors import InfeasibleError, TransientError
-from wfrun.engine.model import ORIGIN, LinkSpec
+from wfrun.engine.model import ORIGIN, LinkSpec, SiteSpec
 from wfrun.sites.simulated.network import SimNetwork
-from wfrun.sites.transfers import local as transfer_module
-from wfrun.sites.transfers.local import LocalTransfer
+from wfrun.sites.transfers import disk
+from wfrun.sites.transfers.local_copy import LocalCopy
+from wfrun.sites.transfers.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.router import TransferRouter
 
 
 @pytest.fixture
@@ -27,14 +29,24 @@ def stores(tmp_path: Path) -> list[Path]:
     return stores
 
 
+def local_transfer(stores: Sequence[Path], *links: LinkSpec) -> TransferRouter:
+    return TransferRouter(
+        [
+            LocalEndpoint(index, SiteSpec(name, slots=1), store)
+            for index, (name, store) in enumerate(zip("ab", stores, strict=True))
+        ],
+        {"copy": LocalCopy(links)},
+    )
+
+
 @pytest.fixture
-def transfer(stores: list[Path]) -> Iterator[LocalTransfer]:
-    transfer = LocalTransfer(stores, [], ["a", "b"])
+def transfer(stores: list[Path]) -> Iterator[TransferRouter]:
+    transfer = local_transfer(stores)
     yield transfer
     transfer.close()
 
 
-async def test_a_sparse_file_stays_sparse(stores: list[Path], transfer: LocalTransfer) -> None:
+async def test_a_sparse_file_stays_sparse(stores: list[Path], transfer: TransferRouter) -> None:
     size_bytes = 20_000_000_000
     with (stores[0] / "f").open("wb") as file:
         file.seek(size_bytes // 2)
@@ -50,7 +62,7 @@ async def test_a_sparse_file_stays_sparse(stores: list[Path], transfer: LocalTra
 
 
 async def test_without_help_from_the_kernel(
-    stores: list[Path], transfer: LocalTransfer, monkeypatch: pytest.MonkeyPatch
+    stores: list[Path], transfer: TransferRouter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> int:
         raise OSError(18, "Invalid cross-device link")
@@ -68,7 +80,7 @@ async def test_a_full_disk(tmp_path: Path, stores: list[Path]) -> None:
     command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)]
     if subprocess.run(command, capture_output=True, check=False).returncode != 0:
         pytest.skip("needs the right to mount a file system")
-    transfer = LocalTransfer([stores[0], small], [], ["a", "b"])
+    transfer = local_transfer([stores[0], small])
     try:
         (stores[0] / "f").write_bytes(bytes(range(256)) * 8192)
         with pytest.raises(InfeasibleError, match="No space left"):
@@ -86,7 +98,7 @@ async def test_bandwidth_and_latency_hold_in_their_direction(
         LinkSpec("origin", "a", bandwidth_bytes_per_s=100_000, latency_s=0.1),
         LinkSpec("a", "origin", bandwidth_bytes_per_s=1),
     ]
-    transfer = LocalTransfer(stores, links, ["a", "b"])
+    transfer = local_transfer(stores, *links)
     (tmp_path / "f").write_bytes(bytes(10_000))
     receipt = await transfer.copy(ORIGIN, str(tmp_path / "f"), 0, "f")
     assert 0.19 <= receipt.elapsed_s < 5
@@ -109,7 +121,7 @@ async def test_files_on_a_link_share_it_evenly_and_arrive_as_in_a_simulation(
             network.start(name, 0, 1, sizes[name], until_s)
     assert expected_s == pytest.approx({"empty": 0.12, "small": 0.22, "late": 0.52, "large": 0.62})
 
-    transfer = LocalTransfer(stores, [link], ["a", "b"])
+    transfer = local_transfer(stores, link)
     loop = asyncio.get_running_loop()
     begun_s = loop.time()
 
@@ -128,7 +140,7 @@ async def test_files_on_a_link_share_it_evenly_and_arrive_as_in_a_simulation(
 
 
 async def test_a_cancelled_copy_leaves_the_link_to_others(stores: list[Path]) -> None:
-    transfer = LocalTransfer(stores, [LinkSpec("a", "b", 1_000_000)], ["a", "b"])
+    transfer = local_transfer(stores, LinkSpec("a", "b", 1_000_000))
     for name, size_bytes in (("huge", 10**12), ("small", 500_000)):
         with (stores[0] / name).open("wb") as file:
             file.truncate(size_bytes)
@@ -143,7 +155,7 @@ async def test_a_cancelled_copy_leaves_the_link_to_others(stores: list[Path]) ->
 
 
 async def test_a_failed_copy_does_not_occupy_the_link(stores: list[Path]) -> None:
-    transfer = LocalTransfer(stores, [LinkSpec("a", "b", 10.0)], ["a", "b"])
+    transfer = local_transfer(stores, LinkSpec("a", "b", 10.0))
     (stores[0] / "large" / "d").mkdir(parents=True)
     (stores[0] / "large" / "f").write_bytes(bytes(100_000))
     os.mkfifo(stores[0] / "large" / "pipe")
@@ -155,7 +167,7 @@ async def test_a_failed_copy_does_not_occupy_the_link(stores: list[Path]) -> Non
     transfer.close()
 
 
-async def test_what_is_no_file_is_refused(transfer: LocalTransfer) -> None:
+async def test_what_is_no_file_is_refused(transfer: TransferRouter) -> None:
     with pytest.raises(InfeasibleError, match="neither a file nor a directory"):
         await transfer.copy(ORIGIN, "/dev/null", 1, "f")
 
@@ -164,13 +176,16 @@ async def test_a_closed_transfer_is_transient(
     stores: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was being copied when it was closed may be tried again; nothing of it is left."""
-    transfer = LocalTransfer(stores, [], ["a", "b"])
+    method = LocalCopy()
+    endpoints = [LocalEndpoint(0, SiteSpec("a", slots=1), stores[0])]
+    endpoints.append(LocalEndpoint(1, SiteSpec("b", slots=1), stores[1]))
+    transfer = TransferRouter(endpoints, {"copy": method})
 
     def close_meanwhile(reader: int, writer: int, position: int, count: int) -> int:
-        transfer._aborted.set()
+        method._aborted.set()
         return 1
 
-    monkeypatch.setattr(transfer_module, "_copy_chunk", close_meanwhile)
+    monkeypatch.setattr(disk, "_copy_chunk", close_meanwhile)
     (stores[0] / "f").write_bytes(b"content")
     with pytest.raises(TransientError):
         await transfer.copy(0, "f", 1, "f")

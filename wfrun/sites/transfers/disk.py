@@ -1,0 +1,185 @@
+"""Files of this machine: copied by the kernel, renamed into place, removed."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import stat
+import threading
+from pathlib import Path
+
+from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
+from wfrun.sites.transfers.endpoint import PART_PATTERN, file_mode
+
+_CHUNK_BYTES = 16 << 20
+"""Maximum number of bytes copied between two looks at the abort flags."""
+_PERMANENT = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.EEXIST,
+    errno.ENAMETOOLONG,
+    errno.EFBIG,
+    errno.ELOOP,
+    errno.EINVAL,
+}
+"""Errors that a retry does not mend."""
+_NOT_IN_KERNEL = {errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EBADF}
+"""Errors of copy_file_range after which the file is read and written instead."""
+
+
+def copy_path(
+    source: Path, temporary: Path, writable: bool, aborts: tuple[threading.Event, ...]
+) -> int:
+    """Copy a file or directory to a new name; returns the size of its files in bytes.
+
+    Runs in a thread, and raises OSError soon after one of ``aborts`` is set. Symbolic links in a
+    directory are copied as links.
+    """
+    temporary.parent.mkdir(parents=True, exist_ok=True)
+    if not source.is_dir():
+        return _copy_file(source, temporary, writable, aborts)
+    size_bytes = 0
+    for directory, names, files in os.walk(source):
+        target = temporary / Path(directory).relative_to(source)
+        target.mkdir()
+        for name in (*names, *files):
+            member = Path(directory, name)
+            if member.is_symlink():
+                (target / name).symlink_to(os.readlink(member))
+            elif name in files:
+                size_bytes += _copy_file(member, target / name, writable, aborts)
+    return size_bytes
+
+
+def _copy_file(
+    source: Path, target: Path, writable: bool, aborts: tuple[threading.Event, ...]
+) -> int:
+    # Without O_NONBLOCK the thread would wait for a writer of a named pipe.
+    reader = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        status = os.fstat(reader)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is neither a file nor a directory", str(source))
+        writer = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            _copy_content(reader, writer, status.st_size, aborts)
+            os.fchmod(writer, file_mode(bool(status.st_mode & 0o111), writable))
+        finally:
+            os.close(writer)  # A network file system reports a full disk here at the latest.
+    finally:
+        os.close(reader)
+    return status.st_size
+
+
+def _copy_content(
+    reader: int, writer: int, size_bytes: int, aborts: tuple[threading.Event, ...]
+) -> None:
+    """Copy the data between the holes; raises OSError if the file's size changed meanwhile."""
+    os.ftruncate(writer, size_bytes)
+    position = 0
+    while position < size_bytes:
+        try:
+            position = os.lseek(reader, position, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # There is no data after this position.
+                raise
+            break
+        end = os.lseek(reader, position, os.SEEK_HOLE)
+        while position < end:
+            if any(abort.is_set() for abort in aborts):
+                raise OSError(errno.EINTR, "the transfer was cancelled")
+            count = min(end - position, _CHUNK_BYTES)
+            copied = _copy_chunk(reader, writer, position, count)
+            if copied == 0:
+                raise OSError(errno.EAGAIN, "the file became shorter while it was copied")
+            position += copied
+    if os.fstat(reader).st_size != size_bytes:
+        raise OSError(errno.EAGAIN, "the file changed its size while it was copied")
+
+
+def _copy_chunk(reader: int, writer: int, position: int, count: int) -> int:
+    """Copy at most ``count`` bytes at ``position``, in the kernel if it can; returns the number
+    of bytes copied, 0 at the end of the file."""
+    try:
+        copied = os.copy_file_range(reader, writer, count, position, position)
+    except OSError as error:
+        if error.errno not in _NOT_IN_KERNEL:
+            raise
+        copied = 0
+    if copied:
+        return copied
+    data = os.pread(reader, min(count, 1 << 20), position)
+    return os.pwrite(writer, data, position)
+
+
+def size_of(source: Path) -> int:
+    """Size of a file, or of all files below a directory except symbolic links, in bytes."""
+    if not source.is_dir():
+        return source.stat().st_size
+    return sum(
+        path.stat().st_size
+        for directory, _, names in os.walk(source)
+        for name in names
+        if not (path := Path(directory, name)).is_symlink()
+    )
+
+
+def replace(temporary: Path, final: Path) -> None:
+    """Rename a complete copy to its final name, replacing a file or directory there."""
+    try:
+        temporary.rename(final)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.EISDIR, errno.ENOTDIR):
+            raise
+        remove(final)
+        temporary.rename(final)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or directory, as far as it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+        return
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def remove_parts(directory: Path) -> None:
+    """Remove the incomplete copies in and below a directory that a killed process left. No copy
+    into the directory may be running."""
+    for path in list(directory.rglob(PART_PATTERN)):
+        remove(path)
+
+
+def explain(error: OSError, source: Path, destination: Path) -> WfrunError:
+    """The error of a copy that failed."""
+    if error.errno == errno.ENOENT and not source.exists():
+        return absent(str(source))
+    return _failed(f"{source} can't be copied to {destination}", error)
+
+
+def explain_write(error: OSError, destination: Path) -> WfrunError:
+    """The error of writing a file that came from elsewhere."""
+    return _failed(f"{destination} can't be written", error)
+
+
+def _failed(what: str, error: OSError) -> WfrunError:
+    message = f"{what}: {error.strerror or error}"
+    if error.errno in _PERMANENT:
+        return InfeasibleError(message, hint="Make room at the destination, or check permissions.")
+    return TransientError(message)
+
+
+def absent(path: str) -> InfeasibleError:
+    """The error of a copy whose source is absent."""
+    return InfeasibleError(
+        f"{path} can't be copied: it is absent",
+        hint="Was it removed, or did the task that writes it run elsewhere?",
+    )

@@ -1,0 +1,101 @@
+"""The files of a site, or of this machine, as transfer methods see them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import Any, Protocol
+
+from wfrun.engine.errors import TransientError
+from wfrun.engine.model import SiteSpec
+from wfrun.sites.remote.host import Stat
+
+SMALL_BYTES = 64 * 1024
+"""Maximum size of a file that shares a message with others."""
+CHUNK_BYTES = 1024 * 1024
+"""Maximum size of a piece of a stream."""
+_PART = ".wfrun-part-"
+
+
+class Endpoint(Protocol):
+    """One end of a copy. ``name`` is a name in the site's store, or an absolute path at ORIGIN.
+
+    Reading and writing raise InfeasibleError when the source is absent or the destination cannot
+    take the file, TransientError for any other failure. Writing replaces what has this name, at
+    the end and at once; a write that fails removes its part.
+    """
+
+    index: int
+    """Of the site; ORIGIN for this machine."""
+    spec: SiteSpec | None
+    """The catalog entry; None for ORIGIN."""
+    slot: AbstractAsyncContextManager[Any]
+    """Held during a large copy: bounds their number at this site, whatever the method."""
+
+    def path(self, name: str) -> str:
+        """Absolute path of a file."""
+
+    async def stat(self, name: str) -> Stat | None:
+        """Size and type, symbolic links followed; None if absent."""
+
+    async def read_small(self, name: str) -> bytes:
+        """Content of a file of at most SMALL_BYTES. Concurrent calls share a message."""
+
+    async def write_small(self, name: str, content: bytes, is_executable: bool, key: str) -> None:
+        """Write a file of at most SMALL_BYTES. Concurrent calls share a message."""
+
+    def read(self, name: str) -> AsyncGenerator[bytes, None]:
+        """Stream the bytes of a file. To be closed unless it is exhausted."""
+
+    async def write(
+        self,
+        name: str,
+        content: AsyncIterator[bytes],
+        size_bytes: int,
+        is_executable: bool,
+        key: str,
+    ) -> None:
+        """Write a file; raises TransientError unless ``content`` has ``size_bytes``."""
+
+    def read_tree(self, name: str) -> AsyncGenerator[bytes, None]:
+        """Stream a directory as a tar archive. To be closed unless it is exhausted."""
+
+    async def write_tree(self, name: str, content: AsyncIterator[bytes], key: str) -> int:
+        """Write a directory from a tar archive; returns the total size of its files in bytes."""
+
+
+def endpoint_name(endpoint: Endpoint) -> str:
+    """The name of the site in the catalog; ``origin`` for this machine."""
+    return "origin" if endpoint.spec is None else endpoint.spec.name
+
+
+@contextlib.asynccontextmanager
+async def hold_slots(source: Endpoint, destination: Endpoint) -> AsyncIterator[None]:
+    """Hold a slot of both ends, or of the one site within which the copy goes."""
+    ends = {endpoint.index: endpoint for endpoint in (source, destination)}
+    async with AsyncExitStack() as stack:
+        # All copies take slots in the order of the sites, so that no two wait for each other.
+        for index in sorted(ends):
+            await stack.enter_async_context(ends[index].slot)
+        yield
+
+
+def part_name(key: str) -> str:
+    """The name of the incomplete copy with this key."""
+    return f"{_PART}{key}"
+
+
+PART_PATTERN = part_name("*")
+"""Glob pattern of all incomplete copies."""
+
+
+def file_mode(is_executable: bool, writable: bool = False) -> int:
+    """Permissions of a copy: files of a store are read-only, those at ORIGIN writable."""
+    return (0o555 if is_executable else 0o444) | (0o200 if writable else 0)
+
+
+def check_size(path: str, written_bytes: int, size_bytes: int) -> None:
+    """Raise TransientError unless a copy is complete."""
+    if written_bytes != size_bytes:
+        raise TransientError(f"{path}: {written_bytes} of {size_bytes} bytes were copied")

@@ -1,0 +1,142 @@
+"""Files of this machine: those of a local site, or those that the user names."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, nullcontext
+from pathlib import Path
+from stat import S_ISDIR
+from typing import Any
+
+from wfrun.engine.errors import InfeasibleError
+from wfrun.engine.model import ORIGIN, SiteSpec
+from wfrun.sites.remote.host import Stat
+from wfrun.sites.transfers.disk import explain_write, remove, replace
+from wfrun.sites.transfers.endpoint import CHUNK_BYTES, check_size, file_mode, part_name
+from wfrun.sites.transfers.tree_size import TreeSize
+
+
+class LocalEndpoint:
+    """Implements ``Endpoint`` on a directory, or, as ``LocalEndpoint()``, on all of this machine.
+
+    Files are read-only in a store, and writable for their owner at ORIGIN.
+    """
+
+    def __init__(
+        self, index: int = ORIGIN, spec: SiteSpec | None = None, store: Path | None = None
+    ) -> None:
+        self.index = index
+        self.spec = spec
+        # Local disks need no bound: the other end of a copy has one.
+        self.slot: AbstractAsyncContextManager[Any] = nullcontext()
+        self._store = store
+
+    def path(self, name: str) -> str:
+        return name if self._store is None else f"{self._store}/{name}"
+
+    async def stat(self, name: str) -> Stat | None:
+        def look() -> Stat | None:
+            try:
+                found = os.stat(self.path(name))
+            except OSError:
+                return None
+            return Stat(found.st_size, bool(found.st_mode & 0o111), S_ISDIR(found.st_mode))
+
+        return await asyncio.to_thread(look)
+
+    async def read_small(self, name: str) -> bytes:
+        return b"".join([chunk async for chunk in self.read(name)])
+
+    async def write_small(self, name: str, content: bytes, is_executable: bool, key: str) -> None:
+        await self.write(name, _one(content), len(content), is_executable, key)
+
+    async def read(self, name: str) -> AsyncGenerator[bytes, None]:
+        try:
+            with open(self.path(name), "rb") as file:
+                while chunk := await asyncio.to_thread(file.read, CHUNK_BYTES):
+                    yield chunk
+        except OSError as error:
+            raise InfeasibleError(f"{self.path(name)} can't be read: {error.strerror}") from error
+
+    async def write(
+        self,
+        name: str,
+        content: AsyncIterator[bytes],
+        size_bytes: int,
+        is_executable: bool,
+        key: str,
+    ) -> None:
+        final = Path(self.path(name))
+        temporary = final.with_name(part_name(key))
+        written = 0
+        try:
+            await asyncio.to_thread(os.makedirs, final.parent, exist_ok=True)
+            with open(temporary, "xb") as file:
+                async for chunk in content:
+                    await asyncio.to_thread(file.write, chunk)
+                    written += len(chunk)
+            check_size(str(final), written, size_bytes)
+            os.chmod(temporary, file_mode(is_executable, self.spec is None))
+            replace(temporary, final)
+        except OSError as error:
+            raise explain_write(error, final) from error
+        finally:
+            remove(temporary)
+
+    async def read_tree(self, name: str) -> AsyncGenerator[bytes, None]:
+        process = await asyncio.create_subprocess_exec(
+            *("tar", "-cf", "-", "-C", self.path(name), "."),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        try:
+            while chunk := await process.stdout.read(CHUNK_BYTES):
+                yield chunk
+            if await process.wait():
+                raise InfeasibleError(f"{self.path(name)} can't be read")
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.communicate()
+
+    async def write_tree(self, name: str, content: AsyncIterator[bytes], key: str) -> int:
+        final = Path(self.path(name))
+        temporary = final.with_name(part_name(key))
+        try:
+            await asyncio.to_thread(os.makedirs, temporary)
+            size_bytes = await _extract(content, temporary, final)
+            replace(temporary, final)
+        except OSError as error:
+            raise explain_write(error, final) from error
+        finally:
+            remove(temporary)
+        return size_bytes
+
+
+async def _extract(archive: AsyncIterator[bytes], directory: Path, final: Path) -> int:
+    """Unpack a tar archive; returns the total size of its files in bytes."""
+    process = await asyncio.create_subprocess_exec(
+        *("tar", "-xf", "-", "-C", str(directory)), stdin=asyncio.subprocess.PIPE
+    )
+    assert process.stdin is not None
+    size = TreeSize()
+    try:
+        async for chunk in archive:
+            process.stdin.write(chunk)
+            await process.stdin.drain()
+            size.feed(chunk)
+        process.stdin.close()
+        if await process.wait():
+            raise InfeasibleError(f"{final} can't be written; is the disk full?")
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+    return size.size_bytes
+
+
+async def _one(content: bytes) -> AsyncIterator[bytes]:
+    yield content

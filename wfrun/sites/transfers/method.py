@@ -1,0 +1,46 @@
+"""The protocol of a transfer method, and where a file is or goes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from wfrun.engine.exchange import Receipt
+from wfrun.sites.transfers.endpoint import Endpoint
+
+
+class Location(NamedTuple):
+    """A file or directory at a site."""
+
+    endpoint: Endpoint
+    name: str
+    """In the site's store; an absolute path at ORIGIN."""
+
+    @property
+    def path(self) -> str:
+        """Absolute path."""
+        return self.endpoint.path(self.name)
+
+
+class TransferMethod(Protocol):
+    """One way of copying files between two endpoints."""
+
+    async def can_carry(self, source: Endpoint, destination: Endpoint) -> bool:
+        """Whether this method works between the two. It may ask the sites, and then keeps their
+        answer: the question comes before every copy."""
+
+    async def copy(self, source: Location, destination: Location, key: str) -> Receipt:
+        """Copy one file or directory, and replace what has the destination's name.
+
+        The destination shows the whole file under its final name, or what was there before: it is
+        written as ``part_name(key)`` in the same directory, its size is checked, and it is renamed.
+        A copy that fails or is cancelled removes its part. ``key`` is unique among all copies.
+
+        A large copy holds a slot of both endpoints (``hold_slots``); many small files share one
+        message or command without a slot.
+
+        Raises InfeasibleError when the source is absent or the destination cannot take it (full,
+        read-only, no permission), TransientError for any other failure.
+        """
+
+    def close(self) -> None:
+        """Abort the running copies and release threads and processes."""

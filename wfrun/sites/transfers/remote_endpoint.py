@@ -1,0 +1,183 @@
+"""Files of a site that is reached over a connection."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shlex
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, aclosing
+from typing import Any, Protocol
+
+from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
+from wfrun.engine.model import SiteSpec
+from wfrun.sites.remote import cat
+from wfrun.sites.remote.connection import Connection
+from wfrun.sites.remote.host import NewFile, Stat
+from wfrun.sites.transfers.endpoint import (
+    CHUNK_BYTES,
+    SMALL_BYTES,
+    check_size,
+    file_mode,
+    part_name,
+)
+from wfrun.sites.transfers.request_batcher import RequestBatcher
+from wfrun.sites.transfers.tree_size import TreeSize
+
+MAX_LARGE = 4
+"""Maximum number of large copies to and from one site at once. With the agent's session and that
+of SFTP they fit into sshd's default of MaxSessions, 10, and leave its head node to others."""
+
+
+class ConnectedSite(Protocol):
+    """A site whose files are at the far end of a connection."""
+
+    spec: SiteSpec
+    connection: Connection
+
+    def store_path(self, name: str) -> str:
+        """Absolute path there; valid once the connection has been open."""
+
+
+class RemoteEndpoint:
+    """Implements ``Endpoint`` over a site's connection, which is made again when it is lost."""
+
+    def __init__(self, index: int, site: ConnectedSite) -> None:
+        self.index = index
+        self.spec: SiteSpec | None = site.spec
+        self.connection = site.connection
+        self.slot: AbstractAsyncContextManager[Any] = asyncio.Semaphore(MAX_LARGE)
+        self._site = site
+        self._stat = RequestBatcher(self._stat_all)
+        self._read_small = RequestBatcher(self._read_all)
+        self._write_small = RequestBatcher(self._write_all)
+
+    def path(self, name: str) -> str:
+        return self._site.store_path(name)
+
+    # -- small requests, in batches
+
+    async def stat(self, name: str) -> Stat | None:
+        return await self._stat(self.path(name))
+
+    async def _stat_all(self, paths: list[str]) -> list[Stat | None]:
+        return await (await self.connection.host()).stat(paths)
+
+    async def read_small(self, name: str) -> bytes:
+        return await self._read_small(self.path(name))
+
+    async def _read_all(self, paths: list[str]) -> list[bytes]:
+        host = await self.connection.host()
+        contents = await host.read(paths, limit=SMALL_BYTES + 1)
+        for path, content in zip(paths, contents, strict=True):
+            if content is None:
+                raise InfeasibleError(f"{path} can't be read", hint="Was it removed?")
+        return [content or b"" for content in contents]
+
+    async def write_small(self, name: str, content: bytes, is_executable: bool, key: str) -> None:
+        await self._write_small(NewFile(self.path(name), content, file_mode(is_executable)))
+
+    async def _write_all(self, files: list[NewFile]) -> list[None]:
+        await (await self.connection.host()).write(files)
+        return [None] * len(files)
+
+    # -- large files and directories, streamed
+
+    async def read(self, name: str) -> AsyncGenerator[bytes, None]:
+        transport = await self.connection.transport()
+        async with aclosing(transport.read_file(self.path(name))) as content:
+            async for chunk in content:
+                yield chunk
+
+    async def write(
+        self,
+        name: str,
+        content: AsyncIterator[bytes],
+        size_bytes: int,
+        is_executable: bool,
+        key: str,
+    ) -> None:
+        final, temporary = self.path(name), self.part(name, key)
+        transport = await self.connection.transport()
+        try:
+            written = await transport.write_file(temporary, content, file_mode(is_executable))
+            check_size(final, written, size_bytes)
+            await self.commit(name, key)
+        except BaseException:
+            await self.discard(name, key)
+            raise
+
+    async def read_tree(self, name: str) -> AsyncGenerator[bytes, None]:
+        path = self.path(name)
+        transport = await self.connection.transport()
+        command = f"{cat.SAY_BEGIN}; exec tar -cf - -C {shlex.quote(path)} ."
+        process = await transport.start(command)
+        try:
+            process.end_input()
+            chunk = await cat.begun(process, f"{path} can't be read")
+            while chunk:
+                yield chunk
+                chunk = await process.read(CHUNK_BYTES)
+            _check_exit(await process.wait(), f"{path} can't be read: {process.errors()}")
+        finally:
+            await process.close()
+
+    async def write_tree(self, name: str, content: AsyncIterator[bytes], key: str) -> int:
+        final, quoted = self.path(name), shlex.quote(self.part(name, key))
+        size = TreeSize()
+        transport = await self.connection.transport()
+        process = await transport.start(f"mkdir {quoted} && exec tar -xf - -C {quoted}")
+        try:
+            async for chunk in content:
+                try:
+                    await process.write(chunk)
+                except TransientError:  # tar has ended; its exit code and stderr say why
+                    process.end_input()
+                    code = await process.wait()
+                    _check_exit(code, f"{final} can't be written: {process.errors()}")
+                    raise
+                size.feed(chunk)
+            process.end_input()
+            code = await process.wait()
+            _check_exit(code, f"{final} can't be written: {process.errors()}")
+            await self.commit(name, key)
+        except BaseException:
+            await self.discard(name, key)
+            raise
+        finally:
+            await process.close()
+        return size.size_bytes
+
+    # -- parts
+
+    def part(self, name: str, key: str) -> str:
+        """Absolute path of the incomplete copy, beside its final name."""
+        return f"{os.path.dirname(self.path(name))}/{part_name(key)}"
+
+    async def commit(self, name: str, key: str) -> None:
+        """Rename a complete part to its final name, replacing what is there."""
+        final, temporary = self.path(name), self.part(name, key)
+        host = await self.connection.host()
+        try:
+            await host.rename([(temporary, final)])
+        except InfeasibleError as error:
+            # rename(2) does not replace a directory that is not empty: move it aside first.
+            old = f"{temporary}-old"
+            try:
+                await host.rename([(final, old), (temporary, final)])
+            except InfeasibleError:
+                raise error from None
+            await host.remove([old])
+
+    async def discard(self, name: str, key: str) -> None:
+        """Remove a part, as far as the site can be reached."""
+        with contextlib.suppress(WfrunError):
+            await (await self.connection.host()).remove([self.part(name, key)])
+
+
+def _check_exit(code: int | None, failure: str) -> None:
+    if code is None:  # the connection was lost
+        raise TransientError(failure)
+    if code:
+        raise InfeasibleError(failure)

@@ -1,0 +1,50 @@
+"""Files between sites of any kind: which transfer method carries each of them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Mapping, Sequence
+
+from wfrun.engine.exchange import Receipt
+from wfrun.engine.model import ORIGIN
+from wfrun.sites.transfers.endpoint import Endpoint
+from wfrun.sites.transfers.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.method import Location, TransferMethod
+
+
+class TransferRouter:
+    """Implements ``Transfer`` by the first of ``methods`` that can carry between the two sites.
+
+    ``endpoints`` are in the order of the sites; the last method carries between any two.
+    """
+
+    def __init__(
+        self, endpoints: Sequence[Endpoint], methods: Mapping[str, TransferMethod]
+    ) -> None:
+        self._endpoints: dict[int, Endpoint] = {
+            ORIGIN: LocalEndpoint(),
+            **dict(enumerate(endpoints)),
+        }
+        self._methods = dict(methods)
+        self._serial = itertools.count()
+
+    async def copy(
+        self, source: int, source_path: str, destination: int, destination_path: str
+    ) -> Receipt:
+        """Copy one file or directory; ``TransferMethod.copy`` says what is guaranteed."""
+        from_, to = self._endpoints[source], self._endpoints[destination]
+        # Two engines never write parts into one directory at once, but one that was killed may
+        # have left some: hence the process id.
+        key = f"{os.getpid()}-{next(self._serial)}"
+        for method in self._methods.values():
+            if await method.can_carry(from_, to):
+                return await method.copy(
+                    Location(from_, source_path), Location(to, destination_path), key
+                )
+        raise AssertionError("the last method carries between any two sites")
+
+    def close(self) -> None:
+        """Abort the running copies."""
+        for method in self._methods.values():
+            method.close()
