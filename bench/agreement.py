@@ -1,21 +1,21 @@
-"""Do simulated runs tell how long real ones take, and which policy wins?
+"""Compares simulated with real makespans: do they agree, and does the same policy win?
 
 Three workflows of 100 tasks run under every policy on three small local sites: emulated, that is
 in real time, with real processes, files and transfers, and simulated. The time scale is such that
 a run takes some ten seconds.
 
-Where eligible tasks or sites are alike, a few milliseconds decide which is first, and all that
-follows may differ: real runs of one policy differ by up to a quarter. An exact simulation is one
-draw of that. It is therefore repeated with random costs of a task, and medians are compared. The
-mean of the costs is measured: in every round there is a chain of tasks that nap.
+Where eligible tasks or sites are equal, a few milliseconds decide which comes first, and the whole
+schedule may differ: real runs of one policy differ by up to a quarter. An exact simulation is one
+sample of that distribution. It is therefore repeated with random task overheads, and medians are
+compared. The mean overhead is measured in every round with a chain of short sleeps.
 
-A policy may be a gamble of two outcomes that are further apart than the goal. Medians of three real
-runs then are a matter of luck; ``met, gamble`` says that every real run is within the goal of an
-outcome that at least a tenth of the simulated ones come as near to.
+A policy may have two typical makespans that differ by more than the goal. The median of three real
+runs is then random; ``met, gamble`` says that every real run is within the goal of a makespan that
+at least a tenth of the simulated runs are as near to.
 
-The policy that `wfrun simulate --policy all` picks wins for real too, if the best for real is
-within 3% of it. It is a tie, and said to be one, if its median is within the spread of the best
-one's runs, real or simulated.
+The policy that `wfrun simulate --policy all` picks counts as the real winner if it is within 3% of
+the best real one. It counts as a tie if its median is within the spread of the best policy's runs,
+real or simulated.
 
     python bench/agreement.py [--seconds 8] [--rounds 3] [--policy heft,file-aware,...]
 
@@ -54,11 +54,11 @@ GOAL = 0.10
 """Largest difference between simulated and real makespan, as a share of the real one."""
 LEAST_NOISE = 0.03
 LEAST_SHARE = 0.1
-"""Of the simulated runs: what happens less often than that does not explain a real one."""
+"""Share of the simulated runs. An outcome that is rarer does not explain a real run."""
 DRAWS = 25
 CHAIN = 30
 NAP_S = 0.01
-"""Of each task of the chain that shows what tasks cost."""
+"""Run time of each task of the chain that measures the overhead."""
 
 
 def make_catalog() -> Catalog:
@@ -115,7 +115,7 @@ class Pair(msgspec.Struct, frozen=True):
 def simulated_s(
     workflow: Workflow, catalog: Catalog, settings: Settings, cost_s: float = 0.0, seed: int = 0
 ) -> float:
-    """The makespan of the very plan that a real run carries out, with a mean cost of each task."""
+    """Makespan of a simulation of a real run's plan, with a mean overhead of each task."""
     plan = prepare([workflow], catalog, settings)
     (planned,) = plan.workflows
     random = Random(seed)
@@ -146,7 +146,7 @@ def real_s(workflow: Workflow, catalog: Catalog, settings: Settings) -> float:
 
 
 def task_cost_s() -> float:
-    """What it costs here, at present, to start a task and to hear of its end."""
+    """Measured overhead of one task on this machine, in seconds: start to recorded end."""
     chain = Workflow(
         name="chain",
         source="chain",
@@ -216,7 +216,7 @@ def table_of(name: str, pairs: Sequence[Pair]) -> Table:
 
 
 def verdict(pairs: Sequence[Pair]) -> str:
-    """Whether the simulation picks a policy that wins for real."""
+    """Compare the policy that the simulation picks with the one that wins in real runs."""
     picked = min(pairs, key=lambda pair: pair.exact_s)
     best = min(pairs, key=lambda pair: pair.median_s)
     loss = picked.median_s / best.median_s - 1

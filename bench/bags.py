@@ -1,4 +1,4 @@
-"""How long a workload of bags takes to simulate: 60,000 tasks on 20 clusters, for each policy.
+"""Measures how long a workload of bags takes to simulate: 60,000 tasks, 20 clusters, each policy.
 
 python bench/bags.py [--rounds N] [--load X] [--tasks N] [--architecture NAME]
 """

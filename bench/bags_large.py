@@ -1,16 +1,16 @@
-"""What a bag of a million tasks costs, before it starts, while it runs, and when it is resumed.
+"""Measures start-up time and memory of a bag of a million tasks, new and resumed.
 
     python bench/bags_large.py [--quick]
 
-- start    seconds from the start of the process to the start of the first task, as the log has it
-- memory   the most that the engine held (VmHWM) when it had run for five seconds, less that of a
-           bag of 20,000, for each further task; of bags without and with outputs
-- resume   the same two of a run that was interrupted then
-- rate     tasks/s of a bag of 20,000, beside a workflow of the same tasks and none else; in turns,
-           the median of the rounds' ratios
+- start    seconds from the start of the process to the start of the first task in the log
+- memory   peak memory of the engine (VmHWM) after five seconds, minus that of a bag of 20,000, per
+           additional task; for bags without and with outputs
+- resume   start and memory of a run that is resumed after an interruption
+- rate     tasks/s of a bag of 20,000, relative to a workflow of the same tasks; they alternate, and
+           the median of the rounds' ratios counts
 
-Each run is an ordinary ``wfrun`` with one local site of two slots; all but the last are interrupted
-after these five seconds.
+Each run is an ordinary ``wfrun`` with one local site of two slots; all but those of the last
+measurement are interrupted after five seconds.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from wfrun.runners.run.store import Store
 WFRUN = Path(sys.executable).with_name("wfrun")
 BASE = 20_000
 RUN_S = 5.0
-"""Then a run is interrupted."""
+"""Time after which a run is interrupted."""
 LIMIT_S = 200.0
 ROUNDS = 3
 START_S, BYTES = 2.0, 200.0
@@ -46,7 +46,7 @@ OUTPUT = 'stdout: "{n}.txt"\n'
 
 
 class Cost(NamedTuple):
-    """Of one process."""
+    """Start-up time and memory of one engine process."""
 
     start_s: float
     most_bytes: int
@@ -60,7 +60,7 @@ def write_bag(folder: Path, tasks: int, *, outputs: bool) -> Path:
 
 
 def interrupted(folder: Path, run: Path, *words: str | Path) -> Cost:
-    """Run the command for a while."""
+    """Run the command and interrupt it."""
     began_s = time.time()
     argv = [str(WFRUN), *map(str, words)]
     process = subprocess.Popen(
@@ -107,7 +107,7 @@ def rate(folder: Path, document: Path) -> float:
 
 
 def compare_rates(folder: Path, tasks: int, rounds: int) -> tuple[float, float, float]:
-    """Of the bag, of the workflow, and the ratio."""
+    """Tasks/s of the bag and of the workflow, and the median of their ratios."""
     bag = write_bag(folder, tasks, outputs=False)
     workflow = folder / f"workflow-{tasks}.dax"
     alike = [Task(f"t{n}", "true", "true", (str(n),)) for n in range(tasks)]

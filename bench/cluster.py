@@ -1,15 +1,14 @@
-"""What does a run cost the head nodes of clusters, and how soon does it know that a task ended?
+"""Measures the load of a run on head nodes, and the delay until the engine knows that a task ended.
 
 Three measurements on real batch systems, the testbed's by default (`make testbed-up`; without it
 this says so and ends):
 
 1. A bag of short tasks over all of the catalog's batch systems: commands on each head node,
    connections, and the time from a task's exit, as its exit record has it, to the event of it.
-2. The agent by itself, at idle and while so many attempts run that its directory is full of their
-   files: CPU time as the system counts it for the agent and its commands.
-3. A bag that fills the first Slurm cluster's queue with as many jobs as it takes, and does not
-   end: CPU time and memory of the engine, CPU time of the agent, queue queries; then its
-   cancellation.
+2. The agent alone, idle and with the files of many running attempts in its directory: CPU time of
+   the agent and its commands, from the operating system.
+3. A bag that fills the queue of the first Slurm cluster to its limit: CPU time and memory of the
+   engine, CPU time of the agent, queue queries; then the cancellation of the bag.
 
     python bench/cluster.py [--sites CATALOG] [--tasks 1000] [--seconds 0.5] [--open 10000]
                             [--watch 30] [--only bag|agent|queue]
@@ -58,7 +57,7 @@ DELAY_GOAL_S = 2.0
 IDLE_GOAL = 0.01
 OPEN_GOAL = 0.05
 FULL_S = 20.0
-"""A queue that takes no more for so long is full."""
+"""Time without an accepted submission after which a queue counts as full."""
 
 
 def bag(name: str, count: int, seconds: float) -> Workflow:
@@ -70,7 +69,7 @@ def bag(name: str, count: int, seconds: float) -> Workflow:
 
 
 class Seen:
-    """What is asked of a run's events."""
+    """Figures taken from the events of a run."""
 
     def __init__(self) -> None:
         self.run_id = ""

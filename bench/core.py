@@ -1,4 +1,4 @@
-"""What does the core cost for each task, without any input or output?
+"""Measures processor time and memory of the core per task, without I/O.
 
 Steps a layered workflow from its first to its last event over the five sites of the DAS-3, for
 every placement policy and for two sizes. The events come from ``wfrun.testing.FakeWorld``; only

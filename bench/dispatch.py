@@ -1,18 +1,19 @@
-"""How fast tasks are dispatched: locally beside other tools, and by launchers over each channel.
+"""Measures the dispatch rate: locally relative to other tools, and by launchers over each channel.
 
     python bench/dispatch.py [--quick | --full] [--only PART]... [--figure PNG] [--base PORT]
 
 Parts (one table at the end, each target with "met" or by how much it is missed):
 
 - peers     local site, two slots, the ordinary ``wfrun`` as a user runs it, reading and summary
-            included, beside xargs, a bare posix_spawn loop, HyperQueue and Parsl (see peers.py);
-            rounds in turns, medians of the rounds' ratios
-- memory    the most that engine and launcher of such a run hold (VmHWM), with many more tasks
-- channels  tasks/s through SSH, Slurm and a launcher with two slots, beside a local site with two
+            included, relative to xargs, a bare posix_spawn loop, HyperQueue and Parsl (see
+            peers.py); the tools alternate, and the medians of the rounds' ratios count
+- memory    peak memory of engine and launcher (VmHWM) of such a run with many more tasks
+- channels  tasks/s through SSH, Slurm and a launcher with two slots, relative to a local site with
+            two
 - overhead  1,000 tasks of 0.1 s on eight slots: how much longer than ideal
 - sweep     Fig. 4.3 of Sonmez' thesis (section 4.3.1): one-second tasks on 32 slots, with launchers
             and with a batch job for each
-- commands  what the head node is asked to run, for ever more tasks
+- commands  commands run on the head node, for growing numbers of tasks
 
 In the last four the engine runs in this process, and the work waits behind a gate that opens once
 all launchers live: queue wait and start-up are not in the numbers. Rates count from the first
@@ -63,7 +64,7 @@ MEMORY_TARGET_MB = 200.0
 OVERHEAD_TARGET = 1.05
 SWEEP_TARGET = 1.03
 REPEATED_S = 10.0
-"""Sizes of the sweep that should take less are measured in several rounds."""
+"""Sizes of the sweep that take less time than this are measured in several rounds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""How many tasks a second a local site starts and records, beside what else starts processes, and
-how much memory a large bag takes.
+"""Measures how many tasks a local site starts and records per second, relative to other tools, and
+the memory of a large bag.
 
 Run it with ``python bench/launcher.py [--tasks N] [--slots N] [--rounds N] [--memory-tasks N]``.
-Every row runs the same program as often; LocalSite and wfrun also claim each task, give it a
+Every row runs the same program equally often; LocalSite and wfrun also claim each task, give it a
 sandbox and logs, and write its exit record, and wfrun is the whole command, with its start, its
 decisions and a log that is on the disk. The rounds are interleaved; the medians of the rates and of
 the ratios within a round are printed. Then the largest memory of engine and launcher in one run.
@@ -39,7 +39,7 @@ SCRATCH = tempfile.TemporaryDirectory(prefix="wfrun-bench-")
 
 
 def bare_loop(tasks: int, slots: int) -> None:
-    """posix_spawn and wait, and nothing else."""
+    """Run the program with posix_spawn and wait alone."""
     running = 0
     for _ in range(tasks):
         if running == slots:
@@ -108,7 +108,7 @@ def whole_wfrun(tasks: int, slots: int) -> None:
 
 
 def peak_memory_mb(pid: int) -> float:
-    """The most that a process has had so far; 0: it is gone. Source: proc(5), VmHWM."""
+    """Peak memory of a process; 0 if it has ended. Source: proc(5), VmHWM."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""How fast are the models of a batch queue, beside a bare EASY loop?
+"""Measures the queue models in jobs per second, relative to a bare EASY loop.
 
 Simulates a workload log (or a generated one, where there is none) on one cluster with each model.
 The limit is an EASY loop of some sixty lines, without a protocol, checks or records, that takes

@@ -1,4 +1,4 @@
-"""What does an event cost beside many workflows, and beside many jobs of others?
+"""Measures the cost of an event with many workflows, and with many jobs of other users.
 
 First 16 to 1,600 workflows of ten tasks at once in one simulated run, at five sites that are full
 all the time, with batch jobs and with launchers: processor time a task inside ``Core.step``, and of

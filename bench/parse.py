@@ -1,4 +1,4 @@
-"""How fast is a large DAX read, and in how much memory?
+"""Measures time and memory of reading a large DAX.
 
 Makes a DAX of 100,000 jobs (7.5 uses and 2.5 edges a job, about 120 MB), and compares reading it
 into the model with a bare ``lxml.iterparse`` loop that only counts and clears. Times are

@@ -1,4 +1,4 @@
-"""How many /bin/true a second: wfrun beside other tools that run many tasks, in one session.
+"""Measures /bin/true per second: wfrun and other tools that run many tasks, in one session.
 
 Every tool has two slots of this machine. The tools take turns, three rounds, and the median of the
 rounds' ratios counts. wfrun, xargs, make, parallel and doit are measured as the whole command; of
@@ -33,7 +33,7 @@ PEERS = ("hyperqueue>=0.27", "parsl>=2024.1", "distributed>=2024.1", "doit>=0.36
 ROUNDS = 3
 TIME_LIMIT_S = 240.0
 TARGETS = (("xargs -P2", 1.0), ("HyperQueue", 3.0), ("Parsl HTEX", 4.0))
-"""Of wfrun's rate, as a multiple of each of these."""
+"""Target: wfrun's rate as a multiple of each tool's."""
 
 
 class AbsentError(Exception):
@@ -125,7 +125,7 @@ def run_wfrun(tasks: int, scratch: Path) -> float:
 
 
 def run_spawn_loop(tasks: int, scratch: Path) -> float:
-    """The least that any of them can do: posix_spawn and wait, two in flight."""
+    """The lower bound for all tools: posix_spawn and wait, two processes at a time."""
     started = time.perf_counter()
     in_flight = 0
     for _ in range(tasks):

@@ -1,4 +1,4 @@
-"""How fast do files get to a cluster and back, beside scp?
+"""Measures file transfers to a cluster and back, relative to scp.
 
 One large file and many small ones go to a host with SSH and come back: as a run moves them, over
 one connection of either transport, and with `scp` and `scp -r`, which connect anew each time. All
@@ -37,7 +37,7 @@ ROOT = Path(__file__).parent.parent
 TESTBED = ROOT / "tests" / "testbed" / "sites.yaml"
 SMALL_BYTES = 4096
 GOAL = 0.5
-"""Of scp's speed with a large file."""
+"""Target: share of the speed of scp with a large file."""
 SMALL_GOAL = 1.0
 
 Measure = Callable[[], Awaitable[None]]

@@ -1,4 +1,4 @@
-"""How fast are simulated runs, and how does their cost grow?
+"""Measures the speed of simulated runs, and how their cost grows.
 
 First Montage of 1,000 tasks on the five sites of the DAS-3 under every policy: tasks placed, run
 and reported a second of processor time, in one process. Then layered workflows of 10,000, 100,000
@@ -42,7 +42,7 @@ TASKS_PER_S_GOAL = 20_000
 GOALS = {100_000: (12.0, 500e6), 1_000_000: (180.0, 4e9)}
 """Seconds of processor time and bytes of memory by number of tasks."""
 GROWTH_GOAL = 1.5
-"""Processor time a task, beside that of 10,000."""
+"""Processor time per task, relative to that of 10,000 tasks."""
 
 
 def montage() -> Workflow:

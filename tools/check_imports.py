@@ -4,7 +4,7 @@ Imports point down only: runners -> sites -> parsers -> engine, and inside the r
 -> experiments -> simulate, run. No modules import each other in a circle. The engine is pure: it
 imports itself and a short list of modules without input, output, clock or global randomness. The
 core calls capabilities through hooks, never by name.
-What runs on clusters uses the standard library alone, because they have nothing else.
+Programs that run on clusters use the standard library alone: clusters have nothing else.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ RUNNERS_MAY_IMPORT: dict[str, frozenset[str]] = {
         {"run", "display", "simulate", "experiments", "admin", "studies", "api", "cli"}
     ),
 }
-"""Among the rooms of the runners."""
+"""Rooms of the runners that a room of the runners may import from."""
 
 ENGINE_MAY_IMPORT = frozenset(
     {
@@ -47,7 +47,7 @@ ENGINE_MAY_IMPORT = frozenset(
         "operator", "re", "string", "typing",
     }
 )  # fmt: skip
-"""``random`` comes on top, for ``from random import Random`` alone: an instance has a seed."""
+"""Besides these, ``from random import Random`` is allowed: an instance has a seed."""
 
 ENGINE = Path("wfrun/engine")
 
@@ -56,14 +56,14 @@ CAPABILITIES = "wfrun.engine.capabilities"
 WITHOUT_CAPABILITIES = frozenset(
     ENGINE / name for name in ("core.py", "attempts.py", "tasks.py", "files.py")
 )
-"""These call capabilities through the hooks of ``wfrun.engine.capability`` alone."""
+"""Modules that call capabilities only through the hooks of ``wfrun.engine.capability``."""
 
 NODE = Path("wfrun/sites/node")
-"""Files that run on clusters, where there is the standard library alone, and these beside each
-other; ``__init__.py`` is for us."""
+"""Programs that run on clusters. They import the standard library and each other; ``__init__.py``
+is not sent."""
 
 AGENT = Path("wfrun/sites/remote/agent.py")
-"""Runs on clusters too, by itself."""
+"""Runs on head nodes, as a single file."""
 
 
 class Import:
@@ -84,7 +84,7 @@ class Import:
 
 
 def is_beside(found: Import) -> bool:
-    """Whether it is one of the files that stand beside each other on clusters."""
+    """Whether the import names another program that is sent to the same folder."""
     names = {file.stem for file in (Path(__file__).parents[1] / NODE).glob("*.py")}
     *package, name = found.module.split(".")
     if found.module == ".".join(NODE.parts):
@@ -99,7 +99,7 @@ def room_of(path: Path) -> str:
 
 
 def imports_of(tree: ast.AST, path: Path) -> Iterator[Import]:
-    """All imports of a module, those within functions too. Relative ones are made absolute."""
+    """All imports of a module, also those within functions. Relative ones are made absolute."""
     package = path.parent.parts
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -125,7 +125,7 @@ def module_of(path: Path) -> str:
 
 
 def fault_of(path: Path, found: Import) -> str | None:
-    """What is wrong with one import of the file ``path``; None: nothing."""
+    """Why the import is forbidden in the file ``path``; None if it is allowed."""
     top = found.module.split(".")[0]
     if path == AGENT or path.parent == NODE:
         if top not in sys.stdlib_module_names and (path == AGENT or not is_beside(found)):
@@ -156,7 +156,7 @@ def fault_of(path: Path, found: Import) -> str | None:
 
 
 def runners_fault_of(path: Path, target: str) -> str | None:
-    """What is wrong with a file of the runners that imports from their room ``target``."""
+    """Why a file of the runners may not import from their room ``target``; None if it may."""
     room = Path(path.parts[2]).stem
     allowed = RUNNERS_MAY_IMPORT.get(room)
     if allowed is None:
@@ -167,8 +167,8 @@ def runners_fault_of(path: Path, target: str) -> str | None:
 
 
 class Graph:
-    """Who imports whom: per module the imported ones, each with the first line that
-    does so. Imports within functions and those for type checkers count too."""
+    """The imports between modules, each with its first line. Imports within functions and those for
+    type checkers count too."""
 
     def __init__(self) -> None:
         self._files: dict[str, Path] = {}
@@ -180,8 +180,8 @@ class Graph:
         self._found[module] = imports
 
     def imported(self, module: str) -> dict[str, int]:
-        """With the packages around each, whose ``__init__`` runs first. Those around the module
-        itself have run, or are running, when it begins."""
+        """The imported modules, and the packages around them, whose ``__init__`` runs first. The
+        packages around ``module`` itself are left out: they are running when it begins."""
         lines: dict[str, int] = {}
         for found in self._found[module]:
             target = found.text if found.text in self._files else found.module
@@ -191,7 +191,7 @@ class Graph:
         return lines
 
     def faults(self) -> list[str]:
-        """One for each import that closes a circle, in a depth-first search."""
+        """One line for each import that closes a circle, found by depth-first search."""
         faults: list[str] = []
         seen: set[str] = set()
         way: list[str] = []
@@ -215,7 +215,7 @@ class Graph:
 
 
 def faults_in(root: Path) -> list[str]:
-    """``file:line: what is wrong``, for every forbidden import below ``root/wfrun``."""
+    """All forbidden imports below ``root/wfrun``, as ``file:line: reason``."""
     faults = []
     graph = Graph()
     for file in sorted((root / PACKAGE).rglob("*.py")):

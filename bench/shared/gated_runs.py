@@ -1,4 +1,4 @@
-"""Runs whose work waits behind a gate until all launchers live, and what their logs say of it."""
+"""Runs whose tasks wait behind a gate until all launchers run, and figures from their logs."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from wfrun.runners.run.directory import RunDir
 CORES = 8
 """Of a node of the cluster: so large are launchers, where there are slots enough."""
 LIMIT_S = 1200.0
-"""For one run."""
+"""Timeout of one run."""
 GRACE_S = 60.0
-"""For what a run has started to end, once it is given up."""
+"""Timeout for the end of the processes of a run that was given up."""
 
 
 class FailedError(Exception):
@@ -83,7 +83,7 @@ class Seen:
 
     @property
     def rate(self) -> float:
-        """Tasks a second, from the first start to the last end."""
+        """Tasks per second, from the first start to the last end."""
         return len(self.ended_s) / (max(self.ended_s) - min(self.started_s))
 
     @property
@@ -182,7 +182,7 @@ def bag(count: int, argv: Sequence[str], gate: Path | None) -> Workflow:
 
 
 async def _run(workflow: Workflow, sites: Path, directory: Path, seen: Seen) -> None:
-    """To its end, or given up after a while."""
+    """Run to the end, or give up after a timeout."""
     work = asyncio.create_task(
         run_async(workflow, sites=sites, run_dir=directory, retries=0, observer=seen)
     )
@@ -198,7 +198,7 @@ async def _run(workflow: Workflow, sites: Path, directory: Path, seen: Seen) -> 
 
 
 def alone_s(argv: Sequence[str], times: int) -> float:
-    """What such a process takes by itself, from its start until it is waited for."""
+    """Run time of one such process alone, from its start until it is reaped."""
     taken = []
     for _ in range(times):
         begun_s = time.perf_counter()
@@ -208,7 +208,7 @@ def alone_s(argv: Sequence[str], times: int) -> float:
 
 
 def together_s(argv: Sequence[str], count: int) -> float:
-    """What so many of them take that a bare loop starts, one right after the other."""
+    """Makespan of ``count`` such processes started by a bare loop without pauses."""
     begun_s = time.perf_counter()
     pids = [os.posix_spawn(argv[0], list(argv), {}) for _ in range(count)]
     for pid in pids:
