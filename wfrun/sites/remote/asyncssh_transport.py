@@ -188,8 +188,9 @@ class AsyncsshTransport:
             raise TransientError(f"{self.host} can't start a command now: {error}") from error
         return _Process(process, self.host)
 
-    async def _sftp(self) -> asyncssh.SFTPClient | None:
-        """The one client of this connection; None where the host has no SFTP."""
+    async def sftp(self) -> asyncssh.SFTPClient | None:
+        """The SFTP client of this connection, shared by all files; None where the host has no
+        SFTP."""
         async with self._files_lock:
             connection = self._connection()
             if self._files is None and self._has_sftp:
@@ -214,7 +215,7 @@ class AsyncsshTransport:
             raise _refusal(f"{self.host}:{path} can't be {verb}", error) from error
 
     async def read_file(self, path: str) -> AsyncGenerator[bytes, None]:
-        sftp = await self._sftp()
+        sftp = await self.sftp()
         source = _read(sftp, path) if sftp else cat.read_file(self, path)
         with self._explained(path, "read"):
             async with contextlib.aclosing(source) as pieces:
@@ -222,7 +223,7 @@ class AsyncsshTransport:
                     yield data
 
     async def write_file(self, path: str, content: AsyncIterator[bytes], mode: int) -> int:
-        sftp = await self._sftp()
+        sftp = await self.sftp()
         if sftp is None:
             return await cat.write_file(self, path, content, mode)
         with self._explained(path, "written"):
