@@ -3,16 +3,22 @@
 PYTHON ?= python3
 ARGS ?=
 
+# The tests that `make test` runs: those that need neither a testbed nor a corpus, nor long.
+# The markers are explained in pyproject.toml.
+QUICK := not testbed and not corpus and not slow
+PYTEST := .venv/bin/python -m pytest --numprocesses auto --dist loadgroup
+
 BIN := .venv/bin
 STAMP := .venv/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench clean testbed-up testbed-down testbed-status
+.PHONY: help demo test test-all check format bench clean testbed-up testbed-down testbed-status
 
 help:
 	@echo 'make demo     run a real workflow over three sites of this machine'
-	@echo 'make test     run the tests (ARGS="-k store" chooses some)'
+	@echo 'make test     run the tests that need no root, in minutes (ARGS="-k store" chooses some)'
+	@echo 'make test-all run all tests, also those of real clusters and those that take long'
 	@echo 'make check    formatting, lint, types, import directions, the oldest Python of launcher and agent'
 	@echo 'make format   format the code'
 	@echo 'make bench    measure, side by side with other tools'
@@ -30,7 +36,10 @@ demo: $(STAMP)
 	@$(BIN)/python examples/demo.py
 
 test: $(STAMP)
-	$(BIN)/python -m pytest $(ARGS)
+	$(PYTEST) -m '$(QUICK)' $(ARGS)
+
+test-all: $(STAMP)
+	$(PYTEST) $(ARGS)
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

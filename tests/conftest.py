@@ -1,6 +1,7 @@
-"""For all tests: property tests draw the same examples every time, so that a failure repeats.
+"""Settings and fixtures of all tests; marks tests by what they need.
 
-``HYPOTHESIS_PROFILE=explore`` draws others at every run.
+Property tests draw the same examples at every run, so that a failure repeats.
+``HYPOTHESIS_PROFILE=explore`` draws others.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import secrets
 import pytest
 from hypothesis import settings
 
+from tests.places import CORPUS
 from tests.testbed.fixture import _testbed, testbed
 
 __all__ = ["_testbed", "testbed"]
@@ -19,17 +21,32 @@ settings.register_profile("repeat", derandomize=True)
 settings.register_profile("explore", derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
 
+WAITING_WORKERS = 1
+"""Worker processes beyond the number of cores: tests often wait, those of the testbed always."""
+
 
 @pytest.fixture(autouse=True)
 def _own_history(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test knows of another's runs, or of those of whoever tests."""
+    """Hide the runs of other tests, and of the user who runs the tests."""
     folder = tmp_path_factory.getbasetemp() / "state" / secrets.token_hex(4)
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need the testbed."""
+    """Mark the tests that use the testbed, and skip those that need an absent corpus.
+
+    One worker runs all tests of the testbed, one after the other: each is given all of it.
+    """
     for item in items:
         if "testbed" in getattr(item, "fixturenames", ()):
             item.add_marker("testbed")
+            item.add_marker(pytest.mark.xdist_group("testbed"))
+        if item.get_closest_marker("corpus") is not None and not CORPUS.is_dir():
+            item.add_marker(pytest.mark.skip(reason=f"no corpus at {CORPUS} (WFRUN_CORPUS)"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Number of worker processes for ``-n auto``."""
+    return len(os.sched_getaffinity(0)) + WAITING_WORKERS

@@ -221,14 +221,7 @@ def test_replay_of_nothing_is_refused(tmp_path: Path) -> None:
 
 
 # Published logs
-
-needs_corpus = pytest.mark.skipif(
-    not LOGS.is_dir(), reason="the corpus is not there (WFRUN_CORPUS)"
-)
-
-
 @pytest.mark.corpus
-@needs_corpus
 def test_the_bags_of_a_grid_site() -> None:
     """LPC-EGEE: bags of sequential jobs. Numbers counted with awk from the log: jobs with a run
     time above 0 are 214,322 of 54 users."""
@@ -243,7 +236,6 @@ def test_the_bags_of_a_grid_site() -> None:
 
 
 @pytest.mark.corpus
-@needs_corpus
 def test_a_log_of_parallel_jobs_alone_has_no_bags() -> None:
     with pytest.raises(InvalidError, match="is sequential"):
         bags_of_log(LOGS / "SDSC-DS-2004-2.1-cln.swf.gz")

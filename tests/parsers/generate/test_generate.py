@@ -16,8 +16,6 @@ from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Workflow
 from wfrun.parsers.generate import FAMILIES, MOST_TASKS, generate
 
-needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason=f"no corpus at {CORPUS}")
-
 FURTHEST = {"montage": 1, "cybershake": 1, "inspiral": 1, "epigenomics": 3}
 """How far from the tasks asked for a workflow may be; other families are exact."""
 
@@ -145,7 +143,6 @@ class Published:
         self.depth = max(map(level, kinds))
 
 
-@needs_corpus
 @pytest.mark.corpus
 @pytest.mark.parametrize(
     ("document", "edge_tolerance"),
@@ -183,7 +180,6 @@ def test_the_structure_is_that_of_the_published_document(
     assert depth(workflow) == published.depth
 
 
-@needs_corpus
 @pytest.mark.corpus
 @pytest.mark.parametrize(
     "document", ["Montage_1000", "CyberShake_1000", "Inspiral_1000", "Epigenomics_997"]
@@ -199,7 +195,6 @@ def test_mean_run_times_are_those_of_the_published_document(document: str) -> No
         assert statistics.fmean(times[kind]) == pytest.approx(mean, rel=0.15), kind
 
 
-@needs_corpus
 @pytest.mark.corpus
 def test_sipht_is_that_of_the_published_list_of_a_thousand() -> None:
     published: dict[str, list[float]] = defaultdict(list)

@@ -27,10 +27,7 @@ from wfrun.parsers.logs.checks import UNSORTED
 
 LOGS = CORPUS / "swf"
 
-pytestmark = [
-    pytest.mark.corpus,
-    pytest.mark.skipif(not LOGS.is_dir(), reason="the corpus is not there (WFRUN_CORPUS)"),
-]
+pytestmark = pytest.mark.corpus
 
 
 class Expected(NamedTuple):

@@ -22,10 +22,7 @@ from wfrun.engine.errors import InvalidError
 from wfrun.parsers.workflows.cycles import topological_order
 from wfrun.parsers.workflows.read import read_workflow
 
-pytestmark = [
-    pytest.mark.corpus,
-    pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not there (WFRUN_CORPUS)"),
-]
+pytestmark = pytest.mark.corpus
 
 TWICE = "is written by two tasks"
 SIZES = "differing sizes"

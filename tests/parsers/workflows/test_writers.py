@@ -24,8 +24,6 @@ from wfrun.parsers.workflows.read import read_workflow
 from wfrun.parsers.workflows.write_dax import write_dax
 from wfrun.parsers.workflows.write_wfformat import write_wfformat
 
-needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason=f"no corpus at {CORPUS}")
-
 Writer = Callable[[Workflow, Path], None]
 
 
@@ -206,7 +204,6 @@ def test_an_existing_file_is_replaced_and_a_bad_place_is_named(tmp_path: Path) -
     assert [entry.name for entry in tmp_path.iterdir()] == ["w.dax"]
 
 
-@needs_corpus
 @pytest.mark.corpus
 @pytest.mark.parametrize("family", FAMILIES)
 def test_our_wfformat_is_valid_by_its_schema(family: str, tmp_path: Path) -> None:
@@ -217,7 +214,6 @@ def test_our_wfformat_is_valid_by_its_schema(family: str, tmp_path: Path) -> Non
     jsonschema.Draft7Validator(schema).validate(json.loads(path.read_text()))
 
 
-@needs_corpus
 @pytest.mark.corpus
 def test_our_dax_is_valid_by_its_schema_but_for_the_run_time(tmp_path: Path) -> None:
     schema = etree.XMLSchema(etree.parse(str(CORPUS / "dax" / "schema" / "dax-3.6.xsd")))
@@ -231,7 +227,6 @@ def test_our_dax_is_valid_by_its_schema_but_for_the_run_time(tmp_path: Path) -> 
         schema.assertValid(document)
 
 
-@needs_corpus
 @pytest.mark.corpus
 def test_documents_of_others_survive_both_formats(tmp_path: Path) -> None:
     """Every workflow that can be read is the same after writing, in each format that can say it."""

@@ -26,7 +26,6 @@ pytestmark = [
     pytest.mark.corpus,
     pytest.mark.slow,
     pytest.mark.timeout(300),
-    pytest.mark.skipif(not SYNTHETIC.is_dir(), reason="the corpus is not there (WFRUN_CORPUS)"),
 ]
 
 DOCUMENTS = sorted(SYNTHETIC.glob("*.xml"))

@@ -60,7 +60,7 @@ def test_the_first_success_is_what_is_kept(user: User, options: tuple[str, ...])
     run = user.folder / "run"
     jobs = [telling(f"t{n}", f"{HANGS}; sleep {0.6 if n % 5 == 0 else 0.05}") for n in range(20)]
     words = (user.write(jobs), "--sites", user.catalog(SITES), "--run-dir", run, "--keep-files")
-    done = user.wfrun(*words, "--selection", "s-bot", *options, patience_s=30)
+    done = user.wfrun(*words, "--selection", "s-bot", *options)
     assert done.status == 0, done.text
     check_committed_once(run, [job.id for job in jobs])
     check_sandboxes(run)
@@ -118,7 +118,7 @@ def test_dead_while_a_replica_is_being_cancelled(user: User) -> None:
     kept = (run / "sites" / "beta" / "files", run / "outputs")  # The run may be over by now.
     assert wait_until(lambda: any(p.is_file() for folder in kept for p in folder.rglob("*")))
     engine.kill()
-    done = user.wfrun("resume", run, patience_s=20)
+    done = user.wfrun("resume", run)
     assert done.status == 0, done.text
     check_committed_once(run, ["t"])
     assert first_done(run)[0].endswith(".2")

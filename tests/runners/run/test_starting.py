@@ -56,13 +56,14 @@ session.Session._open = held
 ENGINE = """
 import sys, time
 from pathlib import Path
-from wfrun.runners import cli, session
+from wfrun.runners.cli.main import main
+from wfrun.runners.run import session
 def hold():
     Path("held").touch()
     while not Path("go").exists():
         time.sleep(0.01)
 {window}
-sys.exit(cli.main())
+sys.exit(main())
 """
 WINDOWS = {
     "lock-without-store": BEFORE_STORE,

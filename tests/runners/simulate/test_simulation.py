@@ -531,8 +531,6 @@ def test_heft_ranks_of_the_corpus_file() -> None:
     """Its run times are those of the first processor, and 125 bytes are one unit of communication.
     Its file from n3 to n7 has 2,500 bytes, 20 units where the paper has 23."""
     path = CORPUS / "dax" / "synthetic" / "HEFT_paper.xml"
-    if not path.exists():
-        pytest.skip(f"{path} is absent: set WFRUN_CORPUS to the folder of test data")
     document = read_workflow(path, emulate=True)
     assert [task.runtime_s for task in document.tasks] == [costs[0] for costs in COSTS_S]
     tasks = [

@@ -237,7 +237,6 @@ def test_numbers_have_as_many_digits_as_help(value: float, text: str) -> None:
 
 
 @pytest.mark.corpus
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not there (WFRUN_CORPUS)")
 def test_output_sizes_of_the_published_workflows_are_those_of_table_6_2() -> None:
     for workload in ("wf-small1", "wf-large1"):
         sizes = []

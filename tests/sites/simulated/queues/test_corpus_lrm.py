@@ -13,10 +13,7 @@ from wfrun.sites.simulated.queues import simulate_batch, simulated_jobs
 
 KTH = CORPUS / "swf" / "KTH-SP2-1996-2.1-cln.swf.gz"
 
-pytestmark = [
-    pytest.mark.corpus,
-    pytest.mark.skipif(not KTH.is_file(), reason="the corpus is not there (WFRUN_CORPUS)"),
-]
+pytestmark = pytest.mark.corpus
 
 
 @pytest.mark.parametrize(
