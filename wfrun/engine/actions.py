@@ -1,4 +1,5 @@
-"""What the core wants done. Actions are idempotent: carried out twice they do no harm."""
+"""Actions: what the core asks its driver to do. They are idempotent: an action that is carried out
+twice, as after a crash, does no harm."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ class Action(msgspec.Struct, frozen=True):
 
 
 class SubmitAttempts(Action, frozen=True):
-    """Submit these attempts to one site, in this order. All their inputs are there."""
+    """Submit attempts to one site, in this order. All their inputs are at the site."""
 
     site: int
     attempts: tuple[tuple[str, int, int], ...]
@@ -22,41 +23,46 @@ class SubmitAttempts(Action, frozen=True):
 
 
 class CancelAttempts(Action, frozen=True):
+    """Cancel attempts at one site."""
+
     site: int
     keys: tuple[str, ...]
     queued_only: bool = False
-    """Leave alone what has started."""
+    """Only attempts that have not started."""
 
 
 class FindAttempts(Action, frozen=True):
-    """Ask the site what became of these; answered by AttemptEnded and AttemptsFound."""
+    """Ask the site for the state of attempts. The answers are AttemptEnded and AttemptsFound."""
 
     site: int
     keys: tuple[str, ...]
 
 
 class StartLaunchers(Action, frozen=True):
-    """Submit these launchers to the site's queue."""
+    """Submit launchers to the site's queue."""
 
     site: int
     launchers: tuple[LauncherRequest, ...]
 
 
 class StopLaunchers(Action, frozen=True):
-    """End these: queued ones are cancelled, those that run end when their running tasks have."""
+    """End launchers: cancel queued ones, let live ones end after their running tasks."""
 
     site: int
     keys: tuple[str, ...]
 
 
 class FindLaunchers(Action, frozen=True):
-    """Ask the site what became of these; answered by a LauncherEnded for each that is no more."""
+    """Ask the site for the state of launchers. It answers with a LauncherEnded for each that no
+    longer exists."""
 
     site: int
     keys: tuple[str, ...]
 
 
 class CopyFile(Action, frozen=True, gc=False):
+    """Copy a file of a workflow from one site to another; either may be ORIGIN."""
+
     workflow: int
     file: int
     source: int
@@ -64,13 +70,13 @@ class CopyFile(Action, frozen=True, gc=False):
 
 
 class SetTimer(Action, frozen=True):
-    """Post TimerFired(timer) at ``at_s``, or at once where that has passed."""
+    """Post TimerFired(timer) at ``at_s``, or immediately if that time has passed."""
 
     timer: str
     at_s: float
 
 
 class EndRun(Action, frozen=True):
-    """Nothing is left to do."""
+    """End the run: nothing is left to do."""
 
     outcome: Literal["done", "failed", "cancelled"]

@@ -1,7 +1,8 @@
-"""What becomes of attempts: placed, submitted, started, ended, and what follows for their tasks.
+"""Interpretation of attempt events: placed, submitted, started, ended, and what follows for their
+tasks.
 
-A part of the interpreter of the log. The cost of each function is constant, but for the inputs,
-outputs and successors of the task, and for the attempts that the event names.
+Part of the interpreter of the log. Each function costs the inputs, outputs and successors of one
+task, or the attempts that the event names; nothing else.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from wfrun.engine.actions import CancelAttempts, CopyFile, SubmitAttempts
 from wfrun.engine.capability import Run
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import ORIGIN
-from wfrun.engine.retry import RULES, judge, note
+from wfrun.engine.retry import RULES, apply_retry_rule, note_site_to_avoid
 from wfrun.engine.state import (
     SUPERSEDED,
     Attempt,
@@ -38,24 +39,26 @@ from wfrun.engine.tasks import (
 )
 
 SUPERSEDED_TIMEOUT_S = 30.0
-"""Maximum time that a run whose tasks are all done waits for superseded attempts to end."""
+"""Maximum time that a run whose tasks are all done waits for superseded attempts to end. They hold
+cores at their sites, but nothing needs their outcome."""
 
 _STAGING, _SUBMITTING, _QUEUED, _RUNNING = Phase
 
 
 def key_of(state: RunState, w: WorkflowState, task: int, number: int) -> str:
-    """The key of an attempt, which is its name at its site; ``number`` counts from 1."""
+    """The key of an attempt, which is also its name at the site. ``number`` counts from 1."""
     return f"{state.run_id}.{w.index}.{task}.{number}"
 
 
 def variant(key: str) -> int:
-    """What tells the files of this attempt from those of others of its task, in a run with
-    replicas: its number; 0 for the first."""
+    """The number in the file names of this attempt, which keeps its files apart from those of other
+    attempts of the task. 0 for the first attempt, whose files have plain names."""
     number = int(key.rpartition(".")[2])
     return 0 if number == 1 else number
 
 
 def attempt_placed(run: Run, event: ev.AttemptPlaced) -> None:
+    """Place an attempt: note what it holds, and start the copies of its missing inputs."""
     state = run.state
     w = state.workflows[event.workflow]
     task, site_index = event.task, event.site
@@ -64,7 +67,7 @@ def attempt_placed(run: Run, event: ev.AttemptPlaced) -> None:
     attempt = Attempt(event.key, event.workflow, task, site_index, event.at_s, cores)
     status = w.status[task]
     if status == DISPATCHED:
-        _join(state, w, attempt)
+        _add_replica(state, w, attempt)
     else:
         if status != ELIGIBLE:
             _accept_legacy_decision(run, w, task)
@@ -81,7 +84,7 @@ def attempt_placed(run: Run, event: ev.AttemptPlaced) -> None:
     present = w.present
     for file in record.inputs:
         if not present[file] & bit and present[file]:
-            _need(run, w, file, site_index, attempt)
+            _request_input(run, w, file, site_index, attempt)
     if state.is_bounded:
         run.site_changed(site_index)
     for call in run.hooks.placed:
@@ -90,8 +93,8 @@ def attempt_placed(run: Run, event: ev.AttemptPlaced) -> None:
         ready(run, attempt)
 
 
-def _join(state: RunState, w: WorkflowState, attempt: Attempt) -> None:
-    """A task that is dispatched already gets a replica."""
+def _add_replica(state: RunState, w: WorkflowState, attempt: Attempt) -> None:
+    """Add a replica: an attempt of a task that is dispatched already."""
     attempt.is_replica = True
     siblings = w.siblings.get(attempt.task)
     if siblings is None:
@@ -100,7 +103,8 @@ def _join(state: RunState, w: WorkflowState, attempt: Attempt) -> None:
 
 
 def open_attempts(state: RunState, w: WorkflowState, task: int) -> list[Attempt]:
-    """The attempts of a task that go on and count. Cost: the attempts that it has had."""
+    """The open attempts of a task, without superseded ones. Cost: the attempts that the task has
+    had."""
     siblings = w.siblings.get(task)
     if siblings is not None:
         return siblings.attempts
@@ -110,8 +114,11 @@ def open_attempts(state: RunState, w: WorkflowState, task: int) -> list[Attempt]
 
 
 def _accept_legacy_decision(run: Run, w: WorkflowState, task: int) -> None:
-    """The log of an older version, whose rules of retries were others, has a task placed that by
-    those of today still waits, or has failed for good."""
+    """Make a task eligible that the log places although it waits or has failed here.
+
+    Logs of older versions were written under other retry rules: there the task was retried earlier,
+    or had retries left. The log is the truth, so the state follows it.
+    """
     state = run.state
     if w.status[task] == DELAYED:
         state.timers.pop(f"retry:{w.index}:{task}", None)
@@ -124,14 +131,16 @@ def _accept_legacy_decision(run: Run, w: WorkflowState, task: int) -> None:
         for other, status in enumerate(w.status):
             if status == FAILED:
                 block_descendants(state, w, other)
-    # That version submitted tasks that had to wait for a predecessor which was done again.
+    # Older versions submitted tasks whose predecessor was being repeated. `make_eligible` would let
+    # this one wait, so its count is set aside for the call.
     waiting, w.waiting[task] = w.waiting[task], 0
     make_eligible(run, w, task)
     w.waiting[task] = waiting
 
 
-def _need(run: Run, w: WorkflowState, file: int, site: int, attempt: Attempt) -> None:
-    """The attempt waits until the file has arrived; the copy is started once per site."""
+def _request_input(run: Run, w: WorkflowState, file: int, site: int, attempt: Attempt) -> None:
+    """Let the attempt wait for a file. The copy is started once per site, however many attempts
+    wait for it."""
     state = run.state
     key = (w.index, file, site)
     copy = state.copies.get(key)
@@ -144,11 +153,11 @@ def _need(run: Run, w: WorkflowState, file: int, site: int, attempt: Attempt) ->
 
 
 def ready(run: Run, attempt: Attempt) -> None:
-    """All inputs are at the site."""
+    """Submit an attempt whose inputs are all at its site."""
     now_s = run.state.now_s
     attempt.ready_s = now_s
     run.state.workflows[attempt.workflow].staging_s += now_s - attempt.placed_s
-    _move(run.state, attempt, _SUBMITTING)
+    _set_phase(run.state, attempt, _SUBMITTING)
     for call in run.hooks.ready:
         call(attempt)
     _submit(run, attempt)
@@ -160,7 +169,7 @@ def _submit(run: Run, attempt: Attempt) -> None:
     )
 
 
-def _move(state: RunState, attempt: Attempt, phase: Phase) -> None:
+def _set_phase(state: RunState, attempt: Attempt, phase: Phase) -> None:
     phases = state.sites[attempt.site].phases
     phases[attempt.phase] -= 1
     phases[phase] += 1
@@ -168,6 +177,8 @@ def _move(state: RunState, attempt: Attempt, phase: Phase) -> None:
 
 
 def attempts_submitted(run: Run, event: ev.AttemptsSubmitted) -> None:
+    """Note that the site has queued attempts. Those that started meanwhile stay as they are: the
+    site may report both in either order."""
     attempts = run.state.attempts
     for key in event.keys:
         attempt = attempts.get(key)
@@ -176,17 +187,18 @@ def attempts_submitted(run: Run, event: ev.AttemptsSubmitted) -> None:
 
 
 def _queue(run: Run, attempt: Attempt) -> None:
-    _move(run.state, attempt, _QUEUED)
+    _set_phase(run.state, attempt, _QUEUED)
     for call in run.hooks.queued:
         call(attempt)
 
 
 def attempt_started(run: Run, event: ev.AttemptStarted) -> None:
+    """Note that an attempt runs. A second report changes nothing."""
     state = run.state
     attempt = state.attempts.get(event.key)
     if attempt is None or attempt.phase is _RUNNING:
         return
-    _move(state, attempt, _RUNNING)
+    _set_phase(state, attempt, _RUNNING)
     attempt.started_s = event.at_s
     if attempt.ready_s is not None:
         state.workflows[attempt.workflow].waiting_s += event.at_s - attempt.ready_s
@@ -195,6 +207,8 @@ def attempt_started(run: Run, event: ev.AttemptStarted) -> None:
 
 
 def attempts_found(run: Run, event: ev.AttemptsFound) -> None:
+    """Go on with attempts after a crash: submit absent ones again, and repeat the cancellations of
+    active ones."""
     state = run.state
     for key in event.absent:
         attempt = state.attempts.get(key)
@@ -206,7 +220,7 @@ def attempts_found(run: Run, event: ev.AttemptsFound) -> None:
             continue
         for call in run.hooks.absent:
             call(attempt)
-        _move(state, attempt, _SUBMITTING)
+        _set_phase(state, attempt, _SUBMITTING)
         attempt.started_s = None
         attempt.launcher = ""
         attempt.withdrawn = False
@@ -219,7 +233,7 @@ def attempts_found(run: Run, event: ev.AttemptsFound) -> None:
             call(attempt)
         if attempt.phase is _SUBMITTING:
             _queue(run, attempt)
-        # The engine before may have died before it gave the order.
+        # The previous engine may have died between the decision and the order to cancel.
         if attempt.superseded:
             run.outbox.append(CancelAttempts(event.site, (key,)))
         elif attempt.withdrawn and attempt.started_s is None:
@@ -227,7 +241,8 @@ def attempts_found(run: Run, event: ev.AttemptsFound) -> None:
 
 
 def _has_inputs(state: RunState, attempt: Attempt) -> bool:
-    """Whether the files that it reads are at its site, or were never written at all."""
+    """Whether the inputs of an attempt are at its site. An input that its producer never wrote does
+    not count: it is optional."""
     w = state.workflows[attempt.workflow]
     files = w.workflow.files
     for file in w.workflow.tasks[attempt.task].inputs:
@@ -241,8 +256,8 @@ def _has_inputs(state: RunState, attempt: Attempt) -> bool:
 
 
 def undispatch(run: Run, attempt: Attempt) -> None:
-    """An attempt that was never started is given up; its task is to be placed anew, unless another
-    one of it goes on."""
+    """Give up an attempt that never started. Its task becomes eligible again, unless another
+    attempt of it is open."""
     close(run, attempt)
     if not attempt.superseded:
         _make_eligible_if_last(run, attempt)
@@ -256,10 +271,11 @@ def _make_eligible_if_last(run: Run, attempt: Attempt) -> None:
 
 
 def attempt_ended(run: Run, event: ev.AttemptEnded) -> None:
+    """Close an attempt and decide what follows for its task by the cause."""
     state = run.state
     attempt = state.attempts.get(event.key)
     if attempt is None:
-        return  # known already: reported twice, as after a crash
+        return  # Reported twice, as after a crash.
     close(run, attempt)
     w = state.workflows[attempt.workflow]
     outcome = event.outcome
@@ -285,7 +301,7 @@ def attempt_ended(run: Run, event: ev.AttemptEnded) -> None:
 
 
 def close(run: Run, attempt: Attempt) -> None:
-    """An attempt is no longer dispatched."""
+    """Remove an attempt from the dispatched ones."""
     state = run.state
     del state.attempts[attempt.key]
     site = state.sites[attempt.site]
@@ -307,7 +323,7 @@ def close(run: Run, attempt: Attempt) -> None:
 
 
 def has_others(w: WorkflowState, task: int) -> bool:
-    """Whether, of a task of which an attempt has just left, another one goes on."""
+    """Whether another attempt of the task is open. Called right after one has left."""
     siblings = w.siblings.get(task) if w.siblings else None
     return siblings is not None and bool(siblings.attempts)
 
@@ -341,8 +357,8 @@ def _succeed(run: Run, w: WorkflowState, attempt: Attempt, outcome: Outcome) -> 
 
 
 def _supersede(run: Run, w: WorkflowState, winner: Attempt) -> None:
-    """Cancel the other attempts of the task. The files of each have names of their own, so that
-    nothing of theirs is ever taken for what the task wrote."""
+    """Cancel the other attempts of the task. Each attempt writes files under names of its own, so
+    the output of a cancelled one is never taken for that of the task."""
     state, task = run.state, winner.task
     w.variants.pop(task, None)
     if number := variant(winner.key):
@@ -361,7 +377,7 @@ def _supersede(run: Run, w: WorkflowState, winner: Attempt) -> None:
 
 
 def collect(run: Run, w: WorkflowState, file: int) -> None:
-    """Fetch a final output."""
+    """Copy a final output to ORIGIN."""
     source, _, _ = run.state.network.best_source(w.present[file], ORIGIN)
     run.state.copies[(w.index, file, ORIGIN)] = Copy(source)
     run.outbox.append(CopyFile(w.index, file, source, ORIGIN))
@@ -370,15 +386,18 @@ def collect(run: Run, w: WorkflowState, file: int) -> None:
 def fail_attempt(
     run: Run, w: WorkflowState, attempt: Attempt, outcome: Outcome, *, own: bool
 ) -> None:
-    """An attempt has failed. Its task has not, while another one goes on. When all have failed,
-    the failure of the first counts: replicas never cost a retry. ``own``: it is the task's own
-    failure."""
+    """Handle a failed attempt.
+
+    The task fails only when its last attempt has. Then the failure of the first attempt counts,
+    since a replica must never cost a retry: the task would otherwise fail sooner with replicas than
+    without. ``own``: the failure is the task's own fault.
+    """
     task = attempt.task
     siblings = w.siblings.get(task) if w.siblings else None
     if siblings is not None and siblings.attempts:
         if not attempt.is_replica:
             siblings.first_failed = own
-        note(w, attempt, outcome)
+        note_site_to_avoid(w, attempt, outcome)
         _note_failure(run.state, w, attempt, outcome, "", final=False)
         return
     if attempt.is_replica:
@@ -388,9 +407,9 @@ def fail_attempt(
 
 
 def _fail(run: Run, w: WorkflowState, attempt: Attempt, outcome: Outcome, *, own: bool) -> None:
-    """Retry after a delay, as the rule of the cause says, or give up."""
+    """Retry the task after a delay, by the rule for the cause, or let it fail for good."""
     state, task = run.state, attempt.task
-    retry, delay_s, reason = judge(state, w, attempt, outcome, own=own)
+    retry, delay_s, reason = apply_retry_rule(state, w, attempt, outcome, own=own)
     _note_failure(state, w, attempt, outcome, reason, final=not retry)
     if retry:
         state.retried += 1
@@ -428,12 +447,13 @@ def _note_failure(
 
 
 def withdraw_all(run: Run, *, running_too: bool) -> None:
-    """Nothing more is dispatched: give up what has not started, or all. Cost: all that is open."""
+    """Take back dispatched attempts, since the run dispatches no more: those that have not started,
+    or all with ``running_too``. Cost: the open attempts and copies."""
     state = run.state
     for attempt in [a for a in state.attempts.values() if a.phase is _STAGING]:
         undispatch(run, attempt)
     if running_too:
-        state.copies.clear()  # a resume collects what is missing
+        state.copies.clear()  # A resume collects missing outputs.
     else:
         state.copies = {k: c for k, c in state.copies.items() if k[2] == ORIGIN}
     for index, keys in enumerate(keys_by_site(state, list(state.attempts.values()))):
@@ -442,7 +462,7 @@ def withdraw_all(run: Run, *, running_too: bool) -> None:
 
 
 def keys_by_site(state: RunState, attempts: list[Attempt]) -> list[tuple[str, ...]]:
-    """The keys of these attempts, per site."""
+    """The keys of attempts, by site."""
     keys: list[list[str]] = [[] for _ in state.sites]
     for attempt in attempts:
         keys[attempt.site].append(attempt.key)

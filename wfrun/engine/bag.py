@@ -1,7 +1,7 @@
 """Bags of tasks: a template and its parameters, expanded one task at a time.
 
-A bag of a million tasks is a document of a few hundred bytes, or of the columns of a table. It is
-run as a `Workflow` whose sequences make each task and file when they are asked for it.
+A bag of a million tasks is a document of a few hundred bytes, or the columns of a table. It runs as
+a `Workflow` whose sequences create each task and file on access.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from wfrun.engine.model import Bag, Column, DictionaryColumn, File, PackedColumn
 from wfrun.engine.templates import Part, parse_template, placeholders
 
 INDEX = "index"
-"""A parameter that every bag has: the number of the task, from 0."""
+"""A parameter of every bag: the number of the task, from 0."""
 ESTIMATE_S = "_estimate_s"
-"""The column of a bag's estimates in seconds, where they were written with units."""
+"""Column with the estimates of a bag in seconds, if its document states them with units."""
 _OURS = frozenset({INDEX, ESTIMATE_S})
 
 T = TypeVar("T")
 
 
 class _Lazy(Sequence[T], Generic[T]):
-    """A sequence that makes its items, and keeps those that were asked for lately."""
+    """A sequence that creates its items on access and caches recent ones."""
 
     MAX_KEPT = 4096
 
@@ -62,11 +62,11 @@ class _Lazy(Sequence[T], Generic[T]):
 
     @abstractmethod
     def _make(self, index: int) -> T:
-        """The item of that index, which is in range."""
+        """Create the item of this index, which is in range."""
 
 
 class NoParents(Sequence[tuple[int, ...]]):
-    """As many empty tuples: the edges of a bag, which has none."""
+    """The parents of the tasks of a bag: an empty tuple for each."""
 
     def __init__(self, length: int) -> None:
         self._length = length
@@ -89,7 +89,7 @@ class NoParents(Sequence[tuple[int, ...]]):
 
 
 def values_of(column: Column) -> Callable[[int], str]:
-    """The value at each place of a column, counted from 0."""
+    """The value at each position of a column, counted from 0."""
     if isinstance(column, DictionaryColumn):
         codes, value = memoryview(column.codes).cast("I"), values_of(column.values)
         return lambda place: value(codes[place])
@@ -108,15 +108,16 @@ def _decimal(number: int, decimals: int) -> str:
 
 
 class Expansion:
-    """The templates of a bag, ready to be filled in."""
+    """The templates of a bag, compiled into functions of the task number."""
 
     def __init__(self, bag: Bag) -> None:
         self.bag = bag
         self.count = len(bag)
         self._value: dict[str, Callable[[int], str]] = {INDEX: str}
-        """The value of each parameter for the task of that number."""
+        """By parameter: its value as a function of the task number."""
         self._steps: list[tuple[int, int]] = []
-        """Per axis: every how many tasks it moves on, and its length."""
+        """Per axis: the number of consecutive tasks with the same value, and the length of the
+        axis."""
         step = self.count
         for axis in bag.axes:
             step //= len(axis)
@@ -125,12 +126,12 @@ class Expansion:
                 self._value[name] = _on_axis(values_of(column), step, len(axis))
 
     def parameters(self, task: int) -> dict[str, str]:
-        """The values of a task by parameter."""
+        """The values of a task, by parameter."""
         return {name: value(task) for name, value in self._value.items() if name not in _OURS}
 
     def fill(self, template: str) -> Callable[[int], str]:
-        """A template as a function of the number of the task. Raises KeyError for a parameter that
-        the bag has not."""
+        """A template as a function of the task number. Raises KeyError for a parameter that the bag
+        lacks."""
         parts = parse_template(template)
         if all(part.name is None for part in parts):
             text = "".join(part.literal for part in parts)
@@ -142,11 +143,11 @@ class Expansion:
         return lambda task: "".join([_piece(part, value, task) for part, value in pieces])
 
     def numbering(self, template: str) -> tuple[int, Callable[[int], int], Callable[[int], int]]:
-        """The files that an input's template names: how many, which of them a task reads, and a
-        task that reads the file of that number.
+        """The files that the template of an input names: their count, a function from a task to the
+        number of its file, and one from a file to a task that reads it.
 
-        Tasks that have all its parameters in common have the file in common, also where these are
-        equal values of a table's column.
+        Tasks with equal values of all parameters in the template share the file, also where equal
+        values occur in different rows of a table.
         """
         named = set(placeholders(template))
         if INDEX in named:
@@ -194,7 +195,7 @@ def _piece(part: Part, value: Callable[[int], str] | None, task: int) -> str:
 
 
 class _Dimension:
-    """What one axis contributes to the number of an input."""
+    """The part of one axis in the number of an input file."""
 
     def __init__(self, step: int, length: int, coded: DictionaryColumn | None) -> None:
         self._step, self._length = step, length
@@ -207,11 +208,12 @@ class _Dimension:
                 self._first[self._codes[place]] = place
 
     def place(self, task: int) -> int:
+        """The number of the value that this axis has for a task."""
         place = task // self._step % self._length
         return place if self._codes is None else self._codes[place]
 
     def first(self, place: int) -> int:
-        """The first task of this place, the other axes at their beginnings."""
+        """The first task with this value, the other axes at their first values."""
         return (place if self._first is None else self._first[place]) * self._step
 
 
@@ -235,13 +237,13 @@ class BagTasks(_Lazy[Task]):
         self._stderr = None if bag.stderr is None else outputs.index(bag.stderr)
 
     def runtime_s(self, task: int) -> float | None:
-        """The estimate of a task; None: there is none."""
+        """The estimated run time of a task; None without an estimate."""
         if self._estimate is None:
             return None
         return float(self._estimate(task)) * self.expansion.bag.scale
 
     def runtimes_s(self) -> array[float] | None:
-        """Those of all tasks."""
+        """The estimated run times of all tasks; None without an estimate."""
         estimate = self.expansion.bag.estimate
         if estimate is None or self._estimate is None:
             return None
@@ -277,7 +279,7 @@ class BagTasks(_Lazy[Task]):
 
 
 class BagFiles(_Lazy[File]):
-    """Its files: the inputs of each template, then the outputs of each task."""
+    """The files of a bag: the inputs of each template, then the outputs of each task."""
 
     def __init__(self, expansion: Expansion) -> None:
         bag = expansion.bag
@@ -289,7 +291,7 @@ class BagFiles(_Lazy[File]):
             self._inputs.append((first, count, number, reader))
             first += count
         self.input_count = first
-        """Their numbers come before those of the outputs."""
+        """Number of input files, which are numbered before the outputs."""
         self.output_bytes = bag.output_bytes
         self._names = [expansion.fill(file.name) for file in (*bag.inputs, *bag.outputs)]
         self._urls = [
@@ -299,17 +301,17 @@ class BagFiles(_Lazy[File]):
         super().__init__(first + expansion.count * len(bag.outputs))
 
     def inputs(self, task: int) -> tuple[int, ...]:
-        """What a task reads."""
+        """The files that a task reads."""
         return tuple([first + number(task) for first, _, number, _ in self._inputs])
 
     def outputs(self, task: int) -> tuple[int, ...]:
-        """What it writes."""
+        """The files that a task writes."""
         count = len(self._bag.outputs)
         first = self.input_count + task * count
         return tuple(range(first, first + count))
 
     def size_bytes(self, index: int) -> int:
-        """Of an input; -1: unknown."""
+        """Size of an input file; -1 if unknown."""
         slot = self._slot(index)
         sizes = self._sizes[slot]
         return sizes[index - self._inputs[slot][0]] if sizes else -1
@@ -339,12 +341,12 @@ class BagFiles(_Lazy[File]):
 
 
 def parameter_names(bag: Bag) -> tuple[str, ...]:
-    """Those that its user has given it, in their order."""
+    """The parameters that the user defined, in the order of the document."""
     return tuple(name for axis in bag.axes for name in axis.names if name not in _OURS)
 
 
 def expand(bag: Bag) -> Workflow:
-    """The bag as a workflow, whose tasks and files are made when they are asked for."""
+    """The bag as a workflow, whose tasks and files are created on access."""
     expansion = Expansion(bag)
     files = BagFiles(expansion)
     return Workflow(
@@ -361,6 +363,6 @@ def expand(bag: Bag) -> Workflow:
 
 
 def tasks_of(workflow: Workflow) -> BagTasks:
-    """Those of a workflow that is an expanded bag."""
+    """The tasks of a workflow that is an expanded bag."""
     assert isinstance(workflow.tasks, BagTasks), "the workflow is a bag"
     return workflow.tasks

@@ -1,9 +1,9 @@
-"""Capabilities: what takes part in a run beside its tasks and files.
+"""Capabilities: parts of a run beside its tasks and files.
 
-Site health, launchers, replicas, the order of placements, predictions: each is a class of its own
-that the interpreter of the log and the core call through the hooks of `Capability`. A capability
-keeps what it knows of the run; others find it with ``RunState.find``.
-`wfrun.engine.capabilities` registers them, in the order in which they are called.
+Site health, launchers, replicas, the order of placements, predictions: each is a class of its own,
+which the interpreter of the log and the core call through the hooks of `Capability`. A capability
+keeps its own facts; others find it with ``RunState.find``. `wfrun.engine.capabilities` registers
+the capabilities in the order of their calls.
 """
 
 from __future__ import annotations
@@ -18,47 +18,50 @@ from wfrun.engine.state import Attempt, Condition, RunState, WorkflowState
 
 
 class Decisions(Protocol):
-    """How capabilities decide: each decision is an event, which is applied at once and logged."""
+    """The interface through which capabilities decide. Each decision is an event, which is applied
+    immediately and logged."""
 
     def take(self, event: ev.Event) -> None:
-        """Decide this."""
+        """Apply and log a decision."""
 
     def place(self, w: WorkflowState, task: int, site: object, allowed: int) -> None:
-        """Decide that this site gets an attempt of the task. Raises InvalidError, which names the
-        policy, for an answer that is not one of the ``allowed`` sites, a mask."""
+        """Place an attempt of the task at a site. Raises InvalidError, which names the policy, if
+        ``site`` is not in ``allowed``, a mask."""
 
 
 class Run:
-    """A run as its log is interpreted: its state, and what follows from the latest event."""
+    """A run during the interpretation of its log: the state, and what follows from the latest
+    event."""
 
     def __init__(self, state: RunState) -> None:
         self.state = state
         self.hooks = Hooks()
         self.outbox: list[Action] = []
-        """What was found to be done; the core takes it away."""
+        """Actions that follow from events. The core takes them away."""
         self.placement_possible = False
-        """Something has happened after which a placement may be possible that was not before."""
+        """Whether a placement may be possible that was not before the latest event."""
         self.decision_due = False
-        """A capability has to decide after the present event, even if no placement is possible."""
-        self.offer: tuple[WorkflowState, int, int] | None = None
-        """A workflow, its task and sites, as a mask, that its policy is asked about although they
-        have no room; None: what is asked is meant."""
+        """Whether a capability has to decide after this event even if no placement is possible."""
+        self.hypothetical: tuple[WorkflowState, int, int] | None = None
+        """A hypothetical question to a placement policy: a workflow, one of its tasks, and the
+        candidates to assume, a mask, although they have no room. None outside such a question."""
 
     def set_timer(self, timer: str, at_s: float) -> None:
-        """Set a timer, or set it anew. Its name is ``kind:number:number…``; the kind finds who is
-        called when it fires."""
+        """Set or reset a timer. Its name is ``kind:number:number…``; the function that is
+        registered for the kind is called when it fires."""
         self.state.timers[timer] = at_s
         self.outbox.append(SetTimer(timer, at_s))
 
     def site_changed(self, index: int) -> None:
-        """Note that the room at a site, or its health, has changed."""
+        """Update what depends on the room at a site or on its health. Called after either has
+        changed."""
         if self.state.update_site(index):
             self.placement_possible = True
         for call in self.hooks.site_changed:
             call(index)
 
     def set_condition(self, index: int, capability: str, condition: Condition | None) -> None:
-        """Hold something against a site, or nothing any more."""
+        """Set the condition of a site that a capability has found, or clear it with None."""
         site = self.state.sites[index]
         if condition is None:
             site.conditions.pop(capability, None)
@@ -67,7 +70,7 @@ class Run:
         self.update_health(index)
 
     def update_health(self, index: int) -> None:
-        """Open or close a site for placements, as what is held against it says."""
+        """Open or close a site for placements, by its report and its conditions."""
         site = self.state.sites[index]
         is_healthy = site.reported is None and not any(
             condition.closes for condition in site.conditions.values()
@@ -79,24 +82,29 @@ class Run:
         self.site_changed(index)
 
     def withdraw(self, index: int, attempts: Iterable[Attempt]) -> None:
-        """Order the cancellation of attempts at a site, as far as they have not started; without
-        those that were withdrawn before."""
-        fresh = [attempt for attempt in attempts if not attempt.withdrawn]
-        for attempt in fresh:
+        """Cancel attempts at a site that have not started. Attempts that are being withdrawn
+        already are skipped."""
+        pending = [attempt for attempt in attempts if not attempt.withdrawn]
+        for attempt in pending:
             attempt.withdrawn = True
             for call in self.hooks.withdrawn:
                 call(attempt)
-        if fresh:
-            keys = tuple(attempt.key for attempt in fresh)
+        if pending:
+            keys = tuple(attempt.key for attempt in pending)
             self.outbox.append(CancelAttempts(index, keys, queued_only=True))
 
     def candidates(self, w: WorkflowState, task: int, cores: int) -> int:
-        """The sites that may get a task now, as a mask: open, with room for it, and where others
-        have idle slots, not those that would only hold it in advance.
+        """The sites that may get a task now, as a mask: open and with room for it.
 
-        Cost: constant."""
-        if self.offer is not None and self.offer[0] is w and self.offer[1] == task:
-            return self.offer[2]
+        Sites that would only prefetch the task are left out while others have idle slots: it would
+        wait in a queue although it could run. Cost: constant.
+        """
+        if (
+            self.hypothetical is not None
+            and self.hypothetical[0] is w
+            and self.hypothetical[1] == task
+        ):
+            return self.hypothetical[2]
         openings = self.state.openings.get(cores) or self.state.openings_for(cores)
         mask = w.allowed_sites(task) & openings.open
         for limit in self.hooks.limit_candidates:
@@ -109,15 +117,15 @@ class Run:
 class Capability:
     """Base of all capabilities; every hook does nothing.
 
-    The interpreter calls hooks after it has changed the state for the event. They are called for
-    events of the present and for those of a log that is replayed, and must not tell these apart; so
-    the same log leads to the same state. What a hook costs must not grow with the number of tasks,
-    workflows or attempts, but where its description says so.
+    The interpreter calls hooks after it has changed the state. It calls them for live events and
+    for events of a replayed log, and they must not distinguish the two: the same log must lead to
+    the same state. The cost of a hook must not grow with the number of tasks, workflows or
+    attempts, unless its description allows it.
     """
 
     is_dormant: ClassVar[bool] = False
-    """Until it calls ``run.hooks.wake(self)`` it only interprets its own events: so it costs
-    nothing in the many runs that need it late or never."""
+    """Whether only ``events`` and ``timers`` are called until the capability calls
+    ``run.hooks.wake(self)``. Saves the calls in the many runs that need it late or never."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -125,31 +133,31 @@ class Capability:
 
     @classmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
-        """Whether a run that begins so has this capability. Sites, queues and the information that
-        the policy declares are in the state already."""
+        """Whether a run that begins with this event has the capability. The sites, queues and
+        declared information are in the state already."""
         return True
 
     def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
-        """The kinds of events that it interprets itself, and by what."""
+        """The types of events that it interprets, with their interpreters."""
         return {}
 
     def timers(self) -> Mapping[str, Callable[..., None]]:
-        """The kinds of timers that it sets, and what is called with the numbers of one's name when
-        it fires."""
+        """The kinds of timers that it sets, each with the function to call when one fires; the
+        numbers in the name of the timer are its arguments."""
         return {}
 
     # Facts
 
     def on_workflow_added(self, w: WorkflowState) -> None:
-        """A workflow was added; its tasks are not eligible yet. May cost in proportion to it."""
+        """A workflow was added; its tasks are not eligible yet. The cost may grow with its size."""
 
     def on_eligible(self, w: WorkflowState) -> None:
-        """The eligible set of a workflow has changed, other than by a placement: a task, or all of
-        a bag, became eligible or has to wait again."""
+        """The eligible set of a workflow changed by other means than a placement: a task, or all
+        tasks of a bag, became eligible or must wait again."""
 
     def on_resumed(self, dismissed: bool) -> None:
-        """A new engine took over. ``dismissed``: the run had ended before. May cost in proportion
-        to all that is open."""
+        """A new engine took over. ``dismissed``: the run had ended before. The cost may grow with
+        the number of open attempts."""
 
     def on_placed(self, attempt: Attempt) -> None:
         """An attempt was placed. Its site has less room."""
@@ -158,50 +166,51 @@ class Capability:
         """All inputs of an attempt are at its site; it is being submitted."""
 
     def on_queued(self, attempt: Attempt) -> None:
-        """An attempt is in its site's queue, also as it turned out after a crash."""
+        """An attempt is in the queue of its site. After a crash too, when the site is found to have
+        it."""
 
     def on_started(self, attempt: Attempt, event: ev.AttemptStarted) -> None:
         """An attempt runs."""
 
     def on_active(self, attempt: Attempt) -> None:
-        """After a crash: its site has this attempt."""
+        """After a crash: the site has this attempt."""
 
     def on_absent(self, attempt: Attempt) -> None:
-        """After a crash: its site has never started this attempt, which is submitted again.
-        ``started_s`` tells whether it was believed to run."""
+        """After a crash: the site never started this attempt, which is submitted again.
+        ``started_s`` says whether it was believed to run."""
 
     def on_left(self, attempt: Attempt) -> None:
         """An attempt is no longer dispatched, for whatever reason. Its site has more room."""
 
     def on_ended(self, attempt: Attempt, outcome: Outcome, core_s: float | None) -> None:
-        """An attempt ended, and has left. It held cores for ``core_s`` core seconds; None: unknown.
-        One of the following hooks comes after this, unless the attempt was superseded, or was
-        cancelled by us."""
+        """An attempt ended, after it had left. It used ``core_s`` core seconds; None if unknown.
+        One of the next hooks follows, unless the attempt was superseded or cancelled by us."""
 
     def on_done(self, attempt: Attempt, outcome: Outcome) -> None:
-        """An attempt succeeded, and with it its task."""
+        """An attempt and thus its task succeeded."""
 
     def on_failed(self, attempt: Attempt, outcome: Outcome) -> None:
         """An attempt failed."""
 
     def on_undelivered(self, attempt: Attempt, outcome: Outcome) -> None:
-        """An input that was to come from ORIGIN did not arrive; the last attempt that waited for
-        it, which has left."""
+        """An input did not arrive from ORIGIN. Called with the last attempt that waited for it,
+        which has left."""
 
     def on_superseded(self, attempt: Attempt) -> None:
-        """Another attempt of its task was done first."""
+        """Another attempt of the task was done first."""
 
     def on_withdrawn(self, attempt: Attempt) -> None:
-        """An attempt is cancelled, if it has not started."""
+        """The cancellation of an attempt was ordered, in case it has not started."""
 
     def on_reopened(self, site: int) -> None:
-        """A site says that it works, or a new engine begins: what was held against it is void."""
+        """A site reports that it works, or a new engine begins. All problems held against the site
+        are cleared."""
 
     def on_load_changed(self, site: int) -> None:
-        """The jobs of others at a site were observed; its ``slots_now`` have changed with them."""
+        """Other users' jobs at a site were observed, which changed its ``slots_now``."""
 
     def on_health_changed(self, site: int) -> None:
-        """A site has come to take attempts, or takes none any more."""
+        """A site became healthy or unhealthy."""
 
     def on_site_changed(self, site: int) -> None:
         """The room at a site, or its health, has changed."""
@@ -209,7 +218,7 @@ class Capability:
     # Decisions
 
     def limit_candidates(self, w: WorkflowState, task: int, cores: int, mask: int) -> int:
-        """Of the sites in the mask, those that may get this task."""
+        """The sites of a mask that may get this task."""
         return mask
 
     def decide(self, decisions: Decisions, possible: bool) -> None:
@@ -220,28 +229,28 @@ class Capability:
         number of decisions."""
 
     def on_declined(self, w: WorkflowState, task: int, sites: int) -> None:
-        """The policy was asked for a site for this task, and has left it unplaced, although these
-        sites, a mask, could have got it. That is not in the log."""
+        """The policy left this task unplaced although these sites, a mask, had room for it. The log
+        does not state that."""
 
     def expects(self) -> bool:
-        """Whether a run in which nothing is under way may yet go on by itself."""
+        """Whether a run may go on although nothing is under way."""
         return False
 
     # The log of a run that is taken over
 
     def before_replay(self, event: ev.Event) -> None:
-        """This event of the log is applied next."""
+        """Called before an event of the log is applied."""
 
     def after_replay(self, event: ev.Event) -> None:
-        """It was applied."""
+        """Called after an event of the log was applied."""
 
     def end_replay(self) -> None:
-        """It was the last one."""
+        """Called after the last event of the log."""
 
 
 class Hooks:
-    """The hooks of all capabilities of a run, in their order: who does not override one is not
-    called."""
+    """The hooks of all capabilities of a run, in registry order. A hook that a capability does not
+    override is not called for it, so unused hooks cost nothing."""
 
     def __init__(self) -> None:
         self.workflow_added: list[Callable[[WorkflowState], None]] = []
@@ -276,7 +285,7 @@ class Hooks:
         self.timers: dict[str, Callable[..., None]] = {}
 
     def add(self, capability: Capability) -> None:
-        """Call this one too, after those that were added before."""
+        """Add a capability, to be called after those added before."""
         for event, interpret in capability.events().items():
             self.events.setdefault(event, []).append(interpret)
         self.timers.update(capability.timers())
@@ -284,7 +293,7 @@ class Hooks:
             self.wake(capability)
 
     def wake(self, capability: Capability) -> None:
-        """Call the other hooks of this one too."""
+        """Call all hooks of a capability from now on."""
         kind = type(capability)
         for name, calls in self._by_name.items():
             method = name if hasattr(Capability, name) else f"on_{name}"

@@ -1,7 +1,7 @@
-"""The pure core: an event in, decisions and actions out.
+"""The pure core: events in, decisions and actions out.
 
-Decisions are events too (AttemptPlaced, RunEnded): they are written to the log beside what caused
-them, so that replaying the log needs no policy to decide the same again.
+Decisions are events too (AttemptPlaced, RunEnded). The log holds them next to the events that
+caused them, so a replay does not depend on policies.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from wfrun.engine.state import SUPERSEDED, WorkflowState
 
 
 class Core:
-    """One run. ``documents`` holds its workflows by the digests that WorkflowAdded names."""
+    """The core of one run. ``documents`` holds the workflows, by the digests in WorkflowAdded."""
 
     def __init__(self, documents: Mapping[str, Workflow]) -> None:
         self._interpreter = Interpreter(documents)
@@ -28,8 +28,8 @@ class Core:
         self._decided: list[Event] = []
 
     def replay(self, events: Iterable[Event]) -> None:
-        """Bring the state to the end of a log, deciding nothing. A RunResumed event, stepped
-        next, makes the core ask what became of everything that was under way."""
+        """Apply a log without deciding anything. The next step is a RunResumed event, which makes
+        the core ask the sites for the state of all open attempts, copies and launchers."""
         run = self.run
         for event in events:
             for call in run.hooks.before_replay:
@@ -44,10 +44,10 @@ class Core:
         run.outbox.clear()
 
     def step(self, event: Event) -> tuple[list[Event], list[Action]]:
-        """Take in one event; returns what was decided, to be logged after it, and what is to be
-        done, once both are durable.
+        """Apply one event and decide what follows. Returns the decisions, to be logged after the
+        event, and the actions, to be carried out when event and decisions are durable.
 
-        Raises InvalidError when a policy decides what it must not, or a task fits no site.
+        Raises InvalidError if a policy returns a forbidden decision, or a task fits no site.
         """
         run, state = self.run, self.state
         decided: list[Event] = []
@@ -59,14 +59,15 @@ class Core:
             for decide in run.hooks.decide:
                 decide(self, possible)
             run.placement_possible = False
-        # Whether it is over is asked only when nothing that matters is under way.
+        # Checked only when nothing that matters is under way, so that other events cost nothing.
         if len(state.attempts) <= state.superseded and not state.copies and state.ended is None:
             self._end_if_settled()
         actions, run.outbox = run.outbox, []
         return decided, actions
 
-    def note(self, event: Event) -> None:
-        """Take in what is told after the run has ended, deciding nothing."""
+    def apply_after_end(self, event: Event) -> None:
+        """Apply an event that arrives after the end of the run, such as the last counts of a site.
+        Decides nothing."""
         self._interpreter.apply(event)
         self.run.outbox.clear()
 
@@ -89,8 +90,8 @@ class Core:
         self.take(AttemptPlaced(state.now_s, key, w.index, task, site))
 
     def _end_if_settled(self) -> None:
-        """Decide that the run is over, if nothing can start. Superseded attempts are waited for, as
-        long as their timer runs."""
+        """End the run if nothing can start any more. The run waits for superseded attempts while
+        their timer runs, so that their cancellations reach the sites first."""
         state = self.state
         if not state.is_complete or (state.attempts and SUPERSEDED in state.timers):
             return

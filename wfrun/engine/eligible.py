@@ -1,4 +1,4 @@
-"""The eligible tasks of a workflow that wait for a site, in the order in which they are placed."""
+"""The eligible tasks of one workflow, in the order of their placement."""
 
 from __future__ import annotations
 
@@ -8,28 +8,33 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 MAX_STALE = 16
-"""Maximum number of stale entries in a heap, beside as many as it has true ones."""
+"""Maximum number of stale entries in a heap beyond the number of valid ones."""
 
 
 class TaskClass(NamedTuple):
-    """Eligible tasks that can be placed wherever one of them can."""
+    """Eligible tasks of the same sites and number of cores: where one of them can be placed, all
+    can."""
 
     mask: int
-    """The sites that may get them."""
+    """The sites that may run them."""
     cores: int
-    """Cores that each of them asks for."""
+    """Cores of each task."""
 
 
 Entry = tuple[float, int, int, TaskClass]
-"""(order, serial number, task, its class): smaller goes first. Serial numbers are unique."""
+"""(order, serial number, task, task class). The smallest entry is placed first; serial numbers are
+unique."""
 
 
 class EligibleSet:
-    """Keeps tasks by class, so that tasks that wait for sites that are full or out of order stand
-    in nobody's way and cost nothing. There are few classes at a time: of each width of tasks, one
-    for all sites and some for sites where tasks have failed.
+    """The eligible tasks of a workflow, by class.
 
-    The tasks of a bag are in it from the beginning without an entry of their own, as *fresh* ones.
+    Placement visits classes, not tasks, so tasks that wait for a full or paused site neither delay
+    nor cost anything. There are few classes: one for each number of cores, and some for tasks that
+    avoid sites where they have failed.
+
+    The tasks of a bag are in the set from the start. As long as they are never dispatched they are
+    *fresh* and need no entry, which saves their memory.
     """
 
     __slots__ = ("_fresh", "_heaps", "_serials", "count", "counts")
@@ -37,22 +42,22 @@ class EligibleSet:
     def __init__(self, tasks: int) -> None:
         self.count = 0
         self.counts: dict[TaskClass, int] = {}
-        """Number of tasks of each class; no class without any."""
+        """Number of tasks by class; classes without tasks are absent."""
         self._heaps: dict[TaskClass, list[Entry]] = {}
-        """Entries of tasks, some of which are stale: their task was taken out."""
+        """Entries by class. Entries of removed tasks are stale, and are skipped later."""
         self._serials = array("q", bytes(8 * tasks))
-        """Per task: the serial number of its true entry; 0: it is not in it, or fresh."""
+        """Per task: the serial number of its valid entry; 0 for a task that is absent or fresh."""
         self._fresh: FreshTasks | None = None
 
     def fill(self, fresh: FreshTasks) -> None:
-        """Put in all tasks of a bag."""
+        """Add all tasks of a bag."""
         self._fresh = fresh
         if fresh.left:
             self.count += fresh.left
             self.counts[fresh.kind] = self.counts.get(fresh.kind, 0) + fresh.left
 
     def add(self, entry: Entry) -> None:
-        """Put in a task that is not in it."""
+        """Add a task that is absent."""
         kind = entry[3]
         heap = self._heaps.get(kind)
         if heap is None:
@@ -63,7 +68,7 @@ class EligibleSet:
         self.counts[kind] = self.counts.get(kind, 0) + 1
 
     def remove(self, task: int, kind: TaskClass) -> None:
-        """Take out a task that is in it, of the class that it was put in with."""
+        """Remove a task that is present. ``kind`` is the class that it was added with."""
         serial = self._serials[task]
         self._serials[task] = 0
         if not serial:
@@ -83,13 +88,13 @@ class EligibleSet:
         elif heap and heap[0][1] == serial:
             heapq.heappop(heap)
         elif len(heap) > 2 * left + MAX_STALE:
-            # Otherwise they would collect while the sites of this class are closed.
+            # Stale entries would accumulate while no site of this class has room.
             serials = self._serials
             heap[:] = [entry for entry in heap if serials[entry[2]] == entry[1]]
             heapq.heapify(heap)
 
     def first_of(self, kind: TaskClass) -> Entry | None:
-        """The entry of the first task of a class; None: there is none."""
+        """The first entry of a class; None if the class has no task."""
         if kind not in self.counts:
             return None
         heap = self._heaps.get(kind)
@@ -104,26 +109,27 @@ class EligibleSet:
         return heap[0] if heap and heap[0] < entry else entry
 
     def clear(self) -> None:
-        """Take all out but fresh ones."""
+        """Remove all tasks except fresh ones."""
         fresh = self._fresh
         self.__init__(len(self._serials))  # type: ignore[misc]
         if fresh is not None:
             self.fill(fresh)
 
     def __len__(self) -> int:
-        """Number of entries held for tasks that are not fresh, stale ones included."""
+        """Number of stored entries, stale ones included; fresh tasks have none."""
         return sum(map(len, self._heaps.values()))
 
 
 class FreshTasks:
-    """The tasks of a bag that have never been dispatched, in the order in which they are placed."""
+    """The tasks of a bag that have never been dispatched, in the order of their placement."""
 
     __slots__ = ("_gone", "_keys", "_order", "_position", "_serial", "kind", "left")
 
     def __init__(
         self, tasks: int, kind: TaskClass, first_serial: int, keys: Sequence[float] | float
     ) -> None:
-        """All are of one class. ``keys``: of each task, or of all; smaller goes first."""
+        """``keys``: the order of each task, or one value for all; the smallest is placed first. All
+        tasks are of the class ``kind``."""
         self.kind, self.left = kind, tasks
         self._serial = first_serial
         self._keys = keys
@@ -132,10 +138,11 @@ class FreshTasks:
             self._order = array("I", sorted(range(tasks), key=keys.__getitem__))
         self._position = 0
         self._gone: set[int] = set()
-        """Taken before their turn: the order was another when that was decided."""
+        """Tasks that were removed before their turn: when the log was written, the order was
+        different."""
 
     def first(self) -> Entry:
-        """The entry of the first that is left; there is one."""
+        """The first entry. At least one task is left."""
         position = self._position
         task = position if self._order is None else self._order[position]
         while self._gone and task in self._gone:
@@ -148,7 +155,7 @@ class FreshTasks:
         return key, self._serial + position, task, self.kind
 
     def remove(self, task: int) -> None:
-        """Take out one that is left."""
+        """Remove a task that is left."""
         if self.first()[2] == task:
             self._position += 1
         else:

@@ -1,13 +1,13 @@
-"""Errors of four kinds with one base class. The kind says what a caller may do about it."""
+"""Errors of four kinds with one base class. The kind tells callers how to react."""
 
 from __future__ import annotations
 
 
 class WfrunError(Exception):
-    """Base of all errors that a user is meant to read.
+    """Base of all errors that are shown to users.
 
     ``message`` says what is wrong and where, ``hint`` what to do about it. ``str(error)`` is
-    ``source:line: message`` followed by the hint.
+    ``source:line: message``, followed by the hint on a line of its own.
     """
 
     def __init__(
@@ -33,16 +33,16 @@ class WfrunError(Exception):
 
 
 class TransientError(WfrunError):
-    """It may work when tried again."""
+    """The operation may succeed when it is retried."""
 
 
 class InfeasibleError(WfrunError):
-    """This site, or this request, can't do it; another may."""
+    """This site, or this request, can't do it. Another one may."""
 
 
 class InvalidError(WfrunError):
-    """The user's input is wrong; nothing was started."""
+    """The user's input is wrong. Nothing was started."""
 
 
 class LostError(WfrunError):
-    """What became of it is unknown and has to be found out."""
+    """The outcome is unknown and must be determined before anything is repeated."""

@@ -1,9 +1,10 @@
-"""Facts, in the order in which they became known. The log of a run is a sequence of these.
+"""Events: the facts and decisions of a run, in the order in which they became known. The log of a
+run is a sequence of events.
 
-Every event has ``at_s``, seconds since the epoch in the real world, since the start in a
-simulated one. Its sequence number is its position in the log, and the log's schema version is
-``SCHEMA_VERSION``: the store keeps both beside the events. Sites, workflows, tasks and files are
-indices, attempts are their keys.
+Every event has ``at_s``: seconds since the epoch in a real run, since the start in a simulation.
+Its sequence number is its position in the log; the store keeps it, and the log's
+``SCHEMA_VERSION``, beside the event. Sites, workflows, tasks and files are indices; attempts and
+launchers are named by their keys.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from wfrun.engine.exchange import Cause, LauncherRequest, Outcome
 from wfrun.engine.model import LinkSpec, SiteSpec
 
 SCHEMA_VERSION = 2
-"""1: without SiteLoadObserved, CoresReserved, ReservationDeclined and SitesDeclined. Logs of all
-versions are read."""
+"""Version 1 has no SiteLoadObserved, CoresReserved, ReservationDeclined and SitesDeclined. Logs of
+all versions can be read."""
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -55,27 +56,34 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):
+    """Base of all events."""
+
     at_s: float
 
 
 class RunStarted(Event, frozen=True, tag="run-started"):
+    """A run began: its settings, sites and links."""
+
     run_id: str
-    """Begins the key of every attempt, so that keys of different runs never meet at a site."""
+    """Prefix of the keys of all attempts, so that keys of different runs never coincide at a
+    site."""
     settings: Settings
     sites: tuple[SiteSpec, ...]
     links: tuple[LinkSpec, ...]
     workflows: int
-    """That will be added; -1: until SubmissionEnded."""
+    """Number of workflows that will be added; -1 if unknown before SubmissionEnded."""
     queues: tuple[tuple[int, ...], ...] = ()
-    """The sites of each resource manager, of which each has a queue of its own (thesis section
-    5.1.2). Empty: one for all sites."""
+    """The sites of each resource manager; each has its own queue (thesis section 5.1.2). Empty: one
+    resource manager with all sites."""
 
 
 class WorkflowAdded(Event, frozen=True, tag="workflow-added"):
+    """A workflow or a bag was added to the run."""
+
     workflow: int
     name: str
     digest: str
-    """The workflow itself is stored beside the log, under this name."""
+    """Name of the stored workflow, which is kept beside the log."""
     queue: int = 0
     """The resource manager that it was submitted to."""
 
@@ -92,29 +100,29 @@ class ClassHistory(msgspec.Struct, frozen=True, array_like=True):
     cores: int
     site: str
     runtimes_s: tuple[float, ...]
-    """At that site, the oldest first."""
+    """Run times at that site, the oldest first."""
 
 
 class HistoryRead(Event, frozen=True, tag="history-read"):
-    """What earlier runs have left for predictions and fairness. What this run sees is added to the
-    same file when it ends."""
+    """Run times and usage of earlier runs, for predictions and fairness. The results of this run
+    are added to the same file when it ends."""
 
     file: str
     classes: tuple[ClassHistory, ...]
     usage_s: dict[str, float]
-    """CPU seconds by owner; empty: those of earlier runs do not count."""
+    """CPU seconds by owner; empty if the usage of earlier runs does not count."""
 
 
 class RunResumed(Event, frozen=True, tag="run-resumed"):
-    """A new engine took over the run; failed tasks may be tried again."""
+    """A new engine took over the run. Failed tasks may be retried."""
 
     lost: tuple[tuple[int, int, int], ...] = ()
-    """(workflow, file, site) of files that had been written and are not in their sites' stores any
-    more, or not whole: somebody removed them, or a site went down before its disk had them."""
+    """(workflow, file, site) of files that were written and are missing or incomplete in the store
+    of the site: somebody removed them, or the site failed before they were on disk."""
 
 
 class AttemptPlaced(Event, frozen=True, gc=False, tag="attempt-placed"):
-    """The core decided; the attempt is dispatched from here on."""
+    """The core decided to run a task at a site. From here on the attempt is dispatched."""
 
     key: str
     workflow: int
@@ -123,74 +131,79 @@ class AttemptPlaced(Event, frozen=True, gc=False, tag="attempt-placed"):
 
 
 class AttemptsSubmitted(Event, frozen=True, tag="attempts-submitted"):
-    """The site took these."""
+    """The site accepted attempts."""
 
     site: int
     keys: tuple[str, ...]
 
 
 class AttemptStarted(Event, frozen=True, gc=False, omit_defaults=True, tag="attempt-started"):
+    """An attempt started to run."""
+
     key: str
     launcher: str = ""
-    """The launcher that runs it; empty: none does."""
+    """The launcher that runs it; empty if none does."""
 
 
 class AttemptEnded(Event, frozen=True, gc=False, tag="attempt-ended"):
+    """An attempt ended, with its exit record."""
+
     key: str
     outcome: Outcome
 
 
 class AttemptsFound(Event, frozen=True, tag="attempts-found"):
-    """What a site answered when asked after a crash. Ended attempts get an AttemptEnded each."""
+    """The answer of a site that was asked for attempts after a crash. Ended attempts are reported
+    by an AttemptEnded each."""
 
     site: int
     absent: tuple[str, ...]
-    """Never started there: they can be submitted safely."""
+    """Attempts that never started there, so they can be submitted safely."""
     active: tuple[str, ...]
 
 
 class AttemptsWithdrawn(Event, frozen=True, tag="attempts-withdrawn"):
-    """The core decided to take these back from the site, as far as they have not started: there is
-    room for them elsewhere."""
+    """The core decided to withdraw attempts that have not started, since another site has room for
+    them."""
 
     site: int
     keys: tuple[str, ...]
 
 
 class LaunchersAsked(Event, frozen=True, tag="launchers-asked"):
-    """The core decided to start these at the site."""
+    """The core decided to start launchers at the site."""
 
     site: int
     launchers: tuple[LauncherRequest, ...]
 
 
 class LaunchersSubmitted(Event, frozen=True, tag="launchers-submitted"):
-    """The site's queue has them."""
+    """The site's queue accepted launchers."""
 
     site: int
     keys: tuple[str, ...]
 
 
 class LauncherStarted(Event, frozen=True, tag="launcher-started"):
-    """A launcher takes tasks. Told again when it is back after it was away, or what is told here
-    has changed."""
+    """A launcher takes tasks. Reported again when it has reconnected, or when one of the fields
+    below has changed."""
 
     site: int
     key: str
     host: str
-    """Of several nodes, the first."""
+    """Its host; of several nodes, the first."""
     slots: int
-    """Cores, of all its nodes that take tasks."""
+    """Cores of all its nodes that take tasks."""
     ends_s: float | None
-    """When its walltime is over; None: it does not know."""
+    """When its walltime ends; None if it does not know."""
     channel: str
-    """How it is connected: tcp, ssh or spool."""
+    """The kind of its connection: tcp, ssh or spool."""
     latency_s: float
-    """From the end of a task there until the engine's answer to it is there."""
+    """Time from the end of a task there to the arrival of the engine's answer."""
 
 
 class LauncherDraining(Event, frozen=True, tag="launcher-draining"):
-    """It takes no more tasks: its time is nearly over, or it can't be reached."""
+    """A launcher takes no more tasks: its walltime is nearly over, or it can't be reached."""
 
     site: int
     key: str
@@ -198,23 +211,26 @@ class LauncherDraining(Event, frozen=True, tag="launcher-draining"):
 
 
 class LaunchersStopped(Event, frozen=True, tag="launchers-stopped"):
-    """The core decided to end these, which no work waits for."""
+    """The core decided to stop launchers that no work waits for."""
 
     site: int
     keys: tuple[str, ...]
 
 
 class LauncherEnded(Event, frozen=True, tag="launcher-ended"):
-    """Its job is over, or was never submitted. What became of its attempts is told of each."""
+    """The batch job of a launcher ended or was never submitted. Its attempts are reported one by
+    one."""
 
     site: int
     key: str
     cause: Cause
-    """``done``: it ended by itself, or was stopped."""
+    """``done`` if it ended by itself or was stopped."""
     message: str | None = None
 
 
 class TransferEnded(Event, frozen=True, gc=False, tag="transfer-ended"):
+    """A file arrived."""
+
     workflow: int
     file: int
     source: int
@@ -224,6 +240,8 @@ class TransferEnded(Event, frozen=True, gc=False, tag="transfer-ended"):
 
 
 class TransferFailed(Event, frozen=True, tag="transfer-failed"):
+    """A copy of a file failed. ``transient``: a retry may succeed."""
+
     workflow: int
     file: int
     source: int
@@ -233,37 +251,38 @@ class TransferFailed(Event, frozen=True, tag="transfer-failed"):
 
 
 class BackgroundJob(msgspec.Struct, frozen=True):
-    """A job of somebody else in a site's queue, as the site's information service shows it."""
+    """Another user's job in the queue of a site, as the site's information service shows it."""
 
     id: str
     cores: int
     started_s: float | None = None
-    """None: still queued."""
+    """None while it is queued."""
     runtime_s: float | None = None
-    """Where the service knows it; None: unknown."""
+    """Run time, if the service knows it; None if unknown."""
 
 
 class SiteObserved(Event, frozen=True, tag="site-observed"):
-    """The jobs of others at a site, running ones first, then the queue in order; for policies that
-    use the run times of each of them."""
+    """Other users' jobs at a site, running ones first, then the queue in order. Observed for
+    policies that use the run time of each job."""
 
     site: int
     background: tuple[BackgroundJob, ...]
 
 
 class SiteLoadObserved(Event, frozen=True, tag="site-load-observed"):
-    """The background load of a site, for policies that use no more of it than its size."""
+    """The load of other users' jobs at a site. Observed for policies that need no more than these
+    two numbers, since the log grows with every observation."""
 
     site: int
     running_cores: int
-    """Cores that running jobs of others hold."""
+    """Cores held by other users' running jobs."""
     queued_cores: int
-    """Cores that their queued jobs ask for."""
+    """Cores requested by other users' queued jobs."""
 
 
 class CoresReserved(Event, frozen=True, tag="cores-reserved"):
-    """The core decided to keep room at a site for an eligible task that fits nowhere now, so that
-    smaller tasks which come after it do not keep it waiting."""
+    """The core reserved cores at a site for an eligible task that fits nowhere now, so that
+    narrower tasks that are placed later do not delay it for ever."""
 
     workflow: int
     task: int
@@ -271,8 +290,8 @@ class CoresReserved(Event, frozen=True, tag="cores-reserved"):
 
 
 class ReservationDeclined(Event, frozen=True, tag="reservation-declined"):
-    """The core decided to keep this room no longer: the placement policy was asked, and leaves the
-    workflow's tasks unplaced."""
+    """The core gave up a reservation: the placement policy was asked and leaves the tasks of the
+    workflow unplaced."""
 
     workflow: int
     task: int
@@ -280,50 +299,56 @@ class ReservationDeclined(Event, frozen=True, tag="reservation-declined"):
 
 
 class SitesDeclined(Event, frozen=True, tag="sites-declined"):
-    """The core decided to ask for no launchers at these sites for a workflow, for a while: its
-    placement policy has left a task unplaced that they had room for."""
+    """The core decided to request no launchers at these sites for a workflow for a while: its
+    placement policy left a task unplaced that they had room for."""
 
     workflow: int
     sites: tuple[int, ...]
 
 
 class SitePaused(Event, frozen=True, tag="site-paused"):
-    """The site takes no more work for now."""
+    """The site reports that it takes no work for now."""
 
     site: int
     reason: str
 
 
 class SiteReopened(Event, frozen=True, tag="site-reopened"):
+    """The site reports that it takes work again."""
+
     site: int
 
 
 class SiteCounted(Event, frozen=True, tag="site-counted"):
-    """What was done on a cluster's head node since this was last told, or since the engine
-    began."""
+    """Work on a cluster's head node since the last such event, or since the engine started."""
 
     site: int
     connections: int
     commands: dict[str, int]
-    """By program name."""
+    """Number of commands by program name."""
     cpu_s: float
-    """CPU seconds of our agent there and the commands that it ran."""
+    """CPU seconds of our agent there and of the commands that it ran."""
 
 
 class TimerFired(Event, frozen=True, tag="timer-fired"):
+    """A timer that the core set is due."""
+
     timer: str
 
 
 class CancelAsked(Event, frozen=True, tag="cancel-asked"):
-    """``drain``: dispatch nothing more, let running tasks end. ``kill``: cancel them too."""
+    """The user cancelled the run. ``drain``: dispatch nothing more and let running tasks end.
+    ``kill``: cancel those too."""
 
     mode: Literal["drain", "kill"]
 
 
 class RunEnded(Event, frozen=True, tag="run-ended"):
+    """The core decided that the run is over."""
+
     outcome: Literal["done", "failed", "cancelled"]
     reason: str | None = None
-    """For a failed run that ended by something else than its tasks."""
+    """Why a run failed, if not by its tasks."""
 
 
 AnyEvent = (
@@ -363,4 +388,4 @@ DECISIONS = (
     AttemptPlaced, AttemptsWithdrawn, CoresReserved, LaunchersAsked, LaunchersStopped, RunEnded,
     ReservationDeclined, SitesDeclined,
 )  # fmt: skip
-"""Events that are the core's own: they follow the fact that they were decided after."""
+"""Events that are decisions of the core. In the log each follows the fact that caused it."""

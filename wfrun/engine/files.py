@@ -1,4 +1,4 @@
-"""What becomes of files: arrived, not arrived, lost. A part of the interpreter of the log."""
+"""Interpretation of file events: arrived, not arrived, lost. Part of the interpreter of the log."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from wfrun.engine.tasks import (
 )
 
 MAX_COPY_FAILURES = 3
-"""Number of transient failures after which a transfer is tried again. Those from a site that says
-that it is out of order do not count, while the run has patience with it."""
+"""Maximum number of retries of a transfer after transient failures. A failure whose source is
+paused does not count while the run waits for that site, which may hold the only copy."""
 
 
 def transfer_ended(run: Run, event: ev.TransferEnded) -> None:
+    """Note where the file is, and submit the attempts that waited for it alone."""
     state = run.state
     w = state.workflows[event.workflow]
     copy = state.copies.pop((event.workflow, event.file, event.destination), None)
@@ -54,6 +55,7 @@ def _count_arrival(state: RunState, w: WorkflowState, event: ev.TransferEnded) -
 
 
 def transfer_failed(run: Run, event: ev.TransferFailed) -> None:
+    """Retry the copy after a delay, or fail the attempts that wait for it."""
     state = run.state
     key = (event.workflow, event.file, event.destination)
     copy = state.copies.get(key)
@@ -78,7 +80,8 @@ def transfer_failed(run: Run, event: ev.TransferFailed) -> None:
     for attempt in waiting:
         close(run, attempt)
     if event.transient and event.source == ORIGIN and waiting:
-        # Nobody but the destination can be to blame; between two sites it may be either.
+        # Of ORIGIN and the destination only the latter can be at fault; between two sites either
+        # can.
         for call in run.hooks.undelivered:
             call(waiting[-1], outcome)
     for attempt in waiting:
@@ -87,20 +90,21 @@ def transfer_failed(run: Run, event: ev.TransferFailed) -> None:
 
 
 def _is_awaited(state: RunState, site: int) -> bool:
-    """Whether this site is out of reach for now, and the run has patience with it: what it alone
-    holds is worth waiting for."""
+    """Whether a site is paused and the run still waits for it. A file that is only there is worth
+    the wait."""
     return site != ORIGIN and f"paused:{site}" in state.timers
 
 
 def copy_again(run: Run, workflow: int, file: int, destination: int) -> None:
-    """The timer of a copy that has failed."""
+    """Start a failed copy again. Called by its timer."""
     copy = run.state.copies.get((workflow, file, destination))
     if copy is not None:
         run.outbox.append(CopyFile(workflow, file, copy.source, destination))
 
 
 def lose_files(run: Run, lost: tuple[tuple[int, int, int], ...]) -> None:
-    """What is still needed and at no place any more is made again, by tasks that were done."""
+    """Forget the places of lost files, and repeat the tasks that wrote a file which is needed and
+    exists nowhere."""
     state = run.state
     affected: dict[int, WorkflowState] = {}
     for workflow, file, site in lost:
@@ -125,7 +129,8 @@ def lose_files(run: Run, lost: tuple[tuple[int, int, int], ...]) -> None:
 
 
 def _give_up_copy(run: Run, key: tuple[int, int, int]) -> None:
-    """The attempts that wait for it are given up; their tasks wait for the file's producer."""
+    """Give up a copy and the attempts that wait for it. Their tasks wait for the producer of the
+    file."""
     for attempt_key in run.state.copies.pop(key).waiting:
         attempt = run.state.attempts.get(attempt_key)
         if attempt is not None:
@@ -133,6 +138,7 @@ def _give_up_copy(run: Run, key: tuple[int, int, int]) -> None:
 
 
 def _redo(run: Run, w: WorkflowState, tasks: set[int]) -> None:
+    """Let tasks run again, and let their successors wait for them."""
     state = run.state
     for task in sorted(tasks):
         set_status(state, w, task, WAITING)
@@ -153,7 +159,7 @@ def _redo(run: Run, w: WorkflowState, tasks: set[int]) -> None:
 
 
 def collect_missing(run: Run, w: WorkflowState) -> None:
-    """After a resume: final outputs whose collection was given up."""
+    """Collect final outputs whose collection had failed. Called after a resume."""
     origin = run.state.network.bit(ORIGIN)
     for index, present in enumerate(w.present):
         if (

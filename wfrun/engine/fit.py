@@ -1,4 +1,4 @@
-"""Which sites could ever run a task: resource requests against what sites offer."""
+"""Which sites could ever run a task: its resource request against what the sites offer."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from wfrun.engine.state import RunState, WorkflowState
 
 
 def classify(state: RunState, w: WorkflowState) -> None:
-    """Group tasks by what they ask for, and note their widths; a class that fits nowhere is an
-    error."""
+    """Group the tasks of a workflow by their resource requests. Raises InvalidError for a request
+    that fits no site."""
     classes: dict[Resources, int] = {}
     numbers = array("I")
     specs = [s.spec for s in state.sites]
@@ -26,7 +26,9 @@ def classify(state: RunState, w: WorkflowState) -> None:
     last: Resources | None = None
     number: int | None = None
     for task in w.workflow.tasks:
-        if task.resources is not last or number is None:  # Like tasks share them.
+        if (
+            task.resources is not last or number is None
+        ):  # Tasks with equal requests often share the object.
             last = task.resources
             number = classes.get(last)
         if number is None:
@@ -46,9 +48,11 @@ def _add_class(
 
 
 def site_mask(task: Task, sites: Sequence[SiteSpec], source: str, allowed: int = -1) -> int:
-    """The sites that could ever run a task, of those in the mask ``allowed``, as a mask. Raises
-    InvalidError where there is none, or its cores can't be spread evenly over its nodes, with the
-    document ``source``."""
+    """The sites, of those in the mask ``allowed``, that could ever run a task; a mask.
+
+    Raises InvalidError, which names the document ``source``, if there is none, or if the cores of
+    the task can't be spread evenly over its nodes.
+    """
     cores, nodes = task.resources.cores, task.resources.nodes
     if nodes < 1 or cores % nodes:
         raise InvalidError(
@@ -72,7 +76,7 @@ def site_mask(task: Task, sites: Sequence[SiteSpec], source: str, allowed: int =
 
 
 def fits(asked: Resources, site: SiteSpec) -> bool:
-    """Whether a site could ever run a task that asks for this."""
+    """Whether a site could ever run a task with this request."""
     if site.access is not None and site.access.launchers is not None:
         return _fits_launcher(asked, site.access.launchers)
     return (
@@ -99,20 +103,20 @@ def _fits_launcher(asked: Resources, launcher: LauncherSpec) -> bool:
 
 
 def granted_memory_bytes(site: SiteSpec) -> float:
-    """The most that a task may ask for on a node there; infinite: there is no bound."""
+    """Maximum memory per node that a task may request there; infinite without a bound."""
     launchers = None if site.access is None else site.access.launchers
     return (site.memory_bytes if launchers is None else launchers.memory_bytes) or inf
 
 
 def granted_walltime_s(site: SiteSpec) -> float:
-    """The longest walltime that a task may ask for there; infinite: there is no bound."""
+    """Maximum walltime that a task may request there; infinite without a bound."""
     launchers = None if site.access is None else site.access.launchers
     walltime_s = site.walltime_s if launchers is None else launchers.walltime_s
     return inf if walltime_s is None else walltime_s
 
 
 def most_nodes(site: SiteSpec) -> int | None:
-    """Over how many nodes one task may be spread there; None: the batch system knows."""
+    """Maximum number of nodes of one task there; None if only the batch system knows."""
     if site.access is not None and site.access.launchers is not None:
         return site.access.launchers.nodes
     if site.nodes:

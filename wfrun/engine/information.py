@@ -1,4 +1,4 @@
-"""What a policy may know: the taxonomies of the thesis, sections 5.1.4 (Table 5.1) and 6.1.3 (Table
+"""What a policy may know: the taxonomies of thesis sections 5.1.4 (Table 5.1) and 6.1.3 (Table
 6.1), made executable."""
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ class Knowledge(Enum):
     """How a piece of information reaches a policy."""
 
     UNKNOWN = "U"
-    """Unknown, or ignored."""
+    """Unknown or ignored."""
     KNOWN = "K"
     """Known a priori."""
     RUNTIME = "R"
     """Obtained at run time."""
     HISTORICAL = "H"
-    """From what was seen of earlier tasks."""
+    """Derived from earlier tasks."""
 
 
 U, K, R = Knowledge.UNKNOWN, Knowledge.KNOWN, Knowledge.RUNTIME
@@ -27,8 +27,8 @@ H = Knowledge.HISTORICAL
 
 
 class Information(msgspec.Struct, frozen=True):
-    """One row of Table 6.1, or one place in Table 5.1 (``processing_speed``, ``task_runtime``). The
-    view refuses what is not declared."""
+    """The information that a policy declares: a row of Table 6.1, or a cell of Table 5.1
+    (``processing_speed``, ``task_runtime``). The view refuses everything else."""
 
     status: Knowledge = U
     """Idle cores and load of the sites."""
@@ -37,11 +37,12 @@ class Information(msgspec.Struct, frozen=True):
     task_runtime: Knowledge = U
     file_size: Knowledge = U
     background_runtime: Knowledge = U
-    """Run times of other users' jobs: what sets HEFT (K) and HEFT-P (R, predicted) apart."""
+    """Run times of other users' jobs: the difference between HEFT (K) and HEFT-P (R, predicted)."""
 
 
 Observed = Literal["nothing", "load", "jobs"]
-"""What sites tell of the jobs of others: how many cores they hold and wait for, or each of them."""
+"""What is observed of other users' jobs: nothing, the cores that they hold and request, or each
+job."""
 
 
 def uses_queues(information: Information) -> bool:
@@ -50,8 +51,9 @@ def uses_queues(information: Information) -> bool:
 
 
 def observed_for(information: Information, *, binds_late: bool) -> Observed:
-    """What a run has to know of the jobs of others, and no more, since it is logged at each
-    observation. ``binds_late``: it fills free processors, whatever its policy declares."""
+    """What a run observes of other users' jobs. No more than needed, since every observation is
+    logged. ``binds_late``: the run fills free cores, which depend on the load even if the policy
+    does not declare it."""
     if uses_queues(information):
         return "jobs"
     return "load" if binds_late or information.status is not U else "nothing"

@@ -1,9 +1,9 @@
 """The one interpreter of the log: it changes the state of a run by one event at a time.
 
-Live runs, recovery, ``status`` and simulations all go through it. What an event makes necessary (a
-copy to start, an attempt to submit) goes to the outbox; deciding is the core's. The events of
+Live runs, recovery, ``status`` and simulations use it. What an event requires, such as a copy to
+start or an attempt to submit, is added to the outbox; decisions are left to the core. The events of
 attempts and files are interpreted in `wfrun.engine.attempts` and `wfrun.engine.files`, those of
-capabilities by them.
+capabilities by the capabilities.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from wfrun.engine.tasks import (
 )
 
 LOCAL_PAUSE_TIMEOUT_S = 60.0
-"""Maximum time that a run with nothing else to do waits for a site that says it is out of order,
-before it ends as failed."""
+"""Maximum time that a run with nothing else to do waits for a local site that reports a problem.
+Then the run ends as failed."""
 
 CLUSTER_PAUSE_TIMEOUT_S = 3600.0
-"""The same for a cluster: its connection may come back, or its user may log in again."""
+"""The same for a cluster: its connection may recover, or its user may log in again."""
 
 
 Interpret = Callable[[Run, Any], None]
 
 
 class Interpreter:
-    """Interprets the log of one run. ``documents`` holds its workflows by the digests that
-    WorkflowAdded names."""
+    """Interprets the log of one run. ``documents`` holds the workflows, by the digests in
+    WorkflowAdded."""
 
     def __init__(self, documents: Mapping[str, Workflow]) -> None:
         self.state = RunState(documents)
@@ -58,25 +58,26 @@ class Interpreter:
         self._interpret = _INTERPRET | {ev.RunStarted: self._begin}
 
     def apply(self, event: ev.Event) -> None:
-        """Change the state by one fact or decision. Those that are known already change nothing."""
+        """Change the state by one fact or decision. A fact that is known already changes
+        nothing."""
         if event.at_s > self.state.now_s:
             self.state.now_s = event.at_s
         self._interpret[type(event)](self.run, event)
 
     def _begin(self, run: Run, event: ev.RunStarted) -> None:
-        """Begin the run, and let its capabilities interpret events from then on."""
+        """Begin the run, and let its capabilities interpret events from now on."""
         _run_started(run, event)
         for kind, calls in run.hooks.events.items():
             self._interpret[kind] = _then(_INTERPRET[kind], calls)
 
     def actions(self) -> list[Action]:
-        """Take away what was found to be done."""
+        """Remove and return the actions in the outbox."""
         actions, self.run.outbox = self.run.outbox, []
         return actions
 
 
 def _then(first: Interpret, calls: Sequence[Callable[[Any], None]]) -> Interpret:
-    """Interpret an event, then let capabilities interpret it."""
+    """Chain interpreters of one kind of event: the core's, then those of capabilities."""
 
     def interpret(run: Run, event: Any) -> None:
         first(run, event)
@@ -86,8 +87,8 @@ def _then(first: Interpret, calls: Sequence[Callable[[Any], None]]) -> Interpret
     return interpret
 
 
-def _nothing(run: Run, event: ev.Event) -> None:
-    """Only capabilities interpret this one, if the run has them."""
+def _no_change(run: Run, event: ev.Event) -> None:
+    """Leave the state as it is. Capabilities may interpret the event."""
 
 
 # Run and workflows
@@ -151,8 +152,8 @@ def _history_read(run: Run, event: ev.HistoryRead) -> None:
 
 
 def _run_resumed(run: Run, event: ev.RunResumed) -> None:
-    """A new engine: everything that was under way is asked for again, failed tasks get all
-    their retries back."""
+    """Continue with a new engine. All that was under way is looked for at the sites, and failed
+    tasks get all their retries back."""
     state = run.state
     dismissed = state.ended is not None
     state.draining = state.killed = state.stopping = False
@@ -160,9 +161,9 @@ def _run_resumed(run: Run, event: ev.RunResumed) -> None:
     state.uncollected.clear()
     files.lose_files(run, event.lost)
     for index in range(len(state.sites)):
-        _forgive(run, index)
+        _clear_problems(run, index)
     for w in state.workflows:
-        _revive(run, w)
+        _retry_failed(run, w)
     for call in run.hooks.resumed:
         call(dismissed)
     for (workflow, file, destination), copy in state.copies.items():
@@ -179,7 +180,8 @@ def _run_resumed(run: Run, event: ev.RunResumed) -> None:
             run.outbox.append(FindAttempts(index, keys))
 
 
-def _revive(run: Run, w: WorkflowState) -> None:
+def _retry_failed(run: Run, w: WorkflowState) -> None:
+    """Make failed tasks eligible at all sites again. Called after a resume."""
     state = run.state
     reset_retries(state, w)
     if w.counts[FAILED] or w.counts[BLOCKED]:
@@ -190,11 +192,13 @@ def _revive(run: Run, w: WorkflowState) -> None:
         for task, status in enumerate(w.status):
             if status == WAITING and w.waiting[task] == 0:
                 make_eligible(run, w, task)
-    # Sites that a task was not to be tried at again are open to it again.
+    # The classes of eligible tasks change: sites that they avoided are allowed again.
     w.eligible.clear()
     if w.counts[ELIGIBLE] > w.eligible.count:
         for task, status in enumerate(w.status):
-            if status == ELIGIBLE and w.serials[task]:  # The others of a bag are fresh.
+            if (
+                status == ELIGIBLE and w.serials[task]
+            ):  # Tasks without a serial are fresh ones of a bag.
                 enter(w, task)
     run.placement_possible = True
     for call in run.hooks.eligible:
@@ -207,8 +211,8 @@ def _run_ended(run: Run, event: ev.RunEnded) -> None:
 
 
 def _cancel_asked(run: Run, event: ev.CancelAsked) -> None:
-    """Staging and queued attempts go back to the eligible set; running ones end, by themselves
-    or killed."""
+    """Stop dispatching. Staging and queued attempts are taken back; running ones end by themselves,
+    or are killed."""
     run.state.draining = True
     run.state.killed = run.state.killed or event.mode == "kill"
     attempts.withdraw_all(run, running_too=run.state.killed)
@@ -251,21 +255,22 @@ def _site_paused(run: Run, event: ev.SitePaused) -> None:
     site.reported = event.reason
     run.update_health(event.site)
     patience_s = LOCAL_PAUSE_TIMEOUT_S if site.spec.access is None else CLUSTER_PAUSE_TIMEOUT_S
-    run.set_timer(_patience(event.site), event.at_s + patience_s)
+    run.set_timer(_pause_timer(event.site), event.at_s + patience_s)
 
 
-def _patience(site: int) -> str:
+def _pause_timer(site: int) -> str:
     return f"paused:{site}"
 
 
 def _site_reopened(run: Run, event: ev.SiteReopened) -> None:
-    """The site says that it works: what was held against it is void."""
-    _forgive(run, event.site)
+    """The site works again, so earlier problems of it are cleared."""
+    _clear_problems(run, event.site)
 
 
-def _forgive(run: Run, index: int) -> None:
+def _clear_problems(run: Run, index: int) -> None:
+    """Clear what the site reported and what capabilities hold against it."""
     run.state.sites[index].reported = None
-    run.state.timers.pop(_patience(index), None)
+    run.state.timers.pop(_pause_timer(index), None)
     for call in run.hooks.reopened:
         call(index)
     run.update_health(index)
@@ -281,7 +286,7 @@ def _site_counted(run: Run, event: ev.SiteCounted) -> None:
 def _timer_fired(run: Run, event: ev.TimerFired) -> None:
     due_s = run.state.timers.get(event.timer)
     if due_s is None or event.at_s < due_s:
-        return  # it was called off, or set anew for later
+        return  # The timer was cancelled or postponed.
     del run.state.timers[event.timer]
     kind, *numbers = event.timer.split(":")
     call = _FIRED.get(kind)
@@ -297,18 +302,18 @@ def _retry(run: Run, workflow: int, task: int) -> None:
         make_eligible(run, w, task)
 
 
-def _time_over(run: Run, *_: int) -> None:
-    """Nothing: the core sees that one timer less is left."""
+def _timer_expired(run: Run, *_: int) -> None:
+    """Do nothing. That the timer is gone is what matters: the core may end the run."""
 
 
 _FIRED: dict[str, Callable[..., None]] = {
     "retry": _retry,
     "copy": files.copy_again,
-    "paused": _time_over,
-    SUPERSEDED: _time_over,
+    "paused": _timer_expired,
+    SUPERSEDED: _timer_expired,
 }
 
-_INTERPRET: dict[type[ev.Event], Interpret] = dict.fromkeys(get_args(ev.AnyEvent), _nothing) | {
+_INTERPRET: dict[type[ev.Event], Interpret] = dict.fromkeys(get_args(ev.AnyEvent), _no_change) | {
     ev.WorkflowAdded: _workflow_added,
     ev.SubmissionEnded: _submission_ended,
     ev.HistoryRead: _history_read,

@@ -1,7 +1,7 @@
 """What is scheduled and where: workflows of tasks that pass files, and sites.
 
-Tasks and files of a workflow are numbered from 0 in the order of its document. All records here
-are immutable. Sizes are bytes, times seconds, speeds ratios (1.0 is the reference processor).
+Tasks and files of a workflow are numbered from 0 in the order of its document. All records are
+immutable. Sizes are in bytes, times in seconds, speeds relative to the reference processor.
 """
 
 from __future__ import annotations
@@ -14,82 +14,82 @@ import msgspec
 
 
 class Resources(msgspec.Struct, frozen=True):
-    """What one task asks of a site. Like tasks share one ``Resources`` object."""
+    """The resource request of one task. Tasks with equal requests often share one object."""
 
     cores: int = 1
-    """In all, on all its nodes."""
+    """Total on all its nodes."""
     memory_bytes: int = 0
     """On each node; 0: not stated."""
     gpus: int = 0
     """On each node."""
     walltime_s: float | None = None
-    """The task is killed after this long. None: no limit of its own."""
+    """The task is killed after this time; None: no limit of its own."""
     nodes: int = 1
-    """The cores are spread evenly over so many nodes, of which they are a multiple."""
+    """Number of nodes; the cores are spread evenly over them."""
 
 
 class File(msgspec.Struct, frozen=True, gc=False):
-    """One logical file of a workflow.
+    """A logical file of a workflow.
 
     ``name`` is its path relative to the sandbox of every task that uses it. Under emulation two
-    files may have one name, each of another producer.
+    files with different producers may have the same name.
     """
 
     name: str
     size_bytes: int | None = None
-    """As documented, before anything runs; None: unknown."""
+    """Size in the document; None if unknown."""
     producer: int | None = None
-    """Index of the task that writes it; None: an initial input of the workflow."""
+    """Index of the task that writes it; None for an initial input."""
     url: str | None = None
-    """Where the document's replica catalog says that it is (a path or a URL)."""
+    """Location by the replica catalog of the document: a path or a URL."""
     executable: bool = False
     collect: bool = False
-    """A final output: copied to the run's ``outputs/``."""
+    """Whether it is a final output, which is copied to the run's ``outputs/``."""
 
 
 class Task(msgspec.Struct, frozen=True, gc=False):
-    """One command that has to succeed once.
+    """A command that must succeed once.
 
-    ``inputs``, ``outputs``, ``optional`` and the three standard streams are indices into the
-    workflow's files.
+    ``inputs``, ``outputs``, ``optional`` and the three standard streams are indices into the files
+    of the workflow.
     """
 
     id: str
-    """Unique in its workflow; as in the document, prefixed for tasks of sub-workflows."""
+    """Unique in its workflow: the id in the document, prefixed for tasks of sub-workflows."""
     name: str
-    """The transformation, that is the kind of task (``mProjectPP``)."""
+    """The transformation, i.e. the kind of task (``mProjectPP``)."""
     executable: str
-    """A path, or the name of a program to be looked up in the site's PATH."""
+    """A path, or the name of a program in the PATH of the site."""
     arguments: tuple[str, ...] = ()
     inputs: tuple[int, ...] = ()
     outputs: tuple[int, ...] = ()
     optional: tuple[int, ...] = ()
-    """Those inputs and outputs that may be absent."""
+    """Inputs and outputs that may be absent."""
     stdin: int | None = None
     stdout: int | None = None
     stderr: int | None = None
     env: dict[str, str] | None = None
     resources: Resources = Resources()
     runtime_s: float | None = None
-    """Documented run time on the reference processor; None: unknown."""
+    """Documented run time on the reference processor; None if unknown."""
     priority: int = 0
     """Larger goes first."""
 
 
 class PackedColumn(msgspec.Struct, frozen=True, tag="packed"):
-    """Many values as one text."""
+    """Many values packed into one text."""
 
     text: bytes
-    """UTF-8, one value after another."""
+    """The values in UTF-8, one after another."""
     ends: bytes
-    """Where each of them ends in it: an array of 64-bit numbers of this machine."""
+    """Offset of the end of each value: an array of native 64-bit integers."""
 
     def __len__(self) -> int:
         return len(self.ends) // 8
 
     @classmethod
     def of(cls, values: Sequence[str]) -> PackedColumn:
-        """These values."""
+        """Pack values."""
         ends, text = array("Q"), bytearray()
         for value in values:
             text += value.encode()
@@ -98,19 +98,19 @@ class PackedColumn(msgspec.Struct, frozen=True, tag="packed"):
 
 
 class DictionaryColumn(msgspec.Struct, frozen=True, tag="coded"):
-    """Values of which many are alike."""
+    """Dictionary encoding of values of which many are equal."""
 
     values: PackedColumn
-    """Each of them once."""
+    """The distinct values."""
     codes: bytes
-    """Which of them comes when: an array of 32-bit numbers of this machine."""
+    """Index of the value at each position: an array of native 32-bit integers."""
 
     def __len__(self) -> int:
         return len(self.codes) // 4
 
 
 class Progression(msgspec.Struct, frozen=True, tag="progression"):
-    """Decimal numbers at equal distances: ``(start + i * step) / 10**decimals``."""
+    """Arithmetic progression of decimal numbers: ``(start + i * step) / 10**decimals``."""
 
     start: int
     step: int
@@ -129,7 +129,7 @@ class Axis(msgspec.Struct, frozen=True):
 
     names: tuple[str, ...]
     columns: tuple[Column, ...]
-    """One for each name, all equally long, and at least one value long."""
+    """One for each name; all have the same length, at least 1."""
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -140,20 +140,20 @@ class BagFile(msgspec.Struct, frozen=True):
 
     name: str
     url: str | None = None
-    """Of an output: its name in the run's ``outputs/``, if it is another there."""
+    """For an output: its name in the run's ``outputs/``, if different."""
     executable: bool = False
     optional: bool = False
     sizes: bytes = b""
-    """Of inputs, as an array of 64-bit numbers of this machine in the order of their numbers;
-    empty: unknown."""
+    """For inputs: their sizes in the order of their numbers, an array of native 64-bit integers;
+    empty if unknown."""
 
 
 class Bag(msgspec.Struct, frozen=True):
-    """A set of independent tasks of one owner: what is stored of it.
+    """A set of independent tasks of one owner, as it is stored.
 
-    Its tasks are all combinations of the values of its axes, the last axis varying fastest; without
-    an axis there is one. Templates are texts with ``{parameter}`` in them
-    (`wfrun.engine.templates`). What makes it is to check that they name parameters that there are.
+    Its tasks are all combinations of the values of its axes, the last axis varying fastest; a bag
+    without axes has one task. Templates are texts with ``{parameter}`` in them
+    (`wfrun.engine.templates`). The maker of a bag checks that all named parameters exist.
     """
 
     name: str
@@ -164,24 +164,25 @@ class Bag(msgspec.Struct, frozen=True):
     axes: tuple[Axis, ...] = ()
     inputs: tuple[BagFile, ...] = ()
     outputs: tuple[BagFile, ...] = ()
-    """All of them final outputs."""
+    """Outputs of every task; all are final outputs."""
     stdin: str | None = None
-    """The name of one of the inputs, as it stands there; likewise the outputs for the next two."""
+    """Name of one of the inputs, as written there. ``stdout`` and ``stderr`` name outputs in the
+    same way."""
     stdout: str | None = None
     stderr: str | None = None
     env: dict[str, str] | None = None
     resources: Resources = Resources()
     estimate: str | None = None
-    """Seconds that a task takes on the reference processor, a template; None: unknown."""
+    """Template of the run time in seconds on the reference processor; None if unknown."""
     scale: float = 1.0
-    """The estimates are multiplied by this (emulation)."""
+    """Factor of the estimates (emulation)."""
     output_bytes: int | None = None
-    """Of each output, as documented (emulation)."""
+    """Size of each output, as documented (emulation)."""
     owner: str = ""
     application: str = ""
-    """What run times are alike of; empty: the executable."""
+    """Class of tasks with similar run times, for predictions; empty: the executable."""
     priority: int = 0
-    """Of the owner, and of its tasks; larger goes first."""
+    """Priority of the owner and of the tasks; larger goes first."""
     warnings: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -192,10 +193,10 @@ class Bag(msgspec.Struct, frozen=True):
 
 
 class Workflow(msgspec.Struct, frozen=True):
-    """A DAG of tasks that pass files, or a bag of independent ones.
+    """A DAG of tasks that pass files, or a bag of independent tasks.
 
-    ``parents[i]`` holds the indices of the tasks that have to be done before task ``i``: the
-    declared edges and those that the files imply, without repeats, in ascending order.
+    ``parents[i]`` are the tasks that must be done before task ``i``: the declared edges and those
+    implied by files, without repeats, in ascending order.
     """
 
     name: str
@@ -205,17 +206,17 @@ class Workflow(msgspec.Struct, frozen=True):
     files: Sequence[File]
     parents: Sequence[tuple[int, ...]]
     warnings: tuple[str, ...] = ()
-    """What the reader accepted although it was odd, with counts."""
+    """Irregularities that the reader accepted, with counts."""
     owner: str = ""
-    """Whose use of the sites it counts as; empty: the user's."""
+    """The owner whose usage it counts for; empty: the user."""
     priority: int = 0
-    """Of the owner; larger goes first."""
+    """Priority of the owner; larger goes first."""
     bag: Bag | None = None
-    """What it was expanded from (`wfrun.engine.bag.expand`); its tasks and files are then made when
-    they are asked for, and those of a bag are not to be walked through without need."""
+    """The bag that it was expanded from (`wfrun.engine.bag.expand`); None for a workflow. Tasks and
+    files of a bag are created on access, so avoid iterating over all of them."""
 
     def children(self) -> list[list[int]]:
-        """The inverse of ``parents``; computed anew at every call."""
+        """The inverse of ``parents``, computed at every call."""
         children: list[list[int]] = [[] for _ in self.tasks]
         for task, parents in enumerate(self.parents):
             for parent in parents:
@@ -224,90 +225,91 @@ class Workflow(msgspec.Struct, frozen=True):
 
 
 ORIGIN = -1
-"""The index of the machine that wfrun runs on, as the source of initial inputs and the
-destination of final outputs. It runs no tasks."""
+"""Index of the machine that wfrun runs on: the source of initial inputs and the destination of
+final outputs. It runs no tasks."""
 
 
 class NodeGroup(msgspec.Struct, frozen=True):
-    """Like nodes of a simulated site."""
+    """Identical nodes of a simulated site."""
 
     count: int
     cores: int
-    """Of each node."""
+    """Cores of each node."""
     speed_ratio: float = 1.0
-    """Relative to the site's own: a task takes its run time at the site divided by this."""
+    """Speed relative to the site: a task takes its run time at the site divided by this."""
     mtbf_s: float = 0.0
-    """Mean time of one node from a repair to its next failure, exponential; 0: it never fails."""
+    """Mean time from a repair of a node to its next failure, exponential; 0: it never fails."""
     mttr_s: float = 0.0
-    """Mean time to repair a node, exponential; above 0 for nodes that fail."""
+    """Mean time to repair a node, exponential; positive for nodes that fail."""
 
 
 class LauncherSpec(msgspec.Struct, frozen=True):
-    """The launchers of a cluster: batch jobs inside which tasks run."""
+    """The launchers of a cluster: batch jobs in which tasks run."""
 
     cores: int
     """Slots of a launcher on each of its nodes."""
     nodes: int = 1
-    """Of each launcher."""
+    """Number of nodes of a launcher."""
     memory_bytes: int = 0
     """On each node; 0: not stated."""
     gpus: int = 0
     """On each node."""
     min: int = 0
-    """So many are kept also while no work waits for them, until the run ends."""
+    """Minimum number of launchers, kept until the run ends even if no work waits for them."""
     max: int = 1
-    """At most so many at once, queued and running."""
+    """Maximum number of queued and running launchers."""
     backlog: int = 2
-    """At most so many wait in the queue."""
+    """Maximum number of queued launchers."""
     idle_timeout_s: float = 60.0
-    """One without work for so long is ended."""
+    """Time after which a launcher without work is stopped."""
     walltime_s: float = 3600.0
-    """The longest that one is asked for."""
+    """Maximum walltime that is requested for a launcher."""
     channels: tuple[Literal["tcp", "ssh", "spool"], ...] = ("tcp", "ssh", "spool")
-    """How a launcher reaches its engine, the first that works: a connection to the agent on the
-    head node, one forwarded over the SSH connection, files of the shared directory."""
+    """How a launcher reaches its engine; the first that works is used: a connection to the agent on
+    the head node, one that is forwarded over the SSH connection, or files in the shared
+    directory."""
     address: str | None = None
-    """Where nodes reach the head node: an address that it listens on. None: found out."""
+    """Address at which nodes reach the head node; None: detected."""
     patience_s: float = 600.0
-    """A launcher without an engine waits so long for the next one, then ends."""
+    """Time for which a launcher without an engine waits for the next one before it ends."""
 
 
 class Access(msgspec.Struct, frozen=True):
-    """How a cluster is reached and its batch system is used. Nothing in it is secret."""
+    """How a cluster is reached and its batch system is used. Contains no secrets."""
 
     hosts: tuple[str, ...] = ()
-    """Login hosts of one cluster, the best first, as ``ssh`` understands them. Empty: wfrun runs
-    on the cluster's login node itself."""
+    """Login hosts of the cluster in order of preference, as ``ssh`` understands them. Empty: wfrun
+    runs on the login node of the cluster."""
     user: str | None = None
     port: int | None = None
     transport: Literal["asyncssh", "openssh", "local"] = "asyncssh"
     ssh_config: str | None = None
-    """An absolute path of this machine. None: the user's own."""
+    """Absolute path on this machine; None: the user's own."""
     known_hosts: str | None = None
-    """An absolute path of this machine. None: the user's and the system's own."""
+    """Absolute path on this machine; None: the files of the user and the system."""
     queue: str | None = None
-    """Queue or partition; None: the batch system's own choice."""
+    """Queue or partition; None: the default of the batch system."""
     account: str | None = None
     options: tuple[str, ...] = ()
     """Further arguments of the submission command, as the user wrote them."""
     dispatch: Literal["jobs", "launchers"] = "jobs"
-    """How tasks get to the nodes: each as a batch job, or an element of an array; or by launchers
-    inside batch jobs."""
+    """How tasks reach the nodes: each as a batch job or array element, or through launchers inside
+    batch jobs."""
     launchers: LauncherSpec | None = None
-    """Given where tasks are dispatched by launchers."""
+    """Set if tasks are dispatched by launchers."""
     poll_min_s: float = 2.0
     poll_max_s: float = 60.0
-    """The batch system's queue is asked for at intervals within these bounds."""
+    """Bounds of the interval between two queries of the batch system's queue."""
     parallel_environment: str | None = None
-    """Of Grid Engine, for tasks with several cores."""
+    """Parallel environment of Grid Engine for tasks with several cores."""
     memory_resource: str | None = None
-    """The resource of Grid Engine that memory is asked for with."""
+    """Resource of Grid Engine that requests memory."""
     max_array: int | None = None
-    """Most elements of one array. None: the batch system's own bound."""
+    """Maximum number of elements of an array job; None: the limit of the batch system."""
     max_jobs: int | None = None
-    """Most jobs of ours, elements of arrays counted one by one, in the queue at once."""
+    """Maximum number of our jobs in the queue; array elements count one by one."""
     patience_s: float = 60.0
-    """How long the exit record of an ended job may take to appear."""
+    """Time that the exit record of an ended job may take to appear."""
 
 
 class SiteSpec(msgspec.Struct, frozen=True):
@@ -315,25 +317,25 @@ class SiteSpec(msgspec.Struct, frozen=True):
 
     name: str
     slots: int
-    """Cores that wfrun may use at once."""
+    """Number of cores that wfrun may use at once."""
     speed_ratio: float = 1.0
     memory_bytes: int = 0
-    """0: not stated, that is no bound."""
+    """0: not stated, so there is no bound."""
     gpus: int = 0
     walltime_s: float | None = None
-    """The longest walltime that the site grants; None: no limit."""
+    """Maximum walltime of a job; None: no limit."""
     kind: str = "local"
     directory: str | None = None
-    """The site's own file system: an absolute path there, which may begin with ``~`` and hold
-    ``$NAME`` at a cluster. None: inside the run directory (local sites alone)."""
+    """Absolute path in the file system of the site; at a cluster it may begin with ``~`` and
+    contain ``$NAME``. None: inside the run directory (local sites only)."""
     pin_cores: bool = False
-    """Bind each task to cores of its own (local sites and launchers)."""
+    """Bind each task to cores of its own (local sites and launchers only)."""
     backfills: bool = False
-    """Its LRM lets jobs start before earlier ones that have to wait (EASY, conservative)."""
+    """Whether its LRM may start jobs before earlier ones that have to wait (EASY, conservative)."""
     nodes: tuple[NodeGroup, ...] = ()
-    """What a simulated site is made of; their cores are the ``slots``. Empty: one pool of cores."""
+    """Nodes of a simulated site; their cores are the ``slots``. Empty: one pool of cores."""
     access: Access | None = None
-    """None: a site of this machine."""
+    """None for a site on this machine."""
 
 
 class LinkSpec(msgspec.Struct, frozen=True):
@@ -347,9 +349,9 @@ class LinkSpec(msgspec.Struct, frozen=True):
 
 
 class Catalog(msgspec.Struct, frozen=True):
-    """Sites in the order in which the user wrote them, and the links between them."""
+    """Sites in the order of the document, and the links between them."""
 
     sites: tuple[SiteSpec, ...]
     links: tuple[LinkSpec, ...] = ()
     source: str | None = None
-    """Path of the document; None: made by wfrun itself."""
+    """Path of the document; None if wfrun created the catalog."""

@@ -1,4 +1,4 @@
-"""Looking things up by the names that users give them."""
+"""Lookup of registered things by the names that users type."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ T = TypeVar("T")
 
 
 def look_up(registry: Mapping[str, T], name: str, what: str) -> T:
-    """The ``what`` (one word for it, or more) of that name; InvalidError names the nearest right
-    one."""
+    """The entry of that name. Raises InvalidError, which suggests the most similar name; ``what``
+    says in the message what is looked up."""
     found = registry.get(name)
     if found is None:
         near = get_close_matches(name, registry, n=1)

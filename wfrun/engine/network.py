@@ -1,4 +1,4 @@
-"""What copying a file between two sites is expected to take."""
+"""Expected time to copy a file between two sites."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from wfrun.engine.model import ORIGIN, LinkSpec
 
 DEFAULT_BANDWIDTH_BYTES_PER_S = 100e6
-"""Assumed for decisions where the catalog names no bandwidth, so that fewer bytes are better."""
+"""Bandwidth that decisions assume where the catalog states none, so that fewer bytes are better."""
 
 
 class Network:
     """Links between sites by index, with ORIGIN as one of them.
 
-    Between two places the catalog's link counts; where there is none, the default bandwidth. That
-    is for real time: in a run whose time is scaled, as ``links`` are then, ``time_scale`` makes
-    decisions those of the run in real time. Scaled to nothing, time still counts bytes.
+    A pair of sites without a link in the catalog gets the default bandwidth, which is meant for
+    real time. In a run with scaled time the ``links`` are scaled, and ``time_scale`` scales the
+    default as well, so that decisions are those of a run in real time. With scale 0, the unscaled
+    default keeps the order of byte counts.
     """
 
     def __init__(
@@ -23,7 +24,7 @@ class Network:
     ) -> None:
         self.sites = len(site_names)
         index = {name: i for i, name in enumerate(site_names)} | {"origin": ORIGIN}
-        size = self.sites + 1  # the last row and column are ORIGIN's: index -1 finds them
+        size = self.sites + 1  # The last row and column, at index -1, are ORIGIN's.
         default = (time_scale or 1.0) / DEFAULT_BANDWIDTH_BYTES_PER_S
         self._seconds_per_byte = [[default] * size for _ in range(size)]
         self._latency_s = [[0.0] * size for _ in range(size)]
@@ -33,15 +34,15 @@ class Network:
                 self._seconds_per_byte[source][destination] = 1 / link.bandwidth_bytes_per_s
             self._latency_s[source][destination] = link.latency_s
         self.best: list[dict[int, tuple[int, float, float]]] = [{} for _ in range(size)]
-        """By destination and mask of places: what ``best_source`` has answered so far."""
+        """Results of ``best_source``, by destination and mask of places."""
 
     def bit(self, site: int) -> int:
-        """The bit that stands for a site, or for ORIGIN, in a mask of places."""
+        """The bit of a site, or of ORIGIN, in a mask of places."""
         return 1 << (site if site >= 0 else self.sites)
 
     def best_source(self, present: int, destination: int) -> tuple[int, float, float]:
-        """Of the places in the mask ``present`` (not 0), the one with the fastest link to
-        ``destination``; the lowest index among equals, ORIGIN last.
+        """The place in the mask ``present``, which is not 0, with the fastest link to
+        ``destination``. Ties go to the lowest index, ORIGIN last.
 
         Returns (site, seconds per byte, latency in seconds).
         """
@@ -59,7 +60,8 @@ class Network:
         return found
 
     def reference_seconds_per_byte(self) -> float:
-        """The mean over all pairs of different sites: the reference bandwidth of HEFT."""
+        """Mean seconds per byte over all pairs of different sites: the reference bandwidth of
+        HEFT."""
         pairs = [(s, d) for s in range(self.sites) for d in range(self.sites) if s != d]
         if not pairs:
             return 0.0

@@ -1,23 +1,25 @@
-"""How many tasks a launcher holds in advance, so that its slots never wait for the engine."""
+"""How many tasks a site holds in advance, so that its slots do not wait for the engine."""
 
 from __future__ import annotations
 
 from math import ceil
 
 MAX_RUNTIME_RATIO = 50
-"""A task that runs for longer than so many times the latency is not worth stocking: the wait for
-the next one costs a slot less than 2%."""
+"""Maximum ratio of run time to latency at which tasks are prefetched. Above it, the wait for the
+next task costs a slot less than 2%, and a task that waits at one site may start sooner at
+another."""
 
 MAX_PREFETCH_PER_SLOT = 2000
-"""Per slot: a second and more of the shortest tasks that there are."""
+"""Maximum number of prefetched tasks per slot: enough for a second of the shortest tasks that
+occur."""
 
 
 def prefetch_per_slot(latency_s: float, task_s: float | None) -> int:
-    """How many tasks to hold for each slot beside the one that runs in it.
+    """Number of tasks to hold per slot beside the one that runs in it.
 
-    ``latency_s`` is the time from a task's end until the next one could be there, ``task_s`` what
-    tasks took on average; None: not known yet. Twice of what a slot can run meanwhile, since
-    neither is constant; 0 for long tasks, which another launcher may be free for sooner.
+    ``latency_s`` is the time from the end of a task to the arrival of the next one, ``task_s`` the
+    mean run time of tasks; None if unknown. The result is twice the number that a slot can run
+    during the latency, since neither time is constant.
     """
     if task_s is None or task_s > MAX_RUNTIME_RATIO * latency_s:
         return 0

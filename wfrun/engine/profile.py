@@ -1,7 +1,7 @@
-"""How many processors are free at what time, as far as it is planned.
+"""Number of free processors over time, as planned.
 
-The profile is a step function, kept as two lists: breakpoints in ascending order and the level
-from each breakpoint to the next. Places are found by bisection, and a search for a hole walks over
+The profile is a step function, stored as two lists: breakpoints in ascending order, and the level
+from each breakpoint to the next. Positions are found by bisection; a search for a hole walks over
 the steps.
 """
 
@@ -10,11 +10,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 
 STRIDE = 32
-"""Steps that are looked at together within a long hole."""
+"""Number of steps that are examined together within a long hole."""
 
 
 class Profile:
-    """Free processors from ``start_s`` on; after the last breakpoint that level holds for ever."""
+    """Free processors from ``start_s`` on. The level after the last breakpoint holds for ever."""
 
     __slots__ = ("_free", "_times_s")
 
@@ -23,15 +23,15 @@ class Profile:
         self._free = [processors]
 
     def __len__(self) -> int:
-        """How many steps it has."""
+        """Number of steps."""
         return len(self._times_s)
 
     def steps(self) -> list[tuple[float, int]]:
-        """(from when in seconds, free processors), ascending, neighbours differ."""
+        """The steps as (start in seconds, free processors), ascending; neighbours differ."""
         return list(zip(self._times_s, self._free, strict=True))
 
     def advance(self, now_s: float) -> None:
-        """Forget what was before now."""
+        """Remove all steps before now."""
         times_s = self._times_s
         first = bisect_right(times_s, now_s) - 1
         if first > 0:
@@ -41,8 +41,8 @@ class Profile:
             times_s[0] = now_s
 
     def earliest_s(self, cores: int, length_s: float, from_s: float) -> float:
-        """The first time, not before ``from_s``, from which on ``cores`` are free for
-        ``length_s``. ``cores`` are free at the end of the profile at the latest."""
+        """The earliest time, not before ``from_s``, from which ``cores`` processors are free for
+        ``length_s``. They must be free at the end of the profile, so such a time exists."""
         times_s, free = self._times_s, self._free
         count = len(times_s)
         i = max(0, bisect_right(times_s, from_s) - 1)
@@ -54,7 +54,7 @@ class Profile:
                 start_s = from_s
             end_s = start_s + length_s
             i += 1
-            # Many steps at once, where the hole has so many.
+            # Skip many steps at once where the hole has as many.
             while i + STRIDE < count and times_s[i + STRIDE] < end_s:
                 if min(free[i : i + STRIDE]) < cores:
                     break
@@ -89,8 +89,8 @@ class Profile:
                 return start_s
 
     def free_since_s(self, cores: int, until_s: float) -> float:
-        """From when on ``cores`` are free without a break until then; ``until_s`` if they are
-        not."""
+        """Start of the interval up to ``until_s`` in which ``cores`` processors are free without a
+        break; ``until_s`` if there is none."""
         free = self._free
         i = bisect_left(self._times_s, until_s)
         if i == 0 or free[i - 1] < cores:
@@ -100,7 +100,7 @@ class Profile:
         return self._times_s[i]
 
     def add(self, start_s: float, end_s: float, cores: int) -> None:
-        """``cores`` more are free in [start_s, end_s); fewer if it is negative."""
+        """Add ``cores`` free processors in [start_s, end_s); negative numbers reserve them."""
         if start_s >= end_s:
             return
         first = self._cut(start_s)
@@ -110,15 +110,19 @@ class Profile:
             free[first] += cores
         else:
             free[first:last] = [level + cores for level in free[first:last]]
-        # Only the two ends may have become equal to their neighbours.
+        # Only the steps at both ends may now equal their neighbours.
         if free[last] == free[last - 1]:
             del free[last], self._times_s[last]
         if first > 0 and free[first] == free[first - 1]:
             del free[first], self._times_s[first]
 
     def give_up_holes(self, first: int) -> None:
-        """Keep the first steps, so many; from there on leave to others only what stays free for
-        ever. The levels rise then, so that no more steps remain than there are levels."""
+        """Keep the first ``first`` steps. After them, give up the holes: leave only what stays free
+        for ever.
+
+        Levels then rise monotonically, so no more steps remain than there are levels, which bounds
+        the size of a profile.
+        """
         times_s, free = self._times_s, self._free
         level = free[-1]
         kept_s: list[float] = []
@@ -136,11 +140,11 @@ class Profile:
         free[first:] = reversed(kept)
 
     def least(self, start_s: float, end_s: float) -> int:
-        """The lowest level in [start_s, end_s), which is not empty."""
+        """The lowest level in [start_s, end_s), a non-empty interval."""
         return min(self._levels(start_s, end_s))
 
     def most(self, start_s: float, end_s: float) -> int:
-        """The highest level in [start_s, end_s), which is not empty."""
+        """The highest level in [start_s, end_s), a non-empty interval."""
         return max(self._levels(start_s, end_s))
 
     def _levels(self, start_s: float, end_s: float) -> list[int]:
@@ -149,7 +153,7 @@ class Profile:
         return self._free[first : bisect_left(times_s, end_s, first + 1)]
 
     def _cut(self, at_s: float) -> int:
-        """The index of the breakpoint at this time, made if there is none."""
+        """Index of the breakpoint at this time, which is inserted if necessary."""
         times_s = self._times_s
         i = bisect_left(times_s, at_s)
         if i == len(times_s) or times_s[i] != at_s:

@@ -61,7 +61,7 @@ class Verdict(NamedTuple):
     """What is changed for the next attempt, or why there is none; empty: nothing to be said."""
 
 
-def judge(
+def apply_retry_rule(
     state: RunState, w: WorkflowState, attempt: Attempt, outcome: Outcome, *, own: bool
 ) -> Verdict:
     """Apply the rule of this cause: count the failure, and note for the task which sites it is to
@@ -100,7 +100,7 @@ def judge(
     return Verdict(True, delay_s, note)
 
 
-def note(w: WorkflowState, attempt: Attempt, outcome: Outcome) -> None:
+def note_site_to_avoid(w: WorkflowState, attempt: Attempt, outcome: Outcome) -> None:
     """What is learnt from an attempt that failed while another one of its task goes on: where not
     to try it again."""
     rule, bit = RULES[outcome.cause], 1 << attempt.site

@@ -295,7 +295,7 @@ class Session:
         """What is to be told after the run has ended."""
         if events:
             for event in events:
-                self._core.note(event)
+                self._core.apply_after_end(event)
             self._store.append(events)
             self._store.commit()
             for observer in self.observers:

@@ -165,9 +165,9 @@ class Allocation(Capability):
             for kind in w.eligible.counts:
                 first = w.eligible.first_of(kind)
                 if first is not None and kind.mask >> site & 1:
-                    self.run.offer = w, first[2], 1 << site
+                    self.run.hypothetical = w, first[2], 1 << site
                     answer = self._placements.by_workflow[workflow].place(first[2])
-                    self.run.offer = None
+                    self.run.hypothetical = None
                     if answer is None:
                         self._declined[workflow] = (*self._declined.get(workflow, ()), site)
                     break
