@@ -41,9 +41,9 @@ from wfrun.engine.events import (
     SiteCounted,
 )
 from wfrun.engine.model import Catalog, SiteSpec, Task, Workflow
-from wfrun.parsers.catalog.access import BATCH_KINDS
 from wfrun.runners.api import run_async
 from wfrun.runners.run.directory import RunDir
+from wfrun.sites.kinds import BATCH_KINDS
 from wfrun.sites.remote.connection import Connection, connection_of
 from wfrun.sites.remote.host import NewFile
 

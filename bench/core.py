@@ -25,8 +25,8 @@ from rich.table import Table
 from wfrun.engine import events as ev
 from wfrun.engine.actions import Action
 from wfrun.engine.policies.placement import PLACEMENT
-from wfrun.parsers.catalog.read import read_catalog
 from wfrun.parsers.generate import generate
+from wfrun.sites.catalog import read_catalog
 from wfrun.testing.fake_world import FakeWorld
 
 SECONDS_GOAL = 10.0

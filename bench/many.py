@@ -28,9 +28,9 @@ from wfrun.engine import events as ev
 from wfrun.engine.actions import Action
 from wfrun.engine.core import Core
 from wfrun.engine.model import Access, Catalog, LauncherSpec, LinkSpec, SiteSpec, Workflow
-from wfrun.parsers.catalog.read import read_catalog
 from wfrun.parsers.generate import generate
 from wfrun.runners.simulate import simulation
+from wfrun.sites.catalog import read_catalog
 from wfrun.testing.fake_world import FakeWorld
 
 GROWTH_GOAL = 1.2

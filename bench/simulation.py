@@ -29,10 +29,10 @@ from rich.table import Table
 from wfrun.engine import events as ev
 from wfrun.engine.model import Workflow
 from wfrun.engine.policies.placement import PLACEMENT
-from wfrun.parsers.catalog.read import read_catalog
 from wfrun.parsers.generate import generate
 from wfrun.parsers.workflows.read import read_workflow
 from wfrun.runners.simulate.simulation import Platform, simulate
+from wfrun.sites.catalog import read_catalog
 
 ROOT = Path(__file__).parent.parent
 CATALOG = ROOT / "examples" / "das3.yaml"

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     )
     from wfrun.engine.model import Catalog, File, LinkSpec, Resources, SiteSpec, Task, Workflow
     from wfrun.parsers.bags.make import bag
-    from wfrun.parsers.catalog.read import read_catalog
     from wfrun.parsers.generate import generate
     from wfrun.parsers.workflows.graph import to_networkx
     from wfrun.parsers.workflows.read import read_workflow, read_workflows
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from wfrun.parsers.workflows.write_wfformat import write_wfformat
     from wfrun.runners.api import RunResult, resume, resume_async, run, run_async, status
     from wfrun.runners.run.functions import FunctionWorkflow, function_bag
+    from wfrun.sites.catalog import read_catalog
 
 _WHERE = {
     "Catalog": "wfrun.engine.model",
@@ -45,7 +45,7 @@ _WHERE = {
     "bag": "wfrun.parsers.bags.make",
     "function_bag": "wfrun.runners.run.functions",
     "generate": "wfrun.parsers.generate",
-    "read_catalog": "wfrun.parsers.catalog.read",
+    "read_catalog": "wfrun.sites.catalog",
     "read_workflow": "wfrun.parsers.workflows.read",
     "read_workflows": "wfrun.parsers.workflows.read",
     "resume": "wfrun.runners.api",

@@ -17,7 +17,8 @@ class TestGridEngine(ClusterOnTestbed):
 
     def login(self) -> Access:
         return msgspec.structs.replace(
-            access_of("gamma", "openssh"), parallel_environment="smp", memory_resource="h_vmem"
+            access_of("gamma", "openssh"),
+            batch_settings={"parallel_environment": "smp", "memory_resource": "h_vmem"},
         )
 
     def queue(self, slots: int) -> str:

@@ -15,7 +15,8 @@ import pytest
 from tests.fakes import pbs
 from tests.sites.batch.recordings import OPENPBS, recorded
 from wfrun.engine.model import Access, SiteSpec
-from wfrun.runners.run.sites import AnySite, make_site
+from wfrun.runners.run.sites import make_site
+from wfrun.sites.kind import AnySite
 from wfrun.testing.probe import Probe, request, shell
 
 RUN = "r1"

@@ -15,7 +15,7 @@ from tests.testbed import faults, processes
 from tests.testbed.fixture import bring_up_free
 from tests.testbed.layout import Layout, MissingError, TestbedError
 from tests.testbed.testbed import Testbed, check_machine, registered
-from wfrun.parsers.catalog.read import read_catalog
+from wfrun.sites.catalog import read_catalog
 
 HERE = Path(__file__).parent
 

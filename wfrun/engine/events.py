@@ -16,9 +16,9 @@ import msgspec
 from wfrun.engine.exchange import Cause, LauncherRequest, Outcome
 from wfrun.engine.model import LinkSpec, SiteSpec
 
-SCHEMA_VERSION = 2
-"""Version 1 has no SiteLoadObserved, CoresReserved, ReservationDeclined and SitesDeclined. Logs of
-all versions can be read."""
+SCHEMA_VERSION = 3
+"""Version 1 has no SiteLoadObserved, CoresReserved, ReservationDeclined and SitesDeclined, version
+2 has no ``Access.batch_settings``. Logs of all versions can be read."""
 
 
 class Settings(msgspec.Struct, frozen=True):

@@ -121,7 +121,7 @@ def most_nodes(site: SiteSpec) -> int | None:
         return site.access.launchers.nodes
     if site.nodes:
         return sum(group.count for group in site.nodes)
-    return 1 if site.kind in ("local", "ssh") else None
+    return None if site.has_batch_system else 1
 
 
 def _request(asked: Resources) -> str:

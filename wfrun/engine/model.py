@@ -300,16 +300,19 @@ class Access(msgspec.Struct, frozen=True):
     poll_min_s: float = 2.0
     poll_max_s: float = 60.0
     """Bounds of the interval between two queries of the batch system's queue."""
-    parallel_environment: str | None = None
-    """Parallel environment of Grid Engine for tasks with several cores."""
-    memory_resource: str | None = None
-    """Resource of Grid Engine that requests memory."""
+    batch_settings: dict[str, str] = {}
+    """Catalog keys that only this batch system has, such as Grid Engine's
+    ``parallel_environment``."""
     max_array: int | None = None
     """Maximum number of elements of an array job; None: the limit of the batch system."""
     max_jobs: int | None = None
     """Maximum number of our jobs in the queue; array elements count one by one."""
     patience_s: float = 60.0
     """Time that the exit record of an ended job may take to appear."""
+
+
+PROCESS_KINDS = ("local", "ssh")
+"""Kinds of site without a batch system."""
 
 
 class SiteSpec(msgspec.Struct, frozen=True):
@@ -336,6 +339,12 @@ class SiteSpec(msgspec.Struct, frozen=True):
     """Nodes of a simulated site; their cores are the ``slots``. Empty: one pool of cores."""
     access: Access | None = None
     """None for a site on this machine."""
+
+    @property
+    def has_batch_system(self) -> bool:
+        """Whether a batch system starts its tasks, or its launchers. At a site of the other kinds
+        tasks are processes that wfrun starts itself."""
+        return self.kind not in PROCESS_KINDS
 
 
 class LinkSpec(msgspec.Struct, frozen=True):

@@ -22,13 +22,13 @@ from wfrun.engine.events import Event, Settings
 from wfrun.engine.model import Catalog, Workflow
 from wfrun.engine.state import Failure, RunState
 from wfrun.parsers.bags.commands import LineTemplate
-from wfrun.parsers.catalog.read import read_catalog
 from wfrun.runners.run import directory as rundir
 from wfrun.runners.run.history import history_file
 from wfrun.runners.run.plugins import load_policies
 from wfrun.runners.run.prepare import prepare, this_machine
 from wfrun.runners.run.session import Session, read_state
 from wfrun.runners.simulate.simulated_run import refuse_simulated
+from wfrun.sites.catalog import read_catalog
 
 Document = str | Path | Workflow
 Observer = Callable[[Sequence[Event]], None]

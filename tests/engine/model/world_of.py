@@ -225,7 +225,7 @@ def _site(random: Random, number: int, is_mild: bool) -> SiteSpec:
         slots = spec.cores * spec.nodes * spec.max
         access = Access(dispatch="launchers", launchers=spec)
         return SiteSpec(name, slots, speed_ratio, kind="slurm", access=access)
-    return SiteSpec(
+    site = SiteSpec(
         name,
         slots=choice([1, 2, 3, 4, 6, 8, 12]),
         speed_ratio=speed_ratio,
@@ -234,6 +234,7 @@ def _site(random: Random, number: int, is_mild: bool) -> SiteSpec:
         kind=choice(["local", "local", "ssh", "slurm"]),
         backfills=random.random() < 0.3,
     )
+    return site if site.kind == "local" else msgspec.structs.replace(site, access=Access())
 
 
 def _resources(random: Random, widest: int) -> Resources:

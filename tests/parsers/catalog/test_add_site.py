@@ -8,7 +8,7 @@ import pytest
 
 from wfrun.engine.errors import InvalidError
 from wfrun.parsers.catalog.add_site import with_site
-from wfrun.parsers.catalog.read import read_catalog
+from wfrun.sites.catalog import read_catalog
 
 ENTRY = """\
   new:

@@ -10,7 +10,7 @@ import pytest
 from tests.places import EXAMPLES
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import LinkSpec, NodeGroup, SiteSpec
-from wfrun.parsers.catalog.read import read_catalog
+from wfrun.sites.catalog import read_catalog
 
 COMPLETE = """\
 sites:

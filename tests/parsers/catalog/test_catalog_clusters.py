@@ -11,7 +11,7 @@ from tests.parsers.catalog.test_catalog import written
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import RunStarted, Settings
 from wfrun.engine.model import Access, SiteSpec
-from wfrun.parsers.catalog.read import read_catalog
+from wfrun.sites.catalog import read_catalog
 
 CLUSTERS = """\
 sites:
@@ -58,8 +58,7 @@ def test_clusters_say_how_they_are_reached(tmp_path: Path, monkeypatch: pytest.M
         dispatch="jobs",
         poll_min_s=1.0,
         poll_max_s=300.0,
-        parallel_environment="smp",
-        memory_resource="h_vmem",
+        batch_settings={"parallel_environment": "smp", "memory_resource": "h_vmem"},
         max_array=75,
         max_jobs=400,
         patience_s=120.0,

@@ -13,7 +13,7 @@ from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import RunStarted, Settings
 from wfrun.engine.model import Access, LauncherSpec, SiteSpec
 from wfrun.parsers.catalog.launcher_section import KEYS
-from wfrun.parsers.catalog.read import read_catalog
+from wfrun.sites.catalog import read_catalog
 
 LAUNCHERS = """\
 sites:

@@ -12,13 +12,13 @@ import pytest
 from tests.runners.harness import WFRUN
 from tests.sites.batch.recordings import GRID_ENGINE, SLURM, recorded
 from wfrun.engine.model import Access, LauncherSpec, SiteSpec
-from wfrun.parsers.catalog.read import read_catalog
 from wfrun.runners.admin.entry import cluster_entry, quoted, size, walltime
 from wfrun.runners.admin.init import name_of
 from wfrun.runners.admin.limits import wrong_limits
 from wfrun.runners.admin.survey import Place, System, choose_place, place_of
 from wfrun.sites.batch.offers import Offer, Queue
 from wfrun.sites.batch.slurm import offer as slurm_offer
+from wfrun.sites.catalog import read_catalog
 
 GIB = 1 << 30
 HOME = Place("~", "/home/ann", "ext4", "/dev/sda1", 9 * GIB)
@@ -158,7 +158,9 @@ def spec(**changes: object) -> SiteSpec:
     return msgspec.structs.replace(plain, **changes)
 
 
-MAIN = Queue("main", cores=16, node_cores=4, node_memory_bytes=4 * GIB, walltime_s=3600)
+MAIN = Queue(
+    "main", cores=16, node_cores=4, node_memory_bytes=4 * GIB, node_gpus=0, walltime_s=3600
+)
 
 
 @pytest.mark.parametrize(
@@ -202,10 +204,26 @@ def test_limits_that_a_cluster_has() -> None:
 
 def test_what_a_grid_engine_does_not_know() -> None:
     assert recorded(GRID_ENGINE, "environments").exit_code == 0
-    access = Access(hosts=("a",), queue="main", parallel_environment="mpi", memory_resource="mem")
+    settings = {"parallel_environment": "mpi", "memory_resource": "mem"}
+    access = Access(hosts=("a",), queue="main", batch_settings=settings)
     site = msgspec.structs.replace(spec(kind="grid-engine"), access=access)
-    found = wrong_limits(site, Offer((MAIN,), memory_resources=("h_vmem",)))
-    assert ["mpi" in found[0][0], "h_vmem" in found[1][1]] == [True, True]
+    choices = {"parallel_environment": (), "memory_resource": ("h_vmem",)}
+    queue = msgspec.structs.replace(MAIN, choices=choices)
+    (environment, none), (resource, other) = wrong_limits(site, Offer((queue,)))
+    assert environment.startswith("parallel_environment: queue main has no mpi")
+    assert none.endswith("there is: none.")
+    assert resource.startswith("memory_resource: queue main has no mem")
+    assert other.endswith("there is: h_vmem.")
+    # What the cluster does not show is not judged.
+    assert wrong_limits(site, Offer((MAIN,))) == []
+
+
+def test_without_a_default_queue() -> None:
+    access = Access(hosts=("a",))
+    site = msgspec.structs.replace(spec(), access=access)
+    (wrong,) = wrong_limits(site, Offer((MAIN,)))
+    assert wrong[0] == "no queue is the default"
+    assert wrong_limits(site, Offer((MAIN,), picks_queue=True)) == []
 
 
 # -- the command

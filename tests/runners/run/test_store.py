@@ -18,7 +18,7 @@ from tests.runners.harness import Job, make_workflow
 from wfrun.engine import events as ev
 from wfrun.engine.errors import InvalidError, TransientError
 from wfrun.engine.exchange import LauncherRequest, Outcome
-from wfrun.engine.model import LinkSpec, SiteSpec
+from wfrun.engine.model import Access, LinkSpec, SiteSpec
 from wfrun.runners.run.store import FILE_NAME, Store
 
 SETTINGS = ev.Settings(
@@ -194,6 +194,23 @@ def test_a_log_of_a_newer_version_is_refused(tmp_path: Path) -> None:
         log_of(tmp_path)
     assert FILE_NAME in str(caught.value)
     assert "upgrade" in str(caught.value)
+
+
+def test_settings_of_a_batch_system_are_read_from_older_logs(tmp_path: Path) -> None:
+    write(tmp_path, EVENTS[:2])
+    with sqlite3.connect(tmp_path / FILE_NAME) as db:
+        ((body,),) = db.execute("SELECT body FROM events").fetchall()
+        access = b'"access":{"hosts":["h"],"parallel_environment":"smp","memory_resource":null}'
+        old = body.replace(b'"access":null', access, 1)
+        assert old != body
+        db.execute("UPDATE events SET version = 2, body = ?", (old,))
+    db.close()
+    started, added = log_of(tmp_path)
+    assert isinstance(started, ev.RunStarted)
+    settings = {"parallel_environment": "smp"}
+    assert started.sites[0].access == Access(hosts=("h",), batch_settings=settings)
+    assert started.sites[1] == EVENTS[0].sites[1]  # type: ignore[union-attr]
+    assert added == EVENTS[1]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from click.testing import CliRunner
 
 from tests.places import CORPUS, ROOT
 from wfrun.engine.errors import InvalidError
-from wfrun.parsers.catalog.read import read_catalog
 from wfrun.parsers.generate import generate
 from wfrun.runners.cli.main import cli
 from wfrun.runners.experiments.processes import run_missing
@@ -32,6 +31,7 @@ from wfrun.runners.studies.workflows.experiments import (
     workflow_of,
 )
 from wfrun.runners.studies.workflows.samples import number
+from wfrun.sites.catalog import read_catalog
 
 CASE = Case(
     experiment="single",

@@ -29,6 +29,9 @@ def grid_engine(**others: str) -> Offer:
     return grid_engine_offer.read_offer(**{**texts, **others})
 
 
+MEMORY = grid_engine().queues[0].choices["memory_resource"]
+
+
 def pbs(queues: str | None = None, nodes: str | None = None, server: str | None = None) -> Offer:
     read = pbs_offer.read_json_objects
     return pbs_offer.offer_of(
@@ -46,7 +49,7 @@ def test_partitions_of_an_idle_slurm() -> None:
     main, short = offer.queues
     assert main == Queue(
         "main", is_default=True, cores=16, idle_cores=16, node_cores=4,
-        node_memory_bytes=4 * GIB, walltime_s=86400,
+        node_memory_bytes=4 * GIB, node_gpus=0, walltime_s=86400,
     )  # fmt: skip
     assert (short.name, short.is_default, short.walltime_s) == ("short", False, 600)
     assert offer.max_array == 1000
@@ -113,14 +116,15 @@ def test_a_grid_engine() -> None:
     assert offer.queues == (
         Queue(
             "all.q", cores=8, idle_cores=8, node_cores=8, node_memory_bytes=8 * GIB,
-            environments=("smp",),
+            choices={"parallel_environment": ("smp",), "memory_resource": MEMORY},
         ),
     )  # fmt: skip
     assert offer.max_array == 2000
     assert offer.max_jobs is None
     # The one consumable first; what can only be looked at is not there.
-    assert offer.memory_resources[0] == "h_vmem"
-    assert "mem_used" not in offer.memory_resources
+    assert MEMORY[0] == "h_vmem"
+    assert "mem_used" not in MEMORY
+    assert offer.picks_queue
 
 
 def test_what_differs_between_hosts_of_a_queue() -> None:
@@ -134,13 +138,26 @@ def test_what_differs_between_hosts_of_a_queue() -> None:
     )
     queue = grid_engine(queues=queues).queues[0]
     assert (queue.node_cores, queue.walltime_s) == (16, 86400)
-    assert queue.environments == ("smp",)
+    assert queue.choices["parallel_environment"] == ("smp",)
 
 
 def test_a_parallel_environment_over_several_nodes_is_none() -> None:
     environments = recorded(GRID_ENGINE, "environments").output
     spread = environments.replace("$pe_slots", "$fill_up")
-    assert grid_engine(environments=spread).queues[0].environments == ()
+    queue = grid_engine(environments=spread).queues[0]
+    assert queue.choices["parallel_environment"] == ()
+    assert "no parallel environment" in queue.notes[0]
+    assert grid_engine().queues[0].notes == ()
+
+
+def test_parallel_environments_with_so_many_cores_on_each_node_are_one_choice() -> None:
+    one = recorded(GRID_ENGINE, "environments").output
+    mpi = [one.replace("smp", f"mpi-{cores}").replace("$pe_slots", str(cores)) for cores in (8, 16)]
+    queues = recorded(GRID_ENGINE, "queues").output.replace(
+        "pe_list               smp", "pe_list               mpi-16 smp mpi-8"
+    )
+    queue = grid_engine(queues=queues, environments=one + "".join(mpi)).queues[0]
+    assert queue.choices["parallel_environment"] == ("smp", "mpi-{cores}")
 
 
 def test_an_interactive_queue_is_no_queue() -> None:
@@ -152,7 +169,7 @@ def test_an_interactive_queue_is_no_queue() -> None:
 def test_without_what_only_some_sites_answer() -> None:
     offer = grid_engine(environments="", complexes="", hosts="", config="")
     assert offer.queues[0].cores == 8
-    assert offer.memory_resources == ()
+    assert offer.queues[0].choices == {"parallel_environment": ()}
 
 
 @pytest.mark.parametrize("summary", ["", "garbage", "CLUSTER QUEUE\n----\nall.q what\n"])
@@ -169,7 +186,7 @@ def test_a_pbs() -> None:
     assert offer.queues == (
         Queue(
             "workq", is_default=True, cores=8, idle_cores=5, node_cores=8,
-            node_memory_bytes=24684096 * 1024,
+            node_memory_bytes=24684096 * 1024, node_gpus=0,
         ),
     )  # fmt: skip
     assert offer.max_array == 10000
@@ -225,6 +242,8 @@ def test_a_torque() -> None:
         ),
         max_array=500,
     )  # fmt: skip
+    without = pbs_offer.offer_of(read(queues), read(nodes.replace("gpus = 2", "")), {})
+    assert without.queues[0].node_gpus is None
 
 
 @pytest.mark.parametrize("output", ["", "garbage", "[]", '{"Queue": 3}', '{"Queue": {"a": 1}}'])

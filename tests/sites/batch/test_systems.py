@@ -12,9 +12,9 @@ import pytest
 from tests.sites.batch.recordings import GRID_ENGINE, OPENPBS, SLURM, recorded
 from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError, WfrunError
 from wfrun.engine.model import Access
-from wfrun.sites.batch import AVAILABLE, make_batch_system
 from wfrun.sites.batch.slurm.queue import SQUEUE_FORMAT
 from wfrun.sites.batch.system import BackPressureError, BatchJob, BatchSystem, QueueUnknownError
+from wfrun.sites.kinds import BATCH_KINDS, make_batch_system
 
 JOB = BatchJob(
     name="wfrun-r1-1",
@@ -50,9 +50,14 @@ def system(kind: str) -> BatchSystem:
     return make_batch_system(kind, Access())
 
 
-@pytest.fixture(params=sorted(AVAILABLE))
-def each(request: pytest.FixtureRequest) -> BatchSystem:
-    return system(request.param)
+@pytest.fixture(params=sorted(BATCH_KINDS))
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def each(kind: str) -> BatchSystem:
+    return system(kind)
 
 
 def test_a_kind_without_a_batch_system() -> None:
@@ -71,7 +76,9 @@ def test_a_large_array_in_slurm() -> None:
 
 
 def test_a_large_array_in_grid_engine() -> None:
-    access = Access(parallel_environment="threads", memory_resource="mem_free")
+    access = Access(
+        batch_settings={"parallel_environment": "threads", "memory_resource": "mem_free"}
+    )
     assert make_batch_system("grid-engine", access).submit(LARGE, "/s/batch.sh") == [
         "qsub", "-terse", "-N", "wfrun-r1-1", "-r", "n", "-V", "-S", "/bin/sh", "-b", "n",
         "-wd", "/", "-j", "y", "-o", "/scratch/100% $USER/log", "-t", "1-20", "-pe", "threads", "4",
@@ -103,11 +110,11 @@ ON_SEVERAL_NODES = {
 }
 
 
-def test_a_job_on_several_nodes(each: BatchSystem) -> None:
+def test_a_job_on_several_nodes(kind: str) -> None:
     job = msgspec.structs.replace(JOB, nodes=3, cores=4, memory_bytes=1 << 30, gpus=2)
-    access = Access(parallel_environment="mpi-{cores}")
-    command = make_batch_system(each.name, access).submit(job, "/s/batch.sh")
-    assert f" {ON_SEVERAL_NODES[each.name]} " in " ".join(command)
+    settings = {"parallel_environment": "mpi-{cores}"} if kind == "grid-engine" else {}
+    command = make_batch_system(kind, Access(batch_settings=settings)).submit(job, "/s/batch.sh")
+    assert f" {ON_SEVERAL_NODES[kind]} " in " ".join(command)
 
 
 def test_a_parallel_environment_of_one_node_is_not_enough_for_several() -> None:
@@ -126,13 +133,13 @@ def test_one_job_is_no_array(each: BatchSystem) -> None:
 
 
 def test_the_catalog_bounds_arrays() -> None:
-    for kind in AVAILABLE:
+    for kind in BATCH_KINDS:
         assert make_batch_system(kind, Access(max_array=7)).max_array == 7
 
 
 @pytest.mark.parametrize("count", [1, 5])
 def test_scripts_run_the_command_with_the_element(
-    each: BatchSystem, count: int, tmp_path: Path
+    each: BatchSystem, kind: str, count: int, tmp_path: Path
 ) -> None:
     folder = tmp_path / "a 'b' $(touch x) \n ü"
     folder.mkdir()
@@ -149,7 +156,7 @@ def test_scripts_run_the_command_with_the_element(
         ["sh", script], env=environment, check=True, capture_output=True, cwd=tmp_path, timeout=20
     )
     output = done.stdout
-    if each.name in ("pbs", "torque"):
+    if kind in ("pbs", "torque"):
         assert output == b""
         output = (folder / "log").read_bytes()
     element = "3" if count > 1 else "1"

@@ -14,8 +14,8 @@ from tests.fakes import pbs
 from wfrun.engine import events as ev
 from wfrun.engine.exchange import LauncherRequest
 from wfrun.engine.model import Access, LauncherSpec, SiteSpec
-from wfrun.sites.batch import make_batch_system
 from wfrun.sites.cluster.site import ClusterSite
+from wfrun.sites.kinds import make_batch_system
 from wfrun.sites.launchers.link import LinkHandler
 from wfrun.sites.launchers.site import BatchLauncherSite
 from wfrun.sites.node import BATCH_LAUNCHER_PROGRAMS

@@ -95,6 +95,6 @@ def has_launchers(spec: SiteSpec) -> bool:
 
 
 def _latency_s(spec: SiteSpec) -> float:
-    if spec.kind == "local":
-        return LOCAL_LATENCY_S
-    return SSH_LATENCY_S if spec.kind == "ssh" else BATCH_LATENCY_S
+    if spec.has_batch_system:
+        return BATCH_LATENCY_S
+    return LOCAL_LATENCY_S if spec.access is None else SSH_LATENCY_S

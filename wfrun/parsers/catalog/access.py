@@ -9,13 +9,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from wfrun.engine.model import Access
+from wfrun.parsers.catalog.kinds import CatalogKind
 from wfrun.parsers.sections import Section, in_words, to_count, to_duration
-
-KINDS = ("local", "ssh", "slurm", "grid-engine", "pbs", "torque")
-"""The kinds of site that a catalog may name."""
-
-BATCH_KINDS = ("slurm", "grid-engine", "pbs", "torque")
-REMOTE_KINDS = ("ssh", *BATCH_KINDS)
 
 DEFAULT_DIRECTORY = "~/wfrun-scratch"
 """Of a cluster: a home directory is there on every one, and its compute nodes see it."""
@@ -24,14 +19,6 @@ TRANSPORTS: tuple[Literal["asyncssh", "openssh", "local"], ...] = ("asyncssh", "
 DISPATCHES: tuple[Literal["jobs", "launchers"], ...] = ("jobs", "launchers")
 
 _SSH_KEYS = ("host", "hosts", "user", "port", "ssh_config", "known_hosts")
-_KINDS_OF_KEY: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys((*_SSH_KEYS, "transport", "patience"), REMOTE_KINDS),
-    **dict.fromkeys(("queue", "account", "options", "dispatch", "launchers"), BATCH_KINDS),
-    **dict.fromkeys(("poll_min", "poll_max", "max_array", "max_jobs"), BATCH_KINDS),
-    **dict.fromkeys(("parallel_environment", "memory_resource"), ("grid-engine",)),
-}
-ACCESS_KEYS = tuple(_KINDS_OF_KEY)
-"""Keys of a site that say how it is reached and used."""
 
 T = TypeVar("T", bound=str)
 
@@ -43,18 +30,18 @@ _RESOURCE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
 _REMOTE_PATH = re.compile(r"/|~(/|$)|\$([A-Za-z_]\w*|\{[A-Za-z_]\w*\})(/|$)", re.ASCII)
 
 
-def check_keys(site: Section, kind: str) -> None:
-    """Raise InvalidError for a key that means nothing for sites of this kind."""
+def check_keys(site: Section, kind: CatalogKind, kinds: Iterable[CatalogKind]) -> None:
+    """Raise InvalidError for a key of other kinds than the site's."""
     for key in site.values:
-        kinds = _KINDS_OF_KEY.get(key, KINDS)
-        if kind not in kinds:
-            hint = f"It is for sites of kind {_or(kinds)}; leave it out, or correct 'kind'."
+        takers = [each.name for each in kinds if key in each.keys or key in each.own_keys]
+        if takers and kind.name not in takers:
+            hint = f"It is for sites of kind {_or(takers)}; leave it out, or correct 'kind'."
             raise site.error(
-                f"{site.title} is of kind {kind}, which has no {key!r}", key, hint=hint
+                f"{site.title} is of kind {kind.name}, which has no {key!r}", key, hint=hint
             )
 
 
-def read_access(site: Section, base: Path) -> Access:
+def read_access(site: Section, kind: CatalogKind, base: Path) -> Access:
     """How this cluster is reached; relative paths of this machine start at ``base``."""
     transport = site.take("transport", choice("transport", TRANSPORTS), TRANSPORTS[0])
     poll_min_s = site.take("poll_min", to_duration, 2.0)
@@ -75,8 +62,11 @@ def read_access(site: Section, base: Path) -> Access:
         dispatch=site.take("dispatch", choice("dispatch", DISPATCHES), DISPATCHES[0]),
         poll_min_s=poll_min_s,
         poll_max_s=poll_max_s,
-        parallel_environment=site.take("parallel_environment", _resource, None),
-        memory_resource=site.take("memory_resource", _resource, None),
+        batch_settings={
+            key: site.take(key, convert, "")
+            for key, convert in kind.own_keys.items()
+            if site.has(key)
+        },
         max_array=site.take("max_array", to_count, None),
         max_jobs=site.take("max_jobs", to_count, None),
         patience_s=site.take("patience", to_duration, 60.0),
@@ -149,7 +139,8 @@ def _word(value: Any) -> str:
     return text
 
 
-def _resource(value: Any) -> str:
+def resource_name(value: Any) -> str:
+    """The name of a batch system's resource; for ``Section.take``."""
     text = _text(value)
     if not _RESOURCE.fullmatch(text):
         raise ValueError(f"{text!r} can't be a name")

@@ -50,7 +50,7 @@ def with_launchers(site: Section, spec: SiteSpec) -> SiteSpec:
             raise site.error(
                 message, "launchers", hint="Add 'dispatch: launchers', or leave 'launchers' out."
             )
-        if spec.pin_cores and access is not None and spec.kind != "ssh":
+        if spec.pin_cores and spec.has_batch_system:
             message = f"{site.title} can bind tasks to cores only inside launchers"
             raise site.error(
                 message, "pin_cores", hint="Add 'dispatch: launchers', or leave 'pin_cores' out."

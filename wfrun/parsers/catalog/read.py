@@ -9,19 +9,19 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from wfrun.engine.model import Catalog, LinkSpec, NodeGroup, SiteSpec
+from wfrun.engine.model import Access, Catalog, LinkSpec, NodeGroup, SiteSpec
 from wfrun.parsers.catalog.access import (
-    ACCESS_KEYS,
     DEFAULT_DIRECTORY,
-    KINDS,
     check_keys,
     own_path,
     read_access,
     remote_path,
 )
+from wfrun.parsers.catalog.kinds import CatalogKind
 from wfrun.parsers.catalog.launcher_section import with_launchers
 from wfrun.parsers.sections import (
     Section,
@@ -52,15 +52,16 @@ _SITE_KEYS = (
     "gpus",
     "walltime",
     "pin_cores",
-    *ACCESS_KEYS,
 )
+"""Keys of sites of every kind."""
 _NODE_KEYS = ("count", "cores", "speed", "mtbf", "mttr")
 _LINK_KEYS = ("between", "from", "to", "bandwidth", "latency")
 _ENDS_OF_A_LINK = 2
 
 
-def read_catalog(path: str | Path) -> Catalog:
-    """Read the site catalog ``path``.
+def read_catalog(path: str | Path, kinds: Mapping[str, CatalogKind]) -> Catalog:
+    """Read the site catalog ``path``, whose sites are of these kinds; the first is that of a site
+    without ``kind``. `wfrun.sites.catalog` reads with all that there are.
 
     Sites keep the order of the document, and their directories become absolute paths. A link
     ``between`` two sites becomes two one-way links. Raises InvalidError for whatever is wrong.
@@ -69,19 +70,21 @@ def read_catalog(path: str | Path) -> Catalog:
     root = Section(document, (), "the catalog", ("sites", "links"))
     if not root.has("sites"):
         raise root.error("there are no sites", hint="Begin with 'sites:'; see docs/catalog.md.")
-    sites = _read_sites(document, Path(path).absolute().parent)
+    sites = _read_sites(document, kinds, Path(path).absolute().parent)
     links = _read_links(document, [site.name for site in sites])
     return Catalog(sites=sites, links=links, source=str(path))
 
 
-def _read_sites(document: YamlDocument, base: Path) -> tuple[SiteSpec, ...]:
+def _read_sites(
+    document: YamlDocument, kinds: Mapping[str, CatalogKind], base: Path
+) -> tuple[SiteSpec, ...]:
     table = document.value["sites"]
     if not table:
         raise document.error("there are no sites", "sites", hint="Name at least one site.")
     if not isinstance(table, dict):
         message = f"'sites' has to be a mapping from names to sites, not {in_words(table)}"
         raise document.error(message, "sites")
-    sites = tuple(_read_site(document, name, base) for name in table)
+    sites = tuple(_read_site(document, name, kinds, base) for name in table)
     used: dict[tuple[str, str], str] = {}
     for site in sites:
         for place in _places(site):
@@ -103,35 +106,19 @@ def _places(site: SiteSpec) -> list[tuple[str, str]]:
     return [(host, directory) for host in site.access.hosts or ("",)]
 
 
-def _read_site(document: YamlDocument, name: Any, base: Path) -> SiteSpec:
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        message = f"{str(name)!r} can't be the name of a site"
-        hint = "A name has letters, digits and inner hyphens; put one of digits alone in quotes."
-        raise document.error(message, "sites", name, hint=hint)
-    if name == ORIGIN_NAME:
-        message = f"{ORIGIN_NAME!r} is the machine that wfrun runs on and can't name a site"
-        raise document.error(message, "sites", name, hint="Choose another name.")
-    site = Section(document, ("sites", name), f"site {name}", _SITE_KEYS)
-    kind = site.take("kind", _site_kind, KINDS[0])
-    check_keys(site, kind)
+def _read_site(
+    document: YamlDocument, name: Any, kinds: Mapping[str, CatalogKind], base: Path
+) -> SiteSpec:
+    site, kind = _section(document, name, kinds)
     nodes = _read_nodes(site)
-    if not site.has("slots") and not nodes:
-        raise site.error(
-            f"site {name} does not say how many slots it has",
-            hint="Add 'slots: N', the number of cores that wfrun may use there at once.",
-        )
-    cores = sum(group.count * group.cores for group in nodes)
-    slots = site.take("slots", to_count, cores)
-    if nodes and slots != cores:
-        message = f"site {name} has {slots} slots, but its nodes have {cores} cores"
-        raise site.error(message, "slots", hint="Leave 'slots' out, or correct one of the two.")
+    slots = _read_slots(site, nodes)
+    access: Access | None = None
     directory: str | None
-    if kind == "local":
-        access = None
-        directory = site.take("directory", lambda value: own_path(value, base), None)
-    else:
-        access = read_access(site, base)
+    if kind.is_remote:
+        access = read_access(site, kind, base)
         directory = site.take("directory", remote_path, DEFAULT_DIRECTORY)
+    else:
+        directory = site.take("directory", lambda value: own_path(value, base), None)
     spec = SiteSpec(
         name=name,
         slots=slots,
@@ -140,12 +127,50 @@ def _read_site(document: YamlDocument, name: Any, base: Path) -> SiteSpec:
         memory_bytes=site.take("memory", to_size, 0),
         gpus=site.take("gpus", to_count_or_zero, 0),
         walltime_s=site.take("walltime", to_duration, None),
-        kind=kind,
+        kind=kind.name,
         directory=directory,
         pin_cores=site.take("pin_cores", to_truth, False),
         access=access,
     )
     return with_launchers(site, spec)
+
+
+def _section(
+    document: YamlDocument, name: Any, kinds: Mapping[str, CatalogKind]
+) -> tuple[Section, CatalogKind]:
+    """The entry of a site, whose name and keys are checked, and its kind."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        message = f"{str(name)!r} can't be the name of a site"
+        hint = "A name has letters, digits and inner hyphens; put one of digits alone in quotes."
+        raise document.error(message, "sites", name, hint=hint)
+    if name == ORIGIN_NAME:
+        message = f"{ORIGIN_NAME!r} is the machine that wfrun runs on and can't name a site"
+        raise document.error(message, "sites", name, hint="Choose another name.")
+    keys = [*_SITE_KEYS, *(key for kind in kinds.values() for key in (*kind.keys, *kind.own_keys))]
+    site = Section(document, ("sites", name), f"site {name}", dict.fromkeys(keys))
+    kind = site.take("kind", lambda value: _kind(value, kinds), next(iter(kinds.values())))
+    check_keys(site, kind, kinds.values())
+    return site, kind
+
+
+def _kind(value: Any, kinds: Mapping[str, CatalogKind]) -> CatalogKind:
+    if not isinstance(value, str) or value not in kinds:
+        raise ValueError(f"there is no kind {str(value)!r}; the kinds are: {', '.join(kinds)}")
+    return kinds[value]
+
+
+def _read_slots(site: Section, nodes: tuple[NodeGroup, ...]) -> int:
+    if not site.has("slots") and not nodes:
+        raise site.error(
+            f"{site.title} does not say how many slots it has",
+            hint="Add 'slots: N', the number of cores that wfrun may use there at once.",
+        )
+    cores = sum(group.count * group.cores for group in nodes)
+    slots = site.take("slots", to_count, cores)
+    if nodes and slots != cores:
+        message = f"{site.title} has {slots} slots, but its nodes have {cores} cores"
+        raise site.error(message, "slots", hint="Leave 'slots' out, or correct one of the two.")
+    return slots
 
 
 def _read_nodes(site: Section) -> tuple[NodeGroup, ...]:
@@ -232,9 +257,3 @@ def _ends(link: Section, sites: list[str]) -> tuple[str, str]:
     if pair[0] == pair[1]:
         raise link.error(f"a link can't lead from {pair[0]} to itself", *paths[1])
     return pair[0], pair[1]
-
-
-def _site_kind(value: Any) -> str:
-    if value not in KINDS:
-        raise ValueError(f"there is no kind {str(value)!r}; the kinds are: {', '.join(KINDS)}")
-    return str(value)

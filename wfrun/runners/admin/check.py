@@ -33,8 +33,9 @@ from wfrun.runners.admin.init import not_reached
 from wfrun.runners.admin.limits import wrong_limits, wrong_machine
 from wfrun.runners.admin.lines import Finding, Printer
 from wfrun.runners.admin.survey import ask_offer, look_at, look_at_machine, probe
-from wfrun.runners.run.sites import AnySite, make_site
+from wfrun.runners.run.sites import make_site
 from wfrun.sites.batch.jobs import QueueUnknownError
+from wfrun.sites.kind import AnySite
 from wfrun.sites.launchers.site import BatchLauncherSite
 from wfrun.sites.local.site import LocalSite, available_cores
 from wfrun.sites.remote.asyncssh_login import Prompter
@@ -201,7 +202,7 @@ class _Trial:
     async def _look(self, host: Host) -> None:
         """The batch system, and what it offers beside what the catalog says."""
         kind = self._spec.kind
-        if kind == "ssh":
+        if not self._spec.has_batch_system:
             machine = await look_at_machine(host)
             self._limits(
                 wrong_machine(self._spec, machine.cores, machine.memory_bytes, machine.gpus),

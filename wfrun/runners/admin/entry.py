@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import textwrap
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,12 +13,14 @@ from pathlib import Path
 from wfrun.engine.model import Access
 from wfrun.runners.admin.survey import Machine, Place, System, choose_place
 from wfrun.sites.batch.offers import Offer, Queue
+from wfrun.sites.ssh.kind import SSH
 
 FOLDER = "wfrun-scratch"
 _PLAIN = re.compile(r"[A-Za-z~/$][\w~/.$@%+-]*", re.ASCII)
 _QUANTITY = re.compile(r"\d+ [MG]iB|(\d+-)?\d\d:\d\d:\d\d", re.ASCII)
 _WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n", "~"})
 _MOST_LISTED = 8
+_COMMENT_WIDTH = 84
 _MIB = 1 << 20
 _LAUNCHER_S = 4 * 3600.0
 
@@ -142,8 +145,7 @@ def cluster_entry(
         lines.add("max_array", offer.max_array)
     if offer.max_jobs is not None:
         lines.add("max_jobs", offer.max_jobs, offer.max_jobs_why)
-    if system.kind == "grid-engine":
-        _grid_engine_lines(lines, queue, offer)
+    _choice_lines(lines, queue)
     _launcher_lines(lines, queue)
     return lines.text()
 
@@ -186,16 +188,15 @@ def _queue_lines(lines: Lines, queue: Queue, queues: Sequence[Queue]) -> None:
         lines.add("walltime", walltime(queue.walltime_s))
 
 
-def _grid_engine_lines(lines: Lines, queue: Queue, offer: Offer) -> None:
-    if queue.environments:
-        first, *others = queue.environments
-        lines.add("parallel_environment", first, f"or {', '.join(others)}" if others else "")
-    else:
-        lines.comment("There is no parallel environment that keeps a job on one node: tasks with")
-        lines.comment("more than one core can't run here.")
-    if offer.memory_resources:
-        first, *others = offer.memory_resources
-        lines.add("memory_resource", first, f"or {', '.join(others)}" if others else "")
+def _choice_lines(lines: Lines, queue: Queue) -> None:
+    """The keys that this batch system alone has."""
+    for note in queue.notes:
+        for line in textwrap.wrap(note, _COMMENT_WIDTH):
+            lines.comment(line)
+    for key, usable in queue.choices.items():
+        if usable:
+            first, *others = usable
+            lines.add(key, first, f"or {', '.join(others)}" if others else "")
 
 
 def describe(queue: Queue) -> str:
@@ -227,7 +228,7 @@ def host_entry(
     lines = Lines(name)
     day = time.strftime("%Y-%m-%d")
     lines.comment(f"No batch system was found on {day}: tasks are processes of this host.")
-    lines.add("kind", "ssh")
+    lines.add("kind", SSH.name)
     access_lines(lines, access, base)
     directory_lines(lines, places, nodes_see_it=False, taken=taken, name=name)
     lines.add("slots", machine.cores, "all its cores; write less to leave some")

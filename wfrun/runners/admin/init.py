@@ -15,7 +15,6 @@ from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError
 from wfrun.engine.model import Access, Catalog
 from wfrun.parsers.atomic import replacing
 from wfrun.parsers.catalog.add_site import with_site
-from wfrun.parsers.catalog.read import read_catalog
 from wfrun.parsers.yaml_document import read_yaml
 from wfrun.runners.admin import entry as site_entry
 from wfrun.runners.admin.survey import (
@@ -28,6 +27,7 @@ from wfrun.runners.admin.survey import (
 )
 from wfrun.sites.batch.jobs import QueueUnknownError
 from wfrun.sites.batch.offers import Offer
+from wfrun.sites.catalog import read_catalog
 from wfrun.sites.remote.asyncssh_login import Prompter
 from wfrun.sites.remote.connection import Connection, connection_of
 from wfrun.sites.remote.host import Host

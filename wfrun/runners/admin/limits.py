@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wfrun.engine.model import LauncherSpec, SiteSpec
+from wfrun.engine.model import Access, LauncherSpec, SiteSpec
 from wfrun.runners.admin.entry import rounded, walltime
 from wfrun.sites.batch.offers import Offer, Queue
 
@@ -19,8 +19,8 @@ def wrong_limits(spec: SiteSpec, offer: Offer) -> list[Wrong]:
     if queue is None and access.queue is not None:
         return [(f"there is no queue {access.queue}", f"Queues there are: {names}.")]
     if queue is None:
-        if spec.kind in ("grid-engine", "torque"):
-            return []  # the scheduler looks for one that fits
+        if offer.picks_queue:
+            return []
         return [("no queue is the default", f"Name one with 'queue' in the catalog: {names}.")]
     wrong = _against_queue(spec, queue)
     if not queue.is_open:
@@ -31,9 +31,7 @@ def wrong_limits(spec: SiteSpec, offer: Offer) -> list[Wrong]:
         wrong.append((f"no node of queue {queue.name} is in service", hint))
     if access.max_array and offer.max_array and access.max_array > offer.max_array:
         wrong.append(_too_much("max_array", str(access.max_array), str(offer.max_array)))
-    if spec.kind == "grid-engine":
-        wrong += _of_grid_engine(spec, queue, offer)
-    return wrong
+    return wrong + _of_batch_system(access, queue)
 
 
 def _against_queue(spec: SiteSpec, queue: Queue) -> list[Wrong]:
@@ -48,7 +46,7 @@ def _against_queue(spec: SiteSpec, queue: Queue) -> list[Wrong]:
     if queue.node_memory_bytes and spec.memory_bytes > queue.node_memory_bytes:
         most = f"{rounded(queue.node_memory_bytes)} on a node of {queue.name}"
         wrong.append(_too_much("memory", rounded(spec.memory_bytes), most))
-    if spec.gpus > queue.node_gpus and spec.kind in ("slurm", "pbs"):
+    if queue.node_gpus is not None and spec.gpus > queue.node_gpus:
         most = f"{queue.node_gpus} on a node of {queue.name}"
         wrong.append(_too_much("gpus", str(spec.gpus), most))
     launchers = None if spec.access is None else spec.access.launchers
@@ -70,24 +68,17 @@ def _of_launchers(launchers: LauncherSpec, queue: Queue) -> list[Wrong]:
     return wrong
 
 
-def _of_grid_engine(spec: SiteSpec, queue: Queue, offer: Offer) -> list[Wrong]:
-    assert spec.access is not None
+def _of_batch_system(access: Access, queue: Queue) -> list[Wrong]:
+    """The keys that this batch system alone has, against what the queue offers."""
     wrong = []
-    environment = spec.access.parallel_environment
-    if environment is not None and environment not in queue.environments:
-        there = ", ".join(queue.environments) or "none"
-        wrong.append((
-            f"queue {queue.name} has no parallel environment {environment} that keeps a job on "
-            "one node",
-            f"Correct 'parallel_environment' in the catalog, or leave it out; there is: {there}.",
-        ))  # fmt: skip
-    resource = spec.access.memory_resource
-    if resource is not None and offer.memory_resources and resource not in offer.memory_resources:
-        wrong.append((
-            f"memory can't be asked for as {resource}",
-            "Correct 'memory_resource' in the catalog; there is: "
-            f"{', '.join(offer.memory_resources)}.",
-        ))  # fmt: skip
+    for key, written in access.batch_settings.items():
+        usable = queue.choices.get(key)
+        if usable is not None and written not in usable:
+            hint = f"Correct '{key}' in the catalog, or leave it out; there is: "
+            wrong.append((
+                f"{key}: queue {queue.name} has no {written} that can be used",
+                f"{hint}{', '.join(usable) or 'none'}.",
+            ))  # fmt: skip
     return wrong
 
 

@@ -20,8 +20,8 @@ from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
 from wfrun.runners.admin.init import not_reached
 from wfrun.runners.admin.survey import ask_offer, look_at_machine, run
 from wfrun.runners.display.report import make_console
-from wfrun.sites.batch import make_batch_system
 from wfrun.sites.batch.jobs import Job, QueueUnknownError
+from wfrun.sites.kinds import make_batch_system
 from wfrun.sites.local.site import available_cores
 from wfrun.sites.remote.asyncssh_login import Prompter
 from wfrun.sites.remote.connection import Connection, connection_of
@@ -118,7 +118,7 @@ async def _ask(now: SiteNow, spec: SiteSpec, connection: Connection) -> SiteNow:
     latency_s = await _latency_s(host)
     now = msgspec.structs.replace(now, latency_s=latency_s)
     try:
-        if spec.kind == "ssh":
+        if not spec.has_batch_system:
             machine = await look_at_machine(host)
             idle = max(0, machine.cores - round(machine.load))
             now = msgspec.structs.replace(now, idle_cores=idle)

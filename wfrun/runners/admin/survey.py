@@ -12,17 +12,15 @@ import msgspec
 
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.model import Access
-from wfrun.sites.batch import AVAILABLE, make_batch_system
 from wfrun.sites.batch.jobs import QueueUnknownError
 from wfrun.sites.batch.offers import Offer
-from wfrun.sites.batch.survey import SURVEYS
+from wfrun.sites.kinds import BATCH_KINDS
 from wfrun.sites.remote.host import Host, Result
 
 PROBE_S = 20.0
 LOOK_S = 15.0
 """For a look at one directory: a file system that is away would be waited for without end."""
 
-_TITLES = {"slurm": "Slurm", "grid-engine": "Grid Engine", "pbs": "PBS", "torque": "Torque"}
 _SHARED_KINDS = re.compile(
     r"nfs|lustre|gpfs|beegfs|ceph|panfs|pvfs|orangefs|gluster|weka|afs|smb|cifs|quobyte|vast|9p"
 )
@@ -100,14 +98,15 @@ def _failure(argv: Sequence[str], result: Result) -> QueueUnknownError:
 
 async def probe(host: Host, kind: str) -> System:
     """The batch system of this kind. Raises QueueUnknownError where its probe fails."""
-    argv = make_batch_system(kind, Access()).probe
-    result = await run(host, argv)
+    batch = BATCH_KINDS[kind]
+    survey = batch.survey()
+    result = await run(host, survey.probe)
     said = f"{_text(result)}\n{result.errors.decode('utf-8', 'replace')}".strip()
     if result.exit_code != 0:
-        raise _failure(argv, result)
-    if kind in ("pbs", "torque") and ("pbs_version" in said) != (kind == "pbs"):
-        raise QueueUnknownError(f"{argv[0]} is of another system: {said[:100]}")
-    return System(kind, f"{_TITLES[kind]} {_version(said)}".strip())
+        raise _failure(survey.probe, result)
+    if not survey.version.search(said):
+        raise QueueUnknownError(f"{survey.probe[0]} is of another system: {said[:100]}")
+    return System(kind, f"{batch.title} {_version(said)}".strip())
 
 
 def _version(said: str) -> str:
@@ -117,7 +116,7 @@ def _version(said: str) -> str:
 
 async def find_systems(host: Host) -> list[System]:
     """All batch systems that answer there, the most likely first."""
-    probes = (probe(host, kind) for kind in AVAILABLE)
+    probes = (probe(host, kind) for kind in BATCH_KINDS)
     found = await asyncio.gather(*probes, return_exceptions=True)
     for each in found:
         if isinstance(each, BaseException) and not isinstance(each, QueueUnknownError):
@@ -127,7 +126,7 @@ async def find_systems(host: Host) -> list[System]:
 
 async def ask_offer(host: Host, kind: str) -> Offer:
     """What the batch system offers. Raises QueueUnknownError where it does not answer."""
-    survey = SURVEYS[kind]
+    survey = BATCH_KINDS[kind].survey()
     commands = {**survey.needed, **survey.wanted}
     results = await asyncio.gather(*(run(host, argv) for argv in commands.values()))
     answers = {}

@@ -27,13 +27,13 @@ from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Catalog, Resources, SiteSpec, Task, Workflow
 from wfrun.engine.state import RunState
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
-from wfrun.parsers.catalog.read import read_catalog
 from wfrun.runners.cli.exit_statuses import DONE, INTERRUPTED, SITE
 from wfrun.runners.cli.sites_command import choose
 from wfrun.runners.display.report import duration, make_console
 from wfrun.runners.run.prepare import prepare, this_machine
 from wfrun.runners.run.session import Session
 from wfrun.runners.run.store import Store
+from wfrun.sites.catalog import read_catalog
 from wfrun.sites.remote.connection import connection_of
 from wfrun.sites.remote.directory import find_directory
 
@@ -124,7 +124,7 @@ def sizes_of(spec: SiteSpec, tasks: int | None) -> Sizes:
 
 def is_batch(spec: SiteSpec) -> bool:
     """Whether each task there is a job of its own."""
-    return spec.access is not None and spec.kind != "ssh" and spec.access.dispatch == "jobs"
+    return spec.has_batch_system and spec.access is not None and spec.access.dispatch == "jobs"
 
 
 def bench_workflow(spec: SiteSpec, sizes: Sizes) -> Workflow:
@@ -389,7 +389,7 @@ def _or_dash(value: float | None, form: str) -> str:
 def _way(spec: SiteSpec) -> str:
     if is_batch(spec):
         return "jobs"
-    return "processes" if spec.access is None or spec.kind == "ssh" else "in launchers"
+    return "in launchers" if spec.has_batch_system else "processes"
 
 
 def _plan_in_words(spec: SiteSpec, sizes: Sizes) -> str:

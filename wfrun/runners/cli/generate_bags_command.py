@@ -11,7 +11,6 @@ from rich.table import Table
 
 from wfrun.engine.model import SiteSpec
 from wfrun.parsers.bags.write_bags import write_bag_files, write_bags
-from wfrun.parsers.catalog.read import read_catalog
 from wfrun.parsers.generate.bots import Arrival, generate_workload, row_called, with_estimates
 from wfrun.parsers.generate.bots_log import bags_of_log, log_of, replay
 from wfrun.parsers.generate.bots_model import Row
@@ -20,6 +19,7 @@ from wfrun.parsers.generate.bots_statistics import BotStatistics, Characteristic
 from wfrun.parsers.logs import write_gwf, write_swf
 from wfrun.parsers.units import parse_duration
 from wfrun.runners.display.report import make_console
+from wfrun.sites.catalog import read_catalog
 
 _CLUSTERS = 20
 _SLOTS = 176

@@ -143,11 +143,11 @@ def run(workflows: tuple[Path, ...], run_dir: Path | None, **options: Any) -> No
     with --command) and lists of commands (.txt).
     """
     from wfrun.engine.events import Settings
-    from wfrun.parsers.catalog.read import read_catalog
     from wfrun.runners.run.history import history_file
     from wfrun.runners.run.plugins import load_policies
     from wfrun.runners.run.prepare import prepare, this_machine
     from wfrun.runners.run.session import Session
+    from wfrun.sites.catalog import read_catalog
 
     load_policies()
     if not options["emulate"] and (options["time_scale"] != 1 or options["size_scale"] != 1):

@@ -13,7 +13,6 @@ import click
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.policies.placement import placement_class
 from wfrun.engine.policies.selection import SELECTION, selection_class
-from wfrun.parsers.catalog.read import read_catalog
 from wfrun.parsers.generate.bots_model import ROWS
 from wfrun.runners.display.report import make_console
 from wfrun.runners.experiments.bag_plot import plot_bags
@@ -25,6 +24,7 @@ from wfrun.runners.experiments.loads import loads_of
 from wfrun.runners.experiments.results import Results
 from wfrun.runners.simulate.architectures import ARCHITECTURES, architecture_class
 from wfrun.runners.simulate.das3_grid5000 import das3_grid5000
+from wfrun.sites.catalog import read_catalog
 
 _OF_WORKFLOWS = ("throttle", "runtimes", "runtime", "from_run", "background", "log_", "processors",
                  "head_bandwidth", "run_dir")  # fmt: skip

@@ -16,7 +16,6 @@ from wfrun.engine.errors import InvalidError
 from wfrun.engine.fit import site_mask
 from wfrun.engine.model import Catalog, Workflow
 from wfrun.engine.policies.placement import PLACEMENT, placement_class
-from wfrun.parsers.catalog.read import read_catalog
 from wfrun.parsers.units import parse_bandwidth
 from wfrun.parsers.workflows.read import read_workflows
 from wfrun.parsers.workflows.runtimes import RuntimeTable, read_runtimes, with_estimate
@@ -45,6 +44,7 @@ from wfrun.runners.run.store import Store
 from wfrun.runners.simulate.background import HORIZON_S, background_of, read_log, unfit
 from wfrun.runners.simulate.simulated_run import simulate_into
 from wfrun.runners.simulate.simulation import check_runtimes, complete_links
+from wfrun.sites.catalog import read_catalog
 from wfrun.sites.simulated.queues import make_lrm
 from wfrun.sites.simulated.site import SiteModel
 

@@ -12,12 +12,12 @@ import click
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import SiteSpec
-from wfrun.parsers.catalog.read import read_catalog
 from wfrun.parsers.sections import nearest
 from wfrun.runners.admin import check as site_check
 from wfrun.runners.admin import init as site_init
 from wfrun.runners.admin import show as site_show
 from wfrun.runners.run.sites import ask_at_terminal
+from wfrun.sites.catalog import read_catalog
 from wfrun.sites.remote.asyncssh_login import Prompter
 
 

@@ -38,9 +38,10 @@ from wfrun.runners.run.history import add_history, read_history
 from wfrun.runners.run.loop import Loop, Observer
 from wfrun.runners.run.prepare import Plan
 from wfrun.runners.run.requests import Requests, make_emulated_inputs, stored_as
-from wfrun.runners.run.sites import AnySite, ask_at_terminal, make_site, make_transfer
+from wfrun.runners.run.sites import ask_at_terminal, make_site, make_transfer
 from wfrun.runners.run.store import FILE_NAME, Store
 from wfrun.runners.run.usage import Usage
+from wfrun.sites.kind import AnySite
 from wfrun.sites.launchers.site import BatchLauncherSite
 from wfrun.sites.local.site import LocalSite
 from wfrun.sites.transfers.disk import remove_parts

@@ -11,14 +11,9 @@ from typing import TYPE_CHECKING
 
 from wfrun.engine.information import Observed
 from wfrun.engine.model import LinkSpec, SiteSpec
-from wfrun.sites.batch import make_batch_system
-from wfrun.sites.cluster.site import ClusterSite
-from wfrun.sites.launchers.channels import SiteChannels
-from wfrun.sites.launchers.site import BatchLauncherSite
+from wfrun.sites.kind import AnySite, SiteContext
+from wfrun.sites.kinds import kind_of
 from wfrun.sites.local.site import LocalSite
-from wfrun.sites.node import BATCH_LAUNCHER_PROGRAMS
-from wfrun.sites.remote.connection import connection_of
-from wfrun.sites.ssh.site import SshSite
 from wfrun.sites.transfers import METHODS
 from wfrun.sites.transfers.endpoint import Endpoint
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
@@ -28,7 +23,6 @@ from wfrun.sites.transfers.router import TransferRouter
 if TYPE_CHECKING:
     from wfrun.sites.remote.asyncssh_login import Prompter
 
-AnySite = LocalSite | SshSite | ClusterSite | BatchLauncherSite
 _TERMINAL = asyncio.Lock()
 """Sites that are opened at the same time ask one after another."""
 
@@ -44,33 +38,17 @@ def make_site(
     pack_logs: bool = False,
     prompter: Prompter | None = None,
 ) -> AnySite:
-    """The site of a catalog entry, not yet open. ``directory`` is where a local site keeps the
-    files of the run; ``observed`` is what a cluster tells of other users' jobs; ``pack_logs`` lets
-    launchers put what tasks print into one file, which a batch job of a single task does not."""
-    if spec.access is None:
-        return LocalSite(spec, index, directory, pack_logs=pack_logs, clock=clock)
-    connection = connection_of(spec.access, prompter)
-    if spec.kind == "ssh":
-        return SshSite(spec, index, run_id, connection, pack_logs=pack_logs, clock=clock)
-    system = make_batch_system(spec.kind, spec.access)
-    launchers = spec.access.launchers if spec.access.dispatch == "launchers" else None
-    cluster = ClusterSite(
-        spec,
-        index,
-        run_id,
-        connection,
-        system,
-        observed=observed,
-        programs=BATCH_LAUNCHER_PROGRAMS if launchers is not None else (),
+    """The site of a catalog entry, not yet open; `SiteContext` describes the arguments."""
+    context = SiteContext(
+        index=index,
+        run_id=run_id,
+        directory=directory,
         clock=clock,
+        observed=observed,
+        pack_logs=pack_logs,
+        prompter=prompter,
     )
-    if launchers is None:
-        return cluster
-
-    def links(directory: str) -> SiteChannels:
-        return SiteChannels(connection, directory, launchers, spec.name)
-
-    return BatchLauncherSite(spec, index, cluster, links, pack_logs=pack_logs, clock=clock)
+    return kind_of(spec.kind).make(spec, context)
 
 
 def make_transfer(sites: Sequence[AnySite], links: Sequence[LinkSpec]) -> TransferRouter:

@@ -20,6 +20,7 @@ from wfrun.engine.bag import expand
 from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError, WfrunError
 from wfrun.engine.events import SCHEMA_VERSION, AnyEvent, Event
 from wfrun.engine.model import Workflow
+from wfrun.runners.run.old_logs import upgraded
 
 FILE_NAME = "events.sqlite"
 ROW_EVENTS = 5000
@@ -143,7 +144,7 @@ class Store:
                         hint=f"this wfrun reads up to version {SCHEMA_VERSION}; upgrade it",
                     )
                 with self._errors():
-                    events = decoder.decode_lines(body)
+                    events = decoder.decode_lines(upgraded(body, version))
                 self.next_seq = first_seq + len(events)
                 yield from events
 

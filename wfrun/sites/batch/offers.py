@@ -26,11 +26,15 @@ class Queue(msgspec.Struct, frozen=True):
     """Of its largest node; 0: not known."""
     node_memory_bytes: int = 0
     """The most that one task can get; 0: not known."""
-    node_gpus: int = 0
+    node_gpus: int | None = None
+    """Of its node with most; None: not known."""
     walltime_s: float | None = None
     """The longest that it grants; None: no limit is known."""
-    environments: tuple[str, ...] = ()
-    """Of Grid Engine: the parallel environments that put a job on one node."""
+    choices: dict[str, tuple[str, ...]] = {}
+    """By catalog key of this batch system alone: the values that can be used, the best first. A key
+    is absent where they are not known."""
+    notes: tuple[str, ...] = ()
+    """What else a user should know before choosing it."""
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -44,8 +48,8 @@ class Offer(msgspec.Struct, frozen=True):
     """Most jobs that one user should have there, elements of arrays counted one by one."""
     max_jobs_why: str = ""
     """Where that number comes from."""
-    memory_resources: tuple[str, ...] = ()
-    """Of Grid Engine: what memory can be asked for with, the best first."""
+    picks_queue: bool = False
+    """The scheduler picks a queue for a job that names none, also without a default."""
 
     def queue(self, name: str | None) -> Queue | None:
         """The queue of this name, or the one that jobs go to which name none; None: there is no

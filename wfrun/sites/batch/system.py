@@ -60,9 +60,6 @@ class BatchSystem(Protocol):
     """One kind of batch system. Source of its facts: its manual, with the version, in the
     implementation."""
 
-    name: ClassVar[str]
-    probe: ClassVar[tuple[str, ...]]
-    """A cheap command that succeeds where this system is there, and prints its version."""
     environment: ClassVar[Mapping[str, str]]
     """To be added to the environment of the commands for the queue and for endings, so that the
     parsers can read what these print. Not for submissions: jobs would inherit it."""

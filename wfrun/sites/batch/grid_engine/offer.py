@@ -4,11 +4,16 @@ and qstat(1) of version 8.1.9."""
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from wfrun.sites.batch.jobs import QueueUnknownError
 from wfrun.sites.batch.offers import Offer, Queue, blocks, clock_s, least, size_bytes
 
 _ON_ONE_NODE = "$pe_slots"
+_ONE_CORE = (
+    "There is no parallel environment that keeps a job on one node: tasks with more than one core "
+    "can't run here."
+)
 _USUAL_ENVIRONMENTS = ("smp", "threaded", "threads", "shm", "openmp", "multicore")
 _USUAL_MEMORY = ("h_vmem", "virtual_free", "mem_free", "s_vmem", "h_rss", "mem_total")
 _ALWAYS_RUNNING = 2000
@@ -22,15 +27,11 @@ def read_offer(
     -sc``, ``qconf -se`` of hosts and ``qconf -sconf``; all but the first two may be empty. Raises
     QueueUnknownError."""
     slots = _read_summary(summary)
-    shared = tuple(
-        pe["pe_name"]
-        for pe in blocks(environments, "pe_name")
-        if pe.get("allocation_rule") == _ON_ONE_NODE
-    )
+    rules = {pe["pe_name"]: pe.get("allocation_rule", "") for pe in blocks(environments, "pe_name")}
     resources = _memory_resources(complexes)
     memory_bytes, node_cores = _largest_host(hosts, resources)
     found = [
-        _queue(queue, slots, shared, memory_bytes, node_cores)
+        _queue(queue, slots, rules, resources, memory_bytes, node_cores)
         for queue in blocks(queues, "qname")
         if queue["qname"] in slots and "BATCH" in queue.get("qtype", "BATCH")
     ]
@@ -46,7 +47,7 @@ def read_offer(
         ),
         max_jobs=max_jobs,
         max_jobs_why="max_u_jobs of the cluster" if max_jobs else "",
-        memory_resources=resources,
+        picks_queue=True,
     )
 
 
@@ -67,14 +68,16 @@ def _read_summary(text: str) -> dict[str, tuple[int, int, int]]:
 def _queue(
     queue: dict[str, str],
     slots: dict[str, tuple[int, int, int]],
-    shared: tuple[str, ...],
+    rules: Mapping[str, str],
+    resources: tuple[str, ...],
     memory_bytes: int,
     node_cores: int,
 ) -> Queue:
     available, total, down = slots[queue["qname"]]
     listed = re.findall(r"[^\s,\[\]=]+", queue.get("pe_list", ""))
-    usable = [name for name in shared if name in listed]
-    usable.sort(key=lambda name: _rank(name, _USUAL_ENVIRONMENTS))
+    rules = {name: rule for name, rule in rules.items() if name in listed}
+    shared = [name for name, rule in rules.items() if rule == _ON_ONE_NODE]
+    shared.sort(key=lambda name: _rank(name, _USUAL_ENVIRONMENTS))
     limit = re.match(r"[^,\[\s]+", queue.get("h_rt", ""))
     numbers = map(int, re.findall(r"(?:^|=)(\d+)", queue.get("slots", "").replace(" ", "")))
     return Queue(
@@ -86,8 +89,22 @@ def _queue(
         node_cores=max([*numbers, 0]) or node_cores,
         node_memory_bytes=memory_bytes,
         walltime_s=clock_s(limit[0]) if limit else None,
-        environments=tuple(usable),
+        choices={
+            "parallel_environment": (*shared, *_templates(rules)),
+            **({"memory_resource": resources} if resources else {}),
+        },
+        notes=() if shared else (_ONE_CORE,),
     )
+
+
+def _templates(rules: Mapping[str, str]) -> list[str]:
+    """``mpi-{cores}`` where there is an environment ``mpi-8`` that puts 8 cores on each node."""
+    names = (
+        re.sub(rf"(?<!\d){rule}(?!\d)", "{cores}", name)
+        for name, rule in rules.items()
+        if rule.isdecimal()
+    )
+    return list(dict.fromkeys(name for name in names if "{cores}" in name))
 
 
 def _memory_resources(complexes: str) -> tuple[str, ...]:

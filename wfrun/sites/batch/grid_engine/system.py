@@ -36,8 +36,6 @@ class GridEngine:
     resource ``gpu``.
     """
 
-    name: ClassVar[str] = "grid-engine"
-    probe: ClassVar[tuple[str, ...]] = ("qstat", "-help")
     environment: ClassVar[Mapping[str, str]] = {}
 
     def __init__(

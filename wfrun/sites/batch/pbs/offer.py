@@ -53,7 +53,9 @@ def read_text_objects(output: str) -> Objects:
     return objects
 
 
-def offer_of(queues: Objects, nodes: Objects, server: Objects) -> Offer:
+def offer_of(
+    queues: Objects, nodes: Objects, server: Objects, *, picks_queue: bool = False
+) -> Offer:
     """``server`` may be empty. Raises QueueUnknownError where there is no queue."""
     settings = next(iter(server.values()), {})
     default = settings.get("default_queue", "")
@@ -76,6 +78,7 @@ def offer_of(queues: Objects, nodes: Objects, server: Objects) -> Offer:
         ),
         max_jobs=max_jobs,
         max_jobs_why="max_queued of each user" if max_jobs else "",
+        picks_queue=picks_queue,
     )
 
 
@@ -100,7 +103,7 @@ def _queue(name: str, queue: Mapping[str, str], nodes: Objects, *, is_default: b
         idle_cores=idle,
         node_cores=least([max(map(_cores, of_queue), default=0), largest]) or 0,
         node_memory_bytes=least([node_bytes, most_bytes]) or 0,
-        node_gpus=max(map(_gpus, of_queue), default=0),
+        node_gpus=max((g for g in map(_gpus, of_queue) if g is not None), default=None),
         walltime_s=clock_s(queue.get("resources_max.walltime", "")),
     )
 
@@ -137,8 +140,10 @@ def _memory(node: Mapping[str, str]) -> int:
     return size_bytes(node.get("resources_available.mem", ""))
 
 
-def _gpus(node: Mapping[str, str]) -> int:
-    return _number(node.get("resources_available.ngpus", node.get("gpus", "")))
+def _gpus(node: Mapping[str, str]) -> int | None:
+    if "np" in node:  # Torque names them only where it was built for them
+        return int(node["gpus"]) if node.get("gpus", "").isdecimal() else None
+    return _number(node.get("resources_available.ngpus", ""))
 
 
 def _per_user(limit: str) -> int:

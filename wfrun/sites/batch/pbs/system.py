@@ -34,8 +34,6 @@ class _Family(ABC):
     """What PBS and Torque have in common. Jobs have the environment of the login on the head node
     (``-V``); without it PATH is lost. Neither can be told to avoid nodes."""
 
-    name: ClassVar[str]
-    probe: ClassVar[tuple[str, ...]] = ("qstat", "--version")
     environment: ClassVar[Mapping[str, str]] = {}
     variable: ClassVar[str]
 
@@ -70,7 +68,6 @@ class Pbs(_Family):
     """PBS Professional and OpenPBS. Finished jobs are told of where the server keeps a history
     (``job_history_enable``)."""
 
-    name: ClassVar[str] = "pbs"
     variable: ClassVar[str] = "PBS_ARRAY_INDEX"
 
     def __init__(self, max_array: int | None = None) -> None:
@@ -122,7 +119,6 @@ class Pbs(_Family):
 class Torque(_Family):
     """Torque. Ended jobs are told of while the server keeps them (``keep_completed``)."""
 
-    name: ClassVar[str] = "torque"
     variable: ClassVar[str] = "PBS_ARRAYID"
 
     def __init__(self, max_array: int | None = None) -> None:

@@ -75,7 +75,7 @@ def _sum(one: Queue, other: Queue) -> Queue:
         idle_cores=one.idle_cores + other.idle_cores,
         node_cores=max(one.node_cores, other.node_cores),
         node_memory_bytes=max(one.node_memory_bytes, other.node_memory_bytes),
-        node_gpus=max(one.node_gpus, other.node_gpus),
+        node_gpus=max(one.node_gpus or 0, other.node_gpus or 0),
         walltime_s=one.walltime_s,
     )
 

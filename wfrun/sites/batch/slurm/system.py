@@ -41,8 +41,6 @@ class Slurm:
     in the login's environment and write one site for each.
     """
 
-    name: ClassVar[str] = "slurm"
-    probe: ClassVar[tuple[str, ...]] = ("sbatch", "--version")
     environment: ClassVar[Mapping[str, str]] = {"SLURM_TIME_FORMAT": "%s"}
 
     def __init__(self, max_array: int | None = None) -> None:

@@ -1,0 +1,47 @@
+"""What the catalog reader knows of a kind of site. `wfrun.sites.kinds` has the kinds themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+CONNECTION_KEYS = (
+    "host",
+    "hosts",
+    "user",
+    "port",
+    "ssh_config",
+    "known_hosts",
+    "transport",
+    "patience",
+)
+"""Keys of a site behind a connection."""
+
+QUEUE_KEYS = (
+    "queue",
+    "account",
+    "options",
+    "dispatch",
+    "launchers",
+    "poll_min",
+    "poll_max",
+    "max_array",
+    "max_jobs",
+)
+"""Keys of a site with a batch system, whichever it is."""
+
+
+class CatalogKind(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of site, as far as its catalog entries go."""
+
+    name: str
+    """The value of ``kind``."""
+    is_remote: bool
+    """Whether a connection leads there; `SiteSpec.access` then says how."""
+    keys: tuple[str, ...] = ()
+    """Catalog keys beyond those of every site."""
+    own_keys: Mapping[str, Callable[[Any], str]] = {}
+    """Further keys, of this batch system alone, each with its converter for ``Section.take``. Their
+    values are in ``Access.batch_settings``."""
