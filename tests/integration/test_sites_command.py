@@ -18,10 +18,6 @@ from tests.places import ROOT
 from tests.runners.harness import WFRUN
 from tests.testbed import faults
 from tests.testbed.testbed import Testbed
-from wfrun.runners.admin.survey import ask_offer, find_places, find_systems, look_at_machine
-from wfrun.sites.remote.agent_client import AgentHost
-from wfrun.sites.remote.asyncssh_transport import AsyncsshTransport
-from wfrun.sites.remote.plain import PlainHost
 
 WORDCOUNT = ROOT / "examples" / "wordcount"
 FILL = "sbatch -o /dev/null -p main -N 4 --ntasks-per-node 4 --wrap 'sleep 600'"
@@ -202,28 +198,6 @@ def test_a_host_without_any_of_their_commands(
     assert "no pbs is seen: qstat" in system["text"]
     (shown,) = json.loads(wfrun(tmp_path, "sites", "show", "--json", status=1))
     assert shown["reason"].startswith("its batch system does not answer")
-
-
-@pytest.mark.parametrize("site", ["beta", "gamma"])
-async def test_plain_commands_see_what_the_agent_sees(testbed: Testbed, site: str) -> None:
-    """Of a head node without Python."""
-    seen = []
-    for make in (AgentHost, PlainHost):
-        transport = AsyncsshTransport(site, config=testbed.layout.ssh_config)
-        await transport.connect()
-        host = make(transport)
-        try:
-            await host.start()
-            systems = await find_systems(host)
-            places = [(p.label, p.path, p.device) for p in await find_places(host)]
-            offer = await ask_offer(host, systems[0].kind)
-            machine = await look_at_machine(host)
-            seen.append((systems, offer, places, machine.cores, machine.memory_bytes))
-        finally:
-            await host.close()
-            await transport.close()
-    assert seen[0] == seen[1]
-    assert seen[0][2][0][0] == "~"
 
 
 @pytest.mark.parametrize("transport", ["openssh", "local"])

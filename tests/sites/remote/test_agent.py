@@ -6,7 +6,9 @@ import asyncio
 import json
 import os
 import random
+import shutil
 import signal
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -129,10 +131,39 @@ async def test_without_a_python_it_says_what_is_there(
     old = tmp_path / "old python"
     old.write_text('#!/bin/sh\n[ "$1" = -V ] && echo Python 2.7.5 >&2\nexit 2\n')
     old.chmod(0o755)
-    with pytest.raises(NoPythonError, match=r"no Python >= 3\.6 .*old python is Python 2\.7\.5"):
+    with pytest.raises(
+        NoPythonError, match=r"no Python 3\.6 or later .*old python is Python 2\.7\.5"
+    ):
         await AgentHost(transport, pythons=["wfrun-no-python", str(old)]).start()
     with pytest.raises(NoPythonError, match="PATH"):
         await AgentHost(transport, pythons=["wfrun-no-python"]).start()
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash", "zsh", "ksh", "tcsh", "fish"])
+async def test_a_python_that_only_login_shells_know_is_found(
+    transport: LocalTransport, tmp_path: Path, shell: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a profile loads the module that has it."""
+    path = shutil.which(shell)
+    if path is None:
+        pytest.skip(f"there is no {shell}")
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    (commands / "wfrun-python").symlink_to(sys.executable)
+    greeting = "echo Welcome to the cluster\n"
+    for name in (".profile", ".zprofile"):
+        (tmp_path / name).write_text(f"{greeting}PATH=$PATH:{commands}; export PATH\n")
+    (tmp_path / ".cshrc").write_text(f"{greeting}setenv PATH ${{PATH}}:{commands}\n")
+    fish = tmp_path / ".config" / "fish"
+    fish.mkdir(parents=True)
+    (fish / "config.fish").write_text(f"{greeting}set -gx PATH $PATH {commands}\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SHELL", path)
+    host = AgentHost(transport, pythons=["wfrun-python"])
+    await host.start()
+    environment = (await host.run(["env"])).output
+    assert b"WFRUN_START" not in environment
+    await host.close()
 
 
 @pytest.mark.parametrize("version", ["2.7", "3.6", "3.8", "3.13"])

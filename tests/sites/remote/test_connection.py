@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import signal
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -314,21 +315,24 @@ async def test_a_password_is_asked_for_by_the_first_connection_only(
     await connection.close()
 
 
-async def test_the_agent_comes_first_where_there_is_a_python(made: Made) -> None:
-    connection = made("local")
-    await connection.open(Told())
-    assert (await (await connection.host()).facts()).python
-
-
-async def test_plain_commands_where_there_is_none(
+async def test_the_agent_of_this_machine_runs_on_our_python(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wfrun.sites.remote.agent_client._FIND_PYTHON",
-                        'printf "\\000wfrun-$3 none\\n"')  # fmt: skip
+    monkeypatch.setattr("wfrun.sites.remote.connection.PYTHONS", ("wfrun-no-python",))
     connection = made("local")
     await connection.open(Told())
-    await answers(connection)
-    assert (await (await connection.host()).facts()).python == ""
+    facts = await (await connection.host()).facts()
+    assert facts.python == platform.python_version()
+
+
+async def test_a_login_host_without_python_is_an_error_that_says_what_to_do(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wfrun.sites.remote.connection.PYTHONS", ("wfrun-no-python",))
+    connection = made("asyncssh")
+    with pytest.raises(InfeasibleError, match=r"cluster has no Python 3\.6 or later") as failed:
+        await connection.open(Told())
+    assert "~/.profile" in str(failed.value.hint)
 
 
 async def test_a_catalog_entry_makes_the_connection(cluster: Cluster) -> None:

@@ -1,4 +1,4 @@
-"""What a site asks of its head node, the same for the agent and for plain commands."""
+"""What a site asks of its head node, answered by the agent."""
 
 from __future__ import annotations
 
@@ -12,13 +12,10 @@ from pathlib import Path
 import pytest
 
 from wfrun.engine.errors import InfeasibleError, TransientError
-from wfrun.sites.remote import plain
 from wfrun.sites.remote.agent_client import AgentHost
 from wfrun.sites.remote.host import NewFile, Stat
 from wfrun.sites.remote.local_transport import LocalTransport
-from wfrun.sites.remote.plain import PlainHost
 
-AnyHost = AgentHost | PlainHost
 ODD_NAMES = [
     "a b  c",
     "'\"`\\",
@@ -36,14 +33,10 @@ ODD_NAMES = [
 PATIENCE_S = 30.0
 
 
-@pytest.fixture(params=[AgentHost, PlainHost])
-async def host(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[AnyHost]:
-    monkeypatch.setattr(plain, "QUICK_S", 0.1)
-    monkeypatch.setattr(plain, "SLOW_S", 0.1)
+@pytest.fixture
+async def host() -> AsyncIterator[AgentHost]:
     transport = LocalTransport()
-    host: AnyHost = request.param(transport)
+    host = AgentHost(transport)
     await host.start()
     yield host
     await host.close()
@@ -65,7 +58,7 @@ def is_running(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
-async def test_odd_names_pass_all_questions(host: AnyHost, tmp_path: Path, name: str) -> None:
+async def test_odd_names_pass_all_questions(host: AgentHost, tmp_path: Path, name: str) -> None:
     top = f"{tmp_path}/{name}"
     await host.make_directories([f"{top}/{name}"])
     here = f"{top}/{name}/{name}"
@@ -89,7 +82,7 @@ async def test_odd_names_pass_all_questions(host: AnyHost, tmp_path: Path, name:
     assert os.listdir(tmp_path) == []
 
 
-async def test_arguments_and_input_arrive_byte_for_byte(host: AnyHost) -> None:
+async def test_arguments_and_input_arrive_byte_for_byte(host: AgentHost) -> None:
     draw = random.Random(7)
     alphabet = "ab '\"\\$`!*?~#;&|()<>{}[]\n\t\r-=%é日\udcfe"
     words = ["".join(draw.choices(alphabet, k=draw.randrange(12))) for _ in range(100)]
@@ -99,7 +92,7 @@ async def test_arguments_and_input_arrive_byte_for_byte(host: AnyHost) -> None:
     assert (await host.run(["cat"], stdin=stdin)).output == stdin
 
 
-async def test_a_command_tells_how_it_ended(host: AnyHost) -> None:
+async def test_a_command_tells_how_it_ended(host: AgentHost) -> None:
     result = await host.run(["sh", "-c", "echo out; echo err >&2; exit 7"])
     assert (result.exit_code, result.output, result.errors) == (7, b"out\n", b"err\n")
     # It need not read what it is given.
@@ -109,7 +102,7 @@ async def test_a_command_tells_how_it_ended(host: AnyHost) -> None:
             await host.run(argv)
 
 
-async def test_a_hung_command_is_killed_with_its_children(host: AnyHost, tmp_path: Path) -> None:
+async def test_a_hung_command_is_killed_with_its_children(host: AgentHost, tmp_path: Path) -> None:
     script = "sleep 100 & echo $!; sleep 100"
     began_s = time.monotonic()
     hung = asyncio.create_task(host.run(["sh", "-c", script], timeout_s=1.0))
@@ -123,7 +116,7 @@ async def test_a_hung_command_is_killed_with_its_children(host: AnyHost, tmp_pat
     await until(lambda: not is_running(int(result.output)))
 
 
-async def test_a_daemon_that_a_command_leaves_is_not_waited_for(host: AnyHost) -> None:
+async def test_a_daemon_that_a_command_leaves_is_not_waited_for(host: AgentHost) -> None:
     result = await host.run(["sh", "-c", "sleep 100 & echo $!"], timeout_s=20.0)
     os.kill(int(result.output), 9)
     assert result.exit_code == 0
@@ -142,18 +135,17 @@ async def test_commands_run_in_the_login_environment(
             "CLUSTER='a b\n$c'; export CLUSTER\n"
         )
     monkeypatch.setenv("HOME", str(tmp_path))
-    for kind in (AgentHost, PlainHost):
-        transport = LocalTransport()
-        host = kind(transport)
-        await host.start()
-        assert (await host.run(["wfrun-sbatch"])).output == b"submitted a b\n$c\n"
-        assert (await host.facts()).home == str(tmp_path)
-        assert (await host.counts()).commands["wfrun-sbatch"] == 1
-        await host.close()
-        await transport.close()
+    transport = LocalTransport()
+    host = AgentHost(transport)
+    await host.start()
+    assert (await host.run(["wfrun-sbatch"])).output == b"submitted a b\n$c\n"
+    assert (await host.facts()).home == str(tmp_path)
+    assert (await host.counts()).commands["wfrun-sbatch"] == 1
+    await host.close()
+    await transport.close()
 
 
-async def test_files_are_written_whole_with_their_modes(host: AnyHost, tmp_path: Path) -> None:
+async def test_files_are_written_whole_with_their_modes(host: AgentHost, tmp_path: Path) -> None:
     contents = [b"", b"x", b"\0\n" * 5000, random.Random(3).randbytes(2_000_000), b"last"]
     files = [
         NewFile(f"{tmp_path}/{n}", content, 0o644 if n % 2 else 0o700)
@@ -168,7 +160,7 @@ async def test_files_are_written_whole_with_their_modes(host: AnyHost, tmp_path:
 
 
 async def test_what_cannot_be_written_is_said_and_the_files_before_it_are_there(
-    host: AnyHost, tmp_path: Path
+    host: AgentHost, tmp_path: Path
 ) -> None:
     (tmp_path / "directory").mkdir()
     for bad in (f"{tmp_path}/absent/x", f"{tmp_path}/directory", "relative", f"{tmp_path}/\0"):
@@ -189,7 +181,7 @@ async def test_what_cannot_be_written_is_said_and_the_files_before_it_are_there(
         await host.claim([f"{tmp_path}/absent/x"])
 
 
-async def test_directories_are_made_with_parents_and_mode(host: AnyHost, tmp_path: Path) -> None:
+async def test_directories_are_made_with_parents_and_mode(host: AgentHost, tmp_path: Path) -> None:
     await host.make_directories([f"{tmp_path}/a/b/c", f"{tmp_path}/a/b/d", f"{tmp_path}/a"])
     for name in ("a", "a/b", "a/b/c", "a/b/d"):
         assert (tmp_path / name).stat().st_mode & 0o777 == 0o700
@@ -198,9 +190,9 @@ async def test_directories_are_made_with_parents_and_mode(host: AnyHost, tmp_pat
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o755
 
 
-async def test_each_claim_has_one_winner(host: AnyHost, tmp_path: Path) -> None:
+async def test_each_claim_has_one_winner(host: AgentHost, tmp_path: Path) -> None:
     transport = LocalTransport()
-    other = PlainHost(transport)
+    other = AgentHost(transport)
     await other.start()
     paths = [f"{tmp_path}/{n}.out" for n in range(60)]
     ours, theirs = await asyncio.gather(host.claim(paths), other.claim(paths))
@@ -210,7 +202,7 @@ async def test_each_claim_has_one_winner(host: AnyHost, tmp_path: Path) -> None:
     await transport.close()
 
 
-async def test_a_rename_replaces_and_never_moves_into(host: AnyHost, tmp_path: Path) -> None:
+async def test_a_rename_replaces_and_never_moves_into(host: AgentHost, tmp_path: Path) -> None:
     for name in ("a", "b", "c", "e"):
         (tmp_path / name).write_text(name)
     (tmp_path / "full").mkdir()
@@ -233,7 +225,7 @@ async def test_a_rename_replaces_and_never_moves_into(host: AnyHost, tmp_path: P
 
 
 async def test_a_removal_stays_in_its_tree(
-    host: AnyHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    host: AgentHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -257,45 +249,24 @@ async def test_the_root_and_the_home_directory_are_never_removed(
     (tmp_path / "alias").symlink_to(tmp_path / "homes")
     (tmp_path / "to-home").symlink_to(home)
     monkeypatch.setenv("HOME", f"{tmp_path}/alias/user")
-    for kind in (AgentHost, PlainHost):
-        transport = LocalTransport()
-        host = kind(transport)
-        await host.start()
-        for path in (
-            str(home), f"{home}/", f"{home}//", f"{home}/.", f"{tmp_path}/homes",
-            f"{tmp_path}/alias/user", f"{home}/x/..", str(tmp_path), "homes", "",
-        ):  # fmt: skip
-            with pytest.raises(InfeasibleError):
-                await host.remove([path])
-            assert (home / "x").is_dir()
-        await host.remove([f"{tmp_path}/to-home"])
-        assert not (tmp_path / "to-home").is_symlink()
-        (tmp_path / "to-home").symlink_to(home)
-        await host.close()
-        await transport.close()
-
-
-async def test_plain_commands_never_get_as_far_as_removing_the_root(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("rm", "chmod"):
-        (tmp_path / name).write_text(f"#!/bin/sh\necho called >> {tmp_path}/called\n")
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     transport = LocalTransport()
-    host = PlainHost(transport)
+    host = AgentHost(transport)
     await host.start()
-    await host.remove([f"{tmp_path}/absent"])
-    (tmp_path / "called").unlink()  # It would have been called.
-    for path in ("/", "//", "/.", "/usr/.."):
-        with pytest.raises(InfeasibleError, match="not removed"):
+    for path in (
+        str(home), f"{home}/", f"{home}//", f"{home}/.", f"{tmp_path}/homes",
+        f"{tmp_path}/alias/user", f"{home}/x/..", str(tmp_path), "homes", "",
+    ):  # fmt: skip
+        with pytest.raises(InfeasibleError):
             await host.remove([path])
-    assert not (tmp_path / "called").exists()
+        assert (home / "x").is_dir()
+    await host.remove([f"{tmp_path}/to-home"])
+    assert not (tmp_path / "to-home").is_symlink()
+    (tmp_path / "to-home").symlink_to(home)
     await host.close()
     await transport.close()
 
 
-async def test_many_paths_are_answered_in_order(host: AnyHost, tmp_path: Path) -> None:
+async def test_many_paths_are_answered_in_order(host: AgentHost, tmp_path: Path) -> None:
     paths = [f"{tmp_path}/{'x' * 60}-{n}" for n in range(150)]
     await host.write([NewFile(path, b"%d" % n) for n, path in enumerate(paths) if n % 3])
     assert await host.read(paths) == [b"%d" % n if n % 3 else None for n in range(150)]
@@ -312,7 +283,7 @@ def put(directory: Path, name: str, content: bytes) -> None:
     (directory / f"{name}.part").rename(directory / f"{name}.json")
 
 
-async def test_a_watch_tells_of_old_and_new_records_once(host: AnyHost, tmp_path: Path) -> None:
+async def test_a_watch_tells_of_old_and_new_records_once(host: AgentHost, tmp_path: Path) -> None:
     told: list[bytes] = []
     (tmp_path / "records.jsonl").write_bytes(b'{"key":"a"}\n{"key":"b"}\n{"key":"tor')
     put(tmp_path, "c", b'{\n "key": "c"\n}\n')
@@ -328,7 +299,7 @@ async def test_a_watch_tells_of_old_and_new_records_once(host: AnyHost, tmp_path
     assert set(told) <= set(lines)
 
 
-async def test_what_is_asked_after_the_end_fails_at_once(host: AnyHost, tmp_path: Path) -> None:
+async def test_what_is_asked_after_the_end_fails_at_once(host: AgentHost, tmp_path: Path) -> None:
     await host.close()
     assert host.ended.done()
     questions: Sequence[Callable[[], object]] = (
@@ -341,9 +312,9 @@ async def test_what_is_asked_after_the_end_fails_at_once(host: AnyHost, tmp_path
             await question()  # type: ignore[misc]
 
 
-async def test_facts_say_who_and_when(host: AnyHost) -> None:
+async def test_facts_say_who_and_when(host: AgentHost) -> None:
     facts = await host.facts()
     assert facts.host == os.uname().nodename
     assert abs(facts.clock_offset_s) < 1.0
     assert 0 < facts.round_trip_s < PATIENCE_S
-    assert bool(facts.python) == isinstance(host, AgentHost)
+    assert facts.python.startswith("3.")

@@ -187,10 +187,7 @@ class _Trial:
         assert self._spec.access is not None
         way = self._spec.access.transport
         self._say("connection", f"{facts.user}@{connection.host_name} by {way} in {took_s:.1f} s")
-        if facts.python:
-            self._say("agent", f"Python {facts.python}")
-        else:
-            self._note("agent", "no Python 3.6 or later on the login host: plain commands are used")
+        self._say("agent", f"Python {facts.python}")
         self._offset_s = facts.clock_offset_s
         shown = f"{abs(facts.clock_offset_s):.1f} s {'ahead' if self._offset_s > 0 else 'behind'}"
         if abs(self._offset_s) > OFF_S:

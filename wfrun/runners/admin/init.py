@@ -137,8 +137,7 @@ async def _look(
     say: Callable[[str], None],
 ) -> str:
     facts = await host.facts()
-    agent = f"Python {facts.python}" if facts.python else "no Python for the agent: plain commands"
-    say(f"connected to {connection.host_name} as {facts.user} ({agent})")
+    say(f"connected to {connection.host_name} as {facts.user} (Python {facts.python})")
     if abs(facts.clock_offset_s) > 30:
         say(f"its clock is off by {facts.clock_offset_s:.0f} s; wfrun takes that into account")
     base = path.absolute().parent

@@ -52,8 +52,9 @@ PYTHONS = (
     "/usr/local/bin/python3",
     "python",
 )
-"""Where a Python is looked for, in this order."""
+"""Names and paths of the interpreters that are tried, in this order."""
 _FIND_PYTHON = f"""
+found=
 for name in PYTHONS; do
   path=$(command -v "$name") || continue
   if "$path" -I -S -c "import {_MODULES}; sys.exit(sys.version_info < (3, 6))" \
@@ -62,9 +63,22 @@ for name in PYTHONS; do
   fi
   found="$found; $path is $("$path" -V < /dev/null 2>&1)"
 done
-printf "\\000wfrun-$3 none%s\\n" "$found"
 """
-"""Given the bootstrap, the configuration and the nonce. Says what it found where none will do."""
+"""Becomes the agent, or leaves in ``found`` the interpreters that are too old or incomplete. Its
+arguments are the bootstrap and the configuration."""
+_FIND_IN_LOGIN_SHELL = r"""
+WFRUN_START="unset WFRUN_START
+$WFRUN_START
+printf '\000wfrun-NONCE none%s\n' \"\$found\""
+export WFRUN_START
+line="exec /bin/sh -c 'eval \"\$WFRUN_START\"'"
+shell=${SHELL:-/bin/sh}
+case ${shell##*/} in csh | tcsh) exec "$shell" -c "$line" ;; esac
+exec "$shell" -l -c "$line"
+"""
+"""Runs ``WFRUN_START`` in the login environment, and says so if there is no Python there either.
+The script passes through the environment, because no two shells quote alike. csh takes no -l beside
+-c, and reads ~/.cshrc in any case."""
 _BOOTSTRAP = (
     r'exec("import os\nb=b\"\"\nwhile len(b)<SIZE:\n c=os.read(0,SIZE-len(b))\n'
     r' if not c: raise SystemExit(1)\n b+=c\n"); exec(compile(b,"agent.py","exec"))'
@@ -72,16 +86,24 @@ _BOOTSTRAP = (
 
 
 class NoPythonError(InfeasibleError):
-    """There is no Python for the agent. ``PlainHost`` needs none."""
+    """The host has no Python that the agent can run on."""
 
 
 def start_command(nonce: str, size: int, silence_s: float, pythons: Sequence[str]) -> str:
     """The shell script that finds a Python and starts the agent, whose source of ``size`` bytes
-    it then reads from its stdin."""
+    it then reads from its stdin.
+
+    The session's own PATH is searched first, since login profiles take time and may fail. Where
+    they load the module that has Python, they are run.
+    """
     bootstrap = _BOOTSTRAP.replace("SIZE", str(size))
     config = json.dumps({"nonce": nonce, "silence_s": silence_s})
-    script = _FIND_PYTHON.replace("PYTHONS", shlex.join(pythons))
-    return f"set -- {shlex.join((bootstrap, config, nonce))}\n{script}"
+    find = _FIND_PYTHON.replace("PYTHONS", shlex.join(pythons))
+    start = f"set -- {shlex.join((bootstrap, config))}\n{find}"
+    return (
+        f'WFRUN_START={shlex.quote(start)}\neval "$WFRUN_START"\n'
+        + _FIND_IN_LOGIN_SHELL.replace("NONCE", nonce)
+    )
 
 
 class AgentHost:
@@ -182,10 +204,10 @@ class AgentHost:
         if line != b"agent":
             there = line.removeprefix(b"none").decode(errors="replace").strip("; ")
             raise NoPythonError(
-                f"{self._transport.host} has no Python >= 3.6 for the agent"
+                f"{self._transport.host} has no Python 3.6 or later"
                 + (f" ({there})" if there else ""),
-                hint="put one into the PATH of non-interactive shells there; plain commands are "
-                "used until then",
+                hint="Load or install one there, and put it into the PATH that ~/.profile sets; or "
+                "name another login host of the cluster in the catalog.",
             )
         self._buffer += rest
         while (frame := self._next_frame()) is None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import random
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,11 +14,10 @@ from typing import TYPE_CHECKING
 
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.engine.model import Access
-from wfrun.sites.remote.agent_client import AgentHost, NoPythonError
+from wfrun.sites.remote.agent_client import PYTHONS, AgentHost
 from wfrun.sites.remote.host import Counts, Host
 from wfrun.sites.remote.local_transport import LocalTransport
 from wfrun.sites.remote.openssh_transport import OpensshTransport
-from wfrun.sites.remote.plain import PlainHost
 from wfrun.sites.remote.transport import NeedsLoginError, Transport
 from wfrun.sites.tasks import end_tasks
 
@@ -71,7 +71,7 @@ def connection_of(access: Access, prompter: Prompter | None = None) -> Connectio
 
 class Connection:
     """Owns a site's connection: at most one is there at any time, to the first of ``hosts`` that
-    can be reached, with an agent on it, or plain commands where there is no Python for one.
+    can be reached and has a Python for the agent.
 
     When it ends it is made again, without ever asking the user; when only the agent ends, it is
     started again on the same connection. A site that wants a login that can't be repeated without
@@ -104,7 +104,7 @@ class Connection:
         """When a login host that failed is tried again."""
         self._transport: Transport | None = None
         self._lost: asyncio.Task[None] | None = None
-        self._host: AgentHost | PlainHost | None = None
+        self._host: AgentHost | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._watches: dict[str, Callable[[list[bytes]], None]] = {}
         self._watching: set[str] = set()
@@ -273,13 +273,10 @@ class Connection:
         await self._start_host(transport)
 
     async def _start_host(self, transport: Transport) -> None:
-        host: AgentHost | PlainHost = AgentHost(transport)
-        try:
-            await host.start()
-        except NoPythonError as error:
-            _LOGGER.info("%s: plain commands: %s", transport.host, error)
-            host = PlainHost(transport)
-            await host.start()
+        # This machine has a Python even where its PATH has none: the one that runs wfrun.
+        here = (sys.executable,) if isinstance(transport, LocalTransport) else ()
+        host = AgentHost(transport, pythons=(*here, *PYTHONS))
+        await host.start()
         self._host = host
         for directory in self._watches:
             await self._begin_watch(host, directory)
@@ -287,7 +284,7 @@ class Connection:
         self._up.set()
         self._told(None)
 
-    async def _begin_watch(self, host: AgentHost | PlainHost, directory: str) -> None:
+    async def _begin_watch(self, host: AgentHost, directory: str) -> None:
         if host is self._host and directory not in self._watching:
             self._watching.add(directory)
             try:

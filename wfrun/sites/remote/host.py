@@ -1,5 +1,4 @@
-"""What a site asks of its head node. The agent answers it, or plain commands where there is no
-Python for the agent."""
+"""The protocol of a head node, which the agent answers."""
 
 from __future__ import annotations
 
@@ -44,7 +43,7 @@ class Facts(msgspec.Struct, frozen=True):
     host: str
     user: str
     python: str
-    """Version of the Python that the agent runs on; empty: plain commands."""
+    """Version of the Python that the agent runs on."""
     clock_offset_s: float
     """Its clock minus ours, to within the round trip."""
     home: str
