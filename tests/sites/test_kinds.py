@@ -42,8 +42,8 @@ def test_each_batch_system_can_be_asked(name: str) -> None:
 
 
 def test_a_kind_that_there_is_not() -> None:
-    with pytest.raises(InvalidError, match=r"'lsf'.*local, ssh, slurm"):
-        kind_of("lsf")
+    with pytest.raises(InvalidError, match=r"'abacus'.*local, ssh, slurm"):
+        kind_of("abacus")
 
 
 def test_reading_a_catalog_imports_no_site() -> None:

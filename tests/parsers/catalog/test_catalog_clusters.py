@@ -111,7 +111,7 @@ MISTAKES = {
     "a queue on a local site": (
         cluster("queue: x", kind="local", host=""),
         5,
-        ["kind local, which has no 'queue'", "slurm, grid-engine, pbs or torque"],
+        ["kind local, which has no 'queue'", "sites of kind slurm, grid-engine, pbs"],
     ),
     "a queue without a batch system": (cluster("queue: x", kind="ssh"), 5, ["no 'queue'"]),
     "a key of Grid Engine": (

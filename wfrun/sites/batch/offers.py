@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -30,7 +30,7 @@ class Queue(msgspec.Struct, frozen=True):
     """Of its node with most; None: not known."""
     walltime_s: float | None = None
     """The longest that it grants; None: no limit is known."""
-    choices: dict[str, tuple[str, ...]] = {}
+    choices: Mapping[str, tuple[str, ...]] = {}
     """By catalog key of this batch system alone: the values that can be used, the best first. A key
     is absent where they are not known."""
     notes: tuple[str, ...] = ()
