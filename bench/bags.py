@@ -9,15 +9,15 @@ import argparse
 import statistics
 import time
 
-import msgspec
 from rich.console import Console
 from rich.table import Table
 
 from wfrun.engine.events import Settings
-from wfrun.runners.experiments.bag_rows import row_of
-from wfrun.runners.experiments.bags import POLICIES, TASKS, BagGrid, workload_of
+from wfrun.runners.experiments.cells import Cell
+from wfrun.runners.experiments.workloads import POLICIES, TASKS, Workloads, row_of
 from wfrun.runners.simulate.bags import simulate_bags
 from wfrun.runners.simulate.das3_grid5000 import das3_grid5000
+from wfrun.runners.simulate.simulation import Platform
 
 GOAL_S = 5.0
 
@@ -29,11 +29,10 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=TASKS)
     parser.add_argument("--architecture", default="csp")
     options = parser.parse_args()
-    catalog = das3_grid5000()
-    grid = BagGrid(catalog, loads=(options.load,), tasks=options.tasks)
-    cell = msgspec.structs.replace(grid.cells()[0], architecture=options.architecture)
+    platform = Platform(das3_grid5000())
+    cell = Cell(workload="average", policy="", load=options.load, tasks=options.tasks)
     begun_s = time.process_time()
-    workload = workload_of(grid, cell)
+    workload = Workloads().workload_of(cell, platform.catalog.sites)
     made_s = time.process_time() - begun_s
     table = Table(
         title=f"{workload.tasks:,} tasks in {len(workload.bags):,} bags on 20 clusters, load "
@@ -47,10 +46,10 @@ def main() -> None:
         for _ in range(options.rounds):
             begun_s = time.process_time()
             run = simulate_bags(
-                workload, catalog, options.architecture, Settings(policy=policy, selection="s-t")
+                workload, platform, options.architecture, Settings(policy=policy, selection="s-t")
             )
             spent_s.append(time.process_time() - begun_s)
-        attempts = row_of(cell, run).replicas_started + workload.tasks
+        attempts = (row_of(cell, run).replicas_started or 0) + workload.tasks
         median_s = statistics.median(spent_s)
         table.add_row(
             policy,

@@ -173,7 +173,7 @@ REFUSED = {
     "mtech-theta": ("1: the line has 6 columns; SWF has 18", 0),
     "ubccr-jobs500": ("1: the columns are separated by semicolons", 0),
 }
-"""What is said, and how many jobs a tolerant reading finds."""
+"""What is said, and how many jobs a reading that skips bad lines finds."""
 
 
 @pytest.mark.parametrize("name", ODD)
@@ -196,11 +196,11 @@ def test_odd_logs_that_are_refused(name: str) -> None:
         read_swf(path)
     assert f"{path.name}:{message}" in str(caught.value)
     if jobs:
-        log = read_swf(path, tolerant=True)
+        log = read_swf(path, skip_bad_lines=True)
         assert len(log.jobs) == jobs
         assert [(item.fate, item.lines, item.first_line) for item in log.dropped] == [
             ("dropped", 1, 6)
         ]
     else:
         with pytest.raises(InvalidError, match="lines could be read; the first"):
-            read_swf(path, tolerant=True)
+            read_swf(path, skip_bad_lines=True)

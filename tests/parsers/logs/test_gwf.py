@@ -29,10 +29,10 @@ def unit(number: int, submit: float) -> str:
     return f"{number} {submit}" + " -1" * 27 + "\n"
 
 
-def read(tmp_path: Path, text: str, *, tolerant: bool = False) -> WorkloadLog:
+def read(tmp_path: Path, text: str, *, skip_bad_lines: bool = False) -> WorkloadLog:
     path = tmp_path / "log.gwf"
     path.write_text(text)
-    return read_gwf(path, tolerant=tolerant)
+    return read_gwf(path, skip_bad_lines=skip_bad_lines)
 
 
 def remarks(log: WorkloadLog) -> list[tuple[str, int, int]]:
@@ -138,14 +138,14 @@ def test_refused_or_dropped(tmp_path: Path, line: str, message: str) -> None:
     with pytest.raises(InvalidError) as caught:
         read(tmp_path, f"{ROW}\n{line}\n")
     assert message in str(caught.value)
-    log = read(tmp_path, f"{ROW}\n{line}\n", tolerant=True)
+    log = read(tmp_path, f"{ROW}\n{line}\n", skip_bad_lines=True)
     assert log.jobs == (EXPECTED,)
     assert remarks(log) == [("dropped", 1, 2)]
 
 
 def test_another_format(tmp_path: Path) -> None:
     with pytest.raises(InvalidError, match="none of 2 lines could be read"):
-        read(tmp_path, "a b c\n1 2 3\n", tolerant=True)
+        read(tmp_path, "a b c\n1 2 3\n", skip_bad_lines=True)
 
 
 # Commas
@@ -274,12 +274,12 @@ lines = st.one_of(
 
 @given(st.lists(lines, max_size=6).map(b"\n".join), st.booleans())
 def test_no_file_is_a_crash(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes, tolerant: bool
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, skip_bad_lines: bool
 ) -> None:
     path = tmp_path_factory.mktemp("any") / "log"
     path.write_bytes(content)
     with contextlib.suppress(InvalidError):
-        log = read_gwf(path, tolerant=tolerant)
-        assert not any(item.fate == "dropped" for item in log.dropped) or tolerant
+        log = read_gwf(path, skip_bad_lines=skip_bad_lines)
+        assert not any(item.fate == "dropped" for item in log.dropped) or skip_bad_lines
         taken = sum(item.lines for item in log.dropped if item.fate == "dropped") + len(log.jobs)
         assert taken <= content.count(b"\n") + 1

@@ -34,10 +34,10 @@ def rows(*submits: float) -> str:
     return "".join(ROW.format(number, submit) for number, submit in enumerate(submits, 1))
 
 
-def read(tmp_path: Path, text: str | bytes, *, tolerant: bool = False) -> WorkloadLog:
+def read(tmp_path: Path, text: str | bytes, *, skip_bad_lines: bool = False) -> WorkloadLog:
     path = tmp_path / "log.swf"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return read_swf(path, tolerant=tolerant)
+    return read_swf(path, skip_bad_lines=skip_bad_lines)
 
 
 def remarks(log: WorkloadLog) -> list[tuple[str, int, int]]:
@@ -176,7 +176,7 @@ def test_columns_missing_in_some_lines(tmp_path: Path) -> None:
     for text, line in ((rows(0, 1) + short, 3), (short + rows(4, 5), 1)):
         with pytest.raises(InvalidError, match=f"swf:{line}: the line has 11 columns; SWF has 18"):
             read(tmp_path, text)
-        log = read(tmp_path, text, tolerant=True)
+        log = read(tmp_path, text, skip_bad_lines=True)
         assert [job.id for job in log.jobs] == [1, 2]
         assert remarks(log) == [("dropped", 1, line)]
 
@@ -237,7 +237,7 @@ def test_what_is_no_number(tmp_path: Path, cell: str, message: str) -> None:
         read(tmp_path, rows(0, 1) + line)
     assert "log.swf:3: column 5, allocated processors: " in str(caught.value)
     assert message in str(caught.value)
-    log = read(tmp_path, rows(0, 1) + line + rows(2), tolerant=True)
+    log = read(tmp_path, rows(0, 1) + line + rows(2), skip_bad_lines=True)
     assert len(log.jobs) == 3
     assert remarks(log)[0] == ("dropped", 1, 3)
 
@@ -246,7 +246,7 @@ def test_what_is_no_number(tmp_path: Path, cell: str, message: str) -> None:
 def test_wrong_count(tmp_path: Path, line: str) -> None:
     with pytest.raises(InvalidError, match=r"swf:2: the line has \d+ columns?; SWF has 18"):
         read(tmp_path, rows(0) + line)
-    log = read(tmp_path, rows(0) + line + line, tolerant=True)
+    log = read(tmp_path, rows(0) + line + line, skip_bad_lines=True)
     assert remarks(log) == [("dropped", 2, 2)]
     assert str(log.dropped[0]) == "2 lines dropped, first 2: wrong number of columns"
 
@@ -257,7 +257,7 @@ def test_other_separators(tmp_path: Path, sign: str, name: str) -> None:
     with pytest.raises(InvalidError, match=f"swf:1: the columns are separated by {name}"):
         read(tmp_path, text)
     with pytest.raises(InvalidError, match="none of 2 lines could be read; the first: the columns"):
-        read(tmp_path, text, tolerant=True)
+        read(tmp_path, text, skip_bad_lines=True)
 
 
 def test_binary_data(tmp_path: Path) -> None:
@@ -334,12 +334,12 @@ lines = st.one_of(
 
 @given(st.lists(lines, max_size=6).map(b"\n".join), st.booleans())
 def test_no_file_is_a_crash(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes, tolerant: bool
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, skip_bad_lines: bool
 ) -> None:
     path = tmp_path_factory.mktemp("any") / "log"
     path.write_bytes(content)
     with contextlib.suppress(InvalidError):
-        log = read_swf(path, tolerant=tolerant)
-        assert not any(item.fate == "dropped" for item in log.dropped) or tolerant
+        log = read_swf(path, skip_bad_lines=skip_bad_lines)
+        assert not any(item.fate == "dropped" for item in log.dropped) or skip_bad_lines
         taken = sum(item.lines for item in log.dropped if item.fate == "dropped") + len(log.jobs)
         assert taken <= content.count(b"\n") + 1

@@ -20,7 +20,7 @@ from wfrun.parsers.bags import make
 from wfrun.parsers.generate import generate
 from wfrun.parsers.workflows.write_dax import write_dax
 from wfrun.runners.display.report import nothing_succeeds
-from wfrun.runners.experiments.bags import POLICIES
+from wfrun.runners.experiments.workloads import POLICIES
 from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.prepare import prepare
 from wfrun.runners.run.session import read_state

@@ -84,7 +84,7 @@ def test_a_grid_with_background_gives_a_table_a_file_and_a_picture(user: User) -
     lines = (user.folder / "out.csv").read_text().splitlines()
     assert len(lines) == 1 + 2 * 2 * 2 * 2
     assert lines[0].startswith(
-        "workflows,sites,background,world,workflow,policy,throttle,load,seed,"
+        "subject,sites,background,settings,workload,architecture,selection,policy,throttle,load,"
     )
     again = succeeded(user.wfrun(*words))
     assert again == out
@@ -94,12 +94,13 @@ def test_a_grid_with_background_gives_a_table_a_file_and_a_picture(user: User) -
 def test_each_workflow_on_its_own_to_parquet(user: User) -> None:
     from pyarrow import parquet
 
-    words = ("simulate", "montage.dax", "bag.dax", "--each", "--sites", "sites.yaml", "--policy",
-             "heft,round-robin", "--output", "out.parquet", "--plot", "out.svg")  # fmt: skip
+    words = ("simulate", "montage.dax", "bag.dax", "--separately", "--sites", "sites.yaml",
+             "--policy", "heft,round-robin", "--output", "out.parquet", "--plot",
+             "out.svg")  # fmt: skip
     out = succeeded(user.wfrun(*words))
     lines = [line.split()[:2] for line in out.splitlines()[:5]]
     names = [generate("montage", 30, 1).name, generate("bag", 12, 1).name]
-    assert lines[0] == ["workflow", "policy"]
+    assert lines[0] == ["workload", "policy"]
     assert [name for name, _ in lines[1:]] == [names[0]] * 2 + [names[1]] * 2
     assert "makespan s of each workflow" not in out
     records = parquet.read_table(user.folder / "out.parquet").to_pylist()
@@ -121,19 +122,19 @@ def test_more_load_takes_longer(user: User) -> None:
             "simulate", "bag.dax", "--sites", "sites.yaml", "--policy", "round-robin",
             "--background", "log.swf", "--load", load, "--seeds", "5",
         ))  # fmt: skip
-        rows.append(float(rows_of(out)["round-robin"][2].replace(",", "")))
+        rows.append(float(rows_of(out)["round-robin"][1].replace(",", "")))
     assert rows[0] < rows[1]
 
 
 @pytest.mark.parametrize("lrm", ["fcfs", "easy", "conservative"])
 def test_the_queue_of_a_log(user: User, lrm: str) -> None:
-    out = succeeded(user.wfrun("simulate", "--log", "log.swf", "--lrm", lrm))
+    out = succeeded(user.wfrun("simulate", "log.swf", "--lrm", lrm))
     facts = dict(line.split("  ", 1) for line in out.splitlines())
     assert facts["queue"].strip() == lrm
     assert facts["jobs"].strip() == "400"
     assert facts["processors"].strip() == "8"
     assert facts["killed at their request"].strip() == "400"  # they ask for 200 s
-    free = succeeded(user.wfrun("simulate", "--log", "log.swf", "--lrm", lrm, "--run-overruns"))
+    free = succeeded(user.wfrun("simulate", "log.swf", "--lrm", lrm, "--no-kill-overruns"))
     assert dict(line.split("  ", 1) for line in free.splitlines())[
         "killed at their request"
     ].strip() == "0"  # fmt: skip
@@ -257,17 +258,22 @@ def test_an_interrupted_grid_keeps_what_is_done_and_leaves_no_process(
         ("montage.dax --throttle 5,²", ["--throttle has '²'"]),
         ("montage.dax --head-bandwidth fast", ["--head-bandwidth: 'fast'"]),
         ("montage.dax --run-dir new", ["name one policy"]),
-        ("montage.dax --run-dir new --policy heft --output x.csv", ["--output is for grids"]),
-        ("montage.dax --processors 4", ["goes with --log"]),
-        ("montage.dax --tolerant", ["name one with --log or --background"]),
-        ("montage.dax bag.dax --each --policy heft --run-dir new", ["with --each, one workflow"]),
-        ("--log log.swf --each", ["--each goes with workflows"]),
+        ("montage.dax --run-dir new --policy heft --output x.csv", ["--output is for experiments"]),
+        ("montage.dax --processors 4", ["--processors does not apply to documents"]),
+        ("montage.dax --skip-bad-lines", ["name one with --background"]),
+        (
+            "montage.dax bag.dax --separately --policy heft --run-dir new",
+            ["with --separately, one document"],
+        ),
+        ("log.swf --separately", ["--separately does not apply to the queue of a log"]),
         ("montage.dax --from-run past", ["takes the workflows of the run"]),
         ("--from-run past", ["no run 'past'"]),
-        ("montage.dax --log log.swf", ["goes with no workflow"]),
-        ("--log log.swf --plot x.png", ["--plot goes with workflows"]),
-        ("--log log.swf --lrm backfill", ["there are: fcfs, easy, conservative"]),
-        ("", ["no workflow to simulate"]),
+        ("montage.dax log.swf", ["montage.dax stands for documents, and log.swf for the queue"]),
+        ("log.swf more.swf", ["the queue of one log"]),
+        ("log.swf --plot x.png", ["--plot does not apply to the queue of a log"]),
+        ("--log log.swf --each", ["--separately does not apply to the queue of a log"]),
+        ("log.swf --lrm backfill", ["there are: fcfs, easy, conservative"]),
+        ("", ["there is nothing to simulate"]),
         ("absent.dax", ["absent.dax"]),
         ("sites.yaml", ["sites.yaml: not a workflow document", "DAX (XML)"]),
         ("montage.dax --output montage.dax", ["montage.dax: not a file of results"]),
@@ -296,7 +302,7 @@ def test_wrong_options_and_documents_are_refused(user: User, words: str, told: l
     if words.endswith("--background log.swf") and "--load" not in words:
         big = "".join(log_line(i, i, size=64) for i in range(5))
         (user.folder / "log.swf").write_text("; MaxProcs: 64\n" + big)
-    sites = [] if "--log" in words or not words else ["--sites", "sites.yaml"]
+    sites = [] if "log.swf" in words.split()[:2] or not words else ["--sites", "sites.yaml"]
     before = sorted(user.folder.iterdir())
     done = user.wfrun("simulate", *words.split(), *sites)
     assert_refused(done, 2, told)
@@ -318,7 +324,7 @@ def test_wrong_options_and_documents_are_refused(user: User, words: str, told: l
 )
 def test_strange_logs_are_refused(user: User, text: str, words: str, told: list[str]) -> None:
     (user.folder / "odd.swf").write_text(text)
-    assert_refused(user.wfrun("simulate", "--log", "odd.swf", *words.split()), 2, told)
+    assert_refused(user.wfrun("simulate", "odd.swf", *words.split()), 2, told)
 
 
 def test_bad_lines_of_logs_are_dropped_on_request(user: User) -> None:
@@ -326,17 +332,28 @@ def test_bad_lines_of_logs_are_dropped_on_request(user: User) -> None:
         stream.write("401 x\n")
     backed = ("montage.dax", "--sites", "sites.yaml", "--background", "log.swf", "--policy", "heft",
               "--seeds", "2", "--jobs", "2", "--load", "0.3")  # fmt: skip
-    for words in (("--log", "log.swf"), backed):
-        assert_refused(user.wfrun("simulate", *words), 2, ["log.swf:402:", "with --tolerant"])
-        done = user.wfrun("simulate", *words, "--tolerant")
+    for words in (("log.swf",), backed):
+        assert_refused(user.wfrun("simulate", *words), 2, ["log.swf:402:", "with --skip-bad-lines"])
+        done = user.wfrun("simulate", *words, "--skip-bad-lines")
         succeeded(done)
         assert "1 line dropped, first 402: wrong number of columns" in done.err
+
+
+def test_old_names_are_kept(user: User) -> None:
+    words = ("--sites", "sites.yaml", "--policy", "heft")
+    assert succeeded(
+        user.wfrun("simulate", "montage.dax", "bag.dax", "--each", *words)
+    ) == succeeded(user.wfrun("simulate", "montage.dax", "bag.dax", "--separately", *words))
+    assert succeeded(user.wfrun("simulate", "--log", "log.swf", "--run-overruns")) == succeeded(
+        user.wfrun("simulate", "log.swf", "--no-kill-overruns")
+    )
+    assert "tolerant" not in user.wfrun("simulate", "--help").out
 
 
 def test_what_is_mended_or_dropped_of_a_log_is_told(user: User) -> None:
     text = HEADER + log_line(1, 50) + log_line(2, 0) + log_line(3, 60, size=16) + log_line(4, 9, 0)
     (user.folder / "odd.swf").write_text(text)
-    done = user.wfrun("simulate", "--log", "odd.swf")
+    done = user.wfrun("simulate", "odd.swf")
     succeeded(done)
     for told in ("sorted by submission", "1 job dropped: larger than the 8 processors",
                  "1 job dropped: run time zero"):  # fmt: skip

@@ -9,16 +9,23 @@ import pytest
 from rich.console import Console
 
 from wfrun.engine.errors import InfeasibleError, InvalidError
+from wfrun.engine.events import Settings
 from wfrun.engine.model import Catalog, LinkSpec, NodeGroup, SiteSpec, Workflow
 from wfrun.parsers.generate import generate
 from wfrun.parsers.logs import LoggedJob
 from wfrun.runners.display.parquet import check_parquet, write_parquet
 from wfrun.runners.display.pictures import check_picture
-from wfrun.runners.experiments.plots import plot_makespans
-from wfrun.runners.experiments.results import Cell, Results, Row, short_names
-from wfrun.runners.experiments.table import ResultTable, WorkflowTable
-from wfrun.runners.experiments.workflows import Grid, open_results, run_cell, run_grid
+from wfrun.runners.experiments.cells import Cell, Row, short_names
+from wfrun.runners.experiments.command import open_results
+from wfrun.runners.experiments.documents import Documents
+from wfrun.runners.experiments.experiment import Background, Experiment
+from wfrun.runners.experiments.old_results import old_formats
+from wfrun.runners.experiments.parts import workflow_table
+from wfrun.runners.experiments.plot import plot
+from wfrun.runners.experiments.results import Results
+from wfrun.runners.experiments.table import ResultTable
 from wfrun.runners.simulate.background import HORIZON_S, WARM_UP_S, background_of, unfit
+from wfrun.runners.simulate.simulation import Platform
 from wfrun.sites.simulated.site import SiteModel
 
 SITES = (SiteSpec("near", slots=4), SiteSpec("far", slots=8, speed_ratio=2.0))
@@ -26,27 +33,42 @@ ON_NODES = msgspec.structs.replace(SITES[0], nodes=(NodeGroup(2, 2),))
 CATALOG = Catalog(SITES, (LinkSpec("near", "far", 1e7, 0.01), LinkSpec("far", "near", 1e7, 0.01)))
 
 
-def grid_of(*workflows: Workflow, **changes: object) -> Grid:
-    grid = Grid(
-        workflows=list(workflows) or [generate("montage", 30, 1)],
-        catalog=CATALOG,
+def experiment_of(
+    *workflows: Workflow,
+    separately: bool = False,
+    platform: Platform | None = None,
+    **changes: object,
+) -> Experiment:
+    experiment = Experiment(
+        subject=Documents(list(workflows) or [generate("montage", 30, 1)], separately),
+        platform=platform or Platform(CATALOG),
         policies=("heft", "round-robin"),
         throttles=(None, 3),
         seeds=(0, 1),
     )
-    return msgspec.structs.replace(grid, **changes)
+    return msgspec.structs.replace(experiment, **changes)
 
 
-def finished(grid: Grid, path: Path | None = None, processes: int = 1) -> Results[Cell, Row]:
-    results = open_results(grid, path)
-    run_grid(grid, results, processes=processes)
+def finished(
+    experiment: Experiment, path: Path | None = None, processes: int = 1
+) -> Results[Cell, Row]:
+    results = open_results(experiment, path)
+    experiment.run(results, processes)
     results.close()
     return results
 
 
 def row_of(makespan_s: float, policy: str = "heft", **changes: object) -> Row:
     row = Row(
-        None, policy, None, None, 0, makespan_s, 1.0, 0.0, 0.0, 3, 10**6, 3600.0, 0, (makespan_s,)
+        policy=policy,
+        makespan_s=makespan_s,
+        nsl=1.0,
+        qwt_s=0.0,
+        ftd_s=0.0,
+        transfers=3,
+        moved_bytes=10**6,
+        core_s=3600.0,
+        makespans_s=(makespan_s,),
     )
     return msgspec.structs.replace(row, **changes)
 
@@ -62,40 +84,42 @@ def shown(table: object, columns: int = 200) -> list[str]:
 
 
 def test_several_processes_give_the_same_rows_as_one() -> None:
-    grid = grid_of()
-    alone, together = finished(grid), finished(grid, processes=2)
-    assert alone.of(grid.cells()) == together.of(grid.cells())
+    experiment = experiment_of()
+    alone, together = finished(experiment), finished(experiment, processes=2)
+    assert alone.of(experiment.cells()) == together.of(experiment.cells())
     assert len(alone.rows) == 8
 
 
 def test_a_row_has_the_makespan_of_every_workflow() -> None:
-    grid = grid_of(generate("montage", 30, 1), generate("bag", 5, 1))
-    row = run_cell(grid, grid.cells()[0])
+    experiment = experiment_of(generate("montage", 30, 1), generate("bag", 5, 1))
+    row = experiment.simulate(experiment.cells()[0])
     assert len(row.makespans_s) == 2
     assert max(row.makespans_s) == row.makespan_s
     assert min(row.makespans_s) < row.makespan_s
 
 
 def test_failed_tasks_are_counted() -> None:
-    grid = grid_of(model=SiteModel(failure_rate=1.0))
-    row = run_cell(grid, grid.cells()[0])
-    assert row.failed == len(grid.workflows[0].tasks)
+    experiment = experiment_of(platform=Platform(CATALOG, SiteModel(failure_rate=1.0)))
+    row = experiment.simulate(experiment.cells()[0])
+    assert row.failed == len(generate("montage", 30, 1).tasks)
 
 
-def test_each_on_its_own_is_as_a_grid_of_one_workflow(tmp_path: Path) -> None:
+def test_each_on_its_own_is_as_an_experiment_with_one_workflow(tmp_path: Path) -> None:
     workflows = (generate("montage", 30, 1), generate("bag", 5, 1))
     path = tmp_path / "out.csv"
-    finished(grid_of(workflows[1], each=True), path)
-    grid = grid_of(*workflows, each=True)
-    results = open_results(grid, path)
-    assert len(results.missing(grid.cells())) == 8  # one workflow more: the others' rows count
-    run_grid(grid, results, processes=2)
+    finished(experiment_of(workflows[1], separately=True), path)
+    experiment = experiment_of(*workflows, separately=True)
+    results = open_results(experiment, path)
+    assert (
+        len(results.missing(experiment.cells())) == 8
+    )  # one workflow more: the others' rows count
+    experiment.run(results, processes=2)
     results.close()
     replace = msgspec.structs.replace
-    for workflow, label in zip(workflows, grid.labels, strict=True):
-        alone = grid_of(workflow)
-        rows = results.of([replace(cell, workflow=label) for cell in alone.cells()])
-        assert [replace(row, workflow=None) for row in rows] == finished(alone).rows
+    for workflow, label in zip(workflows, experiment.subject.labels, strict=True):
+        alone = experiment_of(workflow)
+        rows = results.of([replace(cell, workload=label) for cell in alone.cells()])
+        assert [replace(row, workload=None) for row in rows] == finished(alone).rows
 
 
 def test_workflows_of_one_name_are_called_as_their_documents() -> None:
@@ -104,74 +128,74 @@ def test_workflows_of_one_name_are_called_as_their_documents() -> None:
         replace(generate("bag", n, 1), name="test", source=f"some/place/{stem}.dax")
         for n, stem in ((5, "first"), (6, "second"))
     ]
-    grid = grid_of(*workflows, workflows[0], each=True)
-    rows = [row_of(1, workflow=cell.workflow) for cell in grid.cells()]
+    experiment = experiment_of(*workflows, workflows[0], separately=True)
+    rows = [row_of(1, workload=cell.workload) for cell in experiment.cells()]
     assert list(short_names(rows).values()) == ["first", "second"]  # and the same one but once
 
 
 # The file of results
 
 
-def test_a_grid_goes_on_where_its_file_ends(tmp_path: Path) -> None:
+def test_an_experiment_is_continued_where_its_file_ends(tmp_path: Path) -> None:
     path = tmp_path / "out.csv"
-    whole = finished(grid_of(), path)
+    whole = finished(experiment_of(), path)
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:4]) + lines[4][:-7])  # three rows, and one cut off
-    grid = grid_of()
-    results = open_results(grid, path)
+    experiment = experiment_of()
+    results = open_results(experiment, path)
     assert results.torn
-    assert len(results.missing(grid.cells())) == 5
-    run_grid(grid, results, processes=1)
+    assert len(results.missing(experiment.cells())) == 5
+    experiment.run(results, processes=1)
     results.close()
-    assert results.of(grid.cells()) == whole.of(grid.cells())
+    assert results.of(experiment.cells()) == whole.of(experiment.cells())
     assert sorted(path.read_text().splitlines(keepends=True)) == sorted(lines)
 
 
 @pytest.mark.parametrize("kept", [0, 1, 30])
 def test_a_torn_first_line_is_written_anew(tmp_path: Path, kept: int) -> None:
     path = tmp_path / "out.csv"
-    whole = finished(grid_of(), path)
+    whole = finished(experiment_of(), path)
     path.write_text(path.read_text()[:kept])
-    assert finished(grid_of(), path).rows == whole.rows
+    assert finished(experiment_of(), path).rows == whole.rows
 
 
-def test_a_larger_grid_takes_over_the_rows_of_a_smaller_one(tmp_path: Path) -> None:
+def test_a_larger_experiment_takes_over_the_rows_of_a_smaller_one(tmp_path: Path) -> None:
     path = tmp_path / "out.csv"
-    finished(grid_of(policies=("heft",)), path)
-    results = open_results(grid_of(), path)
-    assert len(results.missing(grid_of().cells())) == 4
+    finished(experiment_of(policies=("heft",)), path)
+    results = open_results(experiment_of(), path)
+    assert len(results.missing(experiment_of().cells())) == 4
     results.close()
 
 
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"workflows": [generate("montage", 30, 2)]}, "workflows"),
-        ({"catalog": Catalog(SITES[::-1], CATALOG.links)}, "sites"),
-        ({"catalog": Catalog(SITES)}, "sites"),
-        ({"catalog": Catalog((ON_NODES, SITES[1]), CATALOG.links)}, "sites"),
-        ({"model": SiteModel(poll_s=5.0)}, "world"),
-        ({"sharing": "serial"}, "world"),
-        ({"selection": "s-t"}, "world"),
-        ({"replicas": 0}, "world"),
-        ({"head_bytes_per_s": 1e6}, "world"),
+        ({"subject": Documents([generate("montage", 30, 2)])}, "subject"),
+        ({"platform": Platform(Catalog(SITES[::-1], CATALOG.links))}, "sites"),
+        ({"platform": Platform(Catalog(SITES))}, "sites"),
+        ({"platform": Platform(Catalog((ON_NODES, SITES[1]), CATALOG.links))}, "sites"),
+        ({"platform": Platform(CATALOG, SiteModel(poll_s=5.0))}, "settings"),
+        ({"platform": Platform(CATALOG, sharing="serial")}, "settings"),
+        ({"platform": Platform(CATALOG, head_bytes_per_s=1e6)}, "settings"),
+        ({"settings": Settings("", replicas=0)}, "settings"),
+        ({"settings": Settings("", retries=0)}, "settings"),
     ],
 )
-def test_results_of_another_grid_are_refused(
+def test_results_of_another_experiment_are_refused(
     tmp_path: Path, changes: dict[str, object], named: str
 ) -> None:
     path = tmp_path / "out.csv"
-    finished(grid_of(), path)
+    finished(experiment_of(), path)
     before = path.read_bytes()
     with pytest.raises(InvalidError, match=rf"out.csv:2: .*{named}.*\n.*--output"):
-        open_results(grid_of(**changes), path)
+        open_results(msgspec.structs.replace(experiment_of(), **changes), path)
     assert path.read_bytes() == before
 
 
 def test_where_a_document_was_found_does_not_matter() -> None:
     workflow = generate("montage", 30, 1)
     moved = msgspec.structs.replace(workflow, source="elsewhere/montage.dax")
-    assert grid_of(workflow).identity() == grid_of(moved).identity()
+    assert experiment_of(workflow).identity() == experiment_of(moved).identity()
 
 
 @pytest.mark.parametrize(
@@ -186,13 +210,53 @@ def test_damaged_results_are_refused_with_the_line(
     tmp_path: Path, damage: object, message: str
 ) -> None:
     path = tmp_path / "out.csv"
-    grid = grid_of(policies=("heft",), throttles=(None,), seeds=(0,))
-    finished(grid, path)
+    experiment = experiment_of(policies=("heft",), throttles=(None,), seeds=(0,))
+    finished(experiment, path)
     header, line = path.read_text().splitlines(keepends=True)
     assert callable(damage)
     path.write_text(header + damage(line))
     with pytest.raises(InvalidError, match=message):
-        open_results(grid, path)
+        open_results(experiment, path)
+
+
+def in_old_format(experiment: Experiment, rows: list[Row]) -> str:
+    """A file as version 0.1 wrote it."""
+    (old,) = old_formats(experiment)
+    lines = [",".join(old.columns)]
+    for row in rows:
+        values = {**msgspec.structs.asdict(row), "workflow": row.workload, **old.identity}
+        values["makespans_s"] = " ".join(map(repr, row.makespans_s))
+        cells = ("" if values[name] is None else str(values[name]) for name in old.columns)
+        lines.append(",".join(f'"{cell}"' if "," in cell else cell for cell in cells))
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("separately", [False, True])
+def test_results_of_version_0_1_are_continued(tmp_path: Path, separately: bool) -> None:
+    path = tmp_path / "out.csv"
+    experiment = experiment_of(separately=separately, selections=("s-t",))
+    whole = finished(experiment)
+    path.write_text(in_old_format(experiment, whole.rows[:3]) + "cut o")
+    results = open_results(experiment, path)
+    assert results.torn
+    assert results.rows == whole.rows[:3]
+    results.add(whole.rows[3])
+    results.close()
+    again = open_results(experiment, path)
+    again.close()
+    assert again.rows == whole.rows[:4]
+    assert [file.name for file in tmp_path.iterdir()] == ["out.csv"]
+
+
+def test_results_of_version_0_1_with_other_settings_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    text = in_old_format(experiment_of(), finished(experiment_of()).rows)
+    path.write_text(text)
+    with pytest.raises(InvalidError, match=r"out.csv:2: .*another value of workflows"):
+        open_results(experiment_of(settings=Settings("", retries=5)), path)
+    with pytest.raises(InvalidError, match=r"out.csv:2: .*another value of world"):
+        open_results(experiment_of(platform=Platform(CATALOG, SiteModel(poll_s=5.0))), path)
+    assert path.read_text() == text
 
 
 @pytest.mark.parametrize("content", [b"a,b\n1,2\n", b"\xff\xfe\n", b"no newline"])
@@ -200,12 +264,12 @@ def test_files_of_others_are_left_alone(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "data.csv"
     path.write_bytes(content)
     with pytest.raises(InvalidError, match="not a file of results"):
-        open_results(grid_of(), path)
+        open_results(experiment_of(), path)
     assert path.read_bytes() == content
 
 
 def test_devices_are_refused() -> None:
-    with pytest.raises(InvalidError, match="it is no file"):
+    with pytest.raises(InvalidError, match="not a regular file"):
         Results(Path("/dev/zero"), Cell, Row)
 
 
@@ -279,29 +343,29 @@ def test_on_narrow_terminals_columns_are_left_out_and_not_cut(columns: int) -> N
     lines = shown(ResultTable(rows), columns)
     assert all(len(line.rstrip()) <= columns for line in lines)
     assert "…" not in "".join(lines)
-    assert lines[0].split()[:4] == ["policy", "throttle", "load", "makespan"]
-    assert ("no room for" in " ".join(lines)) == (columns < 200)
+    assert lines[0].split()[:3] == ["policy", "throttle", "makespan"]
+    assert ("no room for" in " ".join(lines)) == (columns < 100)
 
 
 def test_each_workflow_has_a_column_where_there_is_room() -> None:
     rows = [row_of(m, p, makespans_s=(1.0 * i, m)) for i, (p, m) in
             enumerate([("heft", 50.0), ("heft-p", 40.0)], 1)]  # fmt: skip
-    lines = shown(WorkflowTable(rows, ["small", "large"]))
+    lines = shown(workflow_table(rows, ["small", "large"]))
     assert lines[1].split() == ["policy", "small", "large"]
     assert lines[2].split() == ["heft-p", "2", "40"]
-    narrow = shown(WorkflowTable(rows, ["small", "large"]), 16)
+    narrow = shown(workflow_table(rows, ["small", "large"]), 16)
     assert "no room for 1 of 2 workflows" in " ".join(" ".join(narrow).split())
 
 
 def test_every_workflow_on_its_own_has_its_best() -> None:
     rows = [
-        row_of(m, policy, workflow=f"{name} #1")
+        row_of(m, policy, workload=f"{name} #1")
         for name, makespans in (("small", (3, 2)), ("large", (50, 60)))
         for policy, m in zip(("heft", "heft-p"), makespans, strict=True)
     ]
     lines = shown(ResultTable(rows))
     assert [line.split()[:4] for line in lines[:5]] == [
-        ["workflow", "policy", "makespan", "s"],
+        ["workload", "policy", "makespan", "s"],
         ["small", "heft-p", "2", "best"],
         ["small", "heft", "3", "+50%"],
         ["large", "heft", "50", "best"],
@@ -315,16 +379,15 @@ def test_every_workflow_on_its_own_has_its_best() -> None:
 def test_parquet_has_the_rows_with_their_types(tmp_path: Path) -> None:
     from pyarrow import parquet
 
-    grid = grid_of(throttles=(None, 3), loads=(None,))
-    rows = finished(grid).rows
-    write_parquet(rows, grid.identity(), tmp_path / "out.parquet")
+    experiment = experiment_of(throttles=(None, 3), loads=(None,))
+    rows = finished(experiment).rows
+    write_parquet(rows, experiment.identity(), tmp_path / "out.parquet")
     table = parquet.read_table(tmp_path / "out.parquet")
-    assert table.column_names == [*grid.identity(), *Row.__struct_fields__]
+    assert table.column_names == [*experiment.identity(), *Row.__struct_fields__]
     for record, row in zip(table.to_pylist(), rows, strict=True):
-        assert record["sites"] == grid.identity()["sites"]
-        assert Row(**{name: record[name] for name in Row.__struct_fields__}) == (
-            msgspec.structs.replace(row, makespans_s=list(row.makespans_s))
-        )
+        assert record["sites"] == experiment.identity()["sites"]
+        found = {name: record[name] for name in Row.__struct_fields__}
+        assert msgspec.convert(found, Row) == row
     assert {str(table.schema.field(name).type) for name in ("throttle", "seed")} == {"int64"}
     assert [path.name for path in tmp_path.iterdir()] == ["out.parquet"]
 
@@ -341,19 +404,19 @@ def test_without_pyarrow_it_is_said_how_to_get_it(
 
 
 def test_a_plot_is_a_picture(tmp_path: Path) -> None:
-    rows = finished(grid_of()).rows
+    rows = finished(experiment_of()).rows
     for name in ("out.png", "out.pdf"):
         path = tmp_path / name
         check_picture(path)
-        plot_makespans(rows, path)
+        plot(rows, path)
         assert path.stat().st_size > 5000
     assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_plots_of_wide_ranges_and_of_zero_can_be_drawn(tmp_path: Path) -> None:
-    plot_makespans([row_of(5, "heft"), row_of(5000, "heft-p")], tmp_path / "wide.png")
-    plot_makespans([row_of(0, "heft")], tmp_path / "zero.png")
-    plot_makespans([row_of(n, workflow=f"w{n} #1") for n in range(9)], tmp_path / "each.png")
+    plot([row_of(5, "heft"), row_of(5000, "heft-p")], tmp_path / "wide.png")
+    plot([row_of(0, "heft")], tmp_path / "zero.png")
+    plot([row_of(n, workload=f"w{n} #1") for n in range(9)], tmp_path / "each.png")
     assert (tmp_path / "each.png").exists()
     assert (tmp_path / "zero.png").exists()
 
@@ -424,7 +487,7 @@ def test_jobs_that_fit_nowhere_are_told_and_make_no_load() -> None:
 
 
 def test_a_cell_with_background_waits_for_others() -> None:
-    cell = Cell(None, "single-cluster", None, 0.9, 0)
+    cell = Cell(policy="single-cluster", load=0.9)
     path = Path(__file__).with_name("absent.swf")
     with pytest.raises(InvalidError, match=r"absent\.swf"):
-        run_cell(grid_of(background=str(path)), cell)
+        experiment_of(background=Background(str(path))).simulate(cell)

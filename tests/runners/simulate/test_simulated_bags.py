@@ -1,4 +1,4 @@
-"""Workloads of bags in the simulator: schedules by hand, `wfrun simulate --workload`, bad input."""
+"""Workloads of bags in the simulator: schedules by hand, `wfrun simulate average`, bad input."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import Settings
 from wfrun.engine.model import Catalog, SiteSpec
 from wfrun.parsers.generate.bots_records import BotWorkload, SubmittedBag
-from wfrun.runners.experiments.bag_load import at_load_of_arrivals
-from wfrun.runners.experiments.bag_rows import SIZES, BagCell, BagRow, row_of, size_class
-from wfrun.runners.experiments.bags import BagGrid, workload_of
+from wfrun.runners.experiments.cells import SIZES, Cell, Row, size_class
+from wfrun.runners.experiments.load_of_arrivals import at_load_of_arrivals
 from wfrun.runners.experiments.loads import loads_of
+from wfrun.runners.experiments.workloads import Workloads, row_of
 from wfrun.runners.simulate.bags import BagRun, simulate_bags
 from wfrun.runners.simulate.das3_grid5000 import das3_grid5000
+from wfrun.runners.simulate.simulation import Platform
+from wfrun.sites.simulated.site import SiteModel
 
 TWO = Catalog((SiteSpec("slow", 1), SiteSpec("fast", 1, speed_ratio=2.0)))
-CELL = BagCell("hand", "csp", "s-t", "fplt", None, None, None, 0)
+CELL = Cell(workload="hand", selection="s-t", policy="fplt")
 
 
 def bag(
@@ -43,10 +45,10 @@ def run(
     names = tuple(spec.name for spec in catalog.sites)
     workload = BotWorkload("hand", names, bags, 3.0, bags[-1].arrival_s)
     settings = Settings(policy=policy, selection=selection, replicas=replicas)
-    return simulate_bags(workload, catalog, architecture, settings)
+    return simulate_bags(workload, Platform(catalog), architecture, settings)
 
 
-def row(*bags: SubmittedBag, **how: str) -> BagRow:
+def row(*bags: SubmittedBag, **how: str) -> Row:
     return row_of(CELL, run(*bags, **how))  # type: ignore[arg-type]
 
 
@@ -147,6 +149,19 @@ def test_classes_of_sizes() -> None:
                      "1000+"]  # fmt: skip
 
 
+def test_failed_tasks_are_counted_and_free_the_place_that_they_were_sent_to() -> None:
+    # Every attempt fails. u has a site for itself again when its first bag has failed, so that the
+    # second one begins there: a task starts, the next one waits, and the third goes on.
+    bags = (bag(0, 10), bag(100, 10, 10, 10))
+    workload = BotWorkload("hand", ("slow", "fast"), bags, 3.0, 100.0)
+    platform = Platform(TWO, SiteModel(failure_rate=1.0))
+    settings = Settings(policy="fplt", selection="s-t", retries=0)
+    done = simulate_bags(workload, platform, "fcondor", settings)
+    measured = row_of(CELL, done)
+    assert (measured.done, measured.failed, measured.completed_share) == (0, 4, 0)
+    assert [len(w.workflow.tasks) for w in done.state.workflows] == [1, 2, 1]
+
+
 # Workloads
 
 
@@ -159,8 +174,10 @@ def test_the_grid_of_the_thesis() -> None:
 
 
 def test_all_loads_have_the_same_bags_and_no_task_outlasts_the_arrivals() -> None:
-    grid = BagGrid(das3_grid5000(), loads=(0.2, 0.95), policies=("fplt",), tasks=12000)
-    low, high = (workload_of(grid, cell) for cell in grid.cells())
+    cells = [
+        Cell(workload="average", policy="fplt", load=load, tasks=12000) for load in (0.2, 0.95)
+    ]
+    low, high = (Workloads().workload_of(cell, das3_grid5000().sites) for cell in cells)
     assert 0.2 < low.load < 0.95 < high.load  # which count what is done after the last arrival
     assert [b.runtime_s for b in low.bags] == [b.runtime_s for b in high.bags]
     longest_s = max(s for b in high.bags for s in b.runtime_s)
@@ -169,14 +186,21 @@ def test_all_loads_have_the_same_bags_and_no_task_outlasts_the_arrivals() -> Non
 
 
 def test_variations_of_a_workload() -> None:
-    grid = BagGrid(das3_grid5000(), policies=("fplt",), tasks=3000)
-    cell = msgspec.structs.replace(grid.cells()[0], mean_runtime_s=3600.0, inaccuracy=100.0)
-    varied = workload_of(grid, cell)
+    sites = das3_grid5000().sites
+    cell = Cell(
+        workload="average",
+        policy="fplt",
+        load=0.6,
+        tasks=3000,
+        mean_runtime_s=3600.0,
+        inaccuracy=100.0,
+    )
+    varied = Workloads().workload_of(cell, sites)
     assert varied.work_s / varied.tasks == pytest.approx(3600, rel=0.02)
     wrong = [e / s for b in varied.bags for e, s in zip(b.estimate_s, b.runtime_s, strict=True)]
     assert min(wrong) < 0.2
     assert max(wrong) > 1.8
-    at_once = workload_of(grid, msgspec.structs.replace(cell, arrival="at-once"))
+    at_once = Workloads().workload_of(msgspec.structs.replace(cell, arrival="at-once"), sites)
     assert {b.arrival_s for b in at_once.bags} == {0}
 
 
@@ -201,9 +225,9 @@ def test_the_load_is_that_of_the_time_in_which_bags_arrive() -> None:
 
 def test_the_sites_are_as_busy_as_the_load_says() -> None:
     catalog = Catalog((SiteSpec("a", 40), SiteSpec("b", 20, speed_ratio=1.5)))
-    grid = BagGrid(catalog, policies=("fpf",), loads=(0.4,), tasks=3000)
-    (cell,) = grid.cells()
-    done = row_of(cell, simulate_bags(workload_of(grid, cell), catalog, "csp", Settings("fpf")))
+    cell = Cell(workload="average", policy="fpf", load=0.4, tasks=3000)
+    workload = Workloads().workload_of(cell, catalog.sites)
+    done = row_of(cell, simulate_bags(workload, Platform(catalog), "csp", Settings("fpf")))
     assert done.utilization == pytest.approx(0.4, abs=0.04)
 
 
@@ -228,10 +252,10 @@ sites:
   near: {slots: 4}
   far: {slots: 8, speed: 2}
 """
-WORDS = ("simulate", "--workload", "average", "--tasks", "120", "--sites", "sites.yaml")
+WORDS = ("simulate", "average", "--tasks", "120", "--sites", "sites.yaml")
 
 
-def test_a_grid_goes_on_where_it_was(user: User) -> None:
+def test_an_experiment_is_continued(user: User) -> None:
     user.catalog(SITES)
     words = (*WORDS, "--architecture", "all", "--policy", "fplt,rr", "--load", "0.3:0.6:0.3",
              "--selection", "s-t,s-bot", "-o", "out.csv", "--plot", "out.png")  # fmt: skip
@@ -277,7 +301,7 @@ def test_logs_are_workloads(user: User) -> None:
         for i in range(200)
     )
     (user.folder / "log.swf").write_text("; MaxProcs: 8\n" + "".join(lines))
-    done = user.wfrun("simulate", "--workload", "log.swf", "--sites", "sites.yaml", "--policy",
+    done = user.wfrun("simulate", "bags:log.swf", "--sites", "sites.yaml", "--policy",
                       "ect", "--load", "0.5", "-o", "log.csv")  # fmt: skip
     assert done.status == 0, done.text
     (found,) = csv.DictReader((user.folder / "log.csv").read_text().splitlines())
@@ -288,24 +312,26 @@ def test_logs_are_workloads(user: User) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--workload", "averag"), "did you mean 'average'"),
-        (("--workload", "no.swf"), "No such file"),
-        (("--workload", "average", "--load", "0"), "above 0"),
-        (("--workload", "average", "--architecture", "cps"), "did you mean 'csp'"),
-        (("--workload", "average", "--selection", "s-bott"), "did you mean 's-bot'"),
-        (("--workload", "average", "--policy", "ectp"), "no placement policy 'ectp'"),
-        (("--workload", "average", "--throttle", "3"), "--throttle goes with workflows"),
-        (("--workload", "average", "x.dax"), "leave one of them out"),
-        (("--architecture", "csp"), "--architecture goes with --workload"),
+        (("averag",), "did you mean 'average'"),
+        (("bags:averag",), "did you mean 'average'"),
+        (("bags:no.swf",), "No such file"),
+        (("average", "--load", "0"), "above 0"),
+        (("average", "--architecture", "cps"), "did you mean 'csp'"),
+        (("average", "--selection", "s-bott"), "did you mean 's-bot'"),
+        (("average", "--policy", "ectp"), "no placement policy 'ectp'"),
+        (("average", "--runtime", "3"), "--runtime does not apply to workloads of bags"),
+        (("average", "x.dax"), "average stands for workloads of bags, and x.dax for documents"),
+        (("x.dax", "--architecture", "csp"), "--architecture does not apply to documents"),
+        (("--workload", "average", "--each"), "--separately does not apply to workloads of bags"),
     ],
 )
 def test_bad_input_is_refused(user: User, words: tuple[str, ...], told: str) -> None:
     assert_refused(user.wfrun("simulate", *words), 2, [told])
 
 
-def test_another_grid_does_not_get_into_the_file(user: User) -> None:
+def test_another_experiment_does_not_get_into_the_file(user: User) -> None:
     user.catalog(SITES)
     assert user.wfrun(*WORDS, "--policy", "ect", "-o", "out.csv").status == 0
     user.catalog(SITES.replace("slots: 8", "slots: 9"))
     done = user.wfrun(*WORDS, "--policy", "ect", "-o", "out.csv")
-    assert_refused(done, 2, ["results of other sites"])
+    assert_refused(done, 2, ["another value of sites"])

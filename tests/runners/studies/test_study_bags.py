@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from wfrun.engine.errors import InvalidError
 from wfrun.runners.cli.main import cli
-from wfrun.runners.experiments.bag_rows import SIZES, BagCell, BagRow
-from wfrun.runners.experiments.bags import POLICIES
+from wfrun.runners.experiments.cells import SIZES, Cell, Row
+from wfrun.runners.experiments.workloads import POLICIES
 from wfrun.runners.studies.bags import command as bags_command
 from wfrun.runners.studies.bags.claims import CLAIMS, SELECTIONS
 from wfrun.runners.studies.bags.experiments import (
@@ -21,7 +21,7 @@ from wfrun.runners.studies.bags.experiments import (
     BagSamples,
     Scale,
     cells,
-    logs_of,
+    log_of,
 )
 from wfrun.runners.studies.bags.page import bags_page
 from wfrun.runners.studies.claim import answer
@@ -36,13 +36,13 @@ TINY = Scale(
 )
 
 
-def invented(cell: BagCell) -> BagRow:
+def invented(cell: Cell) -> Row:
     """The thesis' world, as far as S-BoT, architectures and the replicating policies go."""
-    nsl = 0.5 + (POLICIES.index(cell.policy) + SELECTIONS.index(cell.selection)) / 20
+    nsl = 0.5 + (POLICIES.index(cell.policy) + SELECTIONS.index(cell.selection or "")) / 20
     if cell.selection == "s-bot":
         nsl = 0.3
     nsl *= {"csp": 1, "fcondor": 2, "sep-c": 4}[cell.architecture]
-    return BagRow(
+    return Row(
         **msgspec.structs.asdict(cell),
         makespan_s=1000 * nsl,
         nsl=nsl,
@@ -116,9 +116,10 @@ def test_the_study_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_corpus_without_a_log_is_refused(tmp_path: Path) -> None:
-    assert logs_of(None) == {}
+    assert log_of(None) is None
     with pytest.raises(InvalidError, match="no log of bags"):
-        logs_of(tmp_path)
+        log_of(tmp_path)
     (tmp_path / "LPC-EGEE-2004-1.2-cln.swf").write_text("; nothing\n")
-    (name,) = logs_of(tmp_path)
-    assert name.startswith("LPC-EGEE-2004-1.2-cln.swf #")
+    found = log_of(tmp_path)
+    assert found is not None
+    assert found.name.startswith("LPC-EGEE-2004-1.2-cln.swf #")

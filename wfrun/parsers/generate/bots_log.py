@@ -83,7 +83,9 @@ def _comments(workload: BotWorkload) -> Iterator[str]:
         yield f" Note: {remark}"
 
 
-def bags_of_log(path: str | Path, *, gap_s: float = GAP_S, tolerant: bool = False) -> BotWorkload:
+def bags_of_log(
+    path: str | Path, *, gap_s: float = GAP_S, skip_bad_lines: bool = False
+) -> BotWorkload:
     """The bags in a log: SWF, or GWF where the file's name has ``.gwf`` in it.
 
     Consecutive sequential jobs of one user, one application and one cluster, where these are known,
@@ -97,7 +99,9 @@ def bags_of_log(path: str | Path, *, gap_s: float = GAP_S, tolerant: bool = Fals
     below 1 s are 1 s. Raises InvalidError for what can't be read, and for a log without bags.
     """
     source = Path(path)
-    log = (read_gwf if ".gwf" in source.suffixes else read_swf)(source, tolerant=tolerant)
+    log = (read_gwf if ".gwf" in source.suffixes else read_swf)(
+        source, skip_bad_lines=skip_bad_lines
+    )
     marked = log.header.text(_MARK) is not None
     rules = {**RUNNABLE_RULES, "parallel, not a task of a bag": lambda job: job.size != 1}
     jobs, dropped = drop_jobs(log.jobs, rules)

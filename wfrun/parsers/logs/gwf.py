@@ -37,7 +37,7 @@ _EXTRA = 18
 _UNKNOWN = (b"-1", b"")
 
 
-def read_gwf(path: str | Path, *, tolerant: bool = False) -> WorkloadLog:
+def read_gwf(path: str | Path, *, skip_bad_lines: bool = False) -> WorkloadLog:
     """The log in the file ``path``, plain or compressed with gzip, in one pass over its lines.
 
     With blanks: 29 columns, comments after ``#``. With commas: a first row of column names, among
@@ -51,10 +51,10 @@ def read_gwf(path: str | Path, *, tolerant: bool = False) -> WorkloadLog:
     jobs larger than MaxProcs where the comments name it, negative submit times, other statuses.
 
     Raises InvalidError with file and line for a line with another number of columns, or with
-    something else where a number has to be; with ``tolerant`` these lines are dropped and counted,
-    unless that is all of them. Raises it also when the file can't be read.
+    something else where a number has to be; with ``skip_bad_lines`` these lines are dropped and
+    counted, unless that is all of them. Raises it also when the file can't be read.
     """
-    reader = _Reader(Tally(str(path), tolerant=tolerant))
+    reader = _Reader(Tally(str(path), skip_bad_lines=skip_bad_lines))
     for number, line in numbered_lines(path):
         reader.take(number, line)
     return finished(str(path), reader.comments, reader.jobs, reader.lines, reader.tally)

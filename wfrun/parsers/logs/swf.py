@@ -49,7 +49,7 @@ _NUMBERS_HINT = (
 )
 
 
-def read_swf(path: str | Path, *, tolerant: bool = False) -> WorkloadLog:
+def read_swf(path: str | Path, *, skip_bad_lines: bool = False) -> WorkloadLog:
     """The log in the file ``path``, plain or compressed with gzip, in one pass over its lines.
 
     Read without more ado: tabs and further blanks, line ends of any system, empty lines, lines that
@@ -60,10 +60,11 @@ def read_swf(path: str | Path, *, tolerant: bool = False) -> WorkloadLog:
     numbers that are there twice, statuses that the format does not define, negative submit times.
 
     Raises InvalidError with file and line for a line with another number of columns, or with
-    something that is no number; with ``tolerant`` these lines are dropped and counted, unless that
-    is all of them. Raises it also when the file can't be read or its compressed data are damaged.
+    something that is no number; with ``skip_bad_lines`` these lines are dropped and counted,
+    unless that is all of them. Raises it also when the file can't be read or its compressed data
+    are damaged.
     """
-    reader = _Reader(Tally(str(path), tolerant=tolerant))
+    reader = _Reader(Tally(str(path), skip_bad_lines=skip_bad_lines))
     for number, line in numbered_lines(path):
         reader.take(number, line)
     reader.end()

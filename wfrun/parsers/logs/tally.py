@@ -9,7 +9,9 @@ from wfrun.parsers.logs.records import Dropped
 
 Fate = Literal["dropped", "mended", "kept"]
 
-DROP_HINT = "with --tolerant (tolerant=True in Python) such lines are dropped and counted."
+DROP_HINT = (
+    "with --skip-bad-lines (skip_bad_lines=True in Python) such lines are dropped and counted."
+)
 TOLERANT_HINT = f"Mend the line; or {DROP_HINT}"
 
 
@@ -27,11 +29,12 @@ class BadLineError(Exception):
 
 
 class Tally:
-    """Of one file. With ``tolerant`` bad lines are counted, or else the first one is raised."""
+    """The counts of one file. Bad lines are counted with ``skip_bad_lines``; otherwise the first
+    one is raised."""
 
-    def __init__(self, source: str, *, tolerant: bool) -> None:
+    def __init__(self, source: str, *, skip_bad_lines: bool) -> None:
         self.source = source
-        self.tolerant = tolerant
+        self.skip_bad_lines = skip_bad_lines
         self._seen: dict[tuple[Fate, str], tuple[int, int]] = {}
         self._first: BadLineError | None = None
 
@@ -41,7 +44,7 @@ class Tally:
 
     def bad(self, fault: BadLineError, line: int) -> None:
         """Drops the line, or raises InvalidError."""
-        if not self.tolerant:
+        if not self.skip_bad_lines:
             raise InvalidError(fault.message, source=self.source, line=line, hint=fault.hint)
         self._first = self._first or fault
         self.add("dropped", fault.reason, line)

@@ -83,8 +83,9 @@ for _name, _summary in _SUMMARIES.items():
 @click.option("--log", "log_", type=click.Path(path_type=Path, exists=True), metavar="LOG",
               help="Take the bags of this workload log (SWF or GWF), not the model's; --row is "
               "what they are shown beside.")  # fmt: skip
-@click.option("--tolerant", is_flag=True,
-              help="With --log: drop and count lines that can't be read.")  # fmt: skip
+@click.option("--skip-bad-lines", is_flag=True,
+              help="With --log: drop and count lines that cannot be read.")  # fmt: skip
+@click.option("--tolerant", is_flag=True, hidden=True)
 @click.option("--seed", type=int, default=0, show_default=True, metavar="S",
               help="Of all that is random.")  # fmt: skip
 @click.option("--format", "form", type=click.Choice(["swf", "gwf", "yaml"]),
@@ -93,7 +94,7 @@ for _name, _summary in _SUMMARIES.items():
 @click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE|DIR",
               help="By default bags.gwf (or .swf, .yaml). A folder gets a document for each "
               "bag.")  # fmt: skip
-def bags(**options: Any) -> None:
+def bags(tolerant: bool, **options: Any) -> None:
     """A workload of bags of tasks, as grids see them.
 
     Users, arrivals, sizes and run times are drawn from the model of thesis section 5.2, and shown
@@ -101,4 +102,5 @@ def bags(**options: Any) -> None:
     """
     from wfrun.runners.cli.generate_bags_command import generate_bags
 
+    options["skip_bad_lines"] |= tolerant  # the old name
     generate_bags(**options)

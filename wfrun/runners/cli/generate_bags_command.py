@@ -39,7 +39,7 @@ def generate_bags(
     mean_runtime: str | None,
     inaccuracy: float,
     log_: Path | None,
-    tolerant: bool,
+    skip_bad_lines: bool,
     seed: int,
     form: str | None,
     output: Path | None,
@@ -47,8 +47,8 @@ def generate_bags(
     """Write the workload, and print what it is like. Raises InvalidError."""
     if sites is not None and clusters is not None:
         raise click.UsageError("--clusters is for want of a catalog; leave out one of the two.")
-    if tolerant and log_ is None:
-        raise click.UsageError("--tolerant is for --log.")
+    if skip_bad_lines and log_ is None:
+        raise click.UsageError("--skip-bad-lines is for --log.")
     form = form or _form_of(output)
     path = output or Path(f"bags.{form}")
     if path.is_dir() and form != "yaml":
@@ -72,7 +72,7 @@ def generate_bags(
             raise click.UsageError(
                 "--arrival, --median-size and --mean-runtime change the model's bags, not a log's."
             )
-        found = bags_of_log(log_, tolerant=tolerant)
+        found = bags_of_log(log_, skip_bad_lines=skip_bad_lines)
         workload = replay(found, specs, load=load, tasks=tasks, seed=seed)
         workload = with_estimates(workload, inaccuracy, seed)
     _write(workload, path, form, one_each=_is_folder(path))

@@ -9,30 +9,25 @@ import click
 
 
 @click.command()
-@click.argument("workflows", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("subjects", nargs=-1, metavar="SUBJECT...")
 @click.option("--sites", type=click.Path(path_type=Path), metavar="CATALOG",
-              help="Site catalog (YAML). Without it there is one site: this machine; with "
-              "--workload, the DAS-3 and Grid'5000, 20 clusters.")  # fmt: skip
-@click.option("--each", is_flag=True,
-              help="Simulate each workflow on its own; else all are submitted "
-              "at once.")  # fmt: skip
-@click.option("--workload", metavar="NAMES",
-              help="Bags of tasks instead of WORKFLOWS: rows of the workload model (average, "
-              "das-2, grid5000, ngs, auvergrid, sharcnet, lcg, nordugrid) or logs (*.swf, "
-              "*.gwf).")  # fmt: skip
-@click.option("--architecture", metavar="NAMES",
-              help="With --workload: csp (by default), sep-c, fcondor, or `all`.")  # fmt: skip
+              help="Site catalog (YAML). Without it there is one site: this machine; for "
+              "workloads of bags, the DAS-3 and Grid'5000, 20 clusters.")  # fmt: skip
+@click.option("--separately", is_flag=True,
+              help="Documents: simulate each in a run of its own, not all together.")  # fmt: skip
+@click.option("--architecture", default="csp", show_default=True, metavar="NAMES",
+              help="Workloads of bags: csp, sep-c, fcondor, or `all`.")  # fmt: skip
 @click.option("--selection", metavar="NAMES",
-              help="Which tasks are considered next: a selection policy; by default s-bot where "
-              "there is a bag. With --workload, several or `all`, by default s-t.")  # fmt: skip
+              help="Selection policies, or `all`. By default s-bot for documents with a bag, s-t "
+              "for workloads of bags.")  # fmt: skip
 @click.option("--tasks", type=click.IntRange(min=2), metavar="N",
-              help="Of a workload, by default 60000; of a log, by default all.")  # fmt: skip
+              help="Size of a workload of bags; by default 60000, or all of a log.")  # fmt: skip
 @click.option("--replicas", type=click.IntRange(min=0), metavar="N",
               help="Most replicas of a task, for all policies; by default each policy's "
               "own.")  # fmt: skip
 @click.option("--policy", "-p", default="all", show_default=True, metavar="NAMES",
-              help="Policies, with commas between them, or `all`; these are those for bags with "
-              "--workload and where all WORKFLOWS are bags.")  # fmt: skip
+              help="Placement policies, with commas between them, or `all`: those for bags where "
+              "only bags are simulated, else those for workflows.")  # fmt: skip
 @click.option("--throttle", metavar="N,...", help="Throttles to compare, with commas; - is none.")
 @click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
               help="Repetitions; they differ in all that is random.")  # fmt: skip
@@ -45,20 +40,19 @@ import click
 @click.option("--background", type=click.Path(path_type=Path, exists=True), metavar="LOG",
               help="Other users' jobs, from a workload log (SWF or GWF).")  # fmt: skip
 @click.option("--load", metavar="X,...",
-              help="Scale the background to these shares of each site; with --workload, the "
-              "bags to these shares of all sites. 0.2:0.95 are 0.2, 0.35, … 0.95, 0.2:0.6:0.1 has "
-              "its own step.")  # fmt: skip
-@click.option("--log", "log_", type=click.Path(path_type=Path, exists=True), metavar="LOG",
-              help="Simulate one cluster's queue of this workload log instead.")  # fmt: skip
-@click.option("--tolerant", is_flag=True,
-              help="Drop and count lines of logs that can't be read; else they are "
-              "errors.")  # fmt: skip
+              help="Load of the background at each site, or of workloads of bags at all sites. "
+              "0.2:0.95 is 0.2, 0.35, … 0.95; 0.2:0.6:0.1 has a step of its own.")  # fmt: skip
+@click.option("--skip-bad-lines", is_flag=True,
+              help="Drop and count lines of logs that cannot be read, which are errors "
+              "otherwise.")  # fmt: skip
 @click.option("--processors", type=click.IntRange(min=1), metavar="N",
-              help="With --log: size of the cluster, where the log does not say.")  # fmt: skip
+              help="Queue of a log: size of the cluster, where the log does not give "
+              "it.")  # fmt: skip
 @click.option("--lrm", default="fcfs", show_default=True, metavar="NAME",
               help="Queues of the sites: fcfs, easy or conservative.")  # fmt: skip
-@click.option("--run-overruns", is_flag=True,
-              help="Let jobs that run past their request go on; else they are killed.")  # fmt: skip
+@click.option("--no-kill-overruns", is_flag=True,
+              help="Let tasks and jobs run past their requested time; else they are killed "
+              "then.")  # fmt: skip
 @click.option("--serial-transfers", is_flag=True,
               help="The files of a task move one after another and do not share links, as in the "
               "thesis; else transfers share them max-min fairly.")  # fmt: skip
@@ -82,16 +76,50 @@ import click
               "shows it.")  # fmt: skip
 @click.option("--jobs", "-j", type=click.IntRange(min=1), metavar="N",
               help="Processes; by default as many as there are cores.")  # fmt: skip
-@click.option("--quiet", "-q", is_flag=True, help="Print errors and the table alone.")
-def simulate(workflows: tuple[Path, ...], **options: Any) -> None:
-    """Run WORKFLOWS in virtual time, and compare policies.
+@click.option("--quiet", "-q", is_flag=True, help="Print errors and the tables alone.")
+@click.option("--workload", hidden=True)
+@click.option("--log", "log_", hidden=True)
+@click.option("--each", is_flag=True, hidden=True)
+@click.option("--tolerant", is_flag=True, hidden=True)
+@click.option("--run-overruns", is_flag=True, hidden=True)
+@click.pass_context
+def simulate(ctx: click.Context, /, subjects: tuple[str, ...], **options: Any) -> None:
+    """Simulate SUBJECTS in virtual time, and compare policies.
 
-    The core, the policies and the loop are those of `wfrun run`; the sites of the catalog are
-    simulated. With --workload, users submit bags of tasks to them as time goes on.
+    Core, policies and loop are those of `wfrun run`; the sites are simulated. A SUBJECT is a
+    document of workflows or bags; a workload of bags that users submit over time: average, das-2,
+    grid5000, ngs, auvergrid, sharcnet, lcg, nordugrid, or bags:LOG; or a LOG (*.swf, *.gwf), the
+    queue of one cluster.
     """
     from wfrun.runners.cli import simulate_command
 
-    simulate_command.simulate(workflows, options)
+    given = [
+        name
+        for name in options
+        if ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
+    ]
+    subjects, given = _take_old_names(subjects, given, options)
+    simulate_command.simulate(subjects, [name.replace("_", "-") for name in given], options)
+
+
+_OLD_NAMES = {"each": "separately", "tolerant": "skip_bad_lines",
+              "run_overruns": "no_kill_overruns"}  # fmt: skip
+"""Options that are kept under their old names, hidden, for one release."""
+
+
+def _take_old_names(
+    subjects: tuple[str, ...], given: list[str], options: dict[str, Any]
+) -> tuple[tuple[str, ...], list[str]]:
+    """The subjects and options given, with old names replaced by the present ones."""
+    for old, new in _OLD_NAMES.items():
+        options[new] = options.pop(old) or options[new]
+    workload, log = options.pop("workload"), options.pop("log_")
+    if workload is not None:
+        subjects += tuple(f"bags:{name.strip()}" for name in workload.split(","))
+    if log is not None:
+        subjects += (log,)
+    named = [_OLD_NAMES.get(name, name) for name in given if name not in ("workload", "log_")]
+    return subjects, named
 
 
 @click.command()

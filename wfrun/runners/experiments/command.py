@@ -1,46 +1,61 @@
-"""What commands do around a grid of simulated runs: its files, its progress, an interruption."""
+"""An experiment on the command line: its files, its progress, its tables, an interruption."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
+from rich.console import RenderableType
 
 from wfrun.runners.display import parquet
 from wfrun.runners.display.pictures import check_picture
-from wfrun.runners.experiments.processes import Progress
+from wfrun.runners.display.report import make_console
+from wfrun.runners.experiments.cells import Cell, Row
+from wfrun.runners.experiments.documents import Documents
+from wfrun.runners.experiments.experiment import Experiment
+from wfrun.runners.experiments.old_results import old_formats
+from wfrun.runners.experiments.parts import LoadTables, size_table, workflow_table
+from wfrun.runners.experiments.plot import plot as draw
 from wfrun.runners.experiments.progress import GridProgress
-from wfrun.runners.experiments.results import CellT, Results, RowT
+from wfrun.runners.experiments.results import Results
+from wfrun.runners.experiments.table import ResultTable
+
+
+def open_results(experiment: Experiment, path: Path | None) -> Results[Cell, Row]:
+    """The results that ``path`` has of the experiment, or none yet; see `Results`."""
+    formats = old_formats(experiment) if path is not None else ()
+    return Results(path, Cell, Row, experiment.identity() if path is not None else {}, formats)
 
 
 def run_shown(
-    open_results: Callable[[Path | None], Results[CellT, RowT]],
-    cells: Sequence[CellT],
-    run: Callable[[Results[CellT, RowT], Progress], None],
-    show: Callable[[Sequence[RowT]], None],
-    draw: Callable[[Sequence[RowT], Path], None],
+    experiment: Experiment,
     *,
-    identity: Mapping[str, str],
     output: Path | None,
     plot: Path | None,
+    processes: int | None,
     quiet: bool,
-) -> None:
-    """Run what ``output`` does not have yet with a progress bar, show all of it, and write the
-    Parquet file and the plot, where they are wanted. Raises InvalidError for what can't be written,
-    before anything is simulated."""
+) -> list[Row]:
+    """Simulate the runs that ``output`` does not have, with a progress bar; print the tables, and
+    write the Parquet file and the picture. Returns all rows.
+
+    Raises InvalidError for files that can't be written, before anything is simulated.
+    """
     if plot is not None:
         check_picture(plot)
     table = output if output is not None and output.suffix.lower() == ".parquet" else None
     if table is not None:
         parquet.check_parquet(table)
         output = table.with_suffix(".csv")
-    results = open_results(output)
+    results = open_results(experiment, output)
+    cells = experiment.cells()
     if results.torn:
-        click.echo(f"warning: {output}: the last line was cut off; its run is done again", err=True)
+        click.echo(
+            f"warning: {output}: the last line was cut off; its run is simulated again", err=True
+        )
     try:
         with GridProgress(quiet=quiet) as progress:
-            run(results, progress.update)
+            experiment.run(results, processes, progress.update)
     except KeyboardInterrupt:
         done = len(results.of(cells))
         kept = f"kept in {output}; the same command goes on" if output else "lost without --output"
@@ -49,10 +64,27 @@ def run_shown(
     finally:
         results.close()
     rows = results.of(cells)
-    show(rows)
+    console = make_console()
+    for number, part in enumerate(tables_of(experiment, rows)):
+        if number:
+            console.print()
+        console.print(part)
     if table is not None:
-        parquet.write_parquet(rows, identity, table)
+        parquet.write_parquet(rows, experiment.identity(), table)
         click.echo(f"results: {table}, and {output} to go on from", err=True)
     if plot is not None:
         draw(rows, plot)
         click.echo(f"plot: {plot}", err=True)
+    return rows
+
+
+def tables_of(experiment: Experiment, rows: Sequence[Row]) -> Iterator[RenderableType]:
+    """The table of all variants, and one of the parts: workflows, or sizes of bags."""
+    subject = experiment.subject
+    if isinstance(subject, Documents):
+        yield ResultTable(rows)
+        if len(subject.workflows) > 1 and not subject.separately:
+            yield workflow_table(rows, [workflow.name for workflow in subject.workflows])
+        return
+    yield LoadTables(rows) if len(experiment.loads) > 1 else ResultTable(rows)
+    yield size_table(rows)

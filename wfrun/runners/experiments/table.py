@@ -1,36 +1,67 @@
-"""What a grid of simulated runs looks like to its user."""
+"""The table of an experiment: a row for each variant, and what is common to all tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import isclose
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from wfrun.runners.experiments.cells import Case, Row, Variant, grouped, short_names
 from wfrun.runners.experiments.metrics.samples import Summary, summarize
-from wfrun.runners.experiments.results import GroupKey, Row, grouped, short_names
 
-_MEASURES: Mapping[str, tuple[str, float]] = {
-    "makespan s": ("makespan_s", 1.0),
-    "NSL": ("nsl", 1.0),
-    "QWT s": ("qwt_s", 1.0),
-    "FTD s": ("ftd_s", 1.0),
-    "transfers": ("transfers", 1.0),
-    "moved MB": ("moved_bytes", 1e-6),
-    "core h": ("core_s", 1 / 3600),
-    "failed": ("failed", 1.0),
+
+class Measure(NamedTuple):
+    """A column of measured values."""
+
+    heading: str
+    field: str
+    """Of `Row`."""
+    factor: float = 1.0
+    """From the unit of the field to that of the heading."""
+    decimals: int | None = None
+    """None: about three digits of the largest value."""
+    hidden_at_zero: bool = False
+    """The column is left out where all values are 0."""
+
+
+MEASURES = {
+    measure.heading: measure
+    for measure in (
+        Measure("makespan s", "makespan_s"),
+        Measure("NSL", "nsl", decimals=2),
+        Measure("QWT s", "qwt_s"),
+        Measure("FTD s", "ftd_s"),
+        Measure("transfers", "transfers"),
+        Measure("moved MB", "moved_bytes", 1e-6),
+        Measure("core h", "core_s", 1 / 3600, 2),
+        Measure("in time %", "completed_share", 100.0, 1),
+        Measure("used %", "utilization", 100.0, 1),
+        Measure("replicas", "replicas_started", 1.0, 0, hidden_at_zero=True),
+        Measure("wasted %", "wasted_share", 100.0, 1, hidden_at_zero=True),
+        Measure("failed", "failed", hidden_at_zero=True),
+    )
 }
-"""Headings, each with a field of Row and what turns it into the unit of the heading."""
-_DECIMALS = {"NSL": 2, "core h": 2}
-_LESS_WANTED = ("moved MB", "core h", "transfers", "FTD s", "QWT s", "NSL", "failed")
-"""In this order columns are left out where the terminal is narrow."""
-LONGEST_NAME = 20
-"""Of a workflow, in the heading of its column."""
-
-_NAMES = ("workflow", "workload", "architecture", "selection", "policy")
+_LEFT_OUT_FIRST = (
+    "moved MB", "core h", "transfers", "FTD s", "QWT s", "used %", "replicas", "wasted %",
+    "in time %", "NSL", "failed",
+)  # fmt: skip
+"""The order in which columns are left out on a narrow terminal."""
+_LEGENDS = (
+    ("NSL", "NSL: makespan over critical path"),
+    ("QWT s", "QWT: queue wait of a task"),
+    ("FTD s", "FTD: file transfer delay of a task"),
+    ("core h", "core h: cores in use times hours"),
+)
+_LEGENDS_OF_BAGS = (
+    ("NSL", "makespan, NSL: means over the bags, NSL relative to the sum of their run times"),
+    ("in time %", "in time: tasks done when the last bag arrives"),
+    ("used %", "used: processors in use until then"),
+)
+_NAMES = ("workload", "architecture", "selection", "policy")
 """Columns that hold no numbers."""
 
 Column = tuple[str, list[str]]
@@ -38,12 +69,11 @@ Column = tuple[str, list[str]]
 
 
 class ResultTable:
-    """A row for each policy, throttle and load, the best first among those of one load; for each
-    workflow, if each was simulated on its own. With several seeds, means with 95% confidence
-    intervals.
+    """A row for each variant, those of one workload and load together, the best first. With several
+    seeds, means with 95% confidence intervals.
 
-    The best is that of the least mean makespan among those in which no task failed. On a narrow
-    terminal columns are left out rather than cut.
+    The best has the smallest mean makespan among those without failed tasks. On a narrow terminal
+    columns are left out rather than cut.
     """
 
     def __init__(self, rows: Sequence[Row]) -> None:
@@ -57,63 +87,54 @@ class ResultTable:
         self._seeds = max((len(group) for group in self.groups.values()), default=0)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        columns, left_out = fitting(self._columns(), _LESS_WANTED, options.max_width)
+        columns, left_out = fitting(self._columns(), _LEFT_OUT_FIRST, options.max_width)
         yield draw_table(columns)
-        yield Text(self._legend(left_out), style="dim")
+        parts = legend([heading for heading, _ in columns], bags=self._of_bags())
+        if self._seeds > 1:
+            parts.append(f"means of {self._seeds} seeds, ± their 95% confidence interval")
+        if left_out:
+            parts.append(f"no room for {', '.join(left_out)}")
+        yield Text("; ".join(parts), style="dim")
 
-    def order(self) -> list[GroupKey]:
-        """The rows: by workflow and load, those in which tasks failed behind the others, the best
-        first."""
-        cases = list(dict.fromkeys((key.workflow, key.load) for key in self.groups))
+    def order(self) -> list[tuple[Case, Variant]]:
+        """The rows: by case, those with failed tasks last, the best first."""
+        cases = list(dict.fromkeys(case for case, _ in self.groups))
         return sorted(
             self.groups,
-            key=lambda key: (
-                cases.index((key.workflow, key.load)),
-                self._failed(key),
-                self._means[key],
-            ),
+            key=lambda key: (cases.index(key[0]), self._failed(key), self._means[key]),
         )
 
     def key_columns(self) -> list[Column]:
-        """Policy, and workflow, throttle and load where they were asked for."""
-        order = self.order()
-        columns = [("policy", [key.policy for key in order])]
-        if any(key.workflow is not None for key in order):
-            columns.insert(0, ("workflow", [self._names[key.workflow] for key in order]))
-        if any(key.throttle is not None for key in order):
-            throttles = ["-" if key.throttle is None else str(key.throttle) for key in order]
-            columns.append(("throttle", throttles))
-        if any(key.load is not None for key in order):
-            loads = ["-" if key.load is None else f"{key.load:g}" for key in order]
-            columns.append(("load", loads))
-        return columns
+        """What tells the rows apart: the policy, and all else of which there are several."""
+        return key_columns(self.order(), self._names)
 
-    def _failed(self, key: GroupKey) -> bool:
+    def _of_bags(self) -> bool:
+        return any(row.bags is not None for group in self.groups.values() for row in group)
+
+    def _failed(self, key: tuple[Case, Variant]) -> bool:
         return any(row.failed for row in self.groups[key])
 
-    def _least_means(self) -> dict[tuple[str | None, float | None], float]:
-        """Of each workflow and load."""
-        best: dict[tuple[str | None, float | None], float] = {}
+    def _least_means(self) -> dict[Case, float]:
+        best: dict[Case, float] = {}
         for key, mean in self._means.items():
             if not self._failed(key):
-                case = (key.workflow, key.load)
-                best[case] = min(mean, best.get(case, mean))
+                best[key[0]] = min(mean, best.get(key[0], mean))
         return best
 
     def _columns(self) -> list[Column]:
         order = self.order()
         columns = self.key_columns()
-        for heading, (name, unit) in _MEASURES.items():
-            if heading == "failed" and not any(map(self._failed, order)):
+        for measure in MEASURES.values():
+            samples = [values(self.groups[key], measure) for key in order]
+            if not all(samples) or (measure.hidden_at_zero and not any(map(any, samples))):
                 continue
-            values = [[getattr(row, name) * unit for row in self.groups[key]] for key in order]
-            columns.append((heading, numbers(values, _DECIMALS.get(heading))))
-            if heading == "makespan s":
+            columns.append((measure.heading, numbers(samples, measure.decimals)))
+            if measure.heading == "makespan s":
                 columns.append(("vs best", [self._versus(key) for key in order]))
         return columns
 
-    def _versus(self, key: GroupKey) -> str:
-        best = self._best.get((key.workflow, key.load))
+    def _versus(self, key: tuple[Case, Variant]) -> str:
+        best = self._best.get(key[0])
         if best is None or self._failed(key):
             return "-"
         if isclose(self._means[key], best, rel_tol=1e-9):
@@ -123,16 +144,35 @@ class ResultTable:
             return f"{more + 1:,.0f}×"
         return f"+{more:,.1%}" if more < 0.1 else f"+{more:,.0%}"
 
-    def _legend(self, left_out: Sequence[str]) -> str:
-        parts = [
-            "NSL: makespan over critical path; QWT, FTD: queue wait and file transfer delay of "
-            "a task; core h: cores in use times hours"
-        ]
-        if self._seeds > 1:
-            parts.append(f"means of {self._seeds} seeds, ± their 95% confidence interval")
-        if left_out:
-            parts.append(f"no room for {', '.join(left_out)}")
-        return "; ".join(parts)
+
+def key_columns(
+    order: Sequence[tuple[Case, Variant]], names: dict[str | None, str]
+) -> list[Column]:
+    """What tells the rows apart: the policy, and all else of which there are several."""
+    columns: list[Column] = [
+        ("workload", [names[case.workload] for case, _ in order]),
+        ("architecture", [variant.architecture for _, variant in order]),
+        ("selection", [variant.selection or "-" for _, variant in order]),
+        ("policy", [variant.policy for _, variant in order]),
+        ("throttle", [_or_dash(variant.throttle) for _, variant in order]),
+        ("load", [_or_dash(case.load) for case, _ in order]),
+    ]
+    return [(name, cells) for name, cells in columns if name == "policy" or len(set(cells)) > 1]
+
+
+def _or_dash(value: float | None) -> str:
+    return "-" if value is None else f"{value:g}"
+
+
+def values(rows: Sequence[Row], measure: Measure) -> list[float]:
+    """A measure of rows that have it, in the unit of the heading."""
+    found = [getattr(row, measure.field) for row in rows]
+    return [value * measure.factor for value in found if value is not None]
+
+
+def legend(headings: Sequence[str], *, bags: bool) -> list[str]:
+    """What the headings stand for."""
+    return [text for name, text in (_LEGENDS_OF_BAGS if bags else _LEGENDS) if name in headings]
 
 
 def draw_table(columns: Sequence[Column]) -> Table:
@@ -147,13 +187,13 @@ def draw_table(columns: Sequence[Column]) -> Table:
 
 
 def fitting(
-    columns: list[Column], less_wanted: Sequence[str], most: int
+    columns: list[Column], left_out_first: Sequence[str], width: int
 ) -> tuple[list[Column], list[str]]:
-    """The columns without as many of those that are less wanted, the least first, as it takes to
-    draw them in ``most`` characters; and the headings of these."""
+    """The columns that fit into ``width`` characters, left out in the order given; and the headings
+    of those left out."""
     left_out = []
-    for heading in less_wanted:
-        if table_width(columns) <= most:
+    for heading in left_out_first:
+        if table_width(columns) <= width:
             break
         kept = [column for column in columns if column[0] != heading]
         if len(kept) < len(columns):
@@ -184,36 +224,3 @@ def _number(summary: Summary, decimals: int) -> str:
     if summary.half_width and round(summary.half_width, decimals):
         text += f" ±{summary.half_width:,.{decimals}f}"
     return text
-
-
-class WorkflowTable:
-    """The mean makespan of each workflow, a column each, with the rows of `ResultTable`. Workflows
-    for which a terminal has no room are counted below."""
-
-    def __init__(self, rows: Sequence[Row], names: Sequence[str]) -> None:
-        self._rows = rows
-        self._names = names
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        ordered = ResultTable(self._rows)
-        columns = ordered.key_columns()
-        groups = [ordered.groups[key] for key in ordered.order()]
-        keys = len(columns)
-        for number, name in enumerate(self._names):
-            means = [[summarize([r.makespans_s[number] for r in group]).mean] for group in groups]
-            column = (_short(name), numbers(means))
-            if table_width([*columns, column]) > options.max_width:
-                break
-            columns.append(column)
-        shown = len(columns) - keys
-        if not shown:
-            return
-        yield Text("makespan s of each workflow", style="bold")
-        yield draw_table(columns)
-        if shown < len(self._names):
-            left = len(self._names) - shown
-            yield Text(f"no room for {left} of {len(self._names)} workflows", style="dim")
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"

@@ -26,15 +26,15 @@ HORIZON_S = 30 * 86400.0
 
 
 def read_log(
-    path: Path, *, tolerant: bool = False
+    path: Path, *, skip_bad_lines: bool = False
 ) -> tuple[tuple[LoggedJob, ...], list[str], int | None]:
     """The jobs of a log that can be simulated, in order of submission, what was mended or dropped,
     and the processors of the machine where the log says.
 
-    ``.gwf`` files are read as GWF, all else as SWF; with ``tolerant`` bad lines are dropped. Raises
-    InvalidError.
+    ``.gwf`` files are read as GWF, all else as SWF; with ``skip_bad_lines`` lines that
+    cannot be read are dropped. Raises InvalidError.
     """
-    log = (read_gwf if ".gwf" in path.suffixes else read_swf)(path, tolerant=tolerant)
+    log = (read_gwf if ".gwf" in path.suffixes else read_swf)(path, skip_bad_lines=skip_bad_lines)
     filtered = drop_jobs(log.jobs, RUNNABLE_RULES)
     told = [f"{path}: {remark}" for remark in log.dropped]
     told += [

@@ -11,8 +11,8 @@ import msgspec
 
 from wfrun.engine import events as ev
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.model import Catalog, Task, Workflow
-from wfrun.engine.state import RunState
+from wfrun.engine.model import Task, Workflow
+from wfrun.engine.state import RunState, TaskStatus
 from wfrun.parsers.generate.bots_records import BotWorkload, SubmittedBag
 from wfrun.runners.simulate.architectures import Architecture, architecture_class
 from wfrun.runners.simulate.simulation import Platform, Simulation
@@ -35,7 +35,7 @@ class BagRun(msgspec.Struct, frozen=True):
 
 
 def simulate_bags(
-    workload: BotWorkload, catalog: Catalog, architecture: str, settings: ev.Settings
+    workload: BotWorkload, platform: Platform, architecture: str, settings: ev.Settings
 ) -> BagRun:
     """Run all bags to their end in virtual time. Policies know the estimates; tasks take their run
     times. Users have priorities that differ, drawn from the seed: how much a user submits plays no
@@ -44,15 +44,15 @@ def simulate_bags(
     Raises InvalidError for an architecture that there is not, sites that do not fit the workload's
     clusters, and a policy that leaves tasks unplaced.
     """
-    if len(workload.clusters) != len(catalog.sites):
+    if len(workload.clusters) != len(platform.catalog.sites):
         raise InvalidError(
             f"the workload has streams for {len(workload.clusters)} clusters, and there are "
-            f"{len(catalog.sites)} sites",
+            f"{len(platform.catalog.sites)} sites",
             source=workload.source,
         )
-    submission = Submission(workload, catalog, architecture, settings)
+    submission = Submission(workload, platform, architecture, settings)
     state = submission.simulation.run()
-    if state.ended != "done":
+    if state.done + state.failed + state.blocked < state.tasks:
         raise InvalidError(
             f"the simulated run has not done all of its tasks: {state.end_reason}",
             source=workload.source,
@@ -71,19 +71,19 @@ class Submission:
     """Submits the bags of a workload as time goes on, and keeps what they really take."""
 
     def __init__(
-        self, workload: BotWorkload, catalog: Catalog, architecture: str, settings: ev.Settings
+        self, workload: BotWorkload, platform: Platform, architecture: str, settings: ev.Settings
     ) -> None:
         self.tally = Tally(workload.bags[-1].arrival_s)
         self._documents: dict[str, Workflow] = {}
         self.simulation = Simulation(
             self._documents,
-            Platform(catalog),
+            platform,
             settings,
             observers=[self._observe],
             runtime_s=self._runtime_s,
         )
         state = self.simulation.state
-        self._routes: Architecture = architecture_class(architecture)(state, catalog.sites)
+        self._routes: Architecture = architecture_class(architecture)(state, platform.catalog.sites)
         self._workload = workload
         self._priorities = _priorities(workload, settings.seed)
         self._runtimes_s: list[array[float]] = []
@@ -92,6 +92,8 @@ class Submission:
         """By workflow."""
         self._queue_of: list[int] = []
         """By workflow."""
+        self._failed: set[tuple[int, int]] = set()
+        """Tasks (workflow, task) that have failed for good."""
         self._next = 0
         """The bag that arrives next."""
         self.simulation.begin(-1, self._routes.queues())
@@ -153,11 +155,21 @@ class Submission:
                 self.tally.placed += 1
             elif kind is ev.AttemptEnded:
                 assert isinstance(event, ev.AttemptEnded)
-                if self.tally.ended(event):
-                    self._routes.ended(self._queue_of[int(event.key.split(".")[1])])
+                _, workflow, task, *_ = event.key.split(".")
+                if self.tally.ended(event) or self._has_failed(int(workflow), int(task)):
+                    self._routes.ended(self._queue_of[int(workflow)])
             elif kind is ev.WorkflowAdded:
                 assert isinstance(event, ev.WorkflowAdded)
                 del self._documents[event.digest]  # the state has it
+
+    def _has_failed(self, workflow: int, task: int) -> bool:
+        """Whether a task has failed for good; true once for each task, although several of its
+        attempts may have ended in one turn."""
+        failed = self.simulation.state.workflows[workflow].status[task] == TaskStatus.FAILED
+        if not failed or (workflow, task) in self._failed:
+            return False
+        self._failed.add((workflow, task))
+        return True
 
 
 def _document(

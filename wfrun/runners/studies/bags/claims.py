@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from wfrun.runners.experiments.bag_rows import SIZES
+from wfrun.runners.experiments.cells import SIZES
 from wfrun.runners.studies.bags.experiments import BagSamples
 from wfrun.runners.studies.claim import (
     IDENTICAL,

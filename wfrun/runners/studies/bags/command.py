@@ -7,11 +7,9 @@ from pathlib import Path
 import click
 
 from wfrun.runners.display.report import make_console
-from wfrun.runners.experiments.bag_rows import BagCell, BagRow
-from wfrun.runners.experiments.bags import BagSimulator
+from wfrun.runners.experiments.command import open_results
 from wfrun.runners.experiments.processes import run_missing
 from wfrun.runners.experiments.progress import GridProgress
-from wfrun.runners.experiments.results import Results
 from wfrun.runners.studies.bags.claims import CLAIMS
 from wfrun.runners.studies.bags.experiments import (
     FULL,
@@ -19,8 +17,8 @@ from wfrun.runners.studies.bags.experiments import (
     STAND_IN,
     BagSamples,
     cells,
-    grid_of,
-    logs_of,
+    experiment_of,
+    log_of,
 )
 from wfrun.runners.studies.bags.figures import draw_bags
 from wfrun.runners.studies.bags.page import bags_page
@@ -39,17 +37,17 @@ def study_bags(
     InfeasibleError where ``output`` can't be written.
     """
     scale = QUICK if quick else FULL
-    logs = logs_of(corpus)
-    real = next(iter(logs), STAND_IN)
-    grid, wanted = grid_of(logs), cells(scale, real)
+    log = log_of(corpus)
+    real = STAND_IN if log is None else log.name
+    experiment, wanted = experiment_of(log), cells(scale, real)
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(output, error) from error
-    results = Results(output / "results.csv", BagCell, BagRow, grid.identity())
+    results = open_results(experiment, output / "results.csv")
     try:
         with GridProgress(quiet=quiet) as progress:
-            run_missing(wanted, results, BagSimulator(grid), processes, progress.update)
+            run_missing(wanted, results, experiment.simulate, processes, progress.update)
     finally:
         results.close()
     rows = results.of(wanted)

@@ -9,25 +9,24 @@ from pathlib import Path
 import msgspec
 
 from wfrun.engine.errors import InvalidError
-from wfrun.runners.experiments.bag_rows import BagCell, BagRow
-from wfrun.runners.experiments.bags import POLICIES, TASKS, BagGrid, log_name
+from wfrun.runners.experiments.cells import Cell, Row
+from wfrun.runners.experiments.experiment import Experiment
 from wfrun.runners.experiments.metrics.samples import Summary, summarize
+from wfrun.runners.experiments.workloads import (
+    POLICIES,
+    TASKS,
+    LogOfBags,
+    Workloads,
+    log_of_bags,
+)
 from wfrun.runners.simulate.das3_grid5000 import das3_grid5000
+from wfrun.runners.simulate.simulation import Platform
 
 SELECTIONS = ("s-t", "s-bot", "s-u-prio", "s-u-t", "s-u-bot", "s-u-grr", "s-u-rr")
 ARCHITECTURES = ("csp", "sep-c", "fcondor")
 ARRIVALS = ("realistic", "even", "at-once")
 
-BASE = BagCell(
-    workload="average",
-    architecture="csp",
-    selection="s-t",
-    policy="fplt",
-    replicas=None,
-    load=0.6,
-    tasks=TASKS,
-    seed=0,
-)
+BASE = Cell(workload="average", selection="s-t", policy="fplt", load=0.6, tasks=TASKS)
 """What the experiments of Table 5.4 have in common; each varies some of it."""
 
 REAL_LOAD = 0.25
@@ -67,18 +66,22 @@ FULL = Scale(
 """7 loads and at least 5 values of all else: over 1,200 simulations, as in the thesis."""
 
 
-def grid_of(logs: Mapping[str, str]) -> BagGrid:
-    """What the cells of the study are simulated in."""
-    return BagGrid(das3_grid5000(), logs=dict(logs))
+def experiment_of(log: LogOfBags | None) -> Experiment:
+    """The experiment that the cells of the study belong to."""
+    return Experiment(
+        subject=Workloads(logs=() if log is None else (log,)),
+        platform=Platform(das3_grid5000()),
+        policies=POLICIES,
+    )
 
 
-def logs_of(corpus: Path | None) -> dict[str, str]:
-    """The path of the log of bags that ``corpus`` has, by its name in results; none without a
-    corpus. Raises InvalidError for a corpus without one."""
+def log_of(corpus: Path | None) -> LogOfBags | None:
+    """The log of bags in ``corpus``; None without a corpus. Raises InvalidError for a corpus
+    without one."""
     if corpus is None:
-        return {}
+        return None
     for path in sorted(corpus.rglob("LPC-EGEE*.swf*")):
-        return {log_name(path): str(path)}
+        return log_of_bags(path)
     raise InvalidError(
         "there is no log of bags of tasks in this folder",
         source=str(corpus),
@@ -86,15 +89,15 @@ def logs_of(corpus: Path | None) -> dict[str, str]:
     )
 
 
-def real_cell(scale: Scale, workload: str) -> BagCell:
+def real_cell(scale: Scale, workload: str) -> Cell:
     """What section 5.4.1 simulates under real load."""
     return msgspec.structs.replace(BASE, workload=workload, load=REAL_LOAD, tasks=scale.tasks)
 
 
-def cells(scale: Scale, real: str) -> list[BagCell]:
+def cells(scale: Scale, real: str) -> list[Cell]:
     """All simulated runs of the study, each once, an experiment's beside each other. ``real`` is
     the workload of real load."""
-    made: dict[BagCell, None] = {}
+    made: dict[Cell, None] = {}
     for seed in range(scale.seeds):
         for changes in _variations(scale, real):
             cell = msgspec.structs.replace(BASE, **{"tasks": scale.tasks, "seed": seed, **changes})
@@ -122,17 +125,17 @@ def _variations(scale: Scale, real: str) -> Iterator[dict[str, object]]:
 
 
 class BagSamples:
-    """What was measured, over the repetitions. ``measure`` is a field of BagRow; what is varied is
-    named as the fields of BagCell are, all else is as in BASE."""
+    """The measures over the repetitions. ``measure`` is a field of Row; what is varied is named as
+    the fields of Cell; all else is as in BASE."""
 
     def __init__(
-        self, rows: Sequence[BagRow], scale: Scale, real: str, *, medians: bool = False
+        self, rows: Sequence[Row], scale: Scale, real: str, *, medians: bool = False
     ) -> None:
         """With ``medians``, these stand where the means do."""
         self.scale = scale
         self.real = real
         self._medians = medians
-        self._groups: dict[BagCell, list[BagRow]] = {}
+        self._groups: dict[Cell, list[Row]] = {}
         for row in rows:
             self._groups.setdefault(_without_seed(row), []).append(row)
 
@@ -157,7 +160,7 @@ class BagSamples:
         """How many bags of a class there are, on average."""
         return summarize(row.class_bags[size] for row in self._rows(changes)).mean
 
-    def _rows(self, changes: Mapping[str, object]) -> list[BagRow]:
+    def _rows(self, changes: Mapping[str, object]) -> list[Row]:
         cell = msgspec.structs.replace(BASE, **{"tasks": self.scale.tasks, **changes})
         return self._groups[_without_seed(cell)]
 
@@ -168,6 +171,6 @@ class BagSamples:
         return summary
 
 
-def _without_seed(cell: BagCell) -> BagCell:
-    values = {name: getattr(cell, name) for name in BagCell.__struct_fields__}
-    return BagCell(**{**values, "seed": -1})
+def _without_seed(cell: Cell) -> Cell:
+    values = {name: getattr(cell, name) for name in Cell.__struct_fields__}
+    return Cell(**{**values, "seed": -1})

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from wfrun.runners.experiments.bag_rows import SIZES
+from wfrun.runners.experiments.cells import SIZES
 from wfrun.runners.experiments.metrics.samples import Summary
 from wfrun.runners.studies.bags.claims import SHOWN
 from wfrun.runners.studies.bags.experiments import (

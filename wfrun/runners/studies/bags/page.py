@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from wfrun.runners.experiments.bag_rows import SIZES
+from wfrun.runners.experiments.cells import SIZES
 from wfrun.runners.experiments.metrics.samples import Summary
 from wfrun.runners.studies.bags.claims import SHOWN
 from wfrun.runners.studies.bags.differences import DIFFERENCES

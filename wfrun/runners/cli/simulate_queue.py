@@ -1,4 +1,4 @@
-"""``wfrun simulate --log``: the queue of one cluster."""
+"""``wfrun simulate LOG``: the queue of one cluster."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from wfrun.runners.simulate.background import read_log
 from wfrun.sites.simulated.queues import Schedule, SimulatedJob, make_lrm, simulate_batch
 
 
-def simulate_log(
-    path: Path, lrm: str, processors: int | None, *, kill_overruns: bool, tolerant: bool
+def simulate_queue(
+    path: Path, lrm: str, processors: int | None, *, kill_overruns: bool, skip_bad_lines: bool
 ) -> None:
     """Simulate the jobs of a log on a cluster of their own, and print how they fared.
 
     Jobs that are larger than the cluster are left out and counted. A job that made no request is
-    taken to have asked for its run time. With ``tolerant`` bad lines are dropped and counted too.
-    Raises InvalidError.
+    taken to have asked for its run time. With ``skip_bad_lines`` lines that cannot be read are
+    dropped and counted too. Raises InvalidError.
     """
     make_lrm(lrm, 1)
-    jobs, told, of_log = read_log(path, tolerant=tolerant)
+    jobs, told, of_log = read_log(path, skip_bad_lines=skip_bad_lines)
     size = processors or of_log
     if size is None:
         raise InvalidError(

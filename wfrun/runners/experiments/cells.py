@@ -1,0 +1,139 @@
+"""The runs of an experiment: what tells them apart, and what is measured of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+SIZES: tuple[tuple[int, str], ...] = (
+    (1, "1"),
+    (2, "2-4"),
+    (5, "5-9"),
+    (10, "10-19"),
+    (20, "20-49"),
+    (50, "50-99"),
+    (100, "100-199"),
+    (200, "200-499"),
+    (500, "500-999"),
+    (1000, "1000+"),
+)
+"""Classes of bags by number of tasks (thesis section 5.2.4) and single tasks: smallest size of the
+class, and its name."""
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True):
+    """One simulated run: a value of each dimension of the experiment."""
+
+    workload: str | None = None
+    """Label of a document that is simulated separately, or of a workload of bags; None: all
+    documents together."""
+    architecture: str = "csp"
+    selection: str | None = None
+    """None: the default of `with_selection`."""
+    policy: str
+    throttle: int | None = None
+    load: float | None = None
+    """Of the background, or of a workload of bags; None: none, or that of the log."""
+    seed: int = 0
+    tasks: int | None = None
+    """Number of tasks of a workload of bags, approximately; None: all that there are."""
+    arrival: Literal["realistic", "at-once", "even"] = "realistic"
+    """This and the rest are variations of generated workloads; None: as the model has it."""
+    median_size: float | None = None
+    mean_runtime_s: float | None = None
+    inaccuracy: float = 0.0
+    """Maximum error of the estimates, in percent of the run time."""
+
+
+class Row(Cell, frozen=True, kw_only=True):
+    """The measures of a simulated run; None: not measured for what was simulated.
+
+    Those of documents are defined in thesis section 6.2.4, those of workloads of bags in section
+    5.3.2.
+    """
+
+    makespan_s: float
+    """Documents: from the submission to the end of the last workflow (the total makespan).
+    Workloads of bags: mean over the bags, from the arrival of a bag to the end of its last task."""
+    nsl: float
+    """Mean over workflows or bags. Workflow: makespan over the critical path on the reference
+    processor; workflows whose tasks take no time have none. Bag: makespan over the sum of its run
+    times on the reference processor."""
+    failed: int = 0
+    """Tasks that failed for good, and tasks blocked by them."""
+    qwt_s: float | None = None
+    """Queue wait, mean over the attempts."""
+    ftd_s: float | None = None
+    """File transfer delay, mean over the attempts."""
+    transfers: int | None = None
+    """Between sites (NFT)."""
+    moved_bytes: int | None = None
+    core_s: float | None = None
+    """Cores times time that attempts held them: the cost of the run."""
+    makespans_s: tuple[float, ...] = ()
+    """Of each workflow."""
+    bags: int | None = None
+    """Number of bags. This and the rest are measured for workloads of bags."""
+    done: int | None = None
+    """Number of tasks that are done at the end."""
+    completed_share: float | None = None
+    """Share of the tasks that are done when the last bag arrives."""
+    utilization: float | None = None
+    """Share of all processors in use until the last bag arrives."""
+    replicas_started: int | None = None
+    """Attempts beyond the first of each task."""
+    wasted_share: float | None = None
+    """Share of the processor time in use that went into attempts which were not the first of
+    their task to be done."""
+    last_arrival_s: float | None = None
+    last_end_s: float | None = None
+    class_bags: tuple[float, ...] = ()
+    """By class of SIZES: number of bags, and means of makespan and NSL; 0 without a bag."""
+    class_makespan_s: tuple[float, ...] = ()
+    class_nsl: tuple[float, ...] = ()
+
+
+def size_class(size: int) -> int:
+    """The number of the class in SIZES of a bag with ``size`` tasks."""
+    return max(number for number, (least, _) in enumerate(SIZES) if size >= least)
+
+
+class Case(NamedTuple):
+    """The conditions under which variants are compared."""
+
+    workload: str | None
+    load: float | None
+
+
+class Variant(NamedTuple):
+    """What is compared."""
+
+    architecture: str
+    selection: str | None
+    policy: str
+    throttle: int | None
+
+
+Groups = dict[tuple[Case, Variant], list[Row]]
+"""Rows that differ in their seed alone, together."""
+
+
+def grouped(rows: Sequence[Row]) -> Groups:
+    """The rows by case and variant, in their order."""
+    groups: Groups = {}
+    for row in rows:
+        variant = Variant(row.architecture, row.selection, row.policy, row.throttle)
+        groups.setdefault((Case(row.workload, row.load), variant), []).append(row)
+    return groups
+
+
+def short_names(rows: Sequence[Row]) -> dict[str | None, str]:
+    """Labels of workloads for readers: without their digest where they differ without it; empty
+    for all documents together. In the order of the rows."""
+    labels = dict.fromkeys(row.workload for row in rows)
+    words = {label: (label or "").partition(" #")[0] for label in labels}
+    count = Counter(words.values())
+    return {label: word if count[word] == 1 else label or "" for label, word in words.items()}

@@ -1,0 +1,207 @@
+"""The options of ``wfrun simulate`` and `wfrun.simulate`, and the experiment that they describe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.events import Settings
+from wfrun.engine.fit import site_mask
+from wfrun.engine.model import Catalog, Workflow
+from wfrun.engine.policies.placement import PLACEMENT, placement_class
+from wfrun.engine.policies.selection import SELECTION, selection_class
+from wfrun.parsers.workflows.runtimes import read_runtimes
+from wfrun.runners.experiments.cells import Cell
+from wfrun.runners.experiments.documents import Documents
+from wfrun.runners.experiments.experiment import Background, Experiment
+from wfrun.runners.experiments.past_run import past_run
+from wfrun.runners.experiments.subjects import Warn, warn_of_sizes, workflows_of, workloads_of
+from wfrun.runners.experiments.workloads import POLICIES, Workloads
+from wfrun.runners.run.prepare import this_machine
+from wfrun.runners.simulate.architectures import ARCHITECTURES, architecture_class
+from wfrun.runners.simulate.background import background_of, read_log, unfit
+from wfrun.runners.simulate.das3_grid5000 import das3_grid5000
+from wfrun.runners.simulate.simulation import Platform, complete_links
+from wfrun.sites.catalog import read_catalog
+from wfrun.sites.simulated.queues import make_lrm
+
+LOAD = 0.6
+"""Of generated workloads of bags, where none is given."""
+
+Names = Sequence[str]
+"""Names of policies or architectures; ``("all",)``: all of them."""
+
+
+class Description(msgspec.Struct, frozen=True, kw_only=True):
+    """What is varied, where the runs take place, and how they are carried out."""
+
+    sites: str | Path | Catalog | None = None
+    """None: those of a past run, this machine, or for workloads of bags the DAS-3 and
+    Grid'5000."""
+    policies: Names = ("all",)
+    architectures: Names = ("csp",)
+    selections: Names = ()
+    """Empty: s-bot for documents with a bag, s-t for workloads of bags."""
+    throttles: Sequence[int | None] = (None,)
+    loads: Sequence[float] = ()
+    seeds: int = 1
+    tasks: int | None = None
+    separately: bool = False
+    background: str | Path | None = None
+    skip_bad_lines: bool = False
+    runtime_s: float | None = None
+    runtimes: str | Path | None = None
+    from_run: str | None = None
+    platform: Platform = Platform(Catalog(()))
+    """All but the catalog."""
+    settings: Settings = Settings(policy="")
+
+
+def documents_experiment(
+    described: Description, documents: Sequence[str | Path | Workflow], warn: Warn
+) -> Experiment:
+    """An experiment with documents, or the workflows of a past run. Raises InvalidError."""
+    make_lrm(described.platform.model.lrm, 1)
+    _check_needs(described)
+    catalog, selections = None, _names(described.selections, SELECTION, selection_class)
+    if described.from_run is not None:
+        if documents:
+            raise InvalidError("--from-run takes the workflows of the run; name no others")
+        if described.runtime_s is not None or described.runtimes is not None:
+            raise InvalidError("--from-run takes the run times of the run; give no others")
+        past = past_run(described.from_run, warn)
+        workflows, are_bags, catalog = past.workflows, past.are_bags, past.catalog
+        selections = selections or ((past.selection,) if past.selection else ())
+    else:
+        table = read_runtimes(described.runtimes) if described.runtimes is not None else None
+        workflows = workflows_of(documents, described.runtime_s, table, warn)
+        are_bags = all(workflow.bag is not None for workflow in workflows)
+    catalog = _catalog(described.sites) or catalog or this_machine()
+    subject = Documents(workflows, described.separately)
+    background = described.background
+    experiment = Experiment(
+        subject=subject,
+        platform=msgspec.structs.replace(described.platform, catalog=catalog),
+        policies=_policies(described.policies, are_bags=are_bags),
+        selections=selections or (None,),
+        throttles=tuple(dict.fromkeys(described.throttles)),
+        loads=tuple(described.loads) or (None,),
+        seeds=tuple(range(described.seeds)),
+        settings=described.settings,
+        background=None if background is None else Background(
+            str(background), described.skip_bad_lines
+        ),
+    )  # fmt: skip
+    _warn_of_links(catalog, warn)
+    for cell in experiment.cells()[:1]:
+        subject.settings_of(experiment, cell)
+    for workflow in workflows:
+        tasks = workflow.tasks[:1] if workflow.bag is not None else workflow.tasks
+        for task in {task.resources: task for task in reversed(tasks)}.values():
+            site_mask(task, catalog.sites, workflow.source)
+        warn_of_sizes(workflow, warn)
+    _check_background(experiment, warn)
+    return experiment
+
+
+def workloads_experiment(described: Description, names: Sequence[str], warn: Warn) -> Experiment:
+    """An experiment with workloads of bags. Raises InvalidError."""
+    make_lrm(described.platform.model.lrm, 1)
+    catalog = _catalog(described.sites) or das3_grid5000()
+    subject = workloads_of(names, described.tasks, skip_bad_lines=described.skip_bad_lines)
+    load = None if len(subject.logs) == len(subject.labels) else LOAD
+    experiment = Experiment(
+        subject=subject,
+        platform=msgspec.structs.replace(described.platform, catalog=catalog),
+        policies=_policies(described.policies, are_bags=True),
+        architectures=_names(described.architectures, ARCHITECTURES, architecture_class),
+        selections=_names(described.selections, SELECTION, selection_class) or ("s-t",),
+        throttles=tuple(dict.fromkeys(described.throttles)),
+        loads=tuple(described.loads) or (load,),
+        seeds=tuple(range(described.seeds)),
+        settings=described.settings,
+    )
+    _check_workloads(experiment, subject, warn)
+    return experiment
+
+
+def _check_needs(described: Description) -> None:
+    """Refuse options for a background that is not there."""
+    if described.background is None:
+        if described.loads:
+            raise InvalidError("--load scales a background; name its log with --background")
+        if described.skip_bad_lines:
+            raise InvalidError("--skip-bad-lines is for logs; name one with --background")
+
+
+def _catalog(sites: str | Path | Catalog | None) -> Catalog | None:
+    return sites if sites is None or isinstance(sites, Catalog) else read_catalog(sites)
+
+
+def _policies(names: Names, *, are_bags: bool) -> tuple[str, ...]:
+    """``all``: those for bags, or those for workflows."""
+    bags = set(POLICIES)
+    everything = POLICIES if are_bags else [name for name in PLACEMENT if name not in bags]
+    return _names(names, everything, placement_class)
+
+
+def _names(
+    names: Names, everything: Sequence[str] | Mapping[str, object], check: Callable[[str], object]
+) -> tuple[str, ...]:
+    """The names, each checked by ``check`` and kept once; ``all`` stands for ``everything``."""
+    if list(names) == ["all"]:
+        return tuple(everything)
+    for name in names:
+        check(name)
+    return tuple(dict.fromkeys(names))
+
+
+def _warn_of_links(catalog: Catalog, warn: Warn) -> None:
+    added = [
+        link
+        for link in complete_links(catalog)[len(catalog.links) :]
+        if "origin" not in (link.source, link.destination)
+    ]
+    if added:
+        first = added[0]
+        warn(
+            f"the catalog lacks {len(added)} links between sites, the first is {first.source} to "
+            f"{first.destination}: transfers there take no time"
+        )
+
+
+def _check_background(experiment: Experiment, warn: Warn) -> None:
+    """Find errors of the background before anything is simulated."""
+    background, sites = experiment.background, experiment.platform.catalog.sites
+    if background is None:
+        return
+    jobs, remarks, _ = read_log(Path(background.log), skip_bad_lines=background.skip_bad_lines)
+    for remark in [*remarks, *unfit(jobs, sites)]:
+        warn(remark)
+    for load in experiment.loads:
+        background_of(jobs, sites, load, experiment.seeds[0])
+        if load is not None and load > 1:
+            warn(
+                f"a load of {load:g} is more than the sites can do, so that their queues grow "
+                "without end; 0.3 is 30%"
+            )
+
+
+def _check_workloads(experiment: Experiment, subject: Workloads, warn: Warn) -> None:
+    """Find errors of workloads before anything is simulated, and warn of what was left out."""
+    first: dict[str | None, Cell] = {}
+    for cell in sorted(experiment.cells(), key=lambda cell: cell.load or 0.0, reverse=True):
+        first.setdefault(cell.workload, cell)
+    for cell in first.values():
+        workload = subject.workload_of(cell, experiment.platform.catalog.sites)
+        for remark in workload.remarks:
+            warn(f"{cell.workload}: {remark}")
+    for load in experiment.loads:
+        if load is not None and load > 1:
+            warn(
+                f"a load of {load:g} is more than the sites can do, so that their queues grow "
+                "until the last bag has arrived; 0.3 is 30%"
+            )

@@ -1,0 +1,187 @@
+"""An experiment: what is simulated, on which platform, and what is varied."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import product
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from wfrun.engine.events import Settings
+from wfrun.parsers.logs import LoggedJob
+from wfrun.runners.experiments.cells import Cell, Row
+from wfrun.runners.experiments.processes import Progress, no_progress, run_missing
+from wfrun.runners.experiments.results import Results
+from wfrun.runners.simulate.background import WARM_UP_S, background_of, read_log
+from wfrun.runners.simulate.simulation import Platform
+
+NAMED = 3
+"""Maximum number of documents or sites that a file of results names; the others are counted."""
+
+VARIED = ("policy", "selection", "throttle", "seed")
+"""Settings that are dimensions of an experiment."""
+
+
+class Subject(Protocol):
+    """What is simulated: documents, or workloads of bags."""
+
+    @property
+    def labels(self) -> Sequence[str | None]:
+        """What is simulated separately; ``(None,)``: all of it together."""
+
+    @property
+    def identity(self) -> str:
+        """What all cells have in common, for a file of results."""
+
+    def tasks_of(self, label: str | None) -> int | None:
+        """`Cell.tasks` of its cells."""
+
+    def simulate(self, experiment: Experiment, cell: Cell) -> Row:
+        """Simulate one combination. Raises InvalidError."""
+
+
+class Background(msgspec.Struct, frozen=True):
+    """Other users' jobs, from a workload log."""
+
+    log: str
+    """Path of the log."""
+    skip_bad_lines: bool = False
+
+    def jobs(self) -> tuple[LoggedJob, ...]:
+        """The jobs of the log that can be simulated. Raises InvalidError."""
+        return _jobs(self.log, self.skip_bad_lines)
+
+
+@lru_cache(maxsize=2)
+def _jobs(path: str, skip_bad_lines: bool) -> tuple[LoggedJob, ...]:
+    return read_log(Path(path), skip_bad_lines=skip_bad_lines)[0]
+
+
+class Experiment(msgspec.Struct, frozen=True, kw_only=True):
+    """The runs are all combinations of the tuples."""
+
+    subject: Subject
+    platform: Platform
+    """Without background and start time, which cells differ in."""
+    policies: tuple[str, ...]
+    architectures: tuple[str, ...] = ("csp",)
+    selections: tuple[str | None, ...] = (None,)
+    throttles: tuple[int | None, ...] = (None,)
+    loads: tuple[float | None, ...] = (None,)
+    """See `Cell.load`."""
+    seeds: tuple[int, ...] = (0,)
+    settings: Settings = Settings(policy="")
+    """The settings that all runs have in common, those in VARIED aside."""
+    background: Background | None = None
+
+    def cells(self) -> list[Cell]:
+        """The runs, in an order that keeps those of one workload, seed and load together."""
+        combinations = product(
+            self.subject.labels,
+            self.seeds,
+            self.loads,
+            self.architectures,
+            self.selections,
+            self.throttles,
+            self.policies,
+        )
+        cells = [
+            Cell(
+                workload=workload,
+                architecture=architecture,
+                selection=selection,
+                policy=policy,
+                throttle=throttle,
+                load=load,
+                seed=seed,
+                tasks=self.subject.tasks_of(workload),
+            )
+            for workload, seed, load, architecture, selection, throttle, policy in combinations
+        ]
+        return list(dict.fromkeys(cells))
+
+    def identity(self) -> dict[str, str]:
+        """What all cells have in common, as the columns of that name in a file of results: words
+        for readers, and a digest of the content, by which experiments are told apart."""
+        catalog, background = self.platform.catalog, self.background
+        sites = [(s.name, s.slots, s.speed_ratio, s.memory_bytes, s.gpus, s.walltime_s, s.nodes,
+                  s.backfills) for s in catalog.sites]  # fmt: skip
+        jobs = background.jobs() if background is not None else ()
+        changed = self.changed()
+        basis = (self.platform.model.lrm, self.platform.sharing)
+        words = " ".join([*basis, *(f"{name}={value}" for name, value in changed.items())])
+        return {
+            "subject": self.subject.identity,
+            "sites": label(some([s.name for s in catalog.sites]), [sites, catalog.links]),
+            "background": label(Path(background.log).name if background else "no", jobs),
+            "settings": label(words, [basis, changed]),
+        }
+
+    def changed(self) -> dict[str, object]:
+        """The options of the platform and of the runs that are not at their defaults. A further
+        option in a later version leaves the identity of an experiment as it is."""
+        changed = {**_non_default(self.platform.model), **_non_default(self.settings)}
+        if self.platform.head_bytes_per_s is not None:
+            changed["head_bytes_per_s"] = self.platform.head_bytes_per_s
+        return {name: changed[name] for name in changed if name not in ("lrm", *VARIED)}
+
+    def settings_of(self, cell: Cell) -> Settings:
+        """The settings of a run."""
+        return msgspec.structs.replace(
+            self.settings,
+            policy=cell.policy,
+            selection=cell.selection or "",
+            throttle=cell.throttle,
+            seed=cell.seed,
+        )
+
+    def platform_of(self, cell: Cell) -> Platform:
+        """The platform of a run, with its background."""
+        if self.background is None:
+            return self.platform
+        return msgspec.structs.replace(
+            self.platform,
+            background=background_of(
+                self.background.jobs(), self.platform.catalog.sites, cell.load, cell.seed
+            ),
+            start_s=WARM_UP_S,
+        )
+
+    def simulate(self, cell: Cell) -> Row:
+        """Simulate one run. Raises InvalidError."""
+        return self.subject.simulate(self, cell)
+
+    def run(
+        self, results: Results[Cell, Row], processes: int | None = None,
+        progress: Progress = no_progress,
+    ) -> None:  # fmt: skip
+        """Simulate the cells that ``results`` does not have; see `run_missing`."""
+        run_missing(self.cells(), results, self.simulate, processes, progress)
+
+
+def _non_default(record: msgspec.Struct) -> Mapping[str, object]:
+    """The fields of a record that are not at their defaults."""
+    return {
+        field.name: value
+        for field in msgspec.structs.fields(record)
+        if (value := getattr(record, field.name)) != field.default
+        and not (
+            field.default_factory is not msgspec.NODEFAULT and value == field.default_factory()
+        )
+    }
+
+
+def label(words: str, content: object) -> str:
+    """Words for readers and a digest of the content."""
+    digest = hashlib.sha256(msgspec.msgpack.encode(content)).hexdigest()[:10]
+    return f"{' '.join(words.split())} #{digest}"
+
+
+def some(names: Sequence[str]) -> str:
+    """The first NAMED of the names, and the number of the others."""
+    more = len(names) - NAMED
+    return ", ".join(names if more <= 0 else [*names[:NAMED], f"{more} more"])

@@ -1,0 +1,86 @@
+"""The two formats of files of results before version 0.2: one for documents, one for workloads of
+bags. Such a file is converted when an experiment is continued in it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import msgspec
+
+from wfrun.runners.experiments.documents import Documents
+from wfrun.runners.experiments.experiment import Experiment, label, some
+from wfrun.runners.experiments.results import OldFormat
+
+_OF_DOCUMENTS = (
+    "workflows", "sites", "background", "world", "workflow", "policy", "throttle", "load", "seed",
+    "makespan_s", "nsl", "qwt_s", "ftd_s", "transfers", "moved_bytes", "core_s", "failed",
+    "makespans_s",
+)  # fmt: skip
+_OF_BAGS = (
+    "sites", "workload", "architecture", "selection", "policy", "replicas", "load", "tasks", "seed",
+    "arrival", "median_size", "mean_runtime_s", "inaccuracy", "makespan_s", "nsl", "bags", "done",
+    "completed_share", "utilization", "replicas_started", "wasted_share", "last_arrival_s",
+    "last_end_s", "class_bags", "class_makespan_s", "class_nsl",
+)  # fmt: skip
+
+
+def old_formats(experiment: Experiment) -> tuple[OldFormat, ...]:
+    """The earlier format of this experiment. Its identity says nothing of settings that could not
+    be chosen then, so that a file with results of other settings is refused."""
+    if isinstance(experiment.subject, Documents):
+        return (_of_documents(experiment, experiment.subject),)
+    return (_of_bags(experiment),)
+
+
+def _of_documents(experiment: Experiment, documents: Documents) -> OldFormat:
+    platform, settings, present = experiment.platform, experiment.settings, experiment.identity()
+    content: list[object] = [platform.model, platform.sharing, platform.head_bytes_per_s]
+    words = f"{platform.model.lrm} {platform.sharing}"
+    (selection,) = experiment.selections if len(experiment.selections) == 1 else (None,)
+    if selection is not None or settings.replicas is not None:
+        content += [selection or "", settings.replicas]
+        words += f" {selection or ''}"
+    names = ", ".join(site.name for site in platform.catalog.sites)
+    identity = {
+        "workflows": "each on its own" if documents.separately else documents.identity,
+        "sites": f"{names} #{present['sites'].rpartition('#')[2]}",
+        "background": present["background"],
+        "world": label(words, content),
+    }
+
+    def convert(row: dict[str, str]) -> dict[str, str]:
+        row["workload"] = row.pop("workflow")
+        row["selection"] = selection or ""
+        return {**row, "architecture": "csp", "arrival": "realistic", "inaccuracy": "0.0"}
+
+    return OldFormat(_OF_DOCUMENTS, _checked(experiment, identity), convert)
+
+
+def _of_bags(experiment: Experiment) -> OldFormat:
+    sites = experiment.platform.catalog.sites
+    known = [(site.name, site.slots, site.speed_ratio) for site in sites]
+    digest = hashlib.sha256(msgspec.msgpack.encode(known)).hexdigest()[:10]
+    replicas = experiment.settings.replicas
+    identity = {
+        "sites": f"{some([site.name for site in sites])} #{digest}",
+        "replicas": "" if replicas is None else str(replicas),
+    }
+
+    def convert(row: dict[str, str]) -> dict[str, str]:
+        return {**row, "failed": "0"}
+
+    return OldFormat(_OF_BAGS, _checked(experiment, identity), convert)
+
+
+def _checked(experiment: Experiment, identity: Mapping[str, str]) -> dict[str, str]:
+    """The identity, with a value that no file has if the experiment could not be described then."""
+    known = {"replicas"}
+    model = set()
+    if isinstance(experiment.subject, Documents):
+        model = set(experiment.platform.model.__struct_fields__) | {"head_bytes_per_s"}
+    news = set(experiment.changed()) - known - model
+    if not news:
+        return dict(identity)
+    first = next(iter(identity))
+    return {**identity, first: f"{identity[first]} with {', '.join(sorted(news))}"}
