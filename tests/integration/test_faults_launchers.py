@@ -195,7 +195,7 @@ def test_strangers_are_refused_and_named(testbed: Testbed, grid: Grid, tmp_path:
         return said in engine.told
 
     # Here it is the stranger that finds out first, and hangs up: we are a worse one.
-    stranger._prove = lambda carrier, answer: carrier.unsent.extend(  # type: ignore[method-assign]
+    stranger._authenticate = lambda connection, answer: connection.unsent.extend(  # type: ignore[method-assign]
         json.dumps({"proof": "0" * 64}).encode() + b"\n"
     )
     assert wait_until(is_refused), engine.told

@@ -1,25 +1,50 @@
-"""Ending tasks of the event loop."""
+"""Background tasks of the event loop: their start, their defects and their end."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
-_AGAIN_S = 0.1
+_CANCEL_INTERVAL_S = 0.1
+
+
+class BackgroundTasks:
+    """Tasks that run until they return or are ended. ``on_defect`` is called with an exception that
+    one of them raised."""
+
+    def __init__(self, on_defect: Callable[[Exception], None]) -> None:
+        self._on_defect = on_defect
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine as a task."""
+        task = asyncio.create_task(self._run(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception as error:
+            self._on_defect(error)
+
+    async def end(self) -> None:
+        """Cancel all tasks, and return when they have ended."""
+        await end_tasks(self._tasks)
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel them, and return when all have ended, in whatever way.
+    """Cancel tasks, and return when all have ended, in whatever way.
 
-    ``asyncio.wait_for`` of Python 3.11 and older forgets that it was cancelled when what it waits
-    for is there at that moment, so a task may have to be told more than once.
+    They are cancelled repeatedly: ``asyncio.wait_for`` of Python 3.11 and older ignores a
+    cancellation that arrives together with the result it waits for.
     """
     tasks = tuple(tasks)
     while running := [task for task in tasks if not task.done()]:
         for task in running:
             task.cancel()
-        await asyncio.wait(running, timeout=_AGAIN_S)
+        await asyncio.wait(running, timeout=_CANCEL_INTERVAL_S)
     for task in tasks:
         if not task.cancelled():
-            task.exception()  # nobody else will look at it
+            task.exception()  # else asyncio logs that it was never retrieved

@@ -38,17 +38,17 @@ class Recorder:
         """By the number of the link, from 0."""
         self._changed = asyncio.Event()
 
-    def connected(self, launcher: str, link: Link) -> None:
+    def on_connected(self, launcher: str, link: Link) -> None:
         self.launchers.append(launcher)
         self.links.append(link)
         self.said[len(self.links) - 1] = []
         self._changed.set()
 
-    def lines(self, link: Link, lines: Sequence[bytes]) -> None:
+    def on_lines(self, link: Link, lines: Sequence[bytes]) -> None:
         self.said[self.links.index(link)] += [json.loads(line) for line in lines]
         self._changed.set()
 
-    def disconnected(self, link: Link, reason: str) -> None:
+    def on_disconnected(self, link: Link, reason: str) -> None:
         self.reasons.append(reason)
         self._changed.set()
 
@@ -75,7 +75,7 @@ class Rig:
         self.kind = "ssh" if way.endswith("ssh") else way
         self.directory = directory
         (directory / "launchers/in/one.0").mkdir(parents=True)
-        self.taker = Recorder()
+        self.handler = Recorder()
         self.told: list[str | None] = []
         self._cluster = cluster
         self._nodes: list[subprocess.Popen[bytes]] = []
@@ -106,7 +106,7 @@ class Rig:
     async def open(self) -> None:
         await self.connection.open(self.told.append)
         await self.links.expect(["one", "two"])
-        await self.links.open(self.taker)
+        await self.links.open(self.handler)
 
     def start(
         self, launcher: str = "one", node: int = 0, kinds: str = "", python: str = sys.executable

@@ -32,12 +32,12 @@ class PlayedLink:
     channel = "tcp"
     latency_s = 0.0
 
-    def __init__(self, taker: LinkHandler, launcher: str, node: int) -> None:
+    def __init__(self, handler: LinkHandler, launcher: str, node: int) -> None:
         self.node_number = node
         self.heard: list[dict[str, Any]] = []
         self.answers: Mapping[str, Any] = {}
         """To questions about attempts; others are absent."""
-        self._taker = taker
+        self._handler = handler
         self._launcher = launcher
 
     def send(self, line: bytes) -> None:
@@ -57,14 +57,14 @@ class PlayedLink:
         self.heard.append({"closed": True})
 
     def say(self, *messages: Mapping[str, Any]) -> None:
-        self._taker.lines(self, [json.dumps(message).encode() for message in messages])
+        self._handler.on_lines(self, [json.dumps(message).encode() for message in messages])
 
     def connect(self, slots: int = 2, **more: Any) -> None:
-        self._taker.connected(self._launcher, self)
+        self._handler.on_connected(self._launcher, self)
         self.say({"hello": 1, "host": "n1", "slots": slots, "left_s": 500.0, **more})
 
     def vanish(self) -> None:
-        self._taker.disconnected(self, "the line is dead")
+        self._handler.on_disconnected(self, "the line is dead")
 
     def given(self) -> list[str]:
         """Attempts that it was sent, as often as it was."""
@@ -78,11 +78,11 @@ class PlayedLinks:
     """Implements ``LauncherChannels``."""
 
     def __init__(self) -> None:
-        self.taker: LinkHandler | None = None
+        self.handler: LinkHandler | None = None
         self.expected: set[str] = set()
 
-    async def open(self, taker: LinkHandler) -> None:
-        self.taker = taker
+    async def open(self, handler: LinkHandler) -> None:
+        self.handler = handler
 
     async def expect(self, launchers: Sequence[str]) -> None:
         self.expected.update(launchers)
@@ -138,8 +138,8 @@ class SiteRig:
         await self.until(lambda: all(self.is_claimed(name) for name in names))
 
     def play(self, launcher: str, node: int = 0) -> PlayedLink:
-        assert self.links.taker is not None
-        return PlayedLink(self.links.taker, launcher, node)
+        assert self.links.handler is not None
+        return PlayedLink(self.links.handler, launcher, node)
 
     async def launcher(self, name: str, slots: int = 2) -> PlayedLink:
         """One that has started and said hello."""

@@ -11,7 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from wfrun.engine.exchange import AttemptRequest
 from wfrun.engine.model import Resources
-from wfrun.sites.launchers.assigner import TAKE_BACK_S, AttemptAssigner, LauncherNode, PoolAttempt
+from wfrun.sites.launchers.assigner import MIN_PREFETCHED_S, AttemptAssigner
+from wfrun.sites.launchers.launcher_nodes import LauncherNode, PoolAttempt
 
 
 def request(
@@ -42,7 +43,7 @@ def join(
     ends_s: float | None = None,
     walltime_s: float | None = None,
 ) -> LauncherNode:
-    joined = assigner.join(name, node)
+    joined = assigner.node_of(name, node)
     joined.host, joined.cores, joined.is_open = f"{name}-{node}", cores, True
     joined.memory_bytes, joined.gpus = memory_bytes, gpus
     joined.ends_s, joined.walltime_s = ends_s, walltime_s
@@ -81,7 +82,7 @@ def test_a_launcher_that_is_not_open_gets_nothing() -> None:
     join(assigner, "a").is_open = False
     add(assigner, *numbered(2))
     assert given(assigner) == []
-    assert assigner.waiting() == 2
+    assert assigner.waiting_count() == 2
 
 
 def test_a_wide_attempt_gets_the_next_room_and_narrow_ones_go_elsewhere() -> None:
@@ -141,8 +142,8 @@ def test_what_a_launcher_gave_back_it_does_not_get_again() -> None:
     a = join(assigner, "a")
     (attempt,) = add(assigner, request("k"))
     assert given(assigner) == [("k", "a")]
-    attempt.refused_by = (a,)
-    assigner.wait(attempt)
+    attempt.returned_by = (a,)
+    assigner.enqueue(attempt)
     assert given(assigner) == []
     join(assigner, "b")
     assert given(assigner) == [("k", "b")]
@@ -199,16 +200,16 @@ def test_stock_goes_to_launchers_that_are_idle() -> None:
     assigner = AttemptAssigner()
     a = join(assigner, "a", 2)
     a.latency_s = 0.1
-    assigner.mean_s = 0.05
+    assigner.mean_runtime_s = 0.05
     add(assigner, *numbered(10))
     assert len(given(assigner)) == 10
     b = join(assigner, "b", 4)
-    assert assigner.surplus(0.0) == {}  # they have just been sent
-    back = assigner.surplus(TAKE_BACK_S + 0.1)
+    assert assigner.recall(0.0) == {}  # they have just been sent
+    back = assigner.recall(MIN_PREFETCHED_S + 0.1)
     assert back == {a: ["k9", "k8", "k7", "k6"]}
-    assert assigner.surplus(TAKE_BACK_S + 0.2) == {}  # they are asked back once
+    assert assigner.recall(MIN_PREFETCHED_S + 0.2) == {}  # they are asked back once
     for key in back[a]:
-        assigner.wait(assigner.attempts[key])
+        assigner.enqueue(assigner.attempts[key])
     assert sorted(given(assigner)) == [("k6", "b"), ("k7", "b"), ("k8", "b"), ("k9", "b")]
     assert b.used_cores == 4
 
@@ -219,8 +220,8 @@ def test_what_comes_back_is_first_again() -> None:
     attempt = add(assigner, *numbered(5))
     given(assigner)
     a.is_open = False
-    assigner.wait(attempt[1])
-    assigner.wait(attempt[0])
+    assigner.enqueue(attempt[1])
+    assigner.enqueue(attempt[0])
     join(assigner, "b", 5)
     assert [key for key, _ in given(assigner)] == [f"k{n}" for n in range(5)]
 
@@ -231,7 +232,7 @@ def test_what_a_launcher_had_is_told_when_it_is_gone() -> None:
         join(assigner, "a", 4, node=node)
     add(assigner, request("pair", 8, nodes=2))
     assert given(assigner) == [("pair", "a")]
-    assert [attempt.key for attempt in assigner.leave("a")] == ["pair"]
+    assert [attempt.key for attempt in assigner.remove_launcher("a")] == ["pair"]
     assert not assigner.attempts["pair"].nodes
     assert not assigner.is_waiting(assigner.attempts["pair"])
     assert assigner.nodes == {}
@@ -276,10 +277,10 @@ class Books(RuleBasedStateMachine):
         out = self.assigner.assign(self.now_s)
         assert not before & {attempt.key for attempt in out}
         for attempt in out:
-            assert len(attempt.nodes) == attempt.asked.nodes
+            assert len(attempt.nodes) == attempt.resources.nodes
             assert len({node.launcher for node in attempt.nodes}) == 1
             assert all(node.is_open for node in attempt.nodes)
-            assert all(node.could_hold(attempt.asked) for node in attempt.nodes)
+            assert all(node.fits(attempt.resources) for node in attempt.nodes)
 
     @rule(choice=st.integers(0, 99), took_s=st.floats(0, 0.2))
     def end(self, choice: int, took_s: float) -> None:
@@ -293,20 +294,20 @@ class Books(RuleBasedStateMachine):
     def back(self, choice: int, aside: bool) -> None:
         key = self._some(choice, list(self.open))
         if key is not None:
-            self.assigner.wait(self.assigner.attempts[key])
+            self.assigner.enqueue(self.assigner.attempts[key])
             if aside:
-                self.assigner.set_aside(self.assigner.attempts[key])
+                self.assigner.detach(self.assigner.attempts[key])
 
     @rule(name=st.sampled_from("abc"))
     def leave(self, name: str) -> None:
         had = {a.key for a in self.assigner.attempts.values()
                if any(node.launcher == name for node in a.nodes)}  # fmt: skip
-        gone = self.assigner.leave(name)
+        gone = self.assigner.remove_launcher(name)
         assert sorted(attempt.key for attempt in gone) == sorted(had)
 
     @rule()
     def surplus(self) -> None:
-        for node, keys in self.assigner.surplus(self.now_s).items():
+        for node, keys in self.assigner.recall(self.now_s).items():
             assert all(key in node.attempts for key in keys)
 
     @invariant()

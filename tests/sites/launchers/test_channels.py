@@ -22,7 +22,7 @@ from wfrun.engine.errors import InfeasibleError
 from wfrun.engine.model import LauncherSpec
 from wfrun.sites.launchers.channels import SiteChannels
 from wfrun.sites.launchers.link import Link
-from wfrun.sites.node.channels import Seal, proof_of
+from wfrun.sites.node.signing import LineSigner, proof_of
 
 WAYS = ("tcp", "asyncssh", "openssh", "spool")
 STRANGE = ("tcp", "asyncssh", "spool")
@@ -67,18 +67,18 @@ async def rig(
 
 async def test_lines_go_both_ways_in_order(rig: Rig) -> None:
     rig.start()
-    link = await rig.taker.hello(0)
+    link = await rig.handler.hello(0)
     assert link.channel == rig.kind
     for number in range(1000):
         ask(link, n=number)
-    await rig.taker.until(lambda: len(rig.taker.said[0]) == 1001)
-    assert [line["n"] for line in rig.taker.said[0][1:]] == list(range(1000))
+    await rig.handler.until(lambda: len(rig.handler.said[0]) == 1001)
+    assert [line["n"] for line in rig.handler.said[0][1:]] == list(range(1000))
     assert 0 < link.latency_s < 5
 
 
 async def test_20_megabytes_both_ways(rig: Rig) -> None:
     rig.start()
-    link = await rig.taker.hello(0)
+    link = await rig.handler.hello(0)
     text = "y" * 10_000
     for number in range(1000):
         ask(link, n=number, text=text)
@@ -87,61 +87,61 @@ async def test_20_megabytes_both_ways(rig: Rig) -> None:
         ask(link, n=number, text=text)
         if number % 100 == 0:
             await link.drained()
-    await rig.taker.until(lambda: len(rig.taker.said[0]) == 3001)
-    assert all(len(line["text"]) == 10_000 for line in rig.taker.said[0][1:])
+    await rig.handler.until(lambda: len(rig.handler.said[0]) == 3001)
+    assert all(len(line["text"]) == 10_000 for line in rig.handler.said[0][1:])
 
 
 async def test_reconnects_after_the_agent_is_killed(rig: Rig) -> None:
     rig.start()
-    await rig.taker.hello(0)
+    await rig.handler.hello(0)
     os.kill(await rig.agent_pid(), signal.SIGKILL)
     while rig.told[-1] is None:
         await asyncio.sleep(0.01)
-    await rig.links.open(rig.taker)
-    link = await rig.taker.hello(1)
+    await rig.links.open(rig.handler)
+    link = await rig.handler.hello(1)
     ask(link, n=1)
-    await rig.taker.until(lambda: rig.taker.said[1][-1] == {"n": 1})
-    assert len(rig.taker.reasons) == 1
+    await rig.handler.until(lambda: rig.handler.said[1][-1] == {"n": 1})
+    assert len(rig.handler.reasons) == 1
 
 
 @pytest.mark.parametrize("rig", ["asyncssh", "openssh"], indirect=True)
 async def test_reconnects_after_the_ssh_connection_is_lost(rig: Rig, made: list[Cluster]) -> None:
     rig.start()
-    await rig.taker.hello(0)
+    await rig.handler.hello(0)
     for pid in made[0].sshd.processes()[1:]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     while rig.told[-1] is None:
         await asyncio.sleep(0.01)
-    await rig.links.open(rig.taker)
-    link = await rig.taker.hello(1)
+    await rig.links.open(rig.handler)
+    link = await rig.handler.hello(1)
     ask(link, n=1)
-    await rig.taker.until(lambda: rig.taker.said[1][-1] == {"n": 1})
-    assert len(rig.taker.reasons) == 1
+    await rig.handler.until(lambda: rig.handler.said[1][-1] == {"n": 1})
+    assert len(rig.handler.reasons) == 1
 
 
 async def test_reconnects_when_the_engine_has_hung_up(rig: Rig) -> None:
     rig.start()
-    link = await rig.taker.hello(0)
+    link = await rig.handler.hello(0)
     link.close()
-    again = await rig.taker.hello(1)
-    assert rig.taker.said[1][0]["session"] == 2
+    again = await rig.handler.hello(1)
+    assert rig.handler.said[1][0]["session"] == 2
     ask(again, n=1)
-    await rig.taker.until(lambda: rig.taker.said[1][-1] == {"n": 1})
-    assert rig.taker.reasons == []
+    await rig.handler.until(lambda: rig.handler.said[1][-1] == {"n": 1})
+    assert rig.handler.reasons == []
 
 
 async def test_reconnects_to_the_next_engine(rig: Rig) -> None:
     rig.start()
-    await rig.taker.hello(0)
+    await rig.handler.hello(0)
     await rig.links.close()
     rig.links = rig.new_links()
-    await rig.links.open(rig.taker)
+    await rig.links.open(rig.handler)
     await asyncio.sleep(0.3)  # It may be there before the engine has read of it.
     await rig.links.expect(["one"])
-    link = await rig.taker.hello(1)
+    link = await rig.handler.hello(1)
     ask(link, n=1)
-    await rig.taker.until(lambda: rig.taker.said[1][-1] == {"n": 1})
+    await rig.handler.until(lambda: rig.handler.said[1][-1] == {"n": 1})
     assert rig.address()["session"] == 2
 
 
@@ -149,7 +149,7 @@ async def test_reconnects_to_the_next_engine(rig: Rig) -> None:
 async def test_the_nodes_of_a_launcher_have_a_link_each(rig: Rig) -> None:
     for launcher, node in (("one", 0), ("one", 1), ("two", 0)):
         rig.start(launcher, node)
-    await rig.taker.until(lambda: len(rig.taker.links) == 3)
+    await rig.handler.until(lambda: len(rig.handler.links) == 3)
     found = [(name, link.node_number) for name, link in zip(*both(rig), strict=True)]
     assert sorted(found) == [("one", 0), ("one", 1), ("two", 0)]
 
@@ -160,25 +160,25 @@ async def test_a_node_with_the_oldest_python(rig: Rig) -> None:
     if not found:
         pytest.skip("there is no Python 3.6 on this machine")
     rig.start(python=str(found[0]))
-    link = await rig.taker.hello(0)
+    link = await rig.handler.hello(0)
     ask(link, n=1)
     ask(link, stop=True)
-    await rig.taker.until(lambda: bool(rig.taker.reasons))
-    assert rig.taker.said[0][1:] == [{"n": 1}, {"ending": "stop"}]
+    await rig.handler.until(lambda: bool(rig.handler.reasons))
+    assert rig.handler.said[0][1:] == [{"n": 1}, {"ending": "stop"}]
 
 
 def both(rig: Rig) -> tuple[list[str], list[Link]]:
-    return rig.taker.launchers, rig.taker.links
+    return rig.handler.launchers, rig.handler.links
 
 
 async def test_the_end_of_a_launcher_is_noticed_after_its_last_words(rig: Rig) -> None:
     node = rig.start()
-    link = await rig.taker.hello(0)
+    link = await rig.handler.hello(0)
     ask(link, say=[1000, 1000])
     ask(link, stop=True)
-    await rig.taker.until(lambda: bool(rig.taker.reasons))
-    assert len(rig.taker.said[0]) == 1002
-    assert rig.taker.said[0][-1] == {"ending": "stop"}
+    await rig.handler.until(lambda: bool(rig.handler.reasons))
+    assert len(rig.handler.said[0]) == 1002
+    assert rig.handler.said[0][-1] == {"ending": "stop"}
     assert node.wait(10) == 0
 
 
@@ -187,11 +187,11 @@ async def test_a_launcher_that_was_killed_is_noticed(rig: Rig) -> None:
     await rig.links.close()
     rig.links = rig.new_links(ping_s=0.2)
     await rig.links.expect(["one"])
-    await rig.links.open(rig.taker)
+    await rig.links.open(rig.handler)
     node = rig.start()
-    await rig.taker.hello(0)
+    await rig.handler.hello(0)
     node.kill()
-    await rig.taker.until(lambda: bool(rig.taker.reasons))
+    await rig.handler.until(lambda: bool(rig.handler.reasons))
 
 
 @pytest.mark.parametrize("rig", STRANGE, indirect=True)
@@ -207,7 +207,7 @@ async def test_a_launcher_without_the_secret_is_refused(
     assert await stranger.hear() == b""
     assert "site here" in caplog.text
     assert "as launcher 'one', was refused: it does not know the secret" in caplog.text
-    assert rig.taker.links == []
+    assert rig.handler.links == []
     stranger.close()
 
 
@@ -220,7 +220,7 @@ async def test_to_be_expected_is_no_proof(rig: Rig) -> None:
     await rig.links.expect(["three"])
     await stranger.say(b'{"proof": ""}\n')
     assert await stranger.hear() == b""
-    assert rig.taker.links == []
+    assert rig.handler.links == []
     stranger.close()
 
 
@@ -235,9 +235,9 @@ async def test_a_replayed_handshake_is_refused(rig: Rig, caplog: pytest.LogCaptu
     assert answer["proof"] == proof_of(secret, "engine", "one", 0, "n", answer["nonce"])
     proof = proof_of(secret, "launcher", "one", 0, "n", answer["nonce"])
     key = proof_of(secret, "to-engine", "one", 0, "n", answer["nonce"])
-    said = json.dumps({"proof": proof}).encode() + b"\n" + Seal(key).sealed(b'{"hello": 1}')
+    said = json.dumps({"proof": proof}).encode() + b"\n" + LineSigner(key).sign(b'{"hello": 1}')
     await first.say(said)
-    await rig.taker.hello(0)
+    await rig.handler.hello(0)
     second = Stranger(rig, connection=2)
     await second.call()
     await second.say(name)
@@ -245,7 +245,7 @@ async def test_a_replayed_handshake_is_refused(rig: Rig, caplog: pytest.LogCaptu
     await second.say(said)
     assert await second.hear() == b""
     assert "it does not know the secret" in caplog.text
-    assert len(rig.taker.links) == 1
+    assert len(rig.handler.links) == 1
     first.close()
     second.close()
 
@@ -258,12 +258,13 @@ async def test_a_line_that_is_said_twice_ends_the_connection(rig: Rig) -> None:
     await stranger.say(b'{"wfrun": 1, "launcher": "one", "node": 0, "nonce": "n"}\n')
     b = json.loads(await stranger.hear())["nonce"]
     proof = proof_of(secret, "launcher", "one", 0, "n", b)
-    line = Seal(proof_of(secret, "to-engine", "one", 0, "n", b)).sealed(b'{"hello": 1}')
+    signer = LineSigner(proof_of(secret, "to-engine", "one", 0, "n", b))
+    line = signer.sign(b'{"hello": 1}')
     await stranger.say(json.dumps({"proof": proof}).encode() + b"\n" + line)
-    await rig.taker.hello(0)
+    await rig.handler.hello(0)
     await stranger.say(line)
-    await rig.taker.until(lambda: rig.taker.reasons == ["a line is not signed as it should be"])
-    assert len(rig.taker.said[0]) == 1
+    await rig.handler.until(lambda: rig.handler.reasons == ["a line is not signed as it should be"])
+    assert len(rig.handler.said[0]) == 1
     stranger.close()
 
 
@@ -288,7 +289,7 @@ async def test_who_says_little_is_hung_up_on_and_many_keep_nobody_out(
     await rig.links.close()
     rig.links = rig.new_links(handshake_s=2)
     await rig.links.expect(["one"])
-    await rig.links.open(rig.taker)
+    await rig.links.open(rig.handler)
     strangers = [Stranger(rig) for _ in range(70)]
     for stranger in strangers:
         await stranger.call()
@@ -298,7 +299,7 @@ async def test_who_says_little_is_hung_up_on_and_many_keep_nobody_out(
     for stranger in strangers:
         assert await stranger.hear() == b""
         stranger.close()
-    await rig.taker.hello(0)
+    await rig.handler.hello(0)
     assert "it has not said in time who it is" in caplog.text
     assert "too many do not say who they are" in caplog.text
 
@@ -314,7 +315,7 @@ async def test_files_where_no_port_can_be_reached(
     address.update(tcp=[["127.0.0.1", port]], ssh=[["127.0.0.1", port]])
     (rig.directory / "launchers/address.json").write_text(json.dumps(address))
     rig.start(kinds="tcp,ssh,spool")
-    assert (await rig.taker.hello(0)).channel == "spool"
+    assert (await rig.handler.hello(0)).channel == "spool"
     await rig.close()
 
 
@@ -323,7 +324,7 @@ async def test_ways_that_a_site_has_not_are_passed_over(tmp_path: Path) -> None:
     await rig.connection.open(rig.told.append)
     spec = LauncherSpec(cores=1)
     rig.links = SiteChannels(rig.connection, str(rig.directory), spec, "here")
-    await rig.links.open(rig.taker)
+    await rig.links.open(rig.handler)
     assert rig.links.channels == ("tcp", "spool")
     found = rig.address()
     assert list(found) == ["session", "tcp"]
@@ -333,7 +334,7 @@ async def test_ways_that_a_site_has_not_are_passed_over(tmp_path: Path) -> None:
     spec = LauncherSpec(cores=1, channels=("ssh",))
     rig.links = SiteChannels(rig.connection, str(rig.directory), spec, "here")
     with pytest.raises(InfeasibleError, match="launchers of here can't reach the engine: s"):
-        await rig.links.open(rig.taker)
+        await rig.links.open(rig.handler)
     await rig.close()
 
 
@@ -348,10 +349,10 @@ async def test_a_forwarded_port_where_there_is_no_agent(
     spec = LauncherSpec(cores=1)
     rig.links = SiteChannels(rig.connection, str(rig.directory), spec, "here")
     await rig.links.expect(["one"])
-    await rig.links.open(rig.taker)
+    await rig.links.open(rig.handler)
     assert rig.links.channels == ("ssh",)
     rig.start(kinds="tcp,ssh,spool")
-    assert (await rig.taker.hello(0)).channel == "ssh"
+    assert (await rig.handler.hello(0)).channel == "ssh"
     await rig.links.forget(["one"])
     await rig.close()
     cluster.sshd.stop()
@@ -375,8 +376,8 @@ async def test_what_ended_launchers_leave_is_removed(tmp_path: Path) -> None:
     rig = Rig("spool", tmp_path / "run", lambda: pytest.fail("no SSH is needed"))
     await rig.open()
     node = rig.start()
-    ask(await rig.taker.hello(0), stop=True)
-    await rig.taker.until(lambda: bool(rig.taker.reasons))
+    ask(await rig.handler.hello(0), stop=True)
+    await rig.handler.until(lambda: bool(rig.handler.reasons))
     node.wait(10)
     await rig.links.forget(["one", "two"])
     assert list((rig.directory / "launchers/in").iterdir()) == []

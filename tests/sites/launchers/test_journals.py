@@ -7,7 +7,7 @@ import json
 import pytest
 
 from wfrun.engine.exchange import Outcome
-from wfrun.sites.launchers.journals import NodeId, Trace, fate, trace, writer_of
+from wfrun.sites.launchers.journals import NodeId, Trace, read_traces, state_of, writer_of
 
 A: NodeId = ("r1.L1", 0)
 B: NodeId = ("r1.L2", 0)
@@ -26,7 +26,7 @@ def test_an_attempt_from_queue_to_end() -> None:
         {"ended": [["k1", END]]},
         {"started": [["k2", 77, 12.5, 3, 0, [], []]]},
     )
-    traces = trace([(A, content)], {"k1", "k2", "k3", "k4", "k5"})
+    traces = read_traces([(A, content)], {"k1", "k2", "k3", "k4", "k5"})
     assert traces["k1"].outcome == Outcome("done", exit_code=0, host="n1")
     assert (traces["k2"].owner, traces["k2"].cores) == (A, 3)
     assert traces["k3"].queued == {A}
@@ -36,13 +36,13 @@ def test_an_attempt_from_queue_to_end() -> None:
 
 def test_only_what_is_asked_for_is_kept() -> None:
     content = journal({"queued": ["k1", "k2"]}, {"ended": [["k1", END], ["k2", END]]})
-    assert set(trace([(A, content)], {"k2"})) == {"k2"}
+    assert set(read_traces([(A, content)], {"k2"})) == {"k2"}
 
 
 def test_a_torn_line_says_nothing_and_the_others_stay() -> None:
     content = journal({"queued": ["k1"]}) + b'{"ended": [["k1", {"cau' + b"\n"
     content += journal({"queued": ["k2"]}) + b'{"ended": [["k2"'
-    traces = trace([(A, content)], {"k1", "k2"})
+    traces = read_traces([(A, content)], {"k1", "k2"})
     assert [traces[key].outcome for key in ("k1", "k2")] == [None, None]
     assert traces["k2"].queued == {A}
 
@@ -50,7 +50,7 @@ def test_a_torn_line_says_nothing_and_the_others_stay() -> None:
 def test_what_several_say_comes_together() -> None:
     first = journal({"queued": ["k1"]}, {"dropped": ["k1"]})
     second = journal({"queued": ["k1"]}, {"started": [["k1", 7, 1.0, 1, 0, [], []]]})
-    traces = trace([(A, first), (B, second)], {"k1"})
+    traces = read_traces([(A, first), (B, second)], {"k1"})
     assert (traces["k1"].queued, traces["k1"].owner) == ({B}, B)
 
 
@@ -89,4 +89,4 @@ def _trace(
 def test_fates_where_a_lives_and_b_is_dead(
     found: Trace | None, is_claimed: bool, expected: str
 ) -> None:
-    assert fate(found, is_claimed, {A}) == expected
+    assert state_of(found, is_claimed, {A}) == expected

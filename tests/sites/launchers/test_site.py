@@ -102,7 +102,7 @@ async def test_a_launcher_that_never_comes_says_why(rig: SiteRig) -> None:
 async def test_a_launcher_is_away(rig: SiteRig, monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits there goes to another after a while, what runs there is waited for; who of them
     runs a task that both have is theirs to find out."""
-    monkeypatch.setattr(site, "AWAY_S", 0.5)
+    monkeypatch.setattr(site, "REASSIGN_S", 0.5)
     await rig.open()
     away, other = await rig.launcher("L1", 2), await rig.launcher("L2", 2)
     await rig.site.submit(tasks("k1", "k2", "k3", "k4"))
@@ -212,7 +212,7 @@ async def test_nobody_starts_what_was_withdrawn_and_is_with_two(
     rig: SiteRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The word of the launcher at hand does not hold for the one that is away."""
-    monkeypatch.setattr(site, "AWAY_S", 0.5)
+    monkeypatch.setattr(site, "REASSIGN_S", 0.5)
     await rig.open()
     away = await rig.launcher("L1", slots=1)
     await rig.site.submit(tasks("k1"))
@@ -230,7 +230,7 @@ async def test_what_was_withdrawn_from_one_that_is_away_goes_to_nobody(
     rig: SiteRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may have done so, and said so to nobody."""
-    monkeypatch.setattr(site, "AWAY_S", 0.5)
+    monkeypatch.setattr(site, "REASSIGN_S", 0.5)
     await rig.open()
     away = await rig.launcher("L1", slots=2)
     await rig.site.submit(tasks("k1", "k2"))
@@ -349,7 +349,7 @@ async def test_another_engine_finds_what_the_first_has_left(
     assert rig.cause("k2") == "done"
     # One that does not come back keeps what its journal says that it has.
     await rig.again()
-    monkeypatch.setattr(recovery, "RETURN_S", 0.2)
+    monkeypatch.setattr(recovery, "RECONNECT_S", 0.2)
     await rig.site.find_launchers(["L1"])
     known = await rig.site.find(["k2", "k3", "k4"])
     assert [known[f"k{n}"].state for n in (2, 3, 4)] == ["active", "active", "absent"]

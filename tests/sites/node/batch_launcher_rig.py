@@ -20,9 +20,8 @@ import msgspec
 
 from wfrun.engine.exchange import AttemptRequest
 from wfrun.engine.model import Resources
-from wfrun.sites.node import BATCH_LAUNCHER_PROGRAMS, JOB_PROGRAMS, channels
+from wfrun.sites.node import BATCH_LAUNCHER_PROGRAMS, FOLDER, JOB_PROGRAMS, signing
 
-PROGRAMS = Path(channels.__file__).parent
 PATIENCE_S = 30.0
 
 
@@ -45,18 +44,18 @@ class Link:
     def __init__(self, connection: socket.socket, secret: bytes) -> None:
         self._socket = connection
         self._socket.settimeout(PATIENCE_S)
-        self._splitter = channels.Splitter()
+        self._splitter = signing.LineSplitter()
         self._lines: list[bytes] = []
         first = json.loads(self._line())
         names = (first["launcher"], first["node"], first["nonce"], "b")
 
         def proof(who: str) -> str:
-            return channels.proof_of(secret, who, *names)
+            return signing.proof_of(secret, who, *names)
 
         self._socket.sendall(json.dumps({"nonce": "b", "proof": proof("engine")}).encode() + b"\n")
         assert json.loads(self._line()) == {"proof": proof("launcher")}
-        self._sealing, self._opening = (
-            channels.Seal(proof(to)) for to in ("to-launcher", "to-engine")
+        self._signer, self._verifier = (
+            signing.LineSigner(proof(to)) for to in ("to-launcher", "to-engine")
         )
 
     def _line(self) -> bytes:
@@ -69,11 +68,11 @@ class Link:
         return self._lines.pop(0)
 
     def say(self, message: object) -> None:
-        self._socket.sendall(self._sealing.sealed(msgspec.json.encode(message)))
+        self._socket.sendall(self._signer.sign(msgspec.json.encode(message)))
 
     def hear(self) -> dict[str, Any]:
         """Raises EOFError at the end of the connection."""
-        message: dict[str, Any] = json.loads(self._opening.opened(self._line()))
+        message: dict[str, Any] = json.loads(self._verifier.verify(self._line()))
         return message
 
     def close(self) -> None:
@@ -88,7 +87,7 @@ class Engine:
         for name in ("attempts", "files", "exits", "bin", "batches", "launchers"):
             (directory / name).mkdir(parents=True, exist_ok=True)
         for name in (*JOB_PROGRAMS, *BATCH_LAUNCHER_PROGRAMS):
-            shutil.copy(PROGRAMS / name, directory / "bin")
+            shutil.copy(FOLDER / name, directory / "bin")
         self.secret = secrets.token_hex(32).encode()
         (directory / "launchers" / "secret").write_bytes(self.secret)
         self.sessions = 0

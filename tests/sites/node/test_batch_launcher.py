@@ -14,9 +14,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.sites.node.batch_launcher_rig import PROGRAMS, Engine, has_ended, wait_for
+from tests.sites.node.batch_launcher_rig import Engine, has_ended, wait_for
 from wfrun.engine.exchange import AttemptRequest
 from wfrun.engine.model import Resources
+from wfrun.sites.node import FOLDER
 from wfrun.testing.probe import request, shell
 
 
@@ -195,7 +196,7 @@ def test_it_drains_when_it_is_told_to_stop(engine: Engine) -> None:
 
 def test_a_warm_interpreter_does_not_keep_it(engine: Engine) -> None:
     store = engine.directory / "files"
-    shutil.copy(PROGRAMS / "python_function.py", store / "wfrun_function.py")
+    shutil.copy(FOLDER / "python_function.py", store / "wfrun_function.py")
     (store / "model.py").write_text("def seven():\n    return 7\n")
     words = ("wfrun_function.py", "model.py", "seven", "{}", "result")
     names = {"wfrun_function.py": "wfrun_function.py", "model.py": "model.py"}

@@ -12,8 +12,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from wfrun.sites.node import channels
-from wfrun.sites.node.channels import Channel, Seal, proof_of
+from wfrun.sites.node import channels, connections
+from wfrun.sites.node.channels import Channel
+from wfrun.sites.node.signing import LineSigner, proof_of
 
 SECRET = b"s" * 64
 
@@ -21,7 +22,8 @@ SECRET = b"s" * 64
 class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = 1000.0
-        monkeypatch.setattr(channels, "time", SimpleNamespace(monotonic=lambda: self.now_s))
+        for module in (channels, connections):
+            monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: self.now_s))
 
 
 @pytest.fixture
@@ -45,7 +47,7 @@ class Engine:
         self.lines: list[bytes] = []
         self._line: socket.socket | None = None
         self._rest = b""
-        self._seals: tuple[Seal, Seal] | None = None
+        self._signers: tuple[LineSigner, LineSigner] | None = None
         self.listen(1)
 
     def listen(self, session: int, **others: object) -> None:
@@ -58,7 +60,7 @@ class Engine:
             self.hang_up()
             line.setblocking(False)
             self.calls += 1
-            self._line, self._rest, self._seals = line, b"", None
+            self._line, self._rest, self._signers = line, b"", None
         if self._line is None:
             return
         try:
@@ -74,13 +76,16 @@ class Engine:
             self._take(said)
 
     def _take(self, said: bytes) -> None:
-        if self._seals is not None:
-            self.lines.append(self._seals[0].opened(said))
+        if self._signers is not None:
+            self.lines.append(self._signers[0].verify(said))
             return
         found = json.loads(said)
         if "proof" in found:
             assert found["proof"] == self._proof("launcher")
-            self._seals = Seal(self._proof("to-engine")), Seal(self._proof("to-launcher"))
+            self._signers = (
+                LineSigner(self._proof("to-engine")),
+                LineSigner(self._proof("to-launcher")),
+            )
             return
         self._named = found["launcher"], found["node"], found["nonce"]
         self._put(json.dumps({"nonce": "b", "proof": self._proof("engine")}).encode() + b"\n")
@@ -94,8 +99,8 @@ class Engine:
         self._line.sendall(data)
 
     def say(self, line: bytes) -> None:
-        assert self._seals is not None
-        self._put(self._seals[1].sealed(line))
+        assert self._signers is not None
+        self._put(self._signers[1].sign(line))
 
     def hang_up(self) -> None:
         if self._line is not None:
@@ -319,8 +324,8 @@ def test_spool_files_are_read_in_order(engine: Engine, clock: Clock) -> None:
     def proof(who: str) -> str:
         return proof_of(SECRET, who, "L1", 0, name["nonce"], "b")
 
-    seal = Seal(proof("to-launcher"))
-    lines = [seal.sealed(b"line %d" % number) for number in range(4)]
+    seal = LineSigner(proof("to-launcher"))
+    lines = [seal.sign(b"line %d" % number) for number in range(4)]
     (there / "1.1.4").write_bytes(lines[3])
     (there / "1.1.2").write_bytes(lines[0] + lines[1][:9])
     answer = {"nonce": "b", "proof": proof("engine")}

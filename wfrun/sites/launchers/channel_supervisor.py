@@ -1,4 +1,4 @@
-"""Keeping the channels of a site open, for as long as it is."""
+"""Keeps the channels of a site open while its engine runs."""
 
 from __future__ import annotations
 
@@ -14,36 +14,40 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class ChannelSupervisor:
-    """``make`` makes the channels of the run's directory, which is known once the head node was
-    reached. ``known`` are the launchers that may connect."""
+    """Opens the channels again after each reconnection to the head node, and retries with back-off.
+
+    ``make`` makes the channels for the run's directory, which is known once the head node was
+    reached. ``known`` are the launchers that may connect. While no channel can be opened the site
+    is paused.
+    """
 
     def __init__(
         self,
         head: HeadNode,
         make: Callable[[str], LauncherChannels],
-        taker: LinkHandler,
+        handler: LinkHandler,
         known: Iterable[str],
     ) -> None:
         self.reached = asyncio.Event()
-        """The head node can be asked anew."""
+        """Set after each (re)connection to the head node, which has ended what listened there."""
         self._head = head
         self._make = make
-        self._taker = taker
+        self._handler = handler
         self._known = known
-        self._links: LauncherChannels | None = None
-        self._listens = asyncio.Event()
+        self._channels: LauncherChannels | None = None
+        self._has_opened = asyncio.Event()
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Open the channels whenever ``reached`` is set, until cancelled."""
         failures = 0
         while True:
             await self.reached.wait()
             self.reached.clear()
-            if self._links is None:
-                self._links = self._make(self._head.directory)
+            if self._channels is None:
+                self._channels = self._make(self._head.directory)
             try:
-                await self._links.open(self._taker)
-                await self._links.expect(list(self._known))
+                await self._channels.open(self._handler)
+                await self._channels.expect(list(self._known))
             except (TransientError, InfeasibleError) as error:
                 _LOGGER.info("site %s: %s", self._head.site, error)
                 if isinstance(error, InfeasibleError):
@@ -54,21 +58,22 @@ class ChannelSupervisor:
                 continue
             failures = 0
             self._head.reopen("channels")
-            self._listens.set()
+            self._has_opened.set()
 
     async def expect(self, launchers: Sequence[str]) -> None:
-        """These may connect, now or when there are channels again."""
-        await self._listens.wait()
-        links = self._links
-        assert links is not None
-        await self._head.insist_on_room(lambda _: links.expect(launchers))
+        """Let these launchers connect; waits until channels have been opened once."""
+        await self._has_opened.wait()
+        channels = self._channels
+        assert channels is not None
+        await self._head.insist_on_room(lambda _: channels.expect(launchers))
 
     async def forget(self, launchers: Sequence[str]) -> None:
-        """These have ended."""
-        links = self._links
-        if links is not None:
-            await self._head.insist_on_room(lambda _: links.forget(launchers))
+        """Remove what launchers that have ended left of their channels."""
+        channels = self._channels
+        if channels is not None:
+            await self._head.insist_on_room(lambda _: channels.forget(launchers))
 
     async def close(self) -> None:
-        if self._links is not None:
-            await self._links.close()
+        """Close all channels."""
+        if self._channels is not None:
+            await self._channels.close()

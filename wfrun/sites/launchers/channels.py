@@ -1,4 +1,4 @@
-"""All channels of a site, by its one connection."""
+"""The engine's end of a site's channels: listens for launchers over the site's one connection."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from wfrun.engine.errors import InfeasibleError, WfrunError
 from wfrun.engine.model import LauncherSpec
 from wfrun.sites.launchers.link import LinkHandler
 from wfrun.sites.launchers.signed_link import WRITE_BYTES, SignedLink
-from wfrun.sites.launchers.spool import FILE_BYTES, Spool, leftovers
-from wfrun.sites.node.channels import HANDSHAKE_S, SPOOL_HANDSHAKE_S
+from wfrun.sites.launchers.spool import MAX_FILE_BYTES, SpoolListener, leftovers
+from wfrun.sites.node.signing import HANDSHAKE_S, SPOOL_HANDSHAKE_S
 from wfrun.sites.remote.callers import Answerer, Caller, Listener
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.host import Host, NewFile
@@ -22,16 +22,21 @@ from wfrun.sites.tasks import end_tasks
 
 _LOGGER = logging.getLogger(__name__)
 PING_S = 15.0
-STRANGERS = 64
-"""Callers that have not said who they are, at once. Then the oldest are hung up on."""
+"""Interval between pings on each link."""
+MAX_STRANGERS = 64
+"""Maximum number of callers that have not identified themselves; the oldest are hung up on, so that
+they can't exhaust the file descriptors of the head node or of this machine."""
 BURST_S = 0.5
-"""Who has just called is let be, up to four times as many: all launchers may come at once."""
+"""Age below which a caller is spared by MAX_STRANGERS, up to four times as many: all launchers may
+connect at the same moment."""
 
 
 class SiteChannels:
-    """Implements ``LauncherChannels`` for the run whose directory at the site is
-    ``directory`` (absolute), over ``connection``, with the channels of ``spec``. ``site`` is its
-    name in messages."""
+    """Implements ``LauncherChannels`` for one run at one site.
+
+    ``directory`` is the run's directory there (absolute), ``connection`` leads to the head node,
+    ``spec`` names the channels to use, and ``site`` is the site's name in messages.
+    """
 
     def __init__(
         self,
@@ -44,29 +49,30 @@ class SiteChannels:
         handshake_s: float = HANDSHAKE_S,
     ) -> None:
         self.session = 0
-        """Raised by every ``open``, whoever calls it."""
+        """Number of the last ``open``. It increases with every ``open`` of every engine of the run,
+        so that launchers notice a new one."""
         self.channels: tuple[str, ...] = ()
-        """Those that are listened on."""
+        """The channels that are listened on."""
         self._connection = connection
         self._directory = directory
         self._spec = spec
         self._site = site
         self._ping_s = ping_s
         self._handshake_s = handshake_s
-        self._taker: LinkHandler | None = None
+        self._handler: LinkHandler | None = None
         self._secret = b""
         self._expected: set[str] = set()
-        self._listeners: list[Listener | Spool] = []
+        self._listeners: list[Listener | SpoolListener] = []
         self._waiting: list[SignedLink] = []
-        """Those that have not proved themselves, or are not yet expected, the oldest first."""
+        """Links that have not proved their identity, or are not expected yet, oldest first."""
         self._links: dict[tuple[str, int], SignedLink] = {}
         self._pinger: asyncio.Task[None] | None = None
 
     # -- for the site
 
-    async def open(self, taker: LinkHandler) -> None:
+    async def open(self, handler: LinkHandler) -> None:
         await self._stop("the engine listens anew")
-        self._taker = taker
+        self._handler = handler
         host = await self._connection.host()
         home = f"{self._directory}/launchers"
         await host.make_directories([home, f"{home}/in", f"{home}/out"])
@@ -108,13 +114,13 @@ class SiteChannels:
             await host.remove(leftovers(self._directory, launchers, self._spec.nodes))
 
     async def close(self) -> None:
-        self._taker = None
+        self._handler = None
         await self._stop("the engine has closed its links")
 
     # -- listening
 
     async def _prepare(self, host: Host, home: str) -> None:
-        """Have the secret and the number of the session."""
+        """Read or make the run's secret, and choose the number of this session."""
         secret, address = await host.read([f"{home}/secret", f"{home}/address.json"])
         self._secret = (secret or b"").strip()
         if not self._secret:
@@ -126,14 +132,14 @@ class SiteChannels:
         self.session = session + 1
 
     async def _listen(self, host: Host, channel: str) -> list[tuple[str, int]]:
-        """Where launchers may call; nowhere in particular for files."""
+        """Listen on one channel; returns the addresses for launchers, none for the spool."""
 
         def answer(caller: Caller) -> Answerer:
             return self._answer(caller, channel)
 
-        listener: Listener | Spool
+        listener: Listener | SpoolListener
         if channel == "spool":
-            spool = Spool(host, self._directory, self.session, answer)
+            spool = SpoolListener(host, self._directory, self.session, answer)
             await spool.open()
             self._listeners.append(spool)
             return []
@@ -148,7 +154,7 @@ class SiteChannels:
         return [(each, listener.port) for each in addresses]
 
     def _answer(self, caller: Caller, channel: str) -> Answerer:
-        by_files = channel == "spool"
+        is_spool = channel == "spool"
         link = SignedLink(
             caller,
             channel,
@@ -156,19 +162,19 @@ class SiteChannels:
             self,
             self._expected.__contains__,
             where=f"site {self._site}",
-            limit_s=SPOOL_HANDSHAKE_S if by_files else self._handshake_s,
-            write_bytes=FILE_BYTES if by_files else WRITE_BYTES,
+            limit_s=SPOOL_HANDSHAKE_S if is_spool else self._handshake_s,
+            write_bytes=MAX_FILE_BYTES if is_spool else WRITE_BYTES,
         )
         self._waiting = [each for each in self._waiting if not each.is_over]
         strangers = [each for each in self._waiting if each.is_stranger]
-        for each in strangers[: max(0, len(strangers) + 1 - STRANGERS)]:
-            if link.since_s - each.since_s >= BURST_S or len(strangers) >= 4 * STRANGERS:
+        for each in strangers[: max(0, len(strangers) + 1 - MAX_STRANGERS)]:
+            if link.since_s - each.since_s >= BURST_S or len(strangers) >= 4 * MAX_STRANGERS:
                 each.refuse("too many do not say who they are")
         self._waiting.append(link)
         return link
 
     async def _stop(self, reason: str) -> None:
-        """End all links and listeners. What has ended already takes no time."""
+        """End all links and listeners."""
         if self._pinger is not None:
             await end_tasks([self._pinger])
             self._pinger = None
@@ -177,13 +183,13 @@ class SiteChannels:
         links, self._links = [*self._links.values()], {}
         for link in links:
             link.close()
-            if self._taker is not None:
-                self._taker.disconnected(link, reason)
+            if self._handler is not None:
+                self._handler.on_disconnected(link, reason)
         waiting, self._waiting = self._waiting, []
         for link in [*links, *waiting]:
             await link.closed()
         for listener in listeners:
-            with contextlib.suppress(WfrunError):  # Then it has ended.
+            with contextlib.suppress(WfrunError):  # it ended with the old connection
                 await listener.close()
 
     async def _ping_on(self) -> None:
@@ -192,23 +198,23 @@ class SiteChannels:
             for link in [*self._links.values()]:
                 link.ping()
 
-    # -- told by the links
+    # -- called by the links
 
-    def proved(self, link: SignedLink) -> None:
+    def on_proved(self, link: SignedLink) -> None:
         self._waiting.remove(link)
         before = self._links.get((link.launcher, link.node_number))
         if before is not None:
             before.close()
         self._links[link.launcher, link.node_number] = link
-        if self._taker is not None:
-            self._taker.connected(link.launcher, link)
+        if self._handler is not None:
+            self._handler.on_connected(link.launcher, link)
 
-    def said(self, link: SignedLink, lines: list[bytes]) -> None:
-        if self._taker is not None:
-            self._taker.lines(link, lines)
+    def on_lines(self, link: SignedLink, lines: list[bytes]) -> None:
+        if self._handler is not None:
+            self._handler.on_lines(link, lines)
 
-    def ended(self, link: SignedLink, reason: str) -> None:
+    def on_ended(self, link: SignedLink, reason: str) -> None:
         if self._links.get((link.launcher, link.node_number)) is link:
             del self._links[link.launcher, link.node_number]
-            if self._taker is not None:
-                self._taker.disconnected(link, reason)
+            if self._handler is not None:
+                self._handler.on_disconnected(link, reason)

@@ -1,4 +1,4 @@
-"""What the journals of launchers say of attempts. The format is described in ``launcher.py``."""
+"""Reading the journals of launchers. ``wfrun/sites/node/launcher.py`` describes their format."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ import msgspec
 
 from wfrun.engine.exchange import Outcome
 
+NodeId = tuple[str, int]
+"""A launcher and the number of one of its nodes. Each has a journal of its own."""
+
+AttemptState = Literal["ended", "active", "lost", "absent"]
+
 
 class _Line(msgspec.Struct):
     queued: tuple[str, ...] = ()
@@ -18,30 +23,29 @@ class _Line(msgspec.Struct):
 
 
 class Trace:
-    """What is written of one attempt."""
+    """What the journals say of one attempt."""
 
     __slots__ = ("cores", "outcome", "owner", "queued")
 
     def __init__(self) -> None:
         self.outcome: Outcome | None = None
         self.owner: NodeId | None = None
-        """Who has started it."""
+        """The node that started it."""
         self.cores = 1
-        """That it was started with."""
+        """Cores that it was started with."""
         self.queued: set[NodeId] = set()
-        """Who has had it in its queue, and may still."""
+        """The nodes that queued it and have not dropped it since."""
 
 
 _LINES = msgspec.json.Decoder(_Line)
 _OUTCOMES = msgspec.json.Decoder(Outcome)
 
-AttemptState = Literal["ended", "active", "lost", "absent"]
-NodeId = tuple[str, int]
-"""A launcher, and which of its nodes."""
-
 
 def writer_of(name: str, launchers: Container[str]) -> NodeId:
-    """Who writes a journal: ``<key>.jsonl``, or ``<key>.<n>.jsonl`` on further nodes."""
+    """The writer of a journal: ``<key>.jsonl`` of node 0, ``<key>.<n>.jsonl`` of node n.
+
+    A key may end in ``.<n>`` as well; ``launchers``, the known keys, tell the two apart.
+    """
     key = name.removesuffix(".jsonl")
     head, _, node = key.rpartition(".")
     if node.isdigit() and head in launchers and key not in launchers:
@@ -49,9 +53,13 @@ def writer_of(name: str, launchers: Container[str]) -> NodeId:
     return key, 0
 
 
-def trace(journals: Iterable[tuple[NodeId, bytes]], wanted: Container[str]) -> dict[str, Trace]:
-    """What journals, each with who wrote it, say of these attempts. Lines that are torn, or being
-    written, say nothing."""
+def read_traces(
+    journals: Iterable[tuple[NodeId, bytes]], wanted: Container[str]
+) -> dict[str, Trace]:
+    """What journals, each with its writer, say of the wanted attempts; only those they mention.
+
+    Lines that can't be decoded are skipped: a full disk tore them, or they are being written.
+    """
     traces: dict[str, Trace] = {}
 
     def of(key: str) -> Trace | None:
@@ -86,15 +94,18 @@ def trace(journals: Iterable[tuple[NodeId, bytes]], wanted: Container[str]) -> d
     return traces
 
 
-def fate(found: Trace | None, is_claimed: bool, living: Collection[NodeId]) -> AttemptState:
-    """What became of an attempt that no living launcher knows more of. ``is_claimed``: somebody
-    has taken its claim, so that nobody else can start it any more."""
-    if found is None:
+def state_of(trace: Trace | None, is_claimed: bool, living: Collection[NodeId]) -> AttemptState:
+    """The state of an attempt that no launcher has answered for, by the journals and its claim.
+
+    ``living`` are the nodes that may still run it. Without a claim any launcher may start it
+    (absent); with one only the claimant can, and if that is dead the attempt is lost.
+    """
+    if trace is None:
         return "lost" if is_claimed else "absent"
-    if found.outcome is not None:
+    if trace.outcome is not None:
         return "ended"
-    if found.owner is not None:
-        return "active" if found.owner in living else "lost"
-    if not found.queued.isdisjoint(living):
+    if trace.owner is not None:
+        return "active" if trace.owner in living else "lost"
+    if not trace.queued.isdisjoint(living):
         return "active"
     return "lost" if is_claimed else "absent"

@@ -1,68 +1,78 @@
-"""The launchers of a site, from the order to start one to its end."""
+"""The batch jobs in which a site's launchers run, from the submission of each to its end."""
 
 from __future__ import annotations
 
 import msgspec
 
-from wfrun.engine.events import LauncherStarted
+from wfrun.engine.events import LauncherDraining, LauncherStarted
 from wfrun.engine.exchange import AttemptRequest, Cause, LauncherRequest, Outcome
 from wfrun.engine.model import LauncherSpec, Resources, SiteSpec
-from wfrun.sites.launchers.messages import LauncherConnection
+from wfrun.sites.launchers.launcher_connection import LauncherConnection
 
-TURN_S = 0.03
-"""From the end of a task until it is known, and from an answer of ours until a task begins, without
-the way there and back."""
+PROCESSING_S = 0.03
+"""Time that launcher and engine need from the end of a task until the next one starts, beside the
+round trip."""
 MARGIN_S = 10.0
-"""A launcher ends so long before its walltime, or a tenth of it if that is less."""
+"""Time before its walltime at which a launcher ends its tasks; a tenth of the walltime if that is
+less. Has to match ``batch_launcher.py``."""
 
 
 class LauncherJob:
-    """One launcher."""
+    """One launcher and its batch job."""
 
     __slots__ = (
-        "began",
+        "connections",
         "greeted",
         "key",
         "latency_s",
         "node_count",
-        "connections",
         "reason",
+        "reported",
         "request",
+        "started",
         "stopping",
         "submitted",
-        "told",
     )
 
     def __init__(self, key: str, request: LauncherRequest | None) -> None:
         self.key = key
         self.request = request
-        """None: an engine before this one had it started."""
+        """None: an earlier engine submitted it."""
         self.node_count = request.nodes if request is not None else 1
         self.connections: dict[int, LauncherConnection] = {}
-        """That have said hello, by node."""
+        """Connections whose hello was accepted, by number of the node."""
         self.submitted = False
-        self.began = False
-        """Its job runs, as far as the queue or its claim tell."""
+        self.started = False
+        """Its job runs, by the queue, by its claim or by its hello."""
         self.greeted = False
+        """It has connected at least once."""
         self.stopping = False
         self.latency_s = 0.0
-        """That was last told."""
+        """As last reported."""
         self.reason = "it can't be reached"
-        """Why it takes no tasks, if so."""
-        self.told: tuple[object, ...] | None = None
-        """What was last told of it; None: that it takes no tasks."""
+        """Why it accepts no attempts, while it accepts none."""
+        self.reported: tuple[object, ...] | None = None
+        """What the last LauncherStarted said; None: the last report is that it accepts none."""
 
-    def started(self, at_s: float, now_s: float, index: int) -> LauncherStarted | None:
-        """What is to be told of it; None: nothing new, or it takes no tasks. ``now_s`` is the time
-        by the clock that its nodes have."""
-        open_ = [p for p in self.connections.values() if p.node is not None and p.node.is_open]
+    def status_event(
+        self, at_s: float, now_s: float, index: int
+    ) -> LauncherStarted | LauncherDraining | None:
+        """The event that reports its capacity, or that it accepts no attempts; None: no change.
+
+        ``at_s`` is the time of the event, ``now_s`` the same moment on the clock of its nodes.
+        """
+        open_ = [each for each in self.connections.values() if _is_open(each)]
         if not open_:
-            return None
+            if self.reported is None:
+                return None
+            self.reported = None
+            return LauncherDraining(at_s, index, self.key, self.reason)
         first = min(open_, key=lambda connection: connection.link.node_number)
         assert first.node is not None
-        slots = sum(connection.node.cores for connection in open_ if connection.node is not None)
-        latency_s = max(connection.latency_s for connection in open_) + TURN_S
-        if self.told is not None and self.latency_s / 4 < latency_s < self.latency_s * 2:
+        slots = sum(each.node.cores for each in open_ if each.node is not None)
+        latency_s = max(each.latency_s for each in open_) + PROCESSING_S
+        # Each report is a durable event, so jitter is not reported.
+        if self.reported is not None and self.latency_s / 4 < latency_s < self.latency_s * 2:
             latency_s = self.latency_s
         self.latency_s = latency_s
         for connection in open_:
@@ -70,10 +80,10 @@ class LauncherJob:
             connection.node.latency_s = latency_s
         ends_s = first.node.ends_s
         ends_at_s = None if ends_s is None else at_s + ends_s - now_s
-        news = (first.node.host, slots, first.link.channel, latency_s)
-        if news == self.told:
+        status = (first.node.host, slots, first.link.channel, latency_s)
+        if status == self.reported:
             return None
-        self.told = news
+        self.reported = status
         return LauncherStarted(
             at_s,
             index,
@@ -86,8 +96,12 @@ class LauncherJob:
         )
 
 
+def _is_open(connection: LauncherConnection) -> bool:
+    return connection.node is not None and connection.node.is_open
+
+
 def job_of(request: LauncherRequest, spec: SiteSpec, *, pack_logs: bool = False) -> AttemptRequest:
-    """The launcher as an attempt of its own, which job.py runs in a sandbox."""
+    """The attempt of the cluster that is a launcher; ``job.py`` runs it in a sandbox."""
     assert spec.access is not None
     launchers = spec.access.launchers
     assert launchers is not None
@@ -114,7 +128,7 @@ def job_of(request: LauncherRequest, spec: SiteSpec, *, pack_logs: bool = False)
 def config_of(
     request: LauncherRequest, launchers: LauncherSpec, *, pin_cores: bool, pack_logs: bool
 ) -> str:
-    """As described in ``batch_launcher.py``."""
+    """The configuration of a launcher, as described in ``batch_launcher.py``."""
     config = {
         "cores": request.cores,
         "memory_bytes": request.memory_bytes,
@@ -130,7 +144,7 @@ def config_of(
 
 
 def too_long(request: AttemptRequest, spec: SiteSpec) -> str | None:
-    """Why no launcher of this site would ever start it; None: one may."""
+    """Why no launcher of this site would have time for an attempt; None: one may have."""
     assert spec.access is not None
     assert spec.access.launchers is not None
     walltime_s = spec.access.launchers.walltime_s
@@ -144,7 +158,7 @@ def too_long(request: AttemptRequest, spec: SiteSpec) -> str | None:
 
 
 def end_of(job: LauncherJob, outcome: Outcome) -> tuple[Cause, str | None]:
-    """How a launcher ended, as it is told."""
+    """Cause and message of a launcher's end, from the outcome of its batch job."""
     cause, message = outcome.cause, outcome.message
     if job.stopping and cause in ("done", "cancelled"):
         return "done", None
@@ -153,8 +167,8 @@ def end_of(job: LauncherJob, outcome: Outcome) -> tuple[Cause, str | None]:
     return cause, message
 
 
-def fate_of_its_attempts(job: LauncherJob, outcome: Outcome) -> Outcome:
-    """Of those that it had started, and that have no record."""
+def outcome_of_lost_attempts(job: LauncherJob, outcome: Outcome) -> Outcome:
+    """The outcome of attempts that an ended launcher had started and left no record of."""
     causes: dict[Cause, Cause] = {
         "walltime": "expired",
         "expired": "expired",

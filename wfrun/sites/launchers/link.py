@@ -1,4 +1,4 @@
-"""The seam between a pool of launchers and the channels through which they reach their engine."""
+"""The protocols between a site with launchers and the channels by which launchers connect."""
 
 from __future__ import annotations
 
@@ -7,54 +7,56 @@ from typing import Protocol
 
 
 class Link(Protocol):
-    """A launcher that is connected now. A launcher that connects anew gets another link."""
+    """A connection from one node of a launcher. A node that connects again gets another link."""
 
     channel: str
     """tcp, ssh or spool."""
     node_number: int
-    """Which of the launcher's nodes it leads to. Each has a link of its own; node 0 leads."""
+    """Which of the launcher's nodes it leads to; each has a link of its own, 0 is the first."""
     latency_s: float
-    """How long a line takes there and its answer back, as far as it was measured."""
+    """Round-trip time of the last ping; 0 before the first answer."""
 
     def send(self, line: bytes) -> None:
-        """Send a line, now or when what was sent before is on its way. What is sent over a link
-        that breaks may be lost."""
+        """Send a line, given without its end, after those sent before. Never waits. What is sent
+        over a link that breaks may be lost."""
 
     async def drained(self) -> None:
-        """Return when little enough is still to be sent."""
+        """Return when little is left to send, or the link has ended."""
 
     def close(self) -> None:
-        """Let go of it; the launcher may connect anew."""
+        """End the link; the launcher may connect again."""
 
 
 class LinkHandler(Protocol):
-    """Who works with the launchers that connect."""
+    """The user of the links: called by the channels."""
 
-    def connected(self, launcher: str, link: Link) -> None:
-        """This launcher has proved who it is. An earlier link of it to the same node is of no more
-        use; nothing else is said of that one."""
+    def on_connected(self, launcher: str, link: Link) -> None:
+        """Called when a launcher has proved its identity. It replaces an earlier link to the same
+        node, for which ``on_disconnected`` is not called."""
 
-    def lines(self, link: Link, lines: Sequence[bytes]) -> None:
-        """What it says, in order, without the line ends. Answers to pings, which the link itself
-        sends, are not among them."""
+    def on_lines(self, link: Link, lines: Sequence[bytes]) -> None:
+        """Called with lines from the launcher, in order and without their ends. Answers to pings,
+        which the link itself sends, are not among them."""
 
-    def disconnected(self, link: Link, reason: str) -> None:
-        """The link is of no more use. Not told after ``Link.close``."""
+    def on_disconnected(self, link: Link, reason: str) -> None:
+        """Called when a link has ended; not after ``Link.close``."""
 
 
 class LauncherChannels(Protocol):
-    """All channels of one site."""
+    """All channels of one site: tcp, ssh and spool."""
 
-    async def open(self, taker: LinkHandler) -> None:
-        """Listen, in all ways that the catalog allows and this site has; ways that it has not are
-        passed over. Called anew with every connection to the head node. Raises TransientError
-        when it can't be asked, InfeasibleError where no way is left."""
+    async def open(self, handler: LinkHandler) -> None:
+        """Listen on every channel that the catalog allows and the site supports.
+
+        Called again with every new connection to the head node, which ends all links. Raises
+        TransientError when the head node can't be asked, InfeasibleError when no channel is left.
+        """
 
     async def expect(self, launchers: Sequence[str]) -> None:
-        """These may connect from now on."""
+        """Let these launchers connect from now on."""
 
     async def forget(self, launchers: Sequence[str]) -> None:
-        """These have ended: remove what they have left of their channels."""
+        """These launchers have ended: close their links and remove their files."""
 
     async def close(self) -> None:
-        """Close all links, and listen no more."""
+        """Close all links and stop listening."""

@@ -1,8 +1,9 @@
-"""Finding out what became of attempts that no launcher at hand tells of.
+"""Determines the state of attempts that no launcher reports: after a crash, a loss, a conflict.
 
-First the launchers that are connected are asked, then the journals of all are read. An attempt that
-was started by a launcher which is dead, and has no record of its end, is lost: its outputs are
-refused from then on, and the journals are read once more before that is said.
+The connected launchers are asked first, then all journals are read. An attempt that a dead launcher
+started, and that has no exit record, is lost. Before it is posted as lost it is revoked, so that a
+process that survived can't commit its outputs any more, and the journals are read once more, for
+an end recorded in between.
 """
 
 from __future__ import annotations
@@ -16,283 +17,303 @@ import msgspec
 from wfrun.engine.errors import TransientError
 from wfrun.engine.exchange import Found, Outcome
 from wfrun.sites.cluster.site import CLAIMED_BY_US, ClusterSite
-from wfrun.sites.launchers.assigner import AttemptAssigner, LauncherNode, PoolAttempt
+from wfrun.sites.launchers.assigner import AttemptAssigner
 from wfrun.sites.launchers.attempt_files import AttemptFiles
-from wfrun.sites.launchers.journals import AttemptState, NodeId, Trace, fate, trace
+from wfrun.sites.launchers.journals import AttemptState, NodeId, Trace, read_traces, state_of
 from wfrun.sites.launchers.launcher_jobs import LauncherJob
+from wfrun.sites.launchers.launcher_nodes import LauncherNode, PoolAttempt
 
-DELAYS_S = (0.05, 1.0, 2.0, 5.0, 10.0, 30.0)
-"""Between looks at what is not clear yet."""
-RETURN_S = 4.0
-"""Launchers of an engine before this one have so long to connect to this one before the journals
-of those that have not are taken at their word. It is only a courtesy: claims decide."""
+RETRY_DELAYS_S = (0.05, 1.0, 2.0, 5.0, 10.0, 30.0)
+"""Back-off between examinations of unresolved attempts."""
+RECONNECT_S = 4.0
+"""Time for launchers of an earlier engine to connect before the journals of those that have not are
+used. It saves needless work and is not needed for safety: claims decide who starts an attempt."""
 TRACELESS_S = 15.0
-"""A claim of which no launcher writes or says anything is believed to be nobody's after so long:
-network file systems show files late."""
+"""Time after which a claim that no launcher reports and no journal mentions is taken for that of a
+dead process. Network file systems show files late."""
 
 _UNKNOWN = Outcome("lost", message="it was claimed, and no launcher knows of it")
 _NOT_TAKEN = Outcome("lost", message="it was given to a launcher, which never got it")
 
 
-class _Verdict(NamedTuple):
-    fate: AttemptState
+class _Finding(NamedTuple):
+    """What was found out about one attempt."""
+
+    state: AttemptState
     outcome: Outcome | None = None
-    where: NodeId | None = None
-    """Who has it, or may have it."""
+    node: NodeId | None = None
+    """The node that has it, or may have it."""
     cores: int = 1
-    has_begun: bool = False
-    """It is written that who has it has started it."""
+    has_started: bool = False
+    """A journal says that the node started it."""
 
 
 class AttemptRecovery:
-    """``begin`` tells of a start at a launcher, ``end`` of an end, ``go_on`` that something can be
-    given out again; launchers that are found are given to ``expect``, so that they can connect."""
+    """Resolves attempts with an unknown state in the background, and answers an engine's questions
+    after a crash.
+
+    ``post_start`` and ``post_end`` post the start and the end of an attempt, ``on_assignable`` is
+    called when attempts may be assigned again, and ``expect`` lets launchers that were found
+    connect.
+    """
 
     def __init__(
         self,
         assigner: AttemptAssigner,
         jobs: dict[str, LauncherJob],
-        records: AttemptFiles,
+        files: AttemptFiles,
         cluster: ClusterSite,
-        begin: Callable[[PoolAttempt, str], None],
-        end: Callable[[str, Outcome], None],
-        go_on: Callable[[], None],
+        post_start: Callable[[PoolAttempt, str], None],
+        post_end: Callable[[str, Outcome], None],
+        on_assignable: Callable[[], None],
         expect: Callable[[Sequence[str]], Awaitable[None]],
     ) -> None:
-        self.dead: set[str] = set()
-        """Launchers that have ended."""
-        self.now = asyncio.Event()
-        """There may be news of what is not clear yet."""
+        self.ended_launchers: set[str] = set()
+        self.changed = asyncio.Event()
+        """Set when unresolved attempts are worth another examination."""
         self._assigner = assigner
         self._jobs = jobs
-        self._files = records
+        self._files = files
         self._cluster = cluster
-        self._begin = begin
-        self._end = end
-        self._go_on = go_on
+        self._post_start = post_start
+        self._post_end = post_end
+        self._on_assignable = on_assignable
         self._expect = expect
-        self._unclear: dict[str, float] = {}
-        """Attempts nobody is known to have, and since when."""
+        self._unresolved: dict[str, float] = {}
+        """Attempts that no launcher is known to have, with the time since when."""
 
-    def contested(self, node: LauncherNode | None, keys: Sequence[str]) -> None:
-        """This launcher says that somebody else has claimed these."""
+    def on_contested(self, node: LauncherNode | None, keys: Sequence[str]) -> None:
+        """Called when a node reports that other processes hold the claims of these attempts."""
         for key in keys:
             attempt = self._assigner.attempts.get(key)
             if attempt is not None and attempt.first_node is node:
-                self._set_aside(attempt)
+                self._set_unresolved(attempt)
 
-    def put_back(self, attempt: PoolAttempt) -> None:
-        """Its launcher has not started it and is not going to."""
-        if attempt.request is None or (attempt.withdrawn and attempt.stray):
-            self._set_aside(attempt)
-        elif attempt.withdrawn:
-            self._end(attempt.key, CLAIMED_BY_US)
+    def requeue(self, attempt: PoolAttempt) -> None:
+        """Take back an attempt that its launcher has not started and will not start."""
+        if attempt.request is None or (attempt.cancel_if_queued and attempt.maybe_elsewhere):
+            # There is nothing to send again, or another launcher may start it: its claim decides.
+            self._set_unresolved(attempt)
+        elif attempt.cancel_if_queued:
+            self._post_end(attempt.key, CLAIMED_BY_US)
         else:
-            self._assigner.wait(attempt)
+            self._assigner.enqueue(attempt)
 
-    def _set_aside(self, attempt: PoolAttempt) -> None:
-        self._assigner.set_aside(attempt)
-        self._unclear[attempt.key] = asyncio.get_running_loop().time()
-        self.now.set()
+    def _set_unresolved(self, attempt: PoolAttempt) -> None:
+        self._assigner.detach(attempt)
+        self._unresolved[attempt.key] = asyncio.get_running_loop().time()
+        self.changed.set()
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Examine unresolved attempts until cancelled: at once after a change, else with back-off,
+        since launchers on other machines may write without our noticing."""
         failures = 0
         while True:
-            if not self._unclear:
-                await self.now.wait()
+            if not self._unresolved:
+                await self.changed.wait()
                 failures = 0
-            delay_s = DELAYS_S[min(failures, len(DELAYS_S) - 1)]
+            delay_s = RETRY_DELAYS_S[min(failures, len(RETRY_DELAYS_S) - 1)]
             try:
-                await asyncio.wait_for(self.now.wait(), delay_s if failures else 0.0)
+                await asyncio.wait_for(self.changed.wait(), delay_s if failures else 0.0)
                 failures = 0
-                await asyncio.sleep(DELAYS_S[0])
+                await asyncio.sleep(RETRY_DELAYS_S[0])  # changes come in groups
             except asyncio.TimeoutError:
                 failures += 1
-            self.now.clear()
-            await self._clear_up()
+            self.changed.clear()
+            await self._resolve()
 
-    async def _clear_up(self) -> None:
-        """Look once at all that is unclear."""
+    async def _resolve(self) -> None:
+        """Examine all unresolved attempts once."""
         attempts = self._assigner.attempts
         now_s = asyncio.get_running_loop().time()
-        self._unclear = {
+        self._unresolved = {
             key: since_s
-            for key, since_s in self._unclear.items()
+            for key, since_s in self._unresolved.items()
             if key in attempts and not attempts[key].nodes
         }
-        if not self._unclear:
+        if not self._unresolved:
             return
-        patient = {key for key, at_s in self._unclear.items() if now_s - at_s < TRACELESS_S}
-        verdicts = await self._judge(list(self._unclear), patient)
-        ours = []
-        for key, verdict in verdicts.items():
+        recent = {key for key, at_s in self._unresolved.items() if now_s - at_s < TRACELESS_S}
+        findings = await self._examine(list(self._unresolved), recent)
+        unstarted = []
+        for key, finding in findings.items():
             attempt = attempts.get(key)
-            if attempt is None or attempt.nodes or key not in self._unclear:
-                continue  # it was told of meanwhile
-            if verdict.outcome is not None:
-                self._end(key, verdict.outcome)
-            elif verdict.where is not None:
-                self._leave_to(attempt, verdict.where)
-            elif verdict.fate == "absent" and attempt.request is not None and not attempt.withdrawn:
-                del self._unclear[key]
-                self._assigner.wait(attempt)
-            elif verdict.fate == "absent":
-                ours.append(key)
-        for key in await self._cluster.head.claim(ours) if ours else ():
+            if attempt is None or attempt.nodes or key not in self._unresolved:
+                continue  # a launcher reported it meanwhile
+            if finding.outcome is not None:
+                self._post_end(key, finding.outcome)
+            elif finding.node is not None:
+                self._attribute(attempt, finding.node)
+            elif finding.state == "absent":
+                if attempt.request is not None and not attempt.cancel_if_queued:
+                    del self._unresolved[key]
+                    self._assigner.enqueue(attempt)
+                else:
+                    unstarted.append(key)
+        # Nobody started these and we can't, or shall not: with their claims nobody ever will.
+        for key in await self._cluster.head.claim(unstarted) if unstarted else ():
             attempt = attempts.get(key)
-            self._end(
-                key, CLAIMED_BY_US if attempt is not None and attempt.withdrawn else _NOT_TAKEN
-            )
-        self._go_on()
+            is_cancelled = attempt is not None and attempt.cancel_if_queued
+            self._post_end(key, CLAIMED_BY_US if is_cancelled else _NOT_TAKEN)
+        self._on_assignable()
 
-    async def bury(self, job: LauncherJob, had: Sequence[PoolAttempt], lost: Outcome) -> None:
-        """A launcher is dead that had these: its journal tells, and what it had not started goes
-        to others."""
+    async def on_launcher_ended(
+        self, job: LauncherJob, had: Sequence[PoolAttempt], lost: Outcome
+    ) -> None:
+        """Settle the attempts that a launcher had when it ended.
+
+        Its journal has the ends of some. Those that it had started are lost, with the outcome
+        ``lost``; those that it had not are queued again.
+        """
         attempts = self._assigner.attempts
-        # It may be long: what others are believed to have is asked for when these deny it.
+        # The journal may be long, so it is read only if something of it is needed. Attempts that
+        # others are believed to have are examined when those deny it.
         journals = await self._files.journals_of(job.key, job.node_count) if had else []
-        traces = trace(journals, attempts)
-        for key, found in traces.items():
-            if found.outcome is not None:
-                self._end(key, found.outcome)
-        rest = {
-            attempt.key: attempt for attempt in had if attempt.key in attempts and not attempt.nodes
-        }
+        traces = read_traces(journals, attempts)
+        for key, trace in traces.items():
+            if trace.outcome is not None:
+                self._post_end(key, trace.outcome)
+        rest = {each.key: each for each in had if each.key in attempts and not each.nodes}
         claimed = await self._files.claimed(list(rest))
-        gone = []
+        lost_keys = []
         for key, attempt in rest.items():
             if key not in attempts or attempt.nodes:
-                continue
-            mine = traces.get(key)
-            if mine is not None and (mine.owner is not None or (mine.queued and key in claimed)):
-                if mine.owner is None and attempt.stray:
-                    self._set_aside(attempt)
-                else:
-                    gone.append(key)
+                continue  # a launcher reported it meanwhile
+            found = traces.get(key)
+            has_started = found is not None and found.owner is not None
+            # A claim without a start: the launcher died between the two, or another has the claim.
+            may_have_started = found is not None and bool(found.queued) and key in claimed
+            if has_started or (may_have_started and not attempt.maybe_elsewhere):
+                lost_keys.append(key)
             elif key in claimed:
-                self._set_aside(attempt)
+                self._set_unresolved(attempt)
             else:
-                self.put_back(attempt)
-        await self._files.revoke(gone)
-        late = (
-            trace(await self._files.journals_of(job.key, job.node_count), set(gone)) if gone else {}
-        )
-        for key in gone:
-            found = late.get(key, Trace())
-            cancelled = key in attempts and attempts[key].cancelled
-            outcome = msgspec.structs.replace(lost, cause="cancelled") if cancelled else lost
-            self._end(key, found.outcome or outcome)
-        self.now.set()
+                self.requeue(attempt)
+        await self._post_lost(job, lost_keys, lost)
+        self.changed.set()
+
+    async def _post_lost(self, job: LauncherJob, keys: Sequence[str], lost: Outcome) -> None:
+        """Revoke attempts of a dead launcher and post their ends."""
+        await self._files.revoke(keys)
+        # A record written between the first reading and the revocation counts.
+        journals = await self._files.journals_of(job.key, job.node_count) if keys else []
+        traces = read_traces(journals, set(keys))
+        for key in keys:
+            attempt = self._assigner.attempts.get(key)
+            is_cancelled = attempt is not None and attempt.cancel_requested
+            outcome = msgspec.structs.replace(lost, cause="cancelled") if is_cancelled else lost
+            self._post_end(key, traces.get(key, Trace()).outcome or outcome)
 
     # -- after a crash of the engine
 
     async def find_launchers(self, keys: Sequence[str]) -> Mapping[str, Found]:
-        """What became of these; those that are active are watched from now on."""
+        """The states of launchers' jobs; those that are active are watched from now on."""
         found = await self._cluster.find(keys)
         new = []
         for key, answer in found.items():
             if answer.state == "ended":
-                self.dead.add(key)
+                self.ended_launchers.add(key)
             elif answer.state == "active" and key not in self._jobs:
                 job = self._jobs[key] = LauncherJob(key, None)
                 job.submitted = True
                 new.append(key)
         for key in await self._files.claimed(new):
             if key in self._jobs:
-                self._jobs[key].began = True
+                self._jobs[key].started = True
         await self._expect(new)
         return found
 
     async def find(self, keys: Sequence[str]) -> dict[str, Found]:
-        """What became of attempts; of those that are active it is told from now on."""
+        """The states of attempts; starts and ends of those that are active are posted from now
+        on."""
         found = {key: Found("active") for key in keys if key in self._assigner.attempts}
         unknown = [key for key in keys if key not in found]
         if not unknown:
             return found
-        await self._names()
-        await self._until_all_are_back()
-        for key, verdict in (await self._judge(unknown, frozenset())).items():
-            if verdict.outcome is not None:
-                found[key] = Found("ended", verdict.outcome)
-            elif verdict.fate == "active":
+        await self._list_journals()  # finds the launchers to wait for
+        await self._wait_for_reconnections()
+        for key, finding in (await self._examine(unknown, frozenset())).items():
+            if finding.outcome is not None:
+                found[key] = Found("ended", finding.outcome)
+            elif finding.state == "active":
                 found[key] = Found("active")
                 if key not in self._assigner.attempts:
-                    self._adopt(key, verdict)
+                    self._adopt(key, finding)
             else:
                 found[key] = Found("absent")
         return found
 
-    def _adopt(self, key: str, verdict: _Verdict) -> None:
-        attempt = self._assigner.learn(key)
-        attempt.asked = msgspec.structs.replace(attempt.asked, cores=verdict.cores)
-        if verdict.where is None or not self._leave_to(attempt, verdict.where):
-            self._set_aside(attempt)
-        elif verdict.has_begun:
-            self._begin(attempt, verdict.where[0])
+    def _adopt(self, key: str, finding: _Finding) -> None:
+        """Track an active attempt that an earlier engine submitted."""
+        attempt = self._assigner.track(key)
+        attempt.resources = msgspec.structs.replace(attempt.resources, cores=finding.cores)
+        if finding.node is None or not self._attribute(attempt, finding.node):
+            self._set_unresolved(attempt)
+        elif finding.has_started:
+            self._post_start(attempt, finding.node[0])
 
-    def _leave_to(self, attempt: PoolAttempt, where: NodeId) -> bool:
-        """This launcher has it; False: that has died since it was asked, and is not to be waited
-        for."""
-        if where[0] in self.dead:
+    def _attribute(self, attempt: PoolAttempt, node: NodeId) -> bool:
+        """Record that a node has an attempt; False where its launcher has ended since it was asked,
+        so that no report of it will come."""
+        if node[0] in self.ended_launchers:
             return False
-        self._assigner.hold(attempt, (self._assigner.join(*where),))
+        self._assigner.assign_to(attempt, (self._assigner.node_of(*node),))
         return True
 
-    def _running(self) -> set[NodeId]:
+    def _running_nodes(self) -> set[NodeId]:
         return {
             (job.key, node)
             for job in self._jobs.values()
-            if job.began
+            if job.started
             for node in range(job.node_count)
         }
 
-    async def _until_all_are_back(self) -> None:
+    async def _wait_for_reconnections(self) -> None:
         loop = asyncio.get_running_loop()
-        end_s = loop.time() + RETURN_S
+        end_s = loop.time() + RECONNECT_S
         while loop.time() < end_s and any(
             node not in self._jobs[launcher].connections and not self._cluster.has_left(launcher)
-            for launcher, node in self._running()
+            for launcher, node in self._running_nodes()
         ):
             await asyncio.sleep(0.1)
 
-    # -- judging
+    # -- examination
 
-    async def _judge(self, keys: Sequence[str], patient: Collection[str]) -> dict[str, _Verdict]:
-        """What became of each. Of ``patient`` ones that leave no trace nothing is concluded."""
-        verdicts, answered = await self._ask_all(keys)
-        rest = [key for key in keys if key not in verdicts]
+    async def _examine(self, keys: Sequence[str], recent: Collection[str]) -> dict[str, _Finding]:
+        """The state of each attempt. Of ``recent`` ones without a trace nothing is concluded."""
+        findings, answered = await self._ask_launchers(keys)
+        rest = [key for key in keys if key not in findings]
         if not rest:
-            return verdicts
-        traces = await self._read(set(rest))
+            return findings
+        traces = await self._read_journals(set(rest))
         claimed = await self._files.claimed(rest)
-        unreached = {node for node in self._running() if node not in answered}
+        unreached = {node for node in self._running_nodes() if node not in answered}
         lost = []
         for key in rest:
-            found = traces.get(key)
-            known = fate(found, key in claimed, unreached)
-            outcome = found.outcome if found is not None else None
-            where = None
-            if found is not None and known == "active":
-                where = found.owner or next(iter(found.queued & unreached))
-            traceless = found is None or (found.owner is None and not found.queued)
-            if known == "lost" and traceless and (unreached or key in patient):
-                known = "active"  # perhaps a launcher has it that can't be asked now
-            cores = found.cores if found is not None else 1
-            has_begun = found is not None and found.owner is not None
-            verdicts[key] = _Verdict(known, outcome, where, cores, has_begun)
-            if known == "lost":
+            trace = traces.get(key, Trace())
+            state = state_of(traces.get(key), key in claimed, unreached)
+            node = None
+            if state == "active":
+                node = trace.owner or next(iter(trace.queued & unreached))
+            is_traceless = trace.owner is None and not trace.queued
+            if state == "lost" and is_traceless and (unreached or key in recent):
+                # A launcher that can't be asked may have it, or its journal is shown late.
+                state = "active"
+            findings[key] = _Finding(
+                state, trace.outcome, node, trace.cores, trace.owner is not None
+            )
+            if state == "lost":
                 lost.append(key)
-        verdicts.update(await self._give_up(lost))
-        return verdicts
+        findings.update(await self._revoke(lost))
+        return findings
 
-    async def _ask_all(self, keys: Sequence[str]) -> tuple[dict[str, _Verdict], set[NodeId]]:
-        """What launchers say that are connected, as far as they know anything, and who answered."""
-        connections = [
-            connection for job in self._jobs.values() for connection in job.connections.values()
-        ]
-        answers = await asyncio.gather(*(p.ask(keys) for p in connections), return_exceptions=True)
-        verdicts: dict[str, _Verdict] = {}
+    async def _ask_launchers(self, keys: Sequence[str]) -> tuple[dict[str, _Finding], set[NodeId]]:
+        """Ask the connected launchers; returns what they know, and which nodes answered."""
+        connections = [each for job in self._jobs.values() for each in job.connections.values()]
+        answers = await asyncio.gather(
+            *(connection.ask(keys) for connection in connections), return_exceptions=True
+        )
+        findings: dict[str, _Finding] = {}
         answered = set()
         for connection, answer in zip(connections, answers, strict=True):
             if isinstance(answer, TransientError):
@@ -303,35 +324,40 @@ class AttemptRecovery:
             answered.add(node)
             for key, found in answer.items():
                 if found.outcome is not None:
-                    verdicts[key] = _Verdict("ended", found.outcome)
-                elif found.state == "active" and key not in verdicts:
-                    verdicts[key] = _Verdict("active", None, node)
-        return verdicts, answered
+                    findings[key] = _Finding("ended", found.outcome)
+                elif found.state == "active" and key not in findings:
+                    findings[key] = _Finding("active", None, node)
+        return findings, answered
 
-    async def _read(self, keys: Collection[str]) -> dict[str, Trace]:
-        """Of all journals."""
-        return trace(await self._files.journals(await self._names()), keys)
+    async def _read_journals(self, keys: Collection[str]) -> dict[str, Trace]:
+        return read_traces(await self._files.journals(await self._list_journals()), keys)
 
-    async def _names(self) -> list[tuple[NodeId, str]]:
-        """All journals. Launchers that only these tell of are looked for before they are read, so
-        that one that ends in between is not taken for dead without a record."""
-        names = await self._files.names({*self._jobs, *self.dead})
+    async def _list_journals(self) -> list[tuple[NodeId, str]]:
+        """The names of all journals, after learning of the launchers that only these reveal.
+
+        The launchers are looked up before their journals are read: in the other order one that
+        writes its last record and ends in between would seem to have died without a record.
+        """
+        names = await self._files.journal_names({*self._jobs, *self.ended_launchers})
         writers = dict.fromkeys(launcher for (launcher, _), _ in names)
-        others = [name for name in writers if name not in self._jobs and name not in self.dead]
+        known = {*self._jobs, *self.ended_launchers}
+        others = [name for name in writers if name not in known]
         if others:
             found = await self.find_launchers(others)
-            self.dead.update(key for key, answer in found.items() if answer.state != "active")
+            self.ended_launchers.update(
+                key for key, answer in found.items() if answer.state != "active"
+            )
         for (launcher, node), _ in names:
             if launcher in self._jobs:
                 job = self._jobs[launcher]
                 job.node_count = max(job.node_count, node + 1)
         return names
 
-    async def _give_up(self, keys: Sequence[str]) -> dict[str, _Verdict]:
-        """What these commit from now on is refused."""
+    async def _revoke(self, keys: Sequence[str]) -> dict[str, _Finding]:
+        """Revoke lost attempts; returns their ends, those recorded before the revocation first."""
         if not keys:
             return {}
         await self._files.revoke(keys)
-        late = await self._read(set(keys))
-        outcomes = {key: found.outcome for key, found in late.items()}
-        return {key: _Verdict("ended", outcomes.get(key) or _UNKNOWN) for key in keys}
+        traces = await self._read_journals(set(keys))
+        outcomes = {key: trace.outcome for key, trace in traces.items()}
+        return {key: _Finding("ended", outcomes.get(key) or _UNKNOWN) for key in keys}

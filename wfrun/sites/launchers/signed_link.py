@@ -1,5 +1,5 @@
-"""One connection of a launcher: who it is, and its lines. What both ends say is described in
-``wfrun/sites/node/channels.py``."""
+"""One connection of a launcher: proves its identity and verifies its lines.
+``wfrun/sites/node/signing.py`` describes what both ends send."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from wfrun.engine.errors import WfrunError
-from wfrun.sites.node.channels import (
+from wfrun.sites.node.signing import (
     HANDSHAKE_BYTES,
     HANDSHAKE_S,
     PROTOCOL,
-    Seal,
-    Splitter,
+    LineSigner,
+    LineSplitter,
     is_equal,
     object_of,
     proof_of,
@@ -27,38 +27,42 @@ from wfrun.sites.tasks import end_tasks
 
 _LOGGER = logging.getLogger(__name__)
 WRITE_BYTES = 1 << 20
-"""On the way to a launcher at once."""
-LITTLE_BYTES = 1 << 18
-"""Less than so much to be sent is little."""
-UNSENT_BYTES = 1 << 28
-"""A launcher that has so much to read has not read for long."""
+"""Maximum size of one write to a launcher."""
+DRAINED_BYTES = 1 << 18
+"""Maximum size of unsent data at which a link counts as drained."""
+MAX_UNSENT_BYTES = 1 << 28
+"""A link with more unsent data than this ends: its launcher does not read."""
 EXPECTED_S = 60.0
-"""For a launcher that was there before its engine: until that has read of it."""
-SILENT_PINGS = 4
-"""In a row without an answer; counted, and not timed, since we may have been asleep."""
+"""Time for a launcher that was started by an earlier engine until this one has read of it."""
+MAX_UNANSWERED_PINGS = 4
+"""Consecutive pings without an answer after which a link ends. A count and not a time, because this
+machine may have been suspended."""
 
 
 class RefusedError(Exception):
-    """Whoever called is no launcher of this run."""
+    """The caller is no launcher of this run."""
 
 
 class LinkOwner(Protocol):
-    """Who has the links."""
+    """The owner of links: called by them."""
 
-    def proved(self, link: SignedLink) -> None:
-        """It has proved which launcher it is."""
+    def on_proved(self, link: SignedLink) -> None:
+        """Called when the launcher has proved its identity and is expected."""
 
-    def said(self, link: SignedLink, lines: list[bytes]) -> None:
-        """Lines of a launcher that has proved itself."""
+    def on_lines(self, link: SignedLink, lines: list[bytes]) -> None:
+        """Called with lines of a launcher that has proved its identity."""
 
-    def ended(self, link: SignedLink, reason: str) -> None:
-        """It has ended by itself. Told once, not after ``close``."""
+    def on_ended(self, link: SignedLink, reason: str) -> None:
+        """Called once when a proved link has ended; not after ``close``."""
 
 
 class SignedLink:
-    """Implements ``Link`` and ``Answerer``: a caller, who has to prove in ``limit_s`` that it is a
-    launcher of this run, or is hung up on, with a warning in the log. One that has, and that
-    ``is_expected`` does not know, waits a while to be expected."""
+    """Implements ``Link`` and ``Answerer`` for one caller.
+
+    The caller has to prove within ``limit_s`` that it knows the run's secret, or is hung up on,
+    with a warning in the log. A launcher that has proved its identity and that ``is_expected`` does
+    not know waits up to EXPECTED_S for ``admit``; what it sends in the meantime is kept.
+    """
 
     def __init__(
         self,
@@ -75,7 +79,7 @@ class SignedLink:
         self.channel = channel
         self.latency_s = 0.0
         self.launcher = ""
-        """Empty until it is proved."""
+        """Key of the launcher; empty until it has proved its identity and is expected."""
         self.node_number = 0
         self.since_s = time.monotonic()
         self._caller = caller
@@ -84,55 +88,57 @@ class SignedLink:
         self._is_expected = is_expected
         self._where = where
         self._write_bytes = write_bytes
-        self._splitter = Splitter()
+        self._splitter = LineSplitter()
         self._claimed = ""
-        """Which launcher it says it is."""
+        """Key of the launcher that the caller claims to be."""
         self._nonces = ("", "")
-        self._seal: Seal | None = None
-        self._check: Seal | None = None
-        self._early: list[bytes] = []
-        """What it said before it was expected."""
+        self._signer: LineSigner | None = None
+        """Signs what we send; None until the handshake is complete, as ``_verifier``."""
+        self._verifier: LineSigner | None = None
+        self._early_lines: list[bytes] = []
+        """Lines received before the launcher was expected."""
         self._unsent = bytearray()
-        self._stirred = asyncio.Event()
-        """There is something to send."""
-        self._settled = asyncio.Event()
-        """There is little to send, or nobody to send it to."""
-        self._settled.set()
-        self._pinged: dict[int, float] = {}
+        self._has_unsent = asyncio.Event()
+        self._is_drained = asyncio.Event()
+        """Little is left to send, or the link has ended."""
+        self._is_drained.set()
+        self._ping_times_s: dict[int, float] = {}
         self._pings = 0
         self._unanswered = 0
         self._is_over = False
         self._sender = asyncio.create_task(self._send_on())
-        self._limit = asyncio.get_running_loop().call_later(limit_s, self._is_late)
+        self._limit = asyncio.get_running_loop().call_later(limit_s, self._on_timeout)
 
     # -- for the site
 
     def send(self, line: bytes) -> None:
-        if self._seal is not None and not self._is_over:
-            self._put(self._seal.sealed(line))
+        if self._signer is not None and not self._is_over:
+            self._put(self._signer.sign(line))
 
     async def drained(self) -> None:
-        await self._settled.wait()
+        await self._is_drained.wait()
 
     def close(self) -> None:
         if not self._is_over:
-            self._let_go()
+            self._release()
             self._caller.hang_up()
 
     # -- for the owner
 
     @property
     def is_stranger(self) -> bool:
-        """Whether it has not even said that it is a launcher which is expected. Hundreds of those
-        may come at once."""
-        return self._check is None and not self._is_expected(self._claimed)
+        """Whether the caller has neither proved that it knows the secret nor claims to be a
+        launcher that is expected."""
+        # Claims count, or hundreds of launchers that connect at once would look like an attack.
+        return self._verifier is None and not self._is_expected(self._claimed)
 
     @property
     def is_over(self) -> bool:
+        """Whether the link has ended."""
         return self._is_over
 
     def refuse(self, reason: str) -> None:
-        """Hang up, and say why in the log."""
+        """Hang up, with a warning in the log."""
         name = f", as launcher {self._claimed[:80]!r}," if self._claimed else ""
         _LOGGER.warning(
             "%sa connection by %s from %s%s was refused: %s",
@@ -145,35 +151,35 @@ class SignedLink:
         self._fail(reason)
 
     def admit(self) -> None:
-        """It may be expected now."""
-        if self._is_over or self._check is None or self.launcher:
+        """Let a launcher that has proved its identity in if it is expected by now."""
+        if self._is_over or self._verifier is None or self.launcher:
             return
         if not self._is_expected(self._claimed):
             return
         self.launcher = self._claimed
         self._limit.cancel()
-        self._owner.proved(self)
+        self._owner.on_proved(self)
         self.ping()
         self._pass_on([])
 
     def ping(self) -> None:
-        """Ask for a sign of life; a link that has given none for several times ends."""
-        if self._seal is None:
+        """Send a ping; end the link if several pings have gone unanswered."""
+        if self._signer is None:
             return
-        if self._unanswered >= SILENT_PINGS:
+        if self._unanswered >= MAX_UNANSWERED_PINGS:
             self._fail("the launcher does not answer")
             return
         self._unanswered += 1
         self._pings += 1
-        self._pinged[self._pings] = time.monotonic()
+        self._ping_times_s[self._pings] = time.monotonic()
         self.send(b'{"ping": %d}' % self._pings)
 
     async def closed(self) -> None:
-        """Close it, and return when nothing of it runs any more."""
+        """Close the link, and return when its task has ended."""
         self.close()
         await end_tasks([self._sender])
 
-    # -- what the caller says
+    # -- receiving
 
     def received(self, data: bytes) -> None:
         if self._is_over:
@@ -181,16 +187,16 @@ class SignedLink:
         lines = []
         try:
             for line in self._splitter.feed(data):
-                if self._check is not None:
-                    line = self._check.opened(line)
-                    self._unanswered = 0  # As good as an answer.
+                if self._verifier is not None:
+                    line = self._verifier.verify(line)
+                    self._unanswered = 0  # any line is a sign of life
                     if not self._is_pong(line):
                         lines.append(line)
                 elif self._claimed:
-                    self._take_proof(line)
+                    self._on_proof(line)
                 else:
-                    self._take_name(line)
-            if self._check is None and self._splitter.rest_bytes > HANDSHAKE_BYTES:
+                    self._on_hello(line)
+            if self._verifier is None and self._splitter.rest_bytes > HANDSHAKE_BYTES:
                 raise RefusedError("what it says is no handshake")
         except (RefusedError, ValueError) as error:
             self._pass_on(lines)
@@ -200,20 +206,20 @@ class SignedLink:
 
     def ended(self, reason: str) -> None:
         if not self._is_over:
-            self._let_go()
+            self._release()
             if self.launcher:
-                self._owner.ended(self, reason)
+                self._owner.on_ended(self, reason)
 
     def _pass_on(self, lines: list[bytes]) -> None:
-        if self._early or not self.launcher:
-            self._early += lines
+        if self._early_lines or not self.launcher:
+            self._early_lines += lines
             lines = []
-        if self.launcher and self._early:
-            lines, self._early = self._early, []
+        if self.launcher and self._early_lines:
+            lines, self._early_lines = self._early_lines, []
         if lines:
-            self._owner.said(self, lines)
+            self._owner.on_lines(self, lines)
 
-    def _take_name(self, line: bytes) -> None:
+    def _on_hello(self, line: bytes) -> None:
         try:
             said = object_of(line)
         except ValueError as error:
@@ -230,11 +236,11 @@ class SignedLink:
         self._nonces = (nonce, secrets.token_hex(16))
         self._put_object({"nonce": self._nonces[1], "proof": self._proof("engine")})
 
-    def _take_proof(self, line: bytes) -> None:
+    def _on_proof(self, line: bytes) -> None:
         if not is_equal(object_of(line).get("proof"), self._proof("launcher")):
             raise RefusedError("it does not know the secret of this run")
-        self._seal = Seal(self._proof("to-launcher"))
-        self._check = Seal(self._proof("to-engine"))
+        self._signer = LineSigner(self._proof("to-launcher"))
+        self._verifier = LineSigner(self._proof("to-engine"))
         self._limit.cancel()
         loop = asyncio.get_running_loop()
         self._limit = loop.call_later(EXPECTED_S, self.refuse, "nobody expects it")
@@ -244,45 +250,46 @@ class SignedLink:
         return proof_of(self._secret, who, self._claimed, self.node_number, *self._nonces)
 
     def _is_pong(self, line: bytes) -> bool:
+        """Whether a line answers a ping; if so, the round trip is measured."""
         if not line.startswith(b'{"pong": '):
             return False
         number = json.loads(line)["pong"]
-        asked_s = self._pinged.get(number)
-        if asked_s is not None:
-            self.latency_s = time.monotonic() - asked_s
-        self._pinged.clear()
+        sent_s = self._ping_times_s.get(number)
+        if sent_s is not None:
+            self.latency_s = time.monotonic() - sent_s
+        self._ping_times_s.clear()
         return True
 
-    # -- what it is told
+    # -- sending
 
     def _put_object(self, said: dict[str, Any]) -> None:
         self._put(json.dumps(said).encode() + b"\n")
 
     def _put(self, data: bytes) -> None:
         self._unsent += data
-        self._stirred.set()
-        if len(self._unsent) > LITTLE_BYTES:
-            self._settled.clear()
-        if len(self._unsent) > UNSENT_BYTES:
+        self._has_unsent.set()
+        if len(self._unsent) > DRAINED_BYTES:
+            self._is_drained.clear()
+        if len(self._unsent) > MAX_UNSENT_BYTES:
             self._fail("the launcher reads too slowly")
 
     async def _send_on(self) -> None:
         try:
             while True:
-                await self._stirred.wait()
+                await self._has_unsent.wait()
                 data = bytes(self._unsent[: self._write_bytes])
                 del self._unsent[: self._write_bytes]
                 if not self._unsent:
-                    self._stirred.clear()
+                    self._has_unsent.clear()
                 await self._caller.write(data)
-                if len(self._unsent) <= LITTLE_BYTES:
-                    self._settled.set()
+                if len(self._unsent) <= DRAINED_BYTES:
+                    self._is_drained.set()
         except WfrunError as error:
             self._fail(error.message)
 
-    # -- its end
+    # -- the end
 
-    def _is_late(self) -> None:
+    def _on_timeout(self) -> None:
         self.refuse("it has not said in time who it is")
 
     def _fail(self, reason: str) -> None:
@@ -290,10 +297,10 @@ class SignedLink:
             self._caller.hang_up()
             self.ended(reason)
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._is_over = True
         self._limit.cancel()
-        self._settled.set()
+        self._is_drained.set()
         self._unsent.clear()
-        if asyncio.current_task() is not self._sender:
+        if asyncio.current_task() is not self._sender:  # which ends by itself
             self._sender.cancel()

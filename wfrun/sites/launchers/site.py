@@ -1,9 +1,10 @@
 """A cluster whose tasks are run by launchers inside its batch jobs.
 
-The launchers are jobs of a ``ClusterSite``, as if each were an attempt; this gives attempts to
-those that live. Whoever creates the claim of an attempt may start it, so it does no harm to give
-one to another launcher when the first can't be reached. What became of an attempt is told by its
-launcher, or by that launcher's journal when it is dead.
+Each launcher is an attempt of a ``ClusterSite``, which submits and watches its job. This site
+assigns tasks to the launchers that are connected. Only the process that creates the claim of an
+attempt may start it, so an attempt may be given to a second launcher while the first can't be
+reached. The end of an attempt is reported by its launcher, or found in that launcher's journal
+after its end.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -22,47 +23,52 @@ from wfrun.engine.events import (
     AttemptsSubmitted,
     AttemptStarted,
     Event,
-    LauncherDraining,
     LauncherEnded,
     LaunchersSubmitted,
 )
 from wfrun.engine.exchange import AttemptRequest, Found, LauncherRequest, Outcome
 from wfrun.engine.model import SiteSpec
 from wfrun.sites.cluster.site import CLAIMED_BY_US, ClusterSite
-from wfrun.sites.launchers.assigner import AttemptAssigner, LauncherNode, PoolAttempt
+from wfrun.sites.launchers.assigner import AttemptAssigner
 from wfrun.sites.launchers.attempt_files import AttemptFiles
 from wfrun.sites.launchers.channel_supervisor import ChannelSupervisor
+from wfrun.sites.launchers.launcher_connection import LauncherConnection
 from wfrun.sites.launchers.launcher_jobs import (
     LauncherJob,
     end_of,
-    fate_of_its_attempts,
     job_of,
+    outcome_of_lost_attempts,
     too_long,
 )
+from wfrun.sites.launchers.launcher_nodes import LauncherNode, PoolAttempt
 from wfrun.sites.launchers.link import LauncherChannels, Link
-from wfrun.sites.launchers.messages import PROTOCOL, LauncherConnection, Report, decode
+from wfrun.sites.launchers.messages import PROTOCOL, Report, decode
 from wfrun.sites.launchers.recovery import AttemptRecovery
-from wfrun.sites.tasks import end_tasks
+from wfrun.sites.tasks import BackgroundTasks
 
 _LOGGER = logging.getLogger(__name__)
 
 TICK_S = 0.25
-AWAY_S = 30.0
-"""What waits in the stock of a launcher that has been away for so long is given to others."""
-GOODBYE_S = 5.0
-"""For the last words to launchers when a run is over."""
+"""Interval at which prefetched attempts are balanced and unreachable launchers timed."""
+REASSIGN_S = 30.0
+"""Time without a connection after which a launcher's unstarted attempts are given to others."""
+DISMISS_S = 5.0
+"""Maximum time for the last messages to launchers when a run is over."""
 
 
 class BatchLauncherSite:
-    """Implements ``LauncherSite``. ``index`` is the site's number in the run's events. ``links``
-    makes the channels of the run's directory at the cluster, which is known once it is open."""
+    """Implements ``LauncherSite``.
+
+    ``index`` is the site's number in the run's events. ``channels`` makes the channels for the
+    run's directory at the cluster, which is known once the head node was reached.
+    """
 
     def __init__(
         self,
         spec: SiteSpec,
         index: int,
         cluster: ClusterSite,
-        links: Callable[[str], LauncherChannels],
+        channels: Callable[[str], LauncherChannels],
         *,
         pack_logs: bool = False,
         clock: Callable[[], float] = time.time,
@@ -73,8 +79,8 @@ class BatchLauncherSite:
         self._index = index
         self._cluster = cluster
         self._jobs: dict[str, LauncherJob] = {}
-        """Launchers whose end is to be told."""
-        self._supervisor = ChannelSupervisor(cluster.head, links, self, self._jobs)
+        """Launchers whose end has not been posted, by key."""
+        self._supervisor = ChannelSupervisor(cluster.head, channels, self, self._jobs)
         self._clock = clock
         self._post: Callable[[Event], None] = _refuse
         self._assigner = AttemptAssigner()
@@ -86,24 +92,24 @@ class BatchLauncherSite:
             self._jobs,
             self._files,
             cluster,
-            self._begin,
-            self._end,
-            self._go_on,
+            self._post_start,
+            self._post_end,
+            self._schedule_assignment,
             self._supervisor.expect,
         )
-        self._away: dict[LauncherNode, float] = {}
-        """Launchers that can't be reached, and for how long of our own running time."""
-        self._assigning = False
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._away_s: dict[LauncherNode, float] = {}
+        """Nodes without a connection, and for how much of our own running time."""
+        self._is_scheduled = False
+        self._tasks = BackgroundTasks(self._on_defect)
         cluster.connected = self._supervisor.reached.set
 
     # -- the protocol of a site
 
     async def open(self, post: Callable[[Event], None]) -> None:
         self._post = post
-        await self._cluster.open(self._on_job)
+        await self._cluster.open(self._on_job_event)
         for work in (self._supervisor.run(), self._tick(), self._recovery.run()):
-            self._spawn(work)
+            self._tasks.start(work)
 
     async def submit(self, batch: Sequence[AttemptRequest]) -> None:
         fresh = [request for request in batch if request.key not in self._assigner.attempts]
@@ -114,30 +120,30 @@ class BatchLauncherSite:
             self._assigner.add(request)
             reason = too_long(request, self.spec)
             if reason is not None:
-                self._end(request.key, Outcome("refused", message=reason))
-        self._go_on()
+                self._post_end(request.key, Outcome("refused", message=reason))
+        self._schedule_assignment()
 
     async def cancel(self, keys: Sequence[str], *, queued_only: bool = False) -> None:
-        here = [self._assigner.attempts[key] for key in keys if key in self._assigner.attempts]
-        unclear = []
-        told: dict[LauncherConnection, list[str]] = {}
-        for attempt in here:
+        attempts = self._assigner.attempts
+        unreachable = []
+        by_connection: dict[LauncherConnection, list[str]] = {}
+        for attempt in [attempts[key] for key in keys if key in attempts]:
             connection = self._connection_of(attempt)
-            if self._assigner.is_waiting(attempt) and not attempt.stray:
-                self._end(attempt.key, CLAIMED_BY_US)
+            if self._assigner.is_waiting(attempt) and not attempt.maybe_elsewhere:
+                self._post_end(attempt.key, CLAIMED_BY_US)
                 continue
-            attempt.withdrawn = True
-            attempt.cancelled = attempt.cancelled or not queued_only
-            if connection is not None and (attempt.started or not attempt.stray):
-                told.setdefault(connection, []).append(attempt.key)
+            attempt.cancel_if_queued = True
+            attempt.cancel_requested = attempt.cancel_requested or not queued_only
+            if connection is not None and (attempt.started or not attempt.maybe_elsewhere):
+                by_connection.setdefault(connection, []).append(attempt.key)
             else:
-                unclear.append(attempt.key)
-        for connection, some in told.items():
-            connection.say_of("cancel", some, queued_only=queued_only)
-        if unclear:
-            # Who has the claim decides: what we claim never starts, whoever has it in its queue.
-            for key in await self._cluster.head.claim(unclear):
-                self._end(key, CLAIMED_BY_US)
+                unreachable.append(attempt.key)
+        for connection, some in by_connection.items():
+            connection.send_keys("cancel", some, queued_only=queued_only)
+        if unreachable:
+            # What we claim never starts, whichever launcher has it in its queue.
+            for key in await self._cluster.head.claim(unreachable):
+                self._post_end(key, CLAIMED_BY_US)
 
     async def find(self, keys: Sequence[str]) -> Mapping[str, Found]:
         await self._cluster.head.ready.wait()
@@ -153,30 +159,31 @@ class BatchLauncherSite:
         await self._cluster.clean()
 
     async def close(self) -> None:
-        """Let go of the cluster: launchers go on with what they have."""
-        await end_tasks(self._tasks)
+        """Disconnect from the cluster; launchers go on with the attempts that they have."""
+        await self._tasks.end()
         for connection in self._connections.values():
             connection.end()
         await self._supervisor.close()
         await self._cluster.close()
 
     def store_path(self, name: str) -> str:
-        """Where the file of this name is in the site's store."""
+        """Path of a file in the site's store."""
         return self._cluster.store_path(name)
 
     # -- launchers
 
     async def start_launchers(self, launchers: Sequence[LauncherRequest]) -> None:
-        fresh = [LauncherJob(x.key, x) for x in launchers if x.key not in self._jobs]
+        fresh = [LauncherJob(each.key, each) for each in launchers if each.key not in self._jobs]
         self._jobs.update((job.key, job) for job in fresh)
         if fresh:
-            self._spawn(self._start(fresh))
+            self._tasks.start(self._submit(fresh))
 
-    async def _start(self, jobs: list[LauncherJob]) -> None:
+    async def _submit(self, jobs: list[LauncherJob]) -> None:
+        # Expected first: a launcher that starts at once is not to be refused.
         await self._supervisor.expect([job.key for job in jobs])
         wanted = [job for job in jobs if not job.stopping]
         for job in [job for job in jobs if job.stopping]:
-            self._forget(job, "done", None)
+            self._end_job(job, "done", None)
         for job in wanted:
             job.submitted = True
         requests = [job.request for job in wanted if job.request is not None]
@@ -196,10 +203,11 @@ class BatchLauncherSite:
     async def find_launchers(self, keys: Sequence[str]) -> Mapping[str, Found]:
         found = dict(await self._recovery.find_launchers(keys))
         absent = [key for key, answer in found.items() if answer.state == "absent"]
-        # The queue may be late to show what an engine submitted with its last breath.
+        # The queue may not show yet what a crashed engine submitted last. With our claim such a
+        # job ends as soon as it starts; where another process has the claim, it has started.
         taken = await self._cluster.head.claim(absent) if absent else []
-        begun = [key for key in absent if key not in taken]
-        return {**found, **await self._recovery.find_launchers(begun)} if begun else found
+        started = [key for key in absent if key not in taken]
+        return {**found, **await self._recovery.find_launchers(started)} if started else found
 
     async def dismiss(self) -> None:
         for job in self._jobs.values():
@@ -208,99 +216,93 @@ class BatchLauncherSite:
         drained = [connection.link.drained() for connection in self._connections.values()]
         work = asyncio.gather(*drained, self._cluster.cancel(others), return_exceptions=True)
         try:
-            await asyncio.wait_for(work, GOODBYE_S)
+            await asyncio.wait_for(work, DISMISS_S)
         except asyncio.TimeoutError:
             _LOGGER.info("site %s: not all launchers were told to end", self.spec.name)
 
     def _stop(self, job: LauncherJob) -> None:
-        """It ends when its running tasks have."""
+        """Let a launcher end after its running tasks."""
         job.stopping = True
         job.reason = "it was told to stop"
         for connection in job.connections.values():
-            connection.say({"stop": True})
+            connection.send({"stop": True})
             if connection.node is not None:
                 connection.node.is_open = False
 
-    def _on_job(self, event: Event) -> None:
-        """What the cluster tells of the jobs that launchers are."""
+    def _on_job_event(self, event: Event) -> None:
+        """Called with the events of the cluster, whose attempts are the launchers' jobs."""
         if isinstance(event, AttemptsSubmitted):
             self._post(LaunchersSubmitted(event.at_s, self._index, event.keys))
         elif isinstance(event, AttemptStarted):
             if event.key in self._jobs:
-                self._jobs[event.key].began = True
+                self._jobs[event.key].started = True
         elif isinstance(event, AttemptEnded):
             if event.key in self._jobs:
-                self._spawn(self._bury(self._jobs[event.key], event.outcome))
+                self._tasks.start(self._on_job_ended(self._jobs[event.key], event.outcome))
         else:
             self._post(event)
 
-    async def _bury(self, job: LauncherJob, outcome: Outcome) -> None:
-        """A launcher is dead, and with it what it ran: find out what became of that."""
-        for connection in [
-            connection
-            for connection in self._connections.values()
-            if connection.launcher == job.key
-        ]:
-            self._drop(connection)
+    async def _on_job_ended(self, job: LauncherJob, outcome: Outcome) -> None:
+        """Settle the attempts of a launcher that has ended, then post its end."""
+        for connection in [c for c in self._connections.values() if c.launcher == job.key]:
+            self._disconnect(connection)
             connection.link.close()
         self._cluster.head.reopen(f"records of {job.key}")
-        had = self._assigner.leave(job.key)
-        self._recovery.dead.add(job.key)
-        lost = fate_of_its_attempts(job, outcome)
-        await self._recovery.bury(job, had, lost)
+        had = self._assigner.remove_launcher(job.key)
+        self._recovery.ended_launchers.add(job.key)
+        lost = outcome_of_lost_attempts(job, outcome)
+        await self._recovery.on_launcher_ended(job, had, lost)
         cause, message = end_of(job, outcome)
         if cause == "start" and outcome.cause == "done":
-            tail = await self._files.tail(job.key)
+            tail = await self._files.stderr_tail(job.key)
             message = f"{message}\n{tail}" if tail else message
-        self._forget(job, cause, message)
+        self._end_job(job, cause, message)
         await self._supervisor.forget([job.key])
 
-    def _forget(self, job: LauncherJob, cause: Any, message: str | None) -> None:
+    def _end_job(self, job: LauncherJob, cause: Any, message: str | None) -> None:
         self._jobs.pop(job.key, None)
         self._post(LauncherEnded(self._clock(), self._index, job.key, cause, message))
-        self._go_on()
+        self._schedule_assignment()
 
     # -- links
 
-    def connected(self, launcher: str, link: Link) -> None:
+    def on_connected(self, launcher: str, link: Link) -> None:
         for connection in list(self._connections.values()):
-            if connection.launcher == launcher and connection.link.node_number == link.node_number:
-                self._drop(connection)
+            earlier = connection.link
+            if connection.launcher == launcher and earlier.node_number == link.node_number:
+                self._disconnect(connection)
         self._connections[id(link)] = LauncherConnection(launcher, link)
 
-    def disconnected(self, link: Link, reason: str) -> None:
+    def on_disconnected(self, link: Link, reason: str) -> None:
         connection = self._connections.get(id(link))
         if connection is None:
             return
         job = self._jobs.get(connection.launcher)
-        self._drop(connection)
-        self._cluster.hurry()
+        self._disconnect(connection)
+        self._cluster.hurry()  # perhaps its job has ended
         if job is not None and connection.node is not None:
             job.reason = reason
-            self._tell(job)
+            self._report_status(job)
 
-    def _drop(self, connection: LauncherConnection) -> None:
-        """Its link is of no more use."""
+    def _disconnect(self, connection: LauncherConnection) -> None:
+        """Remove a connection whose link has ended; its node is away from now on."""
         self._connections.pop(id(connection.link), None)
         connection.end()
         job = self._jobs.get(connection.launcher)
-        if job is not None and job.connections.get(connection.link.node_number) is connection:
-            del job.connections[connection.link.node_number]
+        number = connection.link.node_number
+        if job is not None and job.connections.get(number) is connection:
+            del job.connections[number]
             assert connection.node is not None
             connection.node.is_open = False
-            self._away[connection.node] = 0.0
+            self._away_s[connection.node] = 0.0
 
-    def _tell(self, job: LauncherJob) -> None:
-        """How many slots a launcher has now, if that is new."""
-        if any(p.node is not None and p.node.is_open for p in job.connections.values()):
-            event = job.started(self._clock(), self._now(), self._index)
-            if event is not None:
-                self._post(event)
-        elif job.told is not None:
-            job.told = None
-            self._post(LauncherDraining(self._clock(), self._index, job.key, job.reason))
+    def _report_status(self, job: LauncherJob) -> None:
+        """Post a launcher's capacity, or that it accepts no attempts, if that has changed."""
+        event = job.status_event(self._clock(), self._now(), self._index)
+        if event is not None:
+            self._post(event)
 
-    def lines(self, link: Link, lines: Sequence[bytes]) -> None:
+    def on_lines(self, link: Link, lines: Sequence[bytes]) -> None:
         connection = self._connections.get(id(link))
         for line in lines:
             if connection is None:
@@ -314,139 +316,135 @@ class BatchLauncherSite:
             self._on_report(connection, report)
             connection = self._connections.get(id(link))
 
-    # -- what launchers say
+    # -- reports of launchers
 
     def _on_report(self, connection: LauncherConnection, report: Report) -> None:
+        launcher = connection.launcher
         if report.started or report.ended:
-            self._on_news(connection, report)
+            self._on_progress(connection, report)
         elif report.hello is not None:
-            self._greet(connection, report)
+            self._on_hello(connection, report)
         elif report.found is not None:
-            connection.answer(report.id, report.found)
+            connection.on_answer(report.id, report.found)
         elif report.returned:
-            self._take_back(connection, report.returned)
+            self._on_returned(connection, report.returned)
         elif report.contested:
-            self._recovery.contested(connection.node, report.contested)
+            self._recovery.on_contested(connection.node, report.contested)
         elif report.ending is not None:
             if connection.node is not None:
                 connection.node.is_open = False
-            if connection.launcher in self._jobs:
-                self._jobs[connection.launcher].reason = report.ending
-                self._tell(self._jobs[connection.launcher])
+            if launcher in self._jobs:
+                self._jobs[launcher].reason = report.ending
+                self._report_status(self._jobs[launcher])
         elif report.failing is not None:
-            self._cluster.head.pause(f"records of {connection.launcher}", report.failing)
+            self._cluster.head.pause(f"records of {launcher}", report.failing)
         elif report.recovered:
-            self._cluster.head.reopen(f"records of {connection.launcher}")
+            self._cluster.head.reopen(f"records of {launcher}")
         elif report.error is not None:
-            _LOGGER.warning(
-                "site %s: launcher %s: %s", self.spec.name, connection.launcher, report.error
-            )
+            _LOGGER.warning("site %s: launcher %s: %s", self.spec.name, launcher, report.error)
 
-    def _greet(self, connection: LauncherConnection, report: Report) -> None:
+    def _on_hello(self, connection: LauncherConnection, report: Report) -> None:
         job = self._jobs.get(connection.launcher)
-        if job is None or job.key in self._recovery.dead:
-            return  # not known yet, or not any more
+        if job is None or job.key in self._recovery.ended_launchers:
+            return  # it is not known yet, or has ended
         if report.hello != PROTOCOL:
             text = f"launcher {job.key} speaks version {report.hello}, not {PROTOCOL}: cancel it"
             _LOGGER.error("site %s: %s", self.spec.name, text)
             return
-        job.began = job.greeted = True
-        if connection.link.node_number == 0:
+        number = connection.link.node_number
+        job.started = job.greeted = True
+        if number == 0:
             job.node_count = report.nodes
-        job.connections[connection.link.node_number] = connection
-        node = connection.node = self._assigner.join(
-            connection.launcher, connection.link.node_number
-        )
-        self._away.pop(node, None)
+        job.connections[number] = connection
+        node = connection.node = self._assigner.node_of(connection.launcher, number)
+        self._away_s.pop(node, None)
         node.host, node.cores = report.host, report.slots
         node.memory_bytes, node.gpus = report.memory_bytes, report.gpus
         node.ends_s = None if report.left_s is None else self._now() + report.left_s
         node.walltime_s = job.request.walltime_s if job.request is not None else None
         node.is_open = not job.stopping
-        job.told = None
+        job.reported = None
         if job.stopping:
             self._stop(job)
-        believed = list(node.attempts)
-        strays = [attempt.key for attempt in self._assigner.attempts.values()
-                  if attempt.stray and attempt.key not in node.attempts]  # fmt: skip
-        connection.say_of("return", strays)
-        self._spawn(self._catch_up(connection, believed))
-        self._recovery.now.set()
-        self._tell(job)
-        self._go_on()
+        assigned = list(node.attempts)
+        # It may still have attempts that were given to others while it was away.
+        reassigned = [attempt.key for attempt in self._assigner.attempts.values()
+                      if attempt.maybe_elsewhere and attempt.key not in node.attempts]  # fmt: skip
+        connection.send_keys("return", reassigned)
+        self._tasks.start(self._reconcile(connection, assigned))
+        self._recovery.changed.set()
+        self._report_status(job)
+        self._schedule_assignment()
 
-    async def _catch_up(self, connection: LauncherConnection, keys: Sequence[str]) -> None:
-        """Ask a launcher about all that it should have, which also tells how far away it is."""
+    async def _reconcile(self, connection: LauncherConnection, keys: Sequence[str]) -> None:
+        """Ask a launcher for the attempts assigned to it: messages may have been lost with its last
+        connection. The answer also measures the round trip."""
         try:
             answers = await connection.ask(keys)
         except TransientError:
-            return  # it will be back again
+            return  # it will connect again
         for key, answer in answers.items():
             attempt = self._assigner.attempts.get(key)
             if answer.outcome is not None:
-                self._end(key, answer.outcome)
+                self._post_end(key, answer.outcome)
             elif attempt is None or attempt.first_node is not connection.node:
                 continue
             elif answer.state == "absent":
-                self._recovery.put_back(attempt)
-            elif attempt.cancelled:
-                connection.say({"cancel": [key], "queued_only": False})
-        self._go_on()
+                self._recovery.requeue(attempt)
+            elif attempt.cancel_requested:
+                connection.send({"cancel": [key], "queued_only": False})
+        self._schedule_assignment()
 
-    def _on_news(self, connection: LauncherConnection, report: Report) -> None:
+    def _on_progress(self, connection: LauncherConnection, report: Report) -> None:
         for key in report.started:
             attempt = self._assigner.attempts.get(key)
             if attempt is None:
                 continue
             if attempt.first_node is not connection.node and connection.node is not None:
-                self._assigner.hold(attempt, (connection.node,))
-            self._begin(attempt, connection.launcher)
-            if attempt.cancelled:
-                connection.say({"cancel": [key], "queued_only": False})
+                self._assigner.assign_to(attempt, (connection.node,))
+            self._post_start(attempt, connection.launcher)
+            if attempt.cancel_requested:  # it started before the cancellation reached it
+                connection.send({"cancel": [key], "queued_only": False})
         for key, outcome in report.ended:
-            self._end(key, outcome)
+            self._post_end(key, outcome)
         if report.ended:
-            self._go_on()
+            self._schedule_assignment()
 
-    def _take_back(self, connection: LauncherConnection, keys: Sequence[str]) -> None:
+    def _on_returned(self, connection: LauncherConnection, keys: Sequence[str]) -> None:
+        node = connection.node
         for key in keys:
             attempt = self._assigner.attempts.get(key)
-            if (
-                attempt is None
-                or attempt.first_node is not connection.node
-                or connection.node is None
-            ):
+            if attempt is None or node is None or attempt.first_node is not node:
                 continue
-            if not attempt.returning and connection.node.is_open:
-                attempt.refused_by = (*attempt.refused_by, connection.node)  # its time is too short
-            self._recovery.put_back(attempt)
-        self._go_on()
+            if not attempt.recalled and node.is_open:  # its remaining time is too short
+                attempt.returned_by = (*attempt.returned_by, node)
+            self._recovery.requeue(attempt)
+        self._schedule_assignment()
 
-    def _begin(self, attempt: PoolAttempt, launcher: str) -> None:
-        """Post a start once."""
+    def _post_start(self, attempt: PoolAttempt, launcher: str) -> None:
+        """Post the start of an attempt, once."""
         if not attempt.started:
-            attempt.started, attempt.returning = True, False
+            attempt.started, attempt.recalled = True, False
             self._post(AttemptStarted(self._clock(), attempt.key, launcher))
 
-    def _end(self, key: str, outcome: Outcome) -> None:
-        """Post an end once, whichever way it came to be known."""
-        took_s = None
+    def _post_end(self, key: str, outcome: Outcome) -> None:
+        """Post the end of an attempt, once, from whichever source it is known first."""
+        runtime_s = None
         if outcome.started_s is not None and outcome.ended_s is not None:
-            took_s = outcome.ended_s - outcome.started_s
-        attempt = self._assigner.end(key, took_s)
-        if attempt is not None:
+            runtime_s = outcome.ended_s - outcome.started_s
+        if self._assigner.end(key, runtime_s) is not None:
             self._post(AttemptEnded(self._clock(), key, outcome))
 
-    # -- giving out
+    # -- assignment
 
-    def _go_on(self) -> None:
-        """Give out what there is room for, when all of this moment is known."""
-        if not self._assigning:
-            self._assigning = True
+    def _schedule_assignment(self) -> None:
+        """Assign attempts once all events of this turn of the event loop were handled."""
+        if not self._is_scheduled:
+            self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._assign)
 
     def _assign(self) -> None:
-        self._assigning = False
+        self._is_scheduled = False
         for attempt in self._assigner.assign(self._now()):
             connection = self._connection_of(attempt)
             assert connection is not None
@@ -458,59 +456,53 @@ class BatchLauncherSite:
             connection.run(request)
 
     def _connection_of(self, attempt: PoolAttempt) -> LauncherConnection | None:
-        """Who can be told about it."""
-        if attempt.first_node is None:
-            return None
-        job = self._jobs.get(attempt.first_node.launcher)
-        return None if job is None else job.connections.get(attempt.first_node.number)
+        """The connection to the node that has an attempt; None: there is none now."""
+        node = attempt.first_node
+        job = None if node is None else self._jobs.get(node.launcher)
+        return None if node is None or job is None else job.connections.get(node.number)
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
     async def _tick(self) -> None:
-        """What time brings: stocks are evened out, and given up where they can't be reached."""
+        """Balance prefetched attempts and time unreachable launchers, until cancelled."""
         last_s = self._now()
         while True:
             await asyncio.sleep(TICK_S)
             now_s = self._now()
-            passed_s = min(now_s - last_s, 2 * TICK_S)  # this machine may have slept
+            # A suspended machine could reach no launcher, so that time does not count.
+            passed_s = min(now_s - last_s, 2 * TICK_S)
             last_s = now_s
-            for keys in self._assigner.surplus(now_s).values():
+            for keys in self._assigner.recall(now_s).values():
                 connection = self._connection_of(self._assigner.attempts[keys[0]])
                 if connection is not None:
-                    connection.say_of("return", keys)
+                    connection.send_keys("return", keys)
             for job in self._jobs.values():
-                self._tell(job)
-            for node, away_s in list(self._away.items()):
-                if away_s < AWAY_S <= away_s + passed_s:
-                    self._give_to_others(node)
-                self._away[node] = away_s + passed_s
+                self._report_status(job)
+            for node, away_s in list(self._away_s.items()):
+                if away_s < REASSIGN_S <= away_s + passed_s:
+                    self._reassign_from(node)
+                self._away_s[node] = away_s + passed_s
                 if (node.launcher, node.number) not in self._assigner.nodes:
-                    del self._away[node]
+                    del self._away_s[node]
 
-    def _give_to_others(self, node: LauncherNode) -> None:
-        waiting = [h for h in node.attempts.values() if not h.started and h.request is not None]
-        for attempt in [attempt for attempt in waiting if not attempt.withdrawn]:
-            attempt.stray = True
-            self._assigner.wait(attempt)
-        withdrawn = [attempt.key for attempt in waiting if attempt.withdrawn]
-        self._spawn(self.cancel(withdrawn, queued_only=True))
-        self._go_on()
+    def _reassign_from(self, node: LauncherNode) -> None:
+        """Give the unstarted attempts of an unreachable node to others, or cancel them."""
+        unstarted = [attempt for attempt in node.attempts.values()
+                     if not attempt.started and attempt.request is not None]  # fmt: skip
+        for attempt in unstarted:
+            if not attempt.cancel_if_queued:
+                attempt.maybe_elsewhere = True
+                self._assigner.enqueue(attempt)
+        cancelled = [attempt.key for attempt in unstarted if attempt.cancel_if_queued]
+        self._tasks.start(self.cancel(cancelled, queued_only=True))
+        self._schedule_assignment()
 
-    # -- tasks
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(self._guarded(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
-        try:
-            await work
-        except Exception as error:
-            _LOGGER.exception("site %s", self.spec.name)
-            reason = f"internal error: {error!r}; wfrun resume may help"
-            self._cluster.head.pause("defect", reason)
+    def _on_defect(self, error: Exception) -> None:
+        """Called with an internal error: pause the site, so that other sites get the work."""
+        _LOGGER.error("site %s", self.spec.name, exc_info=error)
+        reason = f"internal error: {error!r}; wfrun resume may help"
+        self._cluster.head.pause("defect", reason)
 
 
 def _refuse(event: Event) -> None:

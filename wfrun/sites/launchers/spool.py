@@ -1,4 +1,4 @@
-"""Launchers that call by files, which ``wfrun/sites/node/channels.py`` says how to name."""
+"""The engine's end of the spool channel; ``wfrun/sites/node/channels.py`` describes its files."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from wfrun.engine.errors import WfrunError
 from wfrun.sites.remote.callers import Answer, Answerer, Listener, receive
 from wfrun.sites.remote.host import Host, NewFile
 
-FILE_BYTES = 4 << 20
-"""In one file, at most."""
+MAX_FILE_BYTES = 4 << 20
 
 
-class _Caller:
-    """Implements ``Caller``: the connection of one launcher."""
+class _SpoolCaller:
+    """Implements ``Caller``: one connection of a launcher, ``name`` that of one of its files."""
 
     def __init__(self, host: Host, directory: str, name: str) -> None:
         source, session, connection = name.rsplit(".", 2)
@@ -25,7 +24,7 @@ class _Caller:
         self._host = host
         self._stem = f"{self.address}/{session}.{connection}"
         self._written = 0
-        self._farewell: asyncio.Task[None] | None = None
+        self._end_task: asyncio.Task[None] | None = None
 
     async def write(self, data: bytes) -> None:
         self._written += 1
@@ -33,16 +32,16 @@ class _Caller:
 
     def hang_up(self) -> None:
         self.answerer = None
-        self._farewell = asyncio.create_task(self._say_farewell())
+        self._end_task = asyncio.create_task(self._write_end())
 
-    async def _say_farewell(self) -> None:
-        with contextlib.suppress(WfrunError):  # Then it will notice the silence.
+    async def _write_end(self) -> None:
+        """Write the empty file that ends a connection. If that fails the launcher times out."""
+        with contextlib.suppress(WfrunError):
             await self.write(b"")
 
 
-class Spool:
-    """The launchers of one session of a run that call by files in ``launchers`` of its
-    directory: each new connection is answered as a caller."""
+class SpoolListener:
+    """Listens for the spool files of one session of a run: each new connection is a caller."""
 
     def __init__(self, host: Host, directory: str, session: int, answer: Answer) -> None:
         self._host = host
@@ -50,27 +49,29 @@ class Spool:
         self._out = f"{directory}/launchers/out"
         self._session = session
         self._answer = answer
-        self._callers: dict[str, _Caller] = {}
-        """The latest of each launcher and node."""
+        self._callers: dict[str, _SpoolCaller] = {}
+        """The latest connection of each node of a launcher, by ``<launcher>.<node>``."""
         self._listener: Listener | None = None
 
     async def open(self) -> None:
-        """Raises InfeasibleError where the head node can't watch for files."""
-        self._listener = await self._host.spool(self._out, self._session, self._took)
+        """Watch for files. Raises InfeasibleError where the head node can't do that."""
+        self._listener = await self._host.spool(self._out, self._session, self._on_file)
 
     async def close(self) -> None:
+        """Stop watching for files."""
         self._callers.clear()
         if self._listener is not None:
             await self._listener.close()
 
-    def _took(self, name: str, data: bytes) -> None:
-        """The next file of a connection."""
+    def _on_file(self, name: str, data: bytes) -> None:
+        """Take the next file of a connection. A file of an older connection than the latest is
+        ignored: it was shown late."""
         source, _, connection = name.rsplit(".", 2)
         caller = self._callers.get(source)
         if caller is None or caller.connection < int(connection):
             if caller is not None and caller.answerer is not None:
                 caller.answerer.ended("the launcher began anew")
-            caller = _Caller(self._host, self._in, name)
+            caller = _SpoolCaller(self._host, self._in, name)
             self._callers[source] = caller
             caller.answerer = self._answer(caller)
         answerer = caller.answerer
@@ -84,7 +85,7 @@ class Spool:
 
 
 def leftovers(directory: str, launchers: Sequence[str], nodes: int) -> list[str]:
-    """What these launchers leave for good; the rest goes with what it was for."""
+    """The directories that remain of ended launchers; their files are removed by the readers."""
     return [
         f"{directory}/launchers/in/{launcher}.{node}"
         for launcher in launchers

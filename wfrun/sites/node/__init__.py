@@ -16,6 +16,8 @@ BATCH_LAUNCHER_PROGRAMS = (
     "batch_launcher.py",
     "batch_job.py",
     "channels.py",
+    "connections.py",
+    "signing.py",
     "allocated.sh",
 )
 """For a cluster with ``dispatch: launchers``, beside the programs of jobs."""

@@ -31,7 +31,7 @@ import sys
 import time
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
+if TYPE_CHECKING or __package__:
     from typing import Any, Dict, List, Mapping, Optional
 
     from wfrun.sites.node import runner, slots, store

@@ -7,7 +7,7 @@ import os
 import time
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
+if TYPE_CHECKING or __package__:
     from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
     from wfrun.sites.node.processes import identity, is_running

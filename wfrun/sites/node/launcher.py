@@ -61,7 +61,7 @@ import sys
 import time
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
+if TYPE_CHECKING or __package__:
     from typing import Any, Dict, List, Optional, Set, Tuple
 
     from wfrun.sites.node.journals import History, Journal, Trace

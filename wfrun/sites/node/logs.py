@@ -3,7 +3,7 @@
 import os
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
+if TYPE_CHECKING or __package__:
     from typing import Any, List, Tuple
 
     from wfrun.sites.node.store import remove, write_all

@@ -10,7 +10,7 @@ import signal
 import time
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
+if TYPE_CHECKING or __package__:
     from typing import Any, Dict, List, Optional, Set, Tuple
 
     from wfrun.sites.node.journals import Journal

@@ -6,7 +6,7 @@ import os
 import time
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
+if TYPE_CHECKING or __package__:
     from typing import Any, Dict, List, Optional, Set, Tuple
 
     from wfrun.sites.node.logs import MOST_SPARE_LOGS, PACK_BYTES, Log, Logs, Pack

@@ -1,0 +1,251 @@
+"""The connections of a launcher to its engine: by TCP and by files. ``channels.py`` uses them.
+
+Both have the same methods. They never wait, except in ``drain`` and ``close``.
+"""
+
+import contextlib
+import errno
+import os
+import select
+import socket
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING or __package__:
+    from typing import Any, List, Optional
+
+    from wfrun.sites.node.signing import HANDSHAKE_S, SPOOL_HANDSHAKE_S
+else:
+    from signing import HANDSHAKE_S, SPOOL_HANDSHAKE_S
+
+CONNECT_S = 3.0
+"""Timeout of a TCP connection attempt."""
+MIN_POLL_S = 0.01
+MAX_POLL_S = 1.0
+"""Interval between looks for spool files: the minimum after one came or was written, growing to the
+maximum while none come."""
+READ_BYTES = 1 << 18
+TURN_BYTES = 1 << 22
+"""Maximum number of bytes read in one turn; the next turn follows at once."""
+MAX_FILE_BYTES = 1 << 22
+MAX_UNREAD_FILES = 8
+"""Spool files that the engine has not read. While there are more, data is kept for larger files:
+each file is a load on the file system."""
+DRAIN_S = 5.0
+LINGER_S = 1.0
+
+
+class TcpConnection:
+    """A TCP connection to the engine. Its methods raise OSError when it has ended or can't be made.
+
+    ``poller`` reports ``fd`` when the connection needs a turn.
+    """
+
+    handshake_s = HANDSHAKE_S
+
+    def __init__(self, poller: "select.poll", host: str, port: int) -> None:
+        # Numeric addresses alone: a name server could block the launcher.
+        found = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+        )[0]
+        self._address: "Any" = found[4]
+        self._poller = poller
+        self._socket = socket.socket(*found[:3])
+        self.fd = self._socket.fileno()
+        self.due_s: "Optional[float]" = time.monotonic() + CONNECT_S
+        """Time of the next turn, if the poller reports nothing before; None: no time."""
+        self._is_connected = False
+        self._has_ended = False
+        self._mask = 0
+        self.unsent = bytearray()
+        """Data to send; ``send`` removes what it has sent."""
+        try:
+            self._socket.setblocking(False)
+            self._connect()
+        except OSError:
+            self._socket.close()
+            raise
+        self._register()
+
+    def _connect(self) -> None:
+        number = self._socket.connect_ex(self._address)
+        if number in (errno.EINPROGRESS, errno.EALREADY, errno.EINTR):
+            if self.due_s is not None and time.monotonic() >= self.due_s:
+                raise OSError(errno.EHOSTUNREACH, "no answer")
+            return
+        if number not in (0, errno.EISCONN):
+            raise OSError(number, os.strerror(number))
+        self._is_connected = True
+        self.due_s = None
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def _register(self) -> None:
+        mask = select.POLLIN if self._is_connected else 0
+        if self.unsent or not self._is_connected:
+            mask |= select.POLLOUT
+        if mask != self._mask:
+            self._mask = mask
+            self._poller.register(self.fd, mask)
+
+    def turn(self) -> bytes:
+        """Connect, read and write what is possible now; returns what was read. OSError at the end
+        of the connection is raised only after all data was returned."""
+        if not self._is_connected:
+            self._connect()
+        if self._has_ended:
+            raise OSError(errno.ECONNRESET, "the engine has closed the connection")
+        pieces = []
+        size = 0
+        while self._is_connected and size < TURN_BYTES:
+            try:
+                data = self._socket.recv(READ_BYTES)
+            except BlockingIOError:
+                break
+            if not data:
+                self._has_ended = True
+                self.due_s = time.monotonic()
+                break
+            pieces.append(data)
+            size += len(data)
+        self.send()
+        return b"".join(pieces)
+
+    def send(self) -> None:
+        """Send as much of ``unsent`` as possible now."""
+        while self.unsent and self._is_connected:
+            try:
+                with memoryview(self.unsent) as view:
+                    sent = self._socket.send(view[:READ_BYTES])
+            except BlockingIOError:
+                break
+            del self.unsent[:sent]
+        self._register()
+
+    def drain(self) -> None:
+        """Send all of ``unsent``, for at most DRAIN_S."""
+        mine = select.poll()
+        mine.register(self.fd, select.POLLOUT)
+        end_s = time.monotonic() + DRAIN_S
+        while self.unsent and time.monotonic() < end_s:
+            mine.poll(100)
+            self.send()
+
+    def close(self, is_orderly: bool) -> None:
+        """Close the connection. An orderly end waits, for at most LINGER_S, until the engine has
+        read all: closing a socket with unread input discards the output under way (TCP reset)."""
+        if is_orderly and self._is_connected:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_WR)
+                self._socket.settimeout(LINGER_S)
+                end_s = time.monotonic() + LINGER_S
+                while time.monotonic() < end_s and self._socket.recv(READ_BYTES):
+                    pass
+        if self._mask:
+            self._poller.unregister(self.fd)
+        self._socket.close()
+
+
+class SpoolConnection:
+    """A connection to the engine by files in ``directory``, the run's. Its methods raise OSError
+    when it has ended or the directory can't be used. The attributes are those of ``TcpConnection``.
+    """
+
+    fd = -1
+    handshake_s = SPOOL_HANDSHAKE_S
+
+    def __init__(
+        self, directory: str, launcher: str, node: int, session: int, connection: int
+    ) -> None:
+        self._in = "%s/launchers/in/%s.%d" % (directory, launcher, node)
+        self._out = directory + "/launchers/out"
+        self._stem = "%d.%d" % (session, connection)
+        self._name = "%s.%d.%s" % (launcher, node, self._stem)
+        self._next_read = 1
+        self._next_written = 1
+        self._unread: "List[str]" = []
+        """Files that the engine has not removed yet."""
+        self._has_ended = False
+        self._poll_s = MIN_POLL_S
+        self.due_s: "Optional[float]" = time.monotonic()
+        self.unsent = bytearray()
+        for path in (self._in, self._out):
+            os.makedirs(path, 0o700, exist_ok=True)
+        self._remove_files()
+
+    def turn(self) -> bytes:
+        """Read the files that have come and write what may be written; returns what was read."""
+        if self._has_ended:
+            raise OSError(errno.ECONNRESET, "the engine has closed the connection")
+        if self.due_s is not None and time.monotonic() < self.due_s:
+            return b""
+        pieces = []
+        size = 0
+        if self._poll_s >= MAX_POLL_S:
+            # An NFS client that changes a directory reads it anew; its cached listing may be half
+            # a minute old.
+            os.utime(self._in)
+        while size < TURN_BYTES:
+            path = "%s/%s.%d" % (self._in, self._stem, self._next_read)
+            try:
+                with open(path, "rb") as file:
+                    pieces.append(file.read())
+            except OSError as error:
+                if error.errno not in (errno.ENOENT, errno.ESTALE):
+                    raise
+                break
+            if not pieces[-1]:
+                self._has_ended = True
+            size += len(pieces[-1])
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+            self._next_read += 1
+        self._poll_s = MIN_POLL_S if pieces else min(MAX_POLL_S, self._poll_s * 1.25)
+        is_due = self._has_ended or size >= TURN_BYTES
+        self.due_s = time.monotonic() + (0.0 if is_due else self._poll_s)
+        self.send()
+        return b"".join(pieces)
+
+    def send(self, is_last: bool = False) -> None:
+        """Write ``unsent`` to files, unless too many are unread; all of it if ``is_last``."""
+        while self._unread and not os.path.exists(self._unread[0]):
+            self._unread.pop(0)
+        while self.unsent and (is_last or len(self._unread) < MAX_UNREAD_FILES):
+            size = min(len(self.unsent), MAX_FILE_BYTES)
+            self._write(bytes(self.unsent[:size]))
+            del self.unsent[:size]
+            # An answer may come soon.
+            self._poll_s = MIN_POLL_S
+            self.due_s = min(self.due_s or 0.0, time.monotonic() + MIN_POLL_S)
+
+    def _write(self, data: bytes) -> None:
+        name = "%s.%d" % (self._name, self._next_written)
+        path = "%s/%s" % (self._out, name)
+        temporary = "%s/.%s" % (self._out, name)
+        with open(temporary, "wb") as file:
+            file.write(data)
+        os.rename(temporary, path)
+        self._next_written += 1
+        self._unread.append(path)
+
+    def drain(self) -> None:
+        """Write all of ``unsent``."""
+        self.send(is_last=True)
+
+    def close(self, is_orderly: bool) -> None:
+        """Close the connection: in order with an empty file, so that the engine reads the rest;
+        otherwise by removing the rest, which belongs to no connection any more."""
+        with contextlib.suppress(OSError):
+            if is_orderly:
+                self._write(b"")
+            else:
+                for path in self._unread:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(path)
+            self._remove_files()
+
+    def _remove_files(self) -> None:
+        """Remove files to this node of earlier connections."""
+        for name in os.listdir(self._in):
+            if not name.startswith("."):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink("%s/%s" % (self._in, name))

@@ -1,0 +1,102 @@
+"""The handshake of a launcher and its engine, and the signatures of their lines.
+
+Both ends use this file: the engine, and, on Python 3.6 or later, the launcher. The launcher speaks
+first. A line of the handshake is a JSON object of at most 4 KiB:
+    launcher   {"wfrun": 1, "launcher": key, "node": i, "nonce": a}
+    engine     {"nonce": b, "proof": P("engine")}
+    launcher   {"proof": P("launcher")}
+where P(who) is HMAC-SHA256(secret, "who|launcher|node|a|b") in hex. Each later line, in either
+direction, is 32 hex digits of HMAC-SHA256(P("to-engine") or P("to-launcher"), "i|line") for line i
+of that direction, counted from 0, then a space, the line and its end. An end that receives a wrong
+proof or signature closes the connection. Lines are signed and not encrypted; the file system, which
+holds the secret, is trusted.
+"""
+
+import hashlib
+import hmac
+import json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List
+
+PROTOCOL = 1
+HANDSHAKE_BYTES = 4096
+"""Maximum length of a line of the handshake."""
+HANDSHAKE_S = 10.0
+"""Timeout of the handshake."""
+SPOOL_HANDSHAKE_S = 150.0
+"""Timeout of the handshake by files: a network file system may show a new file half a minute late,
+in each direction."""
+
+
+def proof_of(secret: bytes, who: str, launcher: str, node: int, a: str, b: str) -> str:
+    """P(who) of the handshake."""
+    text = "%s|%s|%d|%s|%s" % (who, launcher, node, a, b)
+    return hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()
+
+
+def is_equal(found: object, wanted: str) -> bool:
+    """Compare in constant time; False for anything that is no string."""
+    return isinstance(found, str) and hmac.compare_digest(found.encode(), wanted.encode())
+
+
+class LineSigner:
+    """Signs the lines of one direction of a connection, or verifies them, in order."""
+
+    def __init__(self, key: str) -> None:
+        self._mac = hmac.new(key.encode(), digestmod=hashlib.sha256)
+        self._count = 0
+
+    def _tag(self, line: bytes) -> bytes:
+        # The number of the line is signed with it: lines can't be dropped, repeated or reordered.
+        mac = self._mac.copy()
+        mac.update(b"%d|%s" % (self._count, line))
+        self._count += 1
+        return mac.hexdigest()[:32].encode()
+
+    def sign(self, line: bytes) -> bytes:
+        """The line as it is sent, with its end."""
+        return b"%s %s\n" % (self._tag(line), line)
+
+    def verify(self, signed: bytes) -> bytes:
+        """The line that was signed; ``signed`` comes without its end. Raises ValueError for a wrong
+        signature, also that of any but the next line."""
+        line = signed[33:]
+        if not hmac.compare_digest(signed[:33], self._tag(line) + b" "):
+            raise ValueError("a line is not signed as it should be")
+        return line
+
+
+class LineSplitter:
+    """Assembles lines from the pieces of a byte stream."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def feed(self, data: bytes) -> "List[bytes]":
+        """The lines that are complete with this piece, without their ends."""
+        if b"\n" not in data:
+            self._rest += data
+            return []
+        lines = (bytes(self._rest) + data).split(b"\n")
+        self._rest = bytearray(lines.pop())
+        return lines
+
+    @property
+    def rest_bytes(self) -> int:
+        """Length of the incomplete line."""
+        return len(self._rest)
+
+
+def object_of(line: bytes) -> "Dict[str, Any]":
+    """The object of a line of the handshake. Raises ValueError for anything else."""
+    if len(line) > HANDSHAKE_BYTES:
+        raise ValueError("a line of the handshake is too long")
+    try:
+        found = json.loads(line.decode())
+    except RecursionError:
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError("a line of the handshake is no object")
+    return found
