@@ -13,13 +13,14 @@ STAMP := .venv/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format bench clean testbed-up testbed-down testbed-status
+.PHONY: help demo test test-all check options format bench clean testbed-up testbed-down testbed-status
 
 help:
 	@echo 'make demo     run a real workflow over three sites of this machine'
 	@echo 'make test     run the tests that need no root, in minutes (ARGS="-k store" chooses some)'
 	@echo 'make test-all run all tests, also those of real clusters and those that take long'
 	@echo 'make check    formatting, lint, types, import directions, the oldest Python of launcher and agent'
+	@echo 'make options  write what is derived from the options of a run (wfrun/engine/settings.py)'
 	@echo 'make format   format the code'
 	@echo 'make bench    measure, side by side with other tools'
 	@echo 'make testbed-up, testbed-down, testbed-status'
@@ -47,6 +48,9 @@ check: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/python tools/check_imports.py
 	$(BIN)/vermin --quiet --no-tips --violations -t=3.6- wfrun/sites/node/*.py wfrun/sites/remote/agent.py
+
+options: $(STAMP)
+	$(BIN)/python tools/write_options.py
 
 format: $(STAMP)
 	$(BIN)/ruff format .

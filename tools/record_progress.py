@@ -21,7 +21,6 @@ from rich.text import Text
 
 from wfrun import generate, read_catalog, write_dax
 from wfrun.engine.events import Settings
-from wfrun.runners.cli.main import DEFAULT_POLICY
 from wfrun.runners.display.progress import REFRESH_S, LiveProgress
 from wfrun.runners.run.prepare import prepare
 from wfrun.runners.run.session import Session
@@ -53,7 +52,7 @@ async def watch(folder: Path) -> tuple[RenderableType, str]:
     """Run the workflow to its end; returns the display at half of it, and its title."""
     document = folder / "cybershake-1000.dax"
     write_dax(generate("cybershake", tasks=1000, seed=1), document)
-    settings = Settings(policy=DEFAULT_POLICY, emulate=True, time_scale=TIME_SCALE)
+    settings = Settings(emulate=True, time_scale=TIME_SCALE)
     plan = prepare([document], read_catalog(ROOT / "examples/das3.yaml"), settings)
     session = Session()
     session.start(plan, folder / "cybershake-1000-1", document.stem)

@@ -62,7 +62,7 @@ def bag(tmp_path: Path) -> Path:
     [
         ("wfrun lst", "Did you mean 'list'?"),
         ("wfrun bag.dax", "--emulate needs no input files"),
-        ("wfrun bag.dax --time-scale 2", "go with --emulate"),
+        ("wfrun bag.dax --time-scale 2", "has no effect without --emulate"),
         ("wfrun bag.dax --emulate --policy hefft", "did you mean 'heft'?"),
         ("wfrun status", "`wfrun WORKFLOW` starts one"),
         ("wfrun .", ".: can't be read: Is a directory"),

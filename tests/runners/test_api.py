@@ -146,9 +146,15 @@ def test_status_while_another_process_drives_it(user: User) -> None:
 
 WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"policy": "best"}, InvalidError, "no placement policy 'best'"),
-    ({"throttle": 0}, InvalidError, "the throttle is 0"),
-    ({"retries": -1}, InvalidError, "--retries can't be negative"),
-    ({"time_scale": float("nan"), "emulate": True}, InvalidError, "--time-scale is nan"),
+    ({"throttle": 0}, InvalidError, "^throttle is 0, but must be at least 1"),
+    ({"throttle": "5"}, InvalidError, "^throttle is '5', but must be a whole number"),
+    ({"retries": -1}, InvalidError, "^retries is -1, but must be at least 0"),
+    ({"retry_delay_s": float("inf")}, InvalidError, "^retry_delay_s is inf, but must be a finite"),
+    ({"replica_share": 1.5}, InvalidError, "^replica_share is 1.5, but must be from 0 to 1"),
+    ({"on_failure": "wait"}, InvalidError, "^on_failure is 'wait', but must be continue or stop"),
+    ({"time_scale": float("nan"), "emulate": True}, InvalidError, "^time_scale is nan, but must"),
+    ({"time_scale": 0.5}, InvalidError, "^time_scale has no effect without emulate"),
+    ({"retrys": 1}, TypeError, "retrys"),
     ({"sites": "nowhere.yaml"}, InvalidError, "nowhere.yaml: can't be read"),
     ({"sites": Catalog((SiteSpec("a", 1, directory="/proc/x"),))}, InfeasibleError, "site a: its"),
     ({"run_dir": "/proc/x"}, InfeasibleError, "the run directory /proc/x can't be made"),

@@ -15,44 +15,11 @@ import msgspec
 
 from wfrun.engine.exchange import Cause, LauncherRequest, Outcome
 from wfrun.engine.model import LinkSpec, SiteSpec
+from wfrun.engine.settings import Settings as Settings
 
 SCHEMA_VERSION = 3
 """Version 1 has no SiteLoadObserved, CoresReserved, ReservationDeclined and SitesDeclined, version
 2 has no ``Access.batch_settings``. Logs of all versions can be read."""
-
-
-class Settings(msgspec.Struct, frozen=True):
-    """How one run is to be carried out; a part of its first event."""
-
-    policy: str
-    policy_options: dict[str, int | float | str] = {}
-    throttle: int | None = None
-    """Most tasks of one workflow that are dispatched at once; None: no limit."""
-    retries: int = 2
-    """Further attempts of a task after its first has failed."""
-    retry_delay_s: float = 1.0
-    """Before the first retry; doubled for each further one."""
-    on_failure: Literal["continue", "stop"] = "continue"
-    seed: int = 0
-    emulate: bool = False
-    time_scale: float = 1.0
-    size_scale: float = 1.0
-    pack_logs: bool = False
-    """What tasks print goes into a file of each launcher's, rather than two of each task's."""
-    selection: str = ""
-    """The selection policy, for all workflows and bags of the run together. Empty: each workflow's
-    tasks are considered for themselves, the workflows in their order (thesis section 6.1.2)."""
-    replication: Literal["idle", "stragglers"] = "idle"
-    """When a running task gets a replica: as soon as no task waits for the cores (WQR), or if it
-    takes much longer than others of its class."""
-    replicas: int | None = None
-    """Most replicas of a task; None: as many as the placement policy has, of stragglers at least
-    one."""
-    replica_share: float = 1.0
-    """Of all cores, replicas hold no more than this share."""
-    straggler_factor: float = 1.5
-    straggler_quantile: float = 0.75
-    """A straggler has run for longer than the factor times this quantile of its class."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):

@@ -11,15 +11,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import wraps
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import msgspec
 
-from wfrun.engine.events import Event, Settings
+from wfrun.engine.events import Event
 from wfrun.engine.model import Catalog, Workflow
+from wfrun.engine.settings import all_settings, make_settings
 from wfrun.engine.state import Failure, RunState
 from wfrun.parsers.bags.commands import LineTemplate
 from wfrun.runners.run import directory as rundir
@@ -29,6 +31,11 @@ from wfrun.runners.run.prepare import prepare, this_machine
 from wfrun.runners.run.session import Session, read_state
 from wfrun.runners.simulate.simulated_run import refuse_simulated
 from wfrun.sites.catalog import read_catalog
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from wfrun.runners.run.arguments import RunArguments
 
 Document = str | Path | Workflow
 Observer = Callable[[Sequence[Event]], None]
@@ -68,62 +75,43 @@ def _blocking(function: Callable[_P, Coroutine[Any, Any, _T]], name: str) -> Cal
     return call
 
 
+def _with_settings(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """The function with a signature that names the options of a run, for ``help``."""
+    own = signature(function)
+    *params, _ = own.parameters.values()
+    keyword = Parameter.KEYWORD_ONLY
+    params += [Parameter(s.name, keyword, default=s.default) for s in all_settings().values()]
+    function.__signature__ = own.replace(parameters=params)  # type: ignore[attr-defined]
+    return function
+
+
+@_with_settings
 async def run_async(
     *documents: Document,
     sites: str | Path | Catalog | None = None,
-    policy: str = "file-aware",
-    policy_options: Mapping[str, int | float | str] | None = None,
+    inputs: str | Path | None = None,
     command: str | None = None,
     delimiter: str | None = None,
-    selection: str = "",
-    replicas: int | None = None,
-    replication: Literal["idle", "stragglers"] = "idle",
-    replica_share: float = 1.0,
-    straggler_factor: float = 1.5,
-    straggler_quantile: float = 0.75,
-    throttle: int | None = None,
-    inputs: str | Path | None = None,
     run_dir: str | Path | None = None,
-    retries: int = 2,
-    retry_delay_s: float = 1.0,
-    on_failure: Literal["continue", "stop"] = "continue",
-    seed: int = 0,
-    emulate: bool = False,
-    time_scale: float = 1.0,
-    size_scale: float = 1.0,
-    pack_logs: bool = False,
     keep_files: bool = False,
     history: str | Path | None = None,
     past_usage: bool = False,
     observer: Observer | None = None,
+    **options: Unpack[RunArguments],
 ) -> RunResult:
     """Run workflows and bags of tasks, and wait for the end.
 
-    The arguments are those of ``wfrun run``. ``observer`` is called with every group of events
-    once it is durable. Failed tasks do not raise: see ``RunResult.outcome``. Cancelling it leaves
-    what runs running; ``resume`` goes on. Raises InvalidError for wrong input and InfeasibleError
-    where a site can't be used, before anything is started.
+    The arguments are options of ``wfrun run``; those of the run itself are the fields of
+    ``wfrun.engine.settings.Settings``, times in seconds. ``sites`` is a catalog or the path of
+    one; None is this machine. ``observer`` is called with every group of events once it is in the
+    log. Cancelling the coroutine leaves running tasks running; ``resume`` continues the run.
+
+    Returns when the run has ended; failed tasks do not raise, see ``RunResult.outcome``. Raises
+    InvalidError for wrong input and InfeasibleError for a site that can't be used, in both cases
+    before any task is started.
     """
     load_policies()
-    settings = Settings(
-        policy=policy,
-        policy_options=dict(policy_options or {}),
-        throttle=throttle,
-        retries=retries,
-        retry_delay_s=retry_delay_s,
-        on_failure=on_failure,
-        seed=seed,
-        emulate=emulate,
-        time_scale=time_scale,
-        size_scale=size_scale,
-        pack_logs=pack_logs,
-        selection=selection,
-        replicas=replicas,
-        replication=replication,
-        replica_share=replica_share,
-        straggler_factor=straggler_factor,
-        straggler_quantile=straggler_quantile,
-    )
+    settings = make_settings(options)
     if sites is None:
         catalog = this_machine()
     else:

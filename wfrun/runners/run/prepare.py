@@ -3,7 +3,6 @@ user's input is found here, before anything is started."""
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -68,7 +67,6 @@ def prepare(
     document together, for a task that fits no site, and for settings that don't go together."""
     policy = placement_class(settings.policy)
     placement_options(policy, settings.policy_options)
-    _check_numbers(settings)
     if not documents:
         raise InvalidError("there is no workflow to run")
     if settings.emulate and not at_sites:
@@ -126,25 +124,6 @@ def _check_fits(workflow: Workflow, catalog: Catalog) -> None:
     _check_outputs(workflow)
     for task in {task.resources: task for task in reversed(workflow.tasks)}.values():
         site_mask(task, catalog.sites, workflow.source)
-
-
-def _check_numbers(settings: Settings) -> None:
-    if settings.throttle is not None and settings.throttle < 1:
-        raise InvalidError(f"the throttle is {settings.throttle}; it has to be at least 1")
-    if settings.retries < 0:
-        raise InvalidError("--retries can't be negative")
-    if settings.replicas is not None and settings.replicas < 0:
-        raise InvalidError("--replicas can't be negative")
-    for option in ("replica_share", "straggler_quantile"):
-        share = getattr(settings, option)
-        if not 0 <= share <= 1:
-            name = option.replace("_", "-")
-            raise InvalidError(f"--{name} is {share}; it has to be a number from 0 to 1")
-    for option in ("time_scale", "size_scale", "retry_delay_s", "straggler_factor"):
-        value = getattr(settings, option)
-        if not 0 <= value < math.inf:
-            name = option.removesuffix("_s").replace("_", "-")
-            raise InvalidError(f"--{name} is {value}; it has to be a number from 0 on")
 
 
 def _warn_of_runtimes(

@@ -6,34 +6,21 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from wfrun.engine.capabilities.launchers.launchers import Launchers
 from wfrun.engine.capabilities.launchers.pool import Launcher, LauncherPhase
 from wfrun.engine.state import RunState
-from wfrun.runners.display.report import duration, make_console
-from wfrun.runners.run.directory import RunDir, StartingError, is_driven
-from wfrun.runners.run.session import read_state
-from wfrun.runners.simulate.simulation import RUN_ID
+from wfrun.runners.display.report import duration
 
 _DAY_S = 86400.0
 
 
-def show(found: RunDir, *, ended: bool) -> None:
-    """Print a row for each launcher, also while another process drives the run; those that have
-    ended with ``ended`` alone. Raises what ``read_state`` raises."""
-    driven = is_driven(found)
-    console = make_console()
-    try:
-        state = read_state(found)
-    except StartingError as error:
-        console.print(f"run {found.path}")
-        console.print(error.message, soft_wrap=True, markup=False)
-        return
-    simulated = state.run_id == RUN_ID
+def show(console: Console, state: RunState, *, driven: bool, simulated: bool, ended: bool) -> None:
+    """Print a row for each launcher; those that have ended with ``ended`` alone."""
     now_s = time.time() if driven and not simulated else state.now_s
-    console.print(f"run {found.path} (simulated)" if simulated else f"run {found.path}")
     launchers = state.find(Launchers)
     if launchers is None:
         console.print("no site of this run has launchers ('dispatch: launchers' in the catalog)")

@@ -1,0 +1,23 @@
+"""What ``make options`` writes is up to date."""
+
+from __future__ import annotations
+
+from inspect import signature
+
+import pytest
+
+import wfrun
+from tools.write_options import ARGUMENTS, PAGE, arguments, with_table
+from wfrun.engine.settings import all_settings
+
+
+def test_the_derived_files_are_up_to_date() -> None:
+    assert ARGUMENTS.read_text() == arguments(), "run `make options`"
+    assert PAGE.read_text() == with_table(PAGE.read_text()), "run `make options`"
+
+
+@pytest.mark.parametrize("function", [wfrun.run, wfrun.run_async])
+def test_the_signature_names_every_option(function: object) -> None:
+    params = signature(function).parameters  # type: ignore[arg-type]
+    for setting in all_settings().values():
+        assert params[setting.name].default == setting.default

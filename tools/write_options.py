@@ -1,0 +1,106 @@
+"""Writes what is derived from `Settings` and has to be a file: the types of the keyword arguments,
+which type checkers read, and the table of options in docs/running.md. ``make options`` runs it; a
+test compares the files with what it would write."""
+
+from __future__ import annotations
+
+import collections.abc
+from inspect import signature
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import click
+
+from wfrun.engine.settings import Setting, Settings, all_settings
+from wfrun.runners.api import run_async
+from wfrun.runners.cli.options import section_of
+from wfrun.runners.cli.running import run
+
+ROOT = Path(__file__).parent.parent
+ARGUMENTS = ROOT / "wfrun/runners/run/arguments.py"
+PAGE = ROOT / "docs/running.md"
+BEGIN, END = "<!-- written by make options -->\n", "<!-- end of what make options writes -->\n"
+
+HEADER = '''\
+"""Keyword arguments of functions that take the options of a run. `wfrun.engine.settings.Settings`
+describes each; ``make options`` writes this file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypedDict
+'''
+
+
+def arguments() -> str:
+    """The module with the types of the keyword arguments."""
+    every = list(all_settings().values())
+    simulated = [setting for setting in every if setting.option.simulate]
+    return "".join(
+        [
+            HEADER,
+            _typed_dict("RunArguments", "Options of a run.", every),
+            _typed_dict("SimulateArguments", "Options of a simulated run.", simulated),
+        ]
+    )
+
+
+def _typed_dict(name: str, docstring: str, settings: list[Setting]) -> str:
+    hints = get_type_hints(Settings)
+    lines = [f"    {setting.name}: {_text(hints[setting.name])}" for setting in settings]
+    return "\n\n" + "\n".join(
+        [f"class {name}(TypedDict, total=False):", f'    """{docstring}"""', "", *lines, ""]
+    )
+
+
+def _text(hint: Any) -> str:
+    """A type as it is written in source code."""
+    if get_origin(hint) is Literal:
+        return "Literal[" + ", ".join(f'"{choice}"' for choice in get_args(hint)) + "]"
+    if get_origin(hint) is collections.abc.Mapping:
+        return "Mapping[" + ", ".join(map(_text, get_args(hint))) + "]"
+    if get_args(hint):
+        return " | ".join(map(_text, get_args(hint)))
+    return "None" if hint is type(None) else str(hint.__name__)
+
+
+def table() -> str:
+    """The options of ``wfrun run``: a table for each heading of its help text."""
+    rows: dict[str, list[str]] = {}
+    for param in run.params:
+        if isinstance(param, click.Option):
+            rows.setdefault(section_of(param), []).append(_row(param))
+    head = "| option | in Python | meaning |\n|---|---|---|\n"
+    return "\n".join(f"### {heading}\n\n{head}{''.join(lines)}" for heading, lines in rows.items())
+
+
+def _row(param: click.Option) -> str:
+    record = param.get_help_record(click.Context(run))
+    assert record is not None
+    names, name = record[0].replace("|", "\\|"), str(param.name)
+    meaning = [str(param.help)]
+    setting = all_settings().get(name)
+    if setting is not None:
+        if setting.type is not bool and setting.default not in (None, "", {}):
+            meaning.append(f"Default: {setting.default}.")
+        if setting.range:
+            meaning.append(f"{setting.range.capitalize()}.")
+    in_python = f"`{name}`" if name in signature(run_async).parameters else ""
+    return f"| `{names}` | {in_python} | {' '.join(meaning)} |\n"
+
+
+def with_table(page: str) -> str:
+    """The page with the current table between its two marks."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
+
+
+def main() -> None:
+    """Write both files."""
+    ARGUMENTS.write_text(arguments())
+    PAGE.write_text(with_table(PAGE.read_text()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,242 @@
+"""The options of a run, described once.
+
+Each field of `Settings` is an option of a run: of ``wfrun run``, of ``wfrun.run`` in Python, and,
+unless its description says otherwise, of ``wfrun simulate``. The command line, the checks, the type
+of the keyword arguments, the table in docs/running.md and the log are derived from the fields. To
+add an option, add a field, and run ``make options``, which writes the derived files.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from wfrun.engine.errors import InvalidError
+
+
+class Option(NamedTuple):
+    """What users read about a field of `Settings`, and the values that it accepts.
+
+    Its type and its default are those of the field; the values of a ``Literal`` are its choices.
+    """
+
+    help: str
+    section: str
+    """The heading that lists it."""
+    metavar: str = ""
+    """Stands for the value; not needed for flags and choices."""
+    minimum: float = -math.inf
+    maximum: float = math.inf
+    flag: str = ""
+    """By default the field's name with dashes, without the unit ``_s``."""
+    short: str = ""
+    """A further flag of one letter."""
+    needs: str = ""
+    """The field that must be set for this one to have an effect."""
+    simulate: bool = True
+    """Whether ``wfrun simulate`` has it, too."""
+
+
+SCHEDULING, FAILURES, REPLICAS = "Scheduling", "Failures", "Replicas"
+EMULATION, FILES = "Emulation", "Files and output"
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """The options of one run; a part of its first event. `make_settings` checks the values; the
+    record accepts all, so that a log stays readable when a bound becomes tighter."""
+
+    # fmt: off
+    policy: Annotated[str, Option(
+        "Placement policy, which chooses the site of each task. `wfrun policies` lists them.",
+        SCHEDULING, "NAME", short="-p",
+    )] = "file-aware"
+    policy_options: Annotated[Mapping[str, int | float | str], Option(
+        "Option of the placement policy, such as `size=50` for coarsening. Repeatable.",
+        SCHEDULING, "NAME=VALUE", flag="--policy-option", short="-O",
+    )] = {}
+    selection: Annotated[str, Option(
+        "Selection policy, which orders the eligible tasks of all workflows and bags together. "
+        "Default: s-bot if the run has a bag; otherwise workflows are placed in their order.",
+        SCHEDULING, "NAME",
+    )] = ""
+    throttle: Annotated[int | None, Option(
+        "Maximum number of dispatched tasks of each workflow.", SCHEDULING, "N", minimum=1,
+    )] = None
+    seed: Annotated[int, Option("Seed of all random choices.", SCHEDULING, "N")] = 0
+    retries: Annotated[int, Option(
+        "Maximum number of retries of a task after its first attempt has failed.",
+        FAILURES, "N", minimum=0,
+    )] = 2
+    retry_delay_s: Annotated[float, Option(
+        "Delay before the first retry of a task; doubled for each further one.",
+        FAILURES, "SECONDS", minimum=0,
+    )] = 1.0
+    on_failure: Annotated[Literal["continue", "stop"], Option(
+        "When a task has no retries left: run all tasks that do not depend on it, or start no "
+        "further task.",
+        FAILURES,
+    )] = "continue"
+    replicas: Annotated[int | None, Option(
+        "Maximum number of replicas of a running task, each at another site; the first attempt "
+        "to succeed counts. Default: the policy's number; for stragglers at least 1.",
+        REPLICAS, "N", minimum=0,
+    )] = None
+    replication: Annotated[Literal["idle", "stragglers"], Option(
+        "Replicate running tasks when cores are idle and no task waits for them, or only tasks "
+        "that run much longer than others of their class.",
+        REPLICAS,
+    )] = "idle"
+    replica_share: Annotated[float, Option(
+        "Maximum share of all cores that replicas use.", REPLICAS, "X", minimum=0, maximum=1,
+    )] = 1.0
+    straggler_quantile: Annotated[float, Option(
+        "Quantile of the run times of a class of tasks to which stragglers are compared.",
+        REPLICAS, "X", minimum=0, maximum=1,
+    )] = 0.75
+    straggler_factor: Annotated[float, Option(
+        "A task is a straggler once it has run longer than this factor times the quantile.",
+        REPLICAS, "X", minimum=0,
+    )] = 1.5
+    emulate: Annotated[bool, Option(
+        "Replace each task by one that takes its documented run time (divided by the speed of the "
+        "site) and writes outputs of the documented sizes, as sparse files.",
+        EMULATION, simulate=False,
+    )] = False
+    time_scale: Annotated[float, Option(
+        "Factor on run times and transfer times.",
+        EMULATION, "X", minimum=0, needs="emulate", simulate=False,
+    )] = 1.0
+    size_scale: Annotated[float, Option(
+        "Factor on file sizes.",
+        EMULATION, "X", minimum=0, needs="emulate", simulate=False,
+    )] = 1.0
+    pack_logs: Annotated[bool, Option(
+        "Keep the output of tasks in one file per launcher instead of two files per task, for "
+        "bags of very many tasks. `wfrun logs` reads both.",
+        FILES, simulate=False,
+    )] = False
+    # fmt: on
+
+
+class Setting(NamedTuple):
+    """A field of `Settings` with its description, as other modules use it."""
+
+    name: str
+    """Of the field, and of the keyword argument in Python."""
+    flag: str
+    """Of the command line."""
+    type: type
+    """bool, int, float, str or Mapping."""
+    choices: tuple[str, ...]
+    """Empty: any value of the type."""
+    default: Any
+    option: Option
+
+    def problem(self, value: object) -> str | None:
+        """What is wrong with a value, to be read after its option's name; None: nothing."""
+        if self.choices and value not in self.choices:
+            return f"is {value!r}, but must be {' or '.join(self.choices)}"
+        if self.type in (int, float):
+            return self._number_problem(value)
+        if not isinstance(value, self.type):
+            return f"is {value!r}, but must be {_KINDS[self.type]}"
+        return None
+
+    def _number_problem(self, value: object) -> str | None:
+        numbers = (int,) if self.type is int else (int, float)
+        if not isinstance(value, numbers) or isinstance(value, bool):
+            return f"is {value!r}, but must be {_KINDS[self.type]}"
+        if not self.option.minimum <= value <= self.option.maximum:
+            return f"is {value}, but must be {self.range}"
+        return None if math.isfinite(value) else f"is {value}, but must be a finite number"
+
+    @property
+    def range(self) -> str:
+        """The bounds of a number in words; empty: it has none."""
+        low, high = self.option.minimum, self.option.maximum
+        if high < math.inf:
+            return f"from {low:g} to {high:g}"
+        return f"at least {low:g}" if low > -math.inf else ""
+
+
+_KINDS: dict[type, str] = {
+    bool: "True or False",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    Mapping: "a mapping of names to values",
+}
+
+
+@cache
+def all_settings() -> dict[str, Setting]:
+    """All options of a run by the names of their fields, in the order of the fields."""
+    hints = get_type_hints(Settings, include_extras=True)
+    return {
+        field.name: _setting(field, *get_args(hints[field.name])[:2])
+        for field in msgspec.structs.fields(Settings)
+    }
+
+
+def _setting(field: msgspec.structs.FieldInfo, hint: Any, option: Option) -> Setting:
+    if type(None) in get_args(hint):
+        hint = get_args(hint)[0]
+    choices: tuple[str, ...] = get_args(hint) if get_origin(hint) is Literal else ()
+    default = field.default
+    if default is msgspec.NODEFAULT:
+        default = field.default_factory()
+    return Setting(
+        field.name,
+        option.flag or "--" + field.name.removesuffix("_s").replace("_", "-"),
+        str if choices else get_origin(hint) or hint,
+        choices,
+        default,
+        option,
+    )
+
+
+def as_argument(setting: Setting) -> str:
+    """The name of an option in Python."""
+    return setting.name
+
+
+def as_flag(setting: Setting) -> str:
+    """The name of an option on the command line."""
+    return setting.flag
+
+
+def make_settings(
+    given: Mapping[str, Any], written: Callable[[Setting], str] = as_argument
+) -> Settings:
+    """The settings that a user gives by field name, checked; None stands for the default.
+
+    ``written`` returns the name of an option as the user writes it. Raises InvalidError for the
+    first option with a wrong type, value or choice, or without effect, and TypeError for a name
+    that is no field. Names of policies, and the options of a policy, are checked where the policy
+    is looked up.
+    """
+    values: dict[str, Any] = {
+        name: dict(value) if isinstance(value, Mapping) else value
+        for name, value in given.items()
+        if value is not None
+    }
+    for setting in all_settings().values():
+        if setting.name in values:
+            _check(setting, values, written)
+    return Settings(**values)
+
+
+def _check(setting: Setting, values: Mapping[str, Any], written: Callable[[Setting], str]) -> None:
+    value, needs = values[setting.name], setting.option.needs
+    problem = setting.problem(value)
+    if problem is not None:
+        raise InvalidError(f"{written(setting)} {problem}")
+    if needs and value != setting.default and not values.get(needs):
+        raise InvalidError(
+            f"{written(setting)} has no effect without {written(all_settings()[needs])}",
+            hint="give both or neither",
+        )

@@ -1,0 +1,82 @@
+"""Drives a run in the foreground of a terminal: display, Ctrl-C, summary, exit status."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+import click
+from rich.console import Console
+
+from wfrun.engine.state import RunState
+from wfrun.runners.cli.exit_statuses import DONE, FAILED, INTERRUPTED, SITE
+from wfrun.runners.display import progress
+from wfrun.runners.display.report import make_console, summary
+from wfrun.runners.run.session import Session
+
+_NOTES = {
+    1: "no more tasks are started; running ones end. Ctrl-C again ends them too.",
+    2: "running tasks are being ended. Ctrl-C again leaves at once.",
+    3: "leaving; what runs goes on, and wfrun resume finds it.",
+}
+"""What the first, second and third Ctrl-C do."""
+
+
+def drive(session: Session, *, as_json: bool, quiet: bool) -> int:
+    """Run to the end with a display; returns the exit status."""
+    console = make_console(stderr=True)
+    if as_json:
+        session.observers.append(progress.JsonEvents(session.logged))
+    if not quiet and not as_json:
+        console.print(f"run {session.run.path}")
+        if session.clusters:
+            console.print(f"connecting to {', '.join(session.clusters)}")
+    try:
+        state = asyncio.run(_drive(session, console, quiet=quiet))
+    except BrokenPipeError:  # the reader of --json is gone, as after `| head`
+        path = session.run.path
+        click.echo(f"nobody reads the events any more; to go on: wfrun resume {path}", err=True)
+        raise
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # one Ctrl-C too many must not cut the summary
+    return _report(session, state, make_console(stderr=as_json))
+
+
+async def _drive(session: Session, console: Console, *, quiet: bool) -> RunState:
+    display: progress.LiveProgress | progress.LineProgress
+    if console.is_terminal:
+        display = progress.LiveProgress(console, session.state, session.run.name)
+    else:
+        display = progress.LineProgress(session.state, session.run.name)
+
+    def on_interrupt(times: int) -> None:
+        note = _NOTES[min(times, 3)]
+        if isinstance(display, progress.LiveProgress):
+            display.note = note
+        else:
+            click.echo(note, err=True)
+
+    async def show() -> None:
+        await session.opened.wait()  # until then a login may ask
+        await display.show()
+
+    session.listen_to_signals(on_interrupt)
+    shown = None if quiet else asyncio.create_task(show())
+    try:
+        return await session.drive()
+    finally:
+        if shown is not None:
+            shown.cancel()
+            await asyncio.gather(shown, return_exceptions=True)
+
+
+def _report(session: Session, state: RunState, console: Console) -> int:
+    """Print the summary; returns the exit status."""
+    console.print(summary(state))
+    if state.ended == "done":
+        if any(w.to_collect for w in state.workflows):
+            console.print(f"outputs: {session.run.outputs}")
+        return DONE
+    console.print(f"to go on: wfrun resume {session.run.path}")
+    if state.ended == "cancelled":
+        return INTERRUPTED
+    return SITE if state.end_reason else FAILED

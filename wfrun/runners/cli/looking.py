@@ -1,0 +1,191 @@
+"""Commands that look at runs and at policies: ``status``, ``list``, ``launchers``, ``logs``,
+``results`` and ``policies``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from wfrun.runners.cli.runs import complete_runs, run_argument
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from wfrun.engine.state import RunState
+    from wfrun.runners.run.directory import RunDir
+
+
+class _Shown(NamedTuple):
+    """A run whose path has been printed."""
+
+    path: Path
+    state: RunState
+    is_driven: bool
+    """Whether a process drives it now."""
+    is_simulated: bool
+
+
+def _read(run: str | None, console: Console) -> _Shown | None:
+    """Print the path of a run and read its state; None: it is starting, which is printed. Raises
+    what ``read_state`` raises."""
+    from wfrun.runners.run.directory import StartingError, find, is_driven
+    from wfrun.runners.run.plugins import load_policies
+    from wfrun.runners.run.session import read_state
+    from wfrun.runners.simulate.simulation import RUN_ID
+
+    load_policies()
+    found = find(run)
+    driven = is_driven(found)
+    try:
+        state = read_state(found)
+    except StartingError as error:
+        console.print(f"run {found.path}")
+        console.print(error.message, soft_wrap=True, markup=False)
+        return None
+    simulated = state.run_id == RUN_ID
+    console.print(f"run {found.path} (simulated)" if simulated else f"run {found.path}")
+    return _Shown(found.path, state, driven, simulated)
+
+
+@click.command()
+@run_argument
+def status(run: str | None) -> None:
+    """Show where RUN stands (`last` by default)."""
+    from wfrun.runners.display.report import make_console, summary
+
+    console = make_console()
+    shown = _read(run, console)
+    if shown is None:
+        return
+    console.print(summary(shown.state, driven=shown.is_driven))
+    if not shown.is_driven and not shown.is_simulated and shown.state.ended != "done":
+        console.print(f"to go on: wfrun resume {shown.path}")
+
+
+@click.command()
+@run_argument
+@click.option("--all", "ended", is_flag=True, help="Those that have ended, too.")
+def launchers(run: str | None, ended: bool) -> None:
+    """Show the launchers of RUN (`last` by default).
+
+    Where each is and since when, its slots and how many are busy, the walltime that is left, what
+    it has done, and how it is connected. Below: why a site gets no more of them.
+    """
+    from wfrun.runners.display.launchers import show
+    from wfrun.runners.display.report import make_console
+
+    console = make_console()
+    shown = _read(run, console)
+    if shown is not None:
+        show(
+            console, shown.state,
+            driven=shown.is_driven, simulated=shown.is_simulated, ended=ended,
+        )  # fmt: skip
+
+
+@click.command("list")
+def list_() -> None:
+    """List the runs in ./wfrun-runs."""
+    from wfrun.runners.display.report import make_console
+    from wfrun.runners.run.directory import existing
+    from wfrun.runners.run.plugins import load_policies
+
+    load_policies()
+    runs = existing()
+    if not runs:
+        click.echo("there is no run yet in ./wfrun-runs")
+        return
+    make_console().print(_run_table(runs))
+
+
+def _run_table(runs: list[RunDir]) -> Table:
+    """A row for each run."""
+    from rich.table import Table
+
+    from wfrun.engine.errors import WfrunError
+    from wfrun.runners.display.report import duration, outcome_text
+    from wfrun.runners.run.directory import StartingError, is_driven
+    from wfrun.runners.run.session import read_state
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("run", no_wrap=True)
+    table.add_column("state")
+    for heading in ("tasks", "done", "failed", "time"):
+        table.add_column(heading, justify="right")
+    table.add_column("policy")
+    for found in runs:
+        try:
+            state = read_state(found, 0.0)
+        except StartingError:
+            table.add_row(found.name, "starting")
+            continue
+        except WfrunError as error:
+            table.add_row(found.name, f"unreadable: {error.message}")
+            continue
+        table.add_row(
+            found.name,
+            outcome_text(state, driven=is_driven(found)),
+            str(state.tasks),
+            str(state.done),
+            str(state.failed),
+            duration(state.now_s - state.started_s),
+            state.settings.policy,
+        )
+    return table
+
+
+@click.command()
+@click.argument("run", shell_complete=complete_runs)
+@click.argument("task")
+def logs(run: str, task: str) -> None:
+    """Print what TASK of RUN wrote.
+
+    Its stdout and stderr, attempt by attempt, each under a line that says how it ended.
+    """
+    from wfrun.runners.display.logs import print_logs
+    from wfrun.runners.run.directory import find
+    from wfrun.runners.run.plugins import load_policies
+    from wfrun.runners.simulate.simulated_run import refuse_simulated
+
+    load_policies()
+    found = find(run)
+    refuse_simulated(found, "its tasks printed nothing")
+    print_logs(found, task)
+
+
+@click.command()
+@run_argument
+@click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="A file whose name ends with .csv, .tsv or .parquet. By default CSV is "
+              "printed.")  # fmt: skip
+def results(run: str | None, output: Path | None) -> None:
+    """Tabulate the tasks of RUN (`last` by default).
+
+    A row each: its parameters and what became of it: state, site, host, attempts, times, memory,
+    exit code, outputs. Also while the run goes on.
+    """
+    from wfrun.runners.display.results import write_results
+    from wfrun.runners.run.directory import find
+    from wfrun.runners.run.plugins import load_policies
+
+    load_policies()
+    write_results(find(run), output)
+
+
+@click.command()
+def policies() -> None:
+    """List the placement and selection policies.
+
+    Also the information that the former use (Tables 5.1 and 6.1 of the thesis).
+    """
+    from wfrun.runners.display.report import make_console, policy_table, selection_table
+    from wfrun.runners.run.plugins import load_policies
+
+    load_policies()
+    console = make_console()
+    console.print(policy_table())
+    console.print()
+    console.print(selection_table())

@@ -1,0 +1,185 @@
+"""Options of commands: those of a run, made from `Settings`, and sections for the help texts.
+
+A command with the options of a run::
+
+    @click.command(cls=SectionedCommand)
+    @option("--inputs", section="Documents", ...)
+    @settings_options("simulate", without=("seed",))
+    def simulate(**options):
+        settings = settings_from(options, seed=3)
+
+`settings_options` adds an option for each field of `Settings` that concerns the command, under the
+field's name. ``without`` leaves out those that the command offers in another form. `settings_from`
+reads the options back and checks them. With ``option(…, old_names=("--each",))`` a renamed option
+keeps its old name, which the help text does not show.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+import click
+
+from wfrun.engine.settings import Setting, Settings, all_settings, as_flag, make_settings
+
+_C = TypeVar("_C", bound=Callable[..., Any])
+_OTHERS = "Other options"
+"""The last heading, of options without a section."""
+_Completer = Callable[[click.Context, click.Parameter, str], list[str]]
+
+
+class SectionedCommand(click.Command):
+    """A command whose help text lists the options under headings, in the order in which they are
+    defined."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a definition list for each section."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None and isinstance(param, click.Option):
+                sections.setdefault(section_of(param), []).append(record)
+        if _OTHERS in sections:
+            sections[_OTHERS] = sections.pop(_OTHERS)
+        for heading, records in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+class _Option(click.Option):
+    """An option with a section of the help text, and hidden old names."""
+
+    def __init__(
+        self, *args: Any, section: str = "", old_names: Sequence[str] = (), **attributes: Any
+    ) -> None:
+        super().__init__(*args, **attributes)
+        self.section = section
+        self._old_names = list(old_names)
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        shown = self.opts
+        self.opts = shown + self._old_names
+        try:
+            super().add_to_parser(parser, ctx)
+        finally:
+            self.opts = shown
+
+
+def option(*names: str, **attributes: Any) -> Callable[[_C], _C]:
+    """Add an option, like ``click.option``. ``section`` is its heading in the help text of a
+    `SectionedCommand`, ``old_names`` are names that work but are not shown."""
+    return click.option(*names, cls=_Option, **attributes)
+
+
+def section_of(param: click.Parameter) -> str:
+    """The heading that lists a parameter."""
+    return getattr(param, "section", "") or _OTHERS
+
+
+class _Whole(click.IntRange):
+    """A whole number. The help text shows the range; `make_settings` checks it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return click.INT.convert(value, param, ctx)
+
+
+class _Number(click.FloatRange):
+    """A number. The help text shows the range; `make_settings` checks it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return click.FLOAT.convert(value, param, ctx)
+
+
+def settings_options(
+    command: Literal["run", "simulate"], *, without: Collection[str] = ()
+) -> Callable[[_C], _C]:
+    """Add an option for each field of `Settings` that concerns the command, except the fields
+    named in ``without``. `settings_from` reads the values."""
+
+    def add(function: _C) -> _C:
+        for setting in reversed(all_settings().values()):
+            if setting.name not in without and (command == "run" or setting.option.simulate):
+                function = _settings_option(setting)(function)
+        return function
+
+    return add
+
+
+def _settings_option(setting: Setting) -> Callable[[_C], _C]:
+    described = setting.option
+    is_mapping = setting.type is Mapping
+    has_default = not is_mapping and setting.default not in (None, "")
+    return option(
+        setting.name,
+        *filter(None, (setting.flag, described.short)),
+        type=_type(setting),
+        is_flag=setting.type is bool,
+        multiple=is_mapping,
+        default=setting.default if has_default else None,
+        show_default=has_default and setting.type is not bool,
+        metavar=described.metavar or None,
+        shell_complete=_COMPLETERS.get(setting.name),
+        help=described.help,
+        section=described.section,
+    )
+
+
+def _type(setting: Setting) -> Any:
+    """What click converts and shows."""
+    low, high = setting.option.minimum, setting.option.maximum
+    bounds: list[Any] = [None if math.isinf(bound) else bound for bound in (low, high)]
+    if setting.choices:
+        return click.Choice(setting.choices)
+    if setting.type is int and bounds != [None, None]:
+        return _Whole(*bounds)
+    if setting.type is float:
+        return _Number(*bounds)
+    return str if setting.type is Mapping else setting.type
+
+
+def settings_from(options: Mapping[str, Any], **fixed: Any) -> Settings:
+    """The settings that the options of a command give, with ``fixed`` fields in place of what they
+    give, and checked. Raises InvalidError with the flag of the option that is wrong."""
+    given = {name: options.get(name) for name in all_settings()} | fixed
+    return make_settings(
+        {name: _mapping(v) if isinstance(v, tuple) else v for name, v in given.items()}, as_flag
+    )
+
+
+def _mapping(texts: Sequence[str]) -> dict[str, str]:
+    """The values of ``NAME=VALUE`` by name."""
+    values = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--policy-option")
+        values[name] = value
+    return values
+
+
+def _complete_policy(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from wfrun.engine.policies.placement import PLACEMENT
+
+    return _installed(PLACEMENT, incomplete)
+
+
+def _complete_selection(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from wfrun.engine.policies.selection import SELECTION
+
+    return _installed(SELECTION, incomplete)
+
+
+def _installed(policies: Mapping[str, object], incomplete: str) -> list[str]:
+    from wfrun.runners.run.plugins import load_policies
+
+    load_policies()
+    return [name for name in policies if name.startswith(incomplete)]
+
+
+_COMPLETERS: dict[str, _Completer] = {
+    "policy": _complete_policy,
+    "selection": _complete_selection,
+}
+"""By field; fields with choices need none."""

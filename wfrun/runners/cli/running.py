@@ -1,0 +1,182 @@
+"""Commands that start, continue and stop runs: ``run``, ``resume`` and ``cancel``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wfrun.engine.settings import EMULATION, FILES, SCHEDULING
+from wfrun.runners.cli.options import SectionedCommand, option, settings_from, settings_options
+from wfrun.runners.cli.runs import run_argument
+
+if TYPE_CHECKING:
+    from wfrun.parsers.bags.commands import LineTemplate
+    from wfrun.runners.run.prepare import Plan
+
+_DOCUMENTS = "Documents and sites"
+_json_option = option("--json", "as_json", is_flag=True, section=FILES,
+                      help="Print each event as a line of JSON on stdout.")  # fmt: skip
+_quiet_option = option("--quiet", "-q", is_flag=True, section=FILES,
+                       help="Print only errors and the summary.")  # fmt: skip
+_keep_option = option("--keep-files", is_flag=True, section=FILES,
+                      help="Keep the run's files at the sites when all is done.")  # fmt: skip
+
+
+@click.command(cls=SectionedCommand)
+@click.argument("workflows", nargs=-1, required=True, type=click.Path(path_type=Path))
+@option("--sites", type=click.Path(path_type=Path), metavar="CATALOG", section=_DOCUMENTS,
+        help="Site catalog (YAML). Default: one site, this machine.")  # fmt: skip
+@option("--inputs", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR",
+        section=_DOCUMENTS, help="Folder of the initial input files.")  # fmt: skip
+@option("--command", metavar="TEMPLATE", section=_DOCUMENTS,
+        help="Command for each row of the tables (CSV, TSV) among the documents, with their "
+        "columns in braces.")  # fmt: skip
+@option("--delimiter", metavar="CHARACTER", section=_DOCUMENTS,
+        help="Delimiter of the cells of tables. Default: a tab in .tsv files, otherwise a "
+        "comma.")  # fmt: skip
+@option("--input", multiple=True, metavar="TEMPLATE", section=_DOCUMENTS,
+        help="For tables and lists of commands: a file that each task reads. "
+        "Repeatable.")  # fmt: skip
+@option("--output", multiple=True, metavar="TEMPLATE", section=_DOCUMENTS,
+        help="For tables and lists of commands: a file that each task writes, such as "
+        "`{ligand}-{seed}.pdbqt`. Repeatable.")  # fmt: skip
+@option("--stdout", metavar="TEMPLATE", section=_DOCUMENTS,
+        help="For tables and lists of commands: the output file for what a task prints. It must "
+        "differ for each task, such as `{index}.txt`.")  # fmt: skip
+@option("--estimate", metavar="TEMPLATE", section=_DOCUMENTS,
+        help="For tables and lists of commands: the expected run time of a task, such as `90 s` "
+        "or `{column}`, for policies that use it.")  # fmt: skip
+@settings_options("run")
+@option("--history", metavar="FILE", section=SCHEDULING,
+        help="File that keeps run times across runs, for predictions; `none`: no file. Runs with "
+        "a selection policy use it. Default: ~/.local/state/wfrun/history.sqlite.")  # fmt: skip
+@option("--past-usage", is_flag=True, section=SCHEDULING,
+        help="Let fair selection policies count what each owner used in earlier "
+        "runs.")  # fmt: skip
+@option("--at-sites", is_flag=True, section=EMULATION,
+        help="Emulate at the clusters of the catalog instead of on this machine.")  # fmt: skip
+@option("--run-dir", type=click.Path(path_type=Path), metavar="DIR", section=FILES,
+        help="Directory of the run. Default: wfrun-runs/<name>-<number>.")  # fmt: skip
+@_keep_option
+@_json_option
+@_quiet_option
+def run(workflows: tuple[Path, ...], run_dir: Path | None, **options: Any) -> None:
+    """Run workflows and bags of tasks, together as one run.
+
+    Workflows may be DAX, Pegasus 5 YAML and WfFormat JSON; bags YAML, JSDL, tables (CSV or TSV,
+    with --command) and lists of commands (.txt).
+    """
+    from wfrun.runners.cli.driving import drive
+    from wfrun.runners.run.history import history_file
+    from wfrun.runners.run.plugins import load_policies
+    from wfrun.runners.run.prepare import prepare, this_machine
+    from wfrun.runners.run.session import Session
+    from wfrun.sites.catalog import read_catalog
+
+    load_policies()
+    settings = settings_from(options)
+    if options["at_sites"] and not settings.emulate:
+        raise click.UsageError("--at-sites has no effect without --emulate")
+    template = _line_template(options)
+    catalog = read_catalog(options["sites"]) if options["sites"] else this_machine()
+    plan = prepare(
+        workflows, catalog, settings, inputs=options["inputs"], at_sites=options["at_sites"],
+        template=template,
+    )  # fmt: skip
+    if not options["quiet"]:
+        for warning in plan.warnings:
+            click.echo(f"warning: {warning}", err=True)
+    session = Session(
+        keep_files=options["keep_files"],
+        history=history_file(options["history"]),
+        past_usage=options["past_usage"],
+    )
+    session.start(plan, run_dir, _run_name(plan, workflows[0]))
+    sys.exit(drive(session, as_json=options["as_json"], quiet=options["quiet"]))
+
+
+def _run_name(plan: Plan, document: Path) -> str:
+    """The name of the first document, or of the only bag in it."""
+    bags = [w.bag for w in plan.workflows if w.source == str(document)]
+    return bags[0].name if len(bags) == 1 and bags[0] is not None else document.stem
+
+
+def _line_template(options: dict[str, Any]) -> LineTemplate | None:
+    """The templates for rows of tables and for lists of commands; None: none is given. Raises
+    UsageError for a delimiter without tables, or that can't be one."""
+    from wfrun.parsers.bags.commands import LineTemplate
+    from wfrun.parsers.bags.parameters import to_delimiter
+
+    delimiter: str | None = options["delimiter"]
+    if delimiter is not None:
+        if options["command"] is None:
+            raise click.UsageError("--delimiter goes with --command")
+        try:
+            delimiter = to_delimiter("\t" if delimiter == "\\t" else delimiter)
+        except ValueError as error:
+            raise click.UsageError(f"--delimiter: {error}") from error
+    template = LineTemplate(
+        options["command"],
+        delimiter,
+        options["input"],
+        options["output"],
+        options["stdout"],
+        options["estimate"],
+    )
+    return None if template == LineTemplate() else template
+
+
+@click.command(cls=SectionedCommand)
+@run_argument
+@_keep_option
+@_json_option
+@_quiet_option
+def resume(run: str | None, keep_files: bool, as_json: bool, quiet: bool) -> None:
+    """Go on with RUN after a crash, an interrupt or a failure.
+
+    What is done is not run again, what still runs is adopted, failed tasks are tried again.
+    """
+    from wfrun.runners.cli.driving import drive
+    from wfrun.runners.run.directory import find
+    from wfrun.runners.run.plugins import load_policies
+    from wfrun.runners.run.session import Session
+    from wfrun.runners.simulate.simulated_run import refuse_simulated
+
+    load_policies()
+    session = Session(keep_files=keep_files)
+    found = find(run)
+    refuse_simulated(found, "there is nothing to go on with")
+    session.resume(found)
+    sys.exit(drive(session, as_json=as_json, quiet=quiet))
+
+
+@click.command()
+@run_argument
+@click.option("--drain", is_flag=True, help="Let running tasks end.")
+def cancel(run: str | None, drain: bool) -> None:
+    """Stop RUN; `wfrun resume` can go on with it later."""
+    import time
+
+    from wfrun.engine.errors import InvalidError, WfrunError
+    from wfrun.runners.run.directory import StartingError, await_start, find, is_driven
+    from wfrun.runners.simulate.simulated_run import refuse_simulated
+
+    found = find(run)
+    if not is_driven(found):
+        raise InvalidError(f"the run {found.name} is not running; there is nothing to cancel")
+    refuse_simulated(found, "Ctrl-C ends a simulation")
+    found.ask_to_cancel("drain" if drain else "kill")
+    click.echo(f"asked {found.path} to stop")
+    try:
+        await_start(found, 0.0)
+    except StartingError:
+        click.echo("it is starting, and stops as soon as its sites are open")
+    except WfrunError:
+        pass  # its engine has just ended, or says itself what is wrong with the log
+    while not drain and is_driven(found):
+        time.sleep(0.1)
+    if not drain:
+        click.echo("stopped")

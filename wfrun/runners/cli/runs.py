@@ -1,0 +1,17 @@
+"""The argument RUN of commands."""
+
+from __future__ import annotations
+
+import click
+
+
+def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Names of runs in ./wfrun-runs, the latest first, and ``last``."""
+    from wfrun.runners.run.directory import existing
+
+    names = [run.name for run in existing()]
+    return [name for name in [*reversed(names), "last"] if name.startswith(incomplete)]
+
+
+run_argument = click.argument("run", required=False, shell_complete=complete_runs)
+"""Optional: the last run by default."""

@@ -1,0 +1,47 @@
+"""Keyword arguments of functions that take the options of a run. `wfrun.engine.settings.Settings`
+describes each; ``make options`` writes this file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypedDict
+
+
+class RunArguments(TypedDict, total=False):
+    """Options of a run."""
+
+    policy: str
+    policy_options: Mapping[str, int | float | str]
+    selection: str
+    throttle: int | None
+    seed: int
+    retries: int
+    retry_delay_s: float
+    on_failure: Literal["continue", "stop"]
+    replicas: int | None
+    replication: Literal["idle", "stragglers"]
+    replica_share: float
+    straggler_quantile: float
+    straggler_factor: float
+    emulate: bool
+    time_scale: float
+    size_scale: float
+    pack_logs: bool
+
+
+class SimulateArguments(TypedDict, total=False):
+    """Options of a simulated run."""
+
+    policy: str
+    policy_options: Mapping[str, int | float | str]
+    selection: str
+    throttle: int | None
+    seed: int
+    retries: int
+    retry_delay_s: float
+    on_failure: Literal["continue", "stop"]
+    replicas: int | None
+    replication: Literal["idle", "stragglers"]
+    replica_share: float
+    straggler_quantile: float
+    straggler_factor: float
