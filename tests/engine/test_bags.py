@@ -148,7 +148,7 @@ def test_templates() -> None:
         ("+", "1.5", "+1.5"), (".2", "abc", "ab"),
     ):  # fmt: skip
         assert Part("", "x", spec).formatted(value) == text
-    with pytest.raises(ValueError, match="'b' is no number"):
+    with pytest.raises(ValueError, match="'b' is not a number"):
         Part("", "x", "03").formatted("b")
     for wrong in ("{", "}", "{a!r}", "{a.b}", "{a[0]}", "{}", "{1}", "{a:q}"):
         with pytest.raises(InvalidError):

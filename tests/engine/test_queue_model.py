@@ -129,14 +129,14 @@ def test_a_hole_of_many_steps_is_found_as_by_trying_every_time() -> None:
     for _ in range(150):
         start_s = random.randint(0, 300)
         end_s = start_s + random.randint(1, 300)
-        if profile.least(start_s, end_s):
+        if profile.min_free(start_s, end_s):
             profile.add(start_s, end_s, -1)
     steps = profile.steps()
     assert len(steps) > 100
     for cores in range(1, 41):
         length_s, from_s = random.randint(50, 500), random.randint(0, 300)
         times_s = [from_s, *(at_s for at_s, _ in steps if at_s > from_s)]
-        found_s = next(t for t in times_s if profile.least(t, t + length_s) >= cores)
+        found_s = next(t for t in times_s if profile.min_free(t, t + length_s) >= cores)
         assert profile.earliest_s(cores, length_s, from_s) == found_s
 
 

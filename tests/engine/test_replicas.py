@@ -107,7 +107,7 @@ def test_a_run_waits_no_longer_for_what_does_not_matter() -> None:
     assert told.core.state.now_s == 125.0
     replication = told.core.state.find(Replication)
     assert replication is not None
-    assert replication.placed_in_all == 1
+    assert replication.placed_total == 1
 
 
 def test_a_new_engine_waits_anew_for_what_does_not_matter() -> None:

@@ -72,7 +72,7 @@ def attempt_placed(run: Run, event: ev.AttemptPlaced) -> None:
         if status != ELIGIBLE:
             _accept_legacy_decision(run, w, task)
         set_status(state, w, task, DISPATCHED)
-        w.eligible.remove(task, w.kind(task))
+        w.eligible.remove(task, w.task_class(task))
     w.attempts_of[task] += 1
     w.dispatched += 1
     state.attempts[event.key] = attempt

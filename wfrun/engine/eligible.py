@@ -54,7 +54,7 @@ class EligibleSet:
         self._fresh = fresh
         if fresh.left:
             self.count += fresh.left
-            self.counts[fresh.kind] = self.counts.get(fresh.kind, 0) + fresh.left
+            self.counts[fresh.task_class] = self.counts.get(fresh.task_class, 0) + fresh.left
 
     def add(self, entry: Entry) -> None:
         """Add a task that is absent."""
@@ -103,7 +103,7 @@ class EligibleSet:
             while heap and serials[heap[0][2]] != heap[0][1]:
                 heapq.heappop(heap)
         fresh = self._fresh
-        if fresh is None or not fresh.left or fresh.kind != kind:
+        if fresh is None or not fresh.left or fresh.task_class != kind:
             return heap[0] if heap else None
         entry = fresh.first()
         return heap[0] if heap and heap[0] < entry else entry
@@ -123,14 +123,14 @@ class EligibleSet:
 class FreshTasks:
     """The tasks of a bag that have never been dispatched, in the order of their placement."""
 
-    __slots__ = ("_gone", "_keys", "_order", "_position", "_serial", "kind", "left")
+    __slots__ = ("_gone", "_keys", "_order", "_position", "_serial", "left", "task_class")
 
     def __init__(
         self, tasks: int, kind: TaskClass, first_serial: int, keys: Sequence[float] | float
     ) -> None:
         """``keys``: the order of each task, or one value for all; the smallest is placed first. All
         tasks are of the class ``kind``."""
-        self.kind, self.left = kind, tasks
+        self.task_class, self.left = kind, tasks
         self._serial = first_serial
         self._keys = keys
         self._order: array[int] | None = None
@@ -152,7 +152,7 @@ class FreshTasks:
         self._position = position
         keys = self._keys
         key = keys if isinstance(keys, (float, int)) else keys[task]
-        return key, self._serial + position, task, self.kind
+        return key, self._serial + position, task, self.task_class
 
     def remove(self, task: int) -> None:
         """Remove a task that is left."""

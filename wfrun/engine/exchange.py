@@ -1,4 +1,4 @@
-"""What the core and a site tell each other about one attempt."""
+"""Records that the core and the sites exchange: requests, exit records, receipts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wfrun.engine.model import Resources
 
 
 class InputLink(msgspec.Struct, frozen=True, gc=False):
-    """An input that has to be in the sandbox before the task starts."""
+    """An input that must be in the sandbox before the task starts."""
 
     stored: str
     """Name in the site's file store."""
@@ -19,7 +19,7 @@ class InputLink(msgspec.Struct, frozen=True, gc=False):
 
 
 class OutputFile(msgspec.Struct, frozen=True, gc=False):
-    """An output that is committed from the sandbox to the site's store when the task succeeds."""
+    """An output that is moved from the sandbox to the store of the site if the task succeeds."""
 
     name: str
     """Path relative to the sandbox."""
@@ -29,33 +29,34 @@ class OutputFile(msgspec.Struct, frozen=True, gc=False):
 
 
 class AttemptRequest(msgspec.Struct, frozen=True, gc=False):
-    """All that a site needs to run one attempt. Paths are relative to the sandbox."""
+    """All that a site needs to run an attempt. Paths are relative to the sandbox."""
 
     key: str
-    """The attempt's id, and its name at the site: letters, digits, dots and hyphens."""
+    """Key of the attempt, also its name at the site: letters, digits, dots and hyphens."""
     argv: tuple[str, ...]
     env: dict[str, str]
     inputs: tuple[InputLink, ...]
     outputs: tuple[OutputFile, ...]
     stdin: str | None
     stdout: str | None
-    """None: kept as the attempt's log."""
+    """None: kept as the log of the attempt."""
     stderr: str | None
     resources: Resources
     avoid_hosts: tuple[str, ...] = ()
-    """Hosts that have failed one attempt after another. A site of one host passes this over."""
+    """Hosts where several attempts in a row have failed. Sites with a single host ignore this."""
     expected_s: float | None = None
-    """How long it is expected to run at this site; None: unknown. A launcher does not start what
+    """Expected run time at this site; None if unknown. A launcher does not start an attempt that
     would outlast it."""
     hosts: tuple[str, ...] = ()
-    """Where a task of several nodes has its cores, in a launcher; the first is where it starts."""
+    """Hosts of the cores of a task of several nodes, in a launcher; the task starts on the
+    first."""
 
 
 class LauncherRequest(msgspec.Struct, frozen=True):
-    """A launcher to be started: one batch job, in which a process on each node runs tasks."""
+    """A launcher to start: one batch job, in which a process on each node runs tasks."""
 
     key: str
-    """Its id, and its name at the site: letters, digits, dots and hyphens."""
+    """Key of the launcher, also its name at the site: letters, digits, dots and hyphens."""
     nodes: int
     cores: int
     """Slots on each node."""
@@ -69,31 +70,32 @@ class LauncherRequest(msgspec.Struct, frozen=True):
 Cause = Literal[
     "done",
     "exit",  # the task's own non-zero exit code
-    "signal",  # ended by a signal that was not ours
-    "memory",  # it took more memory than it had asked for
+    "signal",  # ended by a signal that we did not send
+    "memory",  # exceeded its memory request
     "walltime",
-    "output",  # it succeeded but did not write a declared output
-    "start",  # could not be started: the executable is absent or not executable there
+    "output",  # exited with 0 but did not write a declared output
+    "start",  # could not be started: the executable is missing or not executable there
     "staging",  # an input did not arrive
     "storage",  # the site's disk is full or its directory can't be written
-    "refused",  # the scheduler will never take such a request
-    "preempted",  # the site took its cores back
-    "expired",  # the time of the launcher that ran it was over
+    "refused",  # the scheduler never accepts such a request
+    "preempted",  # the site reclaimed its cores
+    "expired",  # the walltime of its launcher ended
     "node",  # the node that it ran on failed
     "cancelled",
-    "lost",  # the site can't say what became of it
+    "lost",  # the site does not know its outcome
 ]
 
 
 class PackedLog(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """Where what an attempt printed is, in a file of its launcher's that is for many."""
+    """Location of the output of an attempt in a log file of its launcher, which many attempts
+    share."""
 
     file: str
-    """In the folder ``logs`` of the run's directory at the site."""
+    """Name in the folder ``logs`` of the run's directory at the site."""
     offset_bytes: int
     stdout_bytes: int
     stderr_bytes: int
-    """Right after its stdout."""
+    """Follows the stdout immediately."""
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
@@ -103,24 +105,25 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     exit_code: int | None = None
     signal: int | None = None
     started_s: float | None = None
-    """Seconds since the epoch, at the site."""
+    """Seconds since the epoch, by the clock of the site."""
     ended_s: float | None = None
     cpu_s: float | None = None
     peak_memory_bytes: int | None = None
     host: str | None = None
     sizes: tuple[int | None, ...] = ()
-    """Bytes of each output, in the request's order; None: an optional one that is absent."""
+    """Size of each output in bytes, in the order of the request; None for an optional output that
+    is absent."""
     message: str | None = None
-    """For a failure: what happened, and the end of its stderr."""
+    """For a failure: what happened, and the end of stderr."""
     packed: PackedLog | None = None
-    """None: it printed nothing, or has logs of its own."""
+    """None if it printed nothing, or has log files of its own."""
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What a site knows of an attempt, asked after a crash.
+    """What a site knows of an attempt or a launcher after a crash.
 
-    ``absent``: never started there, so submitting it (again) is safe. ``active``: queued or
-    running there; its end will be posted. ``ended``: ``outcome`` tells how.
+    ``absent``: never started there, so it can be submitted safely. ``active``: queued or running
+    there; its end will be posted. ``ended``: ``outcome`` is its exit record.
     """
 
     state: Literal["absent", "active", "ended"]
@@ -128,7 +131,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """A file transfer that succeeded."""
+    """A successful file transfer."""
 
     size_bytes: int
     elapsed_s: float

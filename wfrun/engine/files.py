@@ -147,7 +147,7 @@ def _redo(run: Run, w: WorkflowState, tasks: set[int]) -> None:
             w.waiting[child] += 1
             if w.status[child] == ELIGIBLE:
                 set_status(state, w, child, WAITING)
-                w.eligible.remove(child, w.kind(child))
+                w.eligible.remove(child, w.task_class(child))
                 for call in run.hooks.eligible:
                     call(w)
             elif w.status[child] == DELAYED:

@@ -43,7 +43,7 @@ def _add_class(
 ) -> None:
     mask = site_mask(task, specs, w.workflow.source, allowed)
     w.class_masks.append(mask)
-    w.kinds.append(TaskClass(mask, task.resources.cores))
+    w.task_classes.append(TaskClass(mask, task.resources.cores))
     state.openings_for(task.resources.cores)
 
 

@@ -40,9 +40,9 @@ class Profile:
         if first >= 0:
             times_s[0] = now_s
 
-    def earliest_s(self, cores: int, length_s: float, from_s: float) -> float:
+    def earliest_s(self, cores: int, duration_s: float, from_s: float) -> float:
         """The earliest time, not before ``from_s``, from which ``cores`` processors are free for
-        ``length_s``. They must be free at the end of the profile, so such a time exists."""
+        ``duration_s``. They must be free at the end of the profile, so such a time exists."""
         times_s, free = self._times_s, self._free
         count = len(times_s)
         i = max(0, bisect_right(times_s, from_s) - 1)
@@ -52,7 +52,7 @@ class Profile:
             start_s = times_s[i]
             if start_s < from_s:
                 start_s = from_s
-            end_s = start_s + length_s
+            end_s = start_s + duration_s
             i += 1
             # Skip many steps at once where the hole has as many.
             while i + STRIDE < count and times_s[i + STRIDE] < end_s:
@@ -65,7 +65,7 @@ class Profile:
                 return start_s
 
     def earliest_before_s(
-        self, cores: int, length_s: float, from_s: float, before_s: float
+        self, cores: int, duration_s: float, from_s: float, before_s: float
     ) -> float | None:
         """Like ``earliest_s``, but None if there is no such time before ``before_s``."""
         times_s, free = self._times_s, self._free
@@ -81,7 +81,7 @@ class Profile:
                 start_s = from_s
             if start_s >= before_s:
                 return None
-            end_s = start_s + length_s
+            end_s = start_s + duration_s
             i += 1
             while i < count and times_s[i] < end_s and free[i] >= cores:
                 i += 1
@@ -139,11 +139,11 @@ class Profile:
         times_s[first:] = reversed(kept_s)
         free[first:] = reversed(kept)
 
-    def least(self, start_s: float, end_s: float) -> int:
+    def min_free(self, start_s: float, end_s: float) -> int:
         """The lowest level in [start_s, end_s), a non-empty interval."""
         return min(self._levels(start_s, end_s))
 
-    def most(self, start_s: float, end_s: float) -> int:
+    def max_free(self, start_s: float, end_s: float) -> int:
         """The highest level in [start_s, end_s), a non-empty interval."""
         return max(self._levels(start_s, end_s))
 

@@ -1,11 +1,12 @@
-"""When a site's queue would start another task.
+"""Models of the queues of sites: when a queue would start another task.
 
 This is the information service of thesis section 6.1.3 ("responds to queries regarding the
-estimated start times"). It plans with the expected run times of all that runs and waits at the
-site: first come, first served, or with backfilling, as the site's LRM does. Tasks that end earlier
-or later than expected make the plan stale; it is then rebuilt from the open attempts, at most once
-in a fixed share of their number, so that the cost per task does not grow with the queue. Questions
-change nothing, so that a replayed model is the same.
+estimated start times"). It plans with the expected run times of all running and waiting jobs at the
+site, first come, first served, or with backfilling, like the LRM of the site. When jobs end at
+other times than expected, the plan becomes stale and is rebuilt from the open jobs. A rebuild costs
+as much as there are jobs, so one is made only after a fixed share of them has ended unexpectedly:
+the cost per task does not grow with the queue. Queries change nothing, so that a replay, which
+makes none, leads to the same model.
 """
 
 from __future__ import annotations
@@ -20,19 +21,21 @@ import msgspec
 from wfrun.engine.profile import Profile
 
 Predict = Callable[[], float | None]
-"""What a job is expected to take now, seconds; None: nothing is known."""
+"""The run time that a job is expected to have by now, in seconds; None if unknown."""
 
 
 class Expected(NamedTuple):
-    """A running or waiting job as the model sees it."""
+    """A running or waiting job in the model."""
 
     cores: int
     runtime_s: float
     started_s: float | None
-    """None: still waiting."""
+    """None while it waits."""
 
 
 class _Open(msgspec.Struct):
+    """An open task of this run."""
+
     cores: int
     runtime_s: float
     expected_end_s: float
@@ -41,31 +44,31 @@ class _Open(msgspec.Struct):
 
 
 class QueueModel(ABC):
-    """The expected schedule of one site, the background load of others included."""
+    """The expected schedule of one site, other users' jobs included."""
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
         self._open: dict[str, _Open] = {}
         self._background: tuple[Expected, ...] = ()
-        self._drifted = 0
-        """Tasks that ended at another time than expected, since the last rebuild, and those that
-        were to start where nothing is free."""
-        self._held = 0
+        self._deviations = 0
+        """Number of deviations since the last rebuild: tasks that ended at an unexpected time, and
+        tasks that were planned to start immediately although no core is free."""
+        self._held_cores = 0
         """Cores of all open tasks."""
         self._clear(float("-inf"))
 
     @abstractmethod
-    def start_s(self, cores: int, length_s: float, now_s: float) -> float:
-        """When a task that arrives now and holds its cores for so long would start, at the
-        earliest now; infinite for one that is larger than the site."""
+    def start_s(self, cores: int, duration_s: float, now_s: float) -> float:
+        """Earliest start, not before now, of a task that arrives now and holds its cores for
+        ``duration_s``; infinite if it is larger than the site."""
 
     @abstractmethod
     def _clear(self, now_s: float) -> None:
-        """Plan an idle site."""
+        """Start an empty plan."""
 
     @abstractmethod
     def _reserve(self, cores: int, runtime_s: float, from_s: float) -> float:
-        """Plan a job at the end of the queue; returns its expected end."""
+        """Add a job to the end of the queue; returns its expected end."""
 
     def place(
         self,
@@ -76,52 +79,62 @@ class QueueModel(ABC):
         ready_s: float,
         predict_s: Predict | None = None,
     ) -> None:
-        """A task joined the queue; its inputs will be there at ``ready_s``.
+        """Add a task to the queue; its inputs arrive at ``ready_s``.
 
-        With ``predict_s`` its run time is a prediction, which is corrected whenever the plan is
-        rebuilt: by then tasks of its class have ended (thesis section 7.3.1)."""
+        ``predict_s`` is given if ``runtime_s`` is a prediction. It is called at each rebuild, when
+        more tasks of its class have ended (thesis section 7.3.1).
+        """
         end_s = self._reserve(cores, runtime_s, max(now_s, ready_s))
         self._open[key] = _Open(cores, runtime_s, end_s, predict_s)
-        self._held += cores
-        if predict_s is not None and self._held > self._slots and end_s <= ready_s + runtime_s:
-            self._drift(now_s)  # What is there runs for longer than was predicted.
+        self._held_cores += cores
+        if (
+            predict_s is not None
+            and self._held_cores > self._slots
+            and end_s <= ready_s + runtime_s
+        ):
+            self._count_deviation(
+                now_s
+            )  # Planned to start now, but no core is free: predictions were too short.
 
     def start(self, key: str, now_s: float) -> None:
+        """Note that a task runs."""
         job = self._open.get(key)
         if job is not None:
             job.started_s = now_s
 
     def unstart(self, key: str) -> None:
-        """A task that was believed to run waits."""
+        """Note that a task waits that was believed to run."""
         job = self._open.get(key)
         if job is not None:
             job.started_s = None
 
     def end(self, key: str, now_s: float) -> None:
+        """Remove a task that has ended or was withdrawn."""
         job = self._open.pop(key, None)
         if job is None:
             return
-        self._held -= job.cores
+        self._held_cores -= job.cores
         if abs(now_s - job.expected_end_s) > 0.05 * job.runtime_s + 1e-6:
-            self._drift(now_s)
+            self._count_deviation(now_s)
 
-    def _drift(self, now_s: float) -> None:
-        self._drifted += 1
-        # A rebuild costs as much as there are jobs, others' included: once in a share of them, so
-        # that each end costs the same however long the queue is.
-        if self._drifted > max(4, (len(self._open) + len(self._background)) // 4):
+    def _count_deviation(self, now_s: float) -> None:
+        self._deviations += 1
+        # A rebuild costs as much as there are jobs, so it is made once in a fixed share of them:
+        # the cost per end does not grow with the queue.
+        if self._deviations > max(4, (len(self._open) + len(self._background)) // 4):
             self._rebuild(now_s)
 
     def observe(self, background: Iterable[Expected], now_s: float) -> None:
-        """The whole background load of the site, running jobs first."""
+        """Replace the load of other users, running jobs first, and rebuild the plan."""
         self._background = tuple(background)
         self._rebuild(now_s)
 
     def _rebuild(self, now_s: float) -> None:
-        """What runs has its cores. Of what waits others' jobs come first, since nobody tells when
-        they came. The ends of running jobs are planned from the last to the first, each before
-        all that the plan has, which is the cheapest order for a profile."""
-        self._drifted = 0
+        """Plan all jobs anew: running ones first, since they hold their cores, then waiting ones.
+        Of these other users' jobs come first, because their arrival times are unknown. Running jobs
+        are added from the latest end to the earliest: each then comes before all steps of the
+        profile, which is the cheapest order."""
+        self._deviations = 0
         self._clear(now_s)
         for job in self._open.values():
             if job.predict_s is not None:
@@ -136,8 +149,8 @@ class QueueModel(ABC):
 
 
 def _left_s(job: Expected | _Open, now_s: float) -> float:
-    """Until a job has run. An overdue one counts as about to end; if that was predicted alone, it
-    is half through."""
+    """Expected time until the end of a job. An overdue job is expected to end now; with a predicted
+    run time, in as much time as it has run already."""
     if job.started_s is None:
         return job.runtime_s
     left_s = _expected_end_s(job) - now_s
@@ -152,10 +165,10 @@ def _expected_end_s(running: Expected | _Open) -> float:
 
 
 class FcfsModel(QueueModel):
-    """First come, first served: the times at which cores become free, in a heap. A question costs
-    O(cores log slots), O(1) for one core, a placement O(cores log slots)."""
+    """First come, first served: a heap of the times at which cores become free. A query costs
+    O(cores log slots), O(1) for one core; a placement costs O(cores log slots)."""
 
-    def start_s(self, cores: int, length_s: float, now_s: float) -> float:
+    def start_s(self, cores: int, duration_s: float, now_s: float) -> float:
         free_s = self._free_s
         if cores == 1:
             return max(now_s, free_s[0])
@@ -167,7 +180,7 @@ class FcfsModel(QueueModel):
         self._free_s = [now_s] * self._slots
 
     def _reserve(self, cores: int, runtime_s: float, from_s: float) -> float:
-        """Take the ``cores`` that are free first."""
+        """Hold the ``cores`` that become free first."""
         free_s = self._free_s
         if cores == 1:
             end_s = max(free_s[0], from_s) + runtime_s
@@ -181,19 +194,19 @@ class FcfsModel(QueueModel):
 
 
 class BackfillModel(QueueModel):
-    """Backfilling: each job gets a reservation, in the order of the queue, for the earliest time
-    at which its cores are free for as long as it is expected to run.
+    """Backfilling: in the order of the queue each job gets a reservation for the earliest time at
+    which its cores are free for its expected run time.
 
-    That is conservative backfilling, and what schedulers that promise less (EASY) are commonly
-    asked for an estimate with, too (Mu'alem and Feitelson, IEEE TPDS 12(6), 2001). A question and
-    a placement cost O(slots): of a plan with many more steps than the site has cores, the holes
-    that are furthest off are given up.
+    This is conservative backfilling. Estimates for schedulers that promise less (EASY) are commonly
+    made in the same way (Mu'alem and Feitelson, IEEE TPDS 12(6), 2001). A query and a placement
+    cost O(slots): when the plan has many more steps than the site has cores, its furthest holes are
+    given up.
     """
 
-    def start_s(self, cores: int, length_s: float, now_s: float) -> float:
+    def start_s(self, cores: int, duration_s: float, now_s: float) -> float:
         if cores > self._slots:
             return float("inf")
-        return self._profile.earliest_s(cores, length_s, now_s)
+        return self._profile.earliest_s(cores, duration_s, now_s)
 
     def place(
         self,
@@ -221,9 +234,9 @@ class BackfillModel(QueueModel):
 
 
 NEAR_STEPS = 64
-"""Holes that begin within so many steps of a plan are never given up."""
+"""Number of first steps of a plan whose holes are never given up."""
 
 
 def make_queue_model(slots: int, *, backfills: bool) -> QueueModel:
-    """An idle site, with an LRM that backfills or one that does not."""
+    """A model of an idle site whose LRM backfills or does not."""
     return BackfillModel(slots) if backfills else FcfsModel(slots)

@@ -1,4 +1,4 @@
-"""Which tasks have to be done again when files of theirs are gone."""
+"""Tasks that must be repeated because files that they wrote are lost."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from wfrun.engine.state import TaskStatus, WorkflowState
 
 
 def tasks_to_redo(w: WorkflowState) -> set[int]:
-    """The tasks that wrote a file which is lost, now or by an earlier resume, and still needed: as
-    a final output, by a task that is not done, or by one that has to be done again."""
+    """The done tasks that wrote a file which is lost, in this or an earlier resume, and still
+    needed: as a final output, by a task that is not done, or by one that must be repeated."""
     files, tasks, gone = w.workflow.files, w.workflow.tasks, w.lost
     needed = [file for file in gone if files[file].collect]
     for index, task in enumerate(tasks):

@@ -1,4 +1,4 @@
-"""What follows for a task when an attempt of it has failed: one table of rules, by cause."""
+"""What follows for a task after a failed attempt: one table of rules, by cause."""
 
 from __future__ import annotations
 
@@ -12,34 +12,35 @@ from wfrun.engine.model import Resources
 from wfrun.engine.state import Attempt, RunState, WorkflowState
 
 MAX_SETBACKS = 10
-"""A task may fail so often for no fault of its own, or as often as it has retries if these are
-more."""
+"""Maximum number of failures of a task that are not its own fault; the number of retries, if that
+is larger. Without a limit, a task that no site ever runs would be tried for ever."""
 
 GROWTH = 2
-"""Memory and walltime are multiplied by this."""
+"""Factor by which a memory or walltime request grows."""
 
 MAX_DELAY_DOUBLINGS = 10
-"""Of the delay before a retry."""
+"""Maximum number of doublings of the delay before a retry."""
 
 
 class Rule(NamedTuple):
-    """How a task is tried again after one cause of failure."""
+    """How a task is retried after one cause of failure."""
 
     own: bool
-    """It counts as the task's own failure and costs a retry; else as a setback."""
+    """Whether it counts as a failure of the task and costs a retry; otherwise it counts as a
+    setback."""
     where: Literal["elsewhere first", "elsewhere", "never there", "anywhere"]
-    """``elsewhere first``: at a site where it has not failed, as long as there is one.
-    ``elsewhere``: at no other. ``never there``: this site is out of the question for it."""
+    """Where the task is retried. ``elsewhere first``: at sites where it has not failed, while there
+    are any. ``elsewhere``: only at such sites. ``never there``: the site never accepts the task."""
     grows: Literal["memory", "walltime"] | None = None
-    """What it asks for is doubled, within what sites grant."""
+    """The request that is doubled, within what sites grant."""
 
 
 RULES: dict[Cause, Rule] = {
     "exit": Rule(True, "elsewhere first"),
     "signal": Rule(True, "elsewhere first"),
     "output": Rule(True, "elsewhere first"),
-    "cancelled": Rule(True, "elsewhere first"),  # by its owner, behind our back
-    "start": Rule(True, "elsewhere"),  # it is not there; waiting does not bring it
+    "cancelled": Rule(True, "elsewhere first"),  # by its user, not by us
+    "start": Rule(True, "elsewhere"),  # a missing program stays missing at this site
     "memory": Rule(True, "anywhere", "memory"),
     "walltime": Rule(True, "anywhere", "walltime"),
     "refused": Rule(False, "never there"),
@@ -52,20 +53,20 @@ RULES: dict[Cause, Rule] = {
 }
 
 
-class Verdict(NamedTuple):
-    """What follows from a failed attempt."""
+class RetryDecision(NamedTuple):
+    """The consequence of a failed attempt."""
 
     retry: bool
     delay_s: float
     note: str
-    """What is changed for the next attempt, or why there is none; empty: nothing to be said."""
+    """What changes for the next attempt, or why there is none; may be empty."""
 
 
 def apply_retry_rule(
     state: RunState, w: WorkflowState, attempt: Attempt, outcome: Outcome, *, own: bool
-) -> Verdict:
-    """Apply the rule of this cause: count the failure, and note for the task which sites it is to
-    avoid and what it asks for from now on. ``own``: it is the task's own failure."""
+) -> RetryDecision:
+    """Apply the rule for the cause: count the failure, and note for the task which sites to avoid
+    and what to request from now on. ``own``: it is the task's own failure."""
     rule = RULES[outcome.cause]
     task, bit = attempt.task, 1 << attempt.site
     settings = state.settings
@@ -77,55 +78,57 @@ def apply_retry_rule(
         limit = max(MAX_SETBACKS, settings.retries)
     delay_s = settings.retry_delay_s * 2 ** min(times - 1, MAX_DELAY_DOUBLINGS)
     if rule.where == "never there":
-        _never_there(w, task, bit)
+        _exclude_site(w, task, bit)
     if not w.feasible_sites(task):
-        return Verdict(False, 0.0, "no site is left that takes it")
+        return RetryDecision(False, 0.0, "no site is left that takes it")
     if state.stopping:
-        return Verdict(False, 0.0, "")
+        return RetryDecision(False, 0.0, "")
     if times > limit:
         note = "" if own else f"given up after {times} failures that were not its own"
-        return Verdict(False, 0.0, note)
+        return RetryDecision(False, 0.0, note)
     note = ""
     grown = _grown(state, w, attempt, outcome) if rule.grows else None
     if grown is not None:
         asked, note = grown
         if asked is None:
-            return Verdict(False, 0.0, note)
+            return RetryDecision(False, 0.0, note)
         w.asks[task] = asked
-        w.masks[task] = _mask(state, w, asked) & ~w.refused.get(task, 0)
+        w.masks[task] = _fitting_sites(state, w, asked) & ~w.refused.get(task, 0)
     else:
         w.avoid[task] = w.avoid.get(task, 0) | bit
         if rule.where == "elsewhere" and not w.feasible_sites(task) & ~w.avoid[task]:
-            return Verdict(False, 0.0, "")
-    return Verdict(True, delay_s, note)
+            return RetryDecision(False, 0.0, "")
+    return RetryDecision(True, delay_s, note)
 
 
 def note_site_to_avoid(w: WorkflowState, attempt: Attempt, outcome: Outcome) -> None:
-    """What is learnt from an attempt that failed while another one of its task goes on: where not
-    to try it again."""
+    """Note where not to run the task again, after an attempt that failed while another one is
+    open."""
     rule, bit = RULES[outcome.cause], 1 << attempt.site
     if rule.where == "never there":
-        _never_there(w, attempt.task, bit)
+        _exclude_site(w, attempt.task, bit)
     if rule.grows is None:
         w.avoid[attempt.task] = w.avoid.get(attempt.task, 0) | bit
 
 
-def _never_there(w: WorkflowState, task: int, bit: int) -> None:
+def _exclude_site(w: WorkflowState, task: int, bit: int) -> None:
+    """Never run the task at this site again."""
     w.refused[task] = w.refused.get(task, 0) | bit
     w.masks[task] = w.feasible_sites(task) & ~bit
 
 
 def reset_retries(state: RunState, w: WorkflowState) -> None:
-    """After a resume all tasks have all their retries at all sites; what they have come to ask
-    for stays."""
+    """Give all tasks their retries at all sites back, after a resume. Grown requests are kept,
+    since the smaller ones are known to fail."""
     w.failures.clear()
     w.setbacks.clear()
     w.avoid.clear()
     w.refused.clear()
-    w.masks = {task: _mask(state, w, asked) for task, asked in w.asks.items()}
+    w.masks = {task: _fitting_sites(state, w, asked) for task, asked in w.asks.items()}
 
 
-def _mask(state: RunState, w: WorkflowState, asked: Resources) -> int:
+def _fitting_sites(state: RunState, w: WorkflowState, asked: Resources) -> int:
+    """The sites of the workflow that fit a request, as a mask."""
     return state.queue_sites(w) & sum(
         1 << i for i, site in enumerate(state.sites) if fits(asked, site.spec)
     )
@@ -134,8 +137,8 @@ def _mask(state: RunState, w: WorkflowState, asked: Resources) -> int:
 def _grown(
     state: RunState, w: WorkflowState, attempt: Attempt, outcome: Outcome
 ) -> tuple[Resources | None, str] | None:
-    """What the task asks for next, and the words for it; no resources where no site grants more.
-    None: it asked for nothing, and what it had is not known."""
+    """The next request of the task, with a note for the user; None as the request if no site grants
+    more. None as the result if the task requested nothing and its use is unknown."""
     asked = w.asked(attempt.task)
     refused = w.refused.get(attempt.task, 0)
     specs = [s.spec for i, s in enumerate(state.sites) if not refused >> i & 1]

@@ -1,4 +1,4 @@
-"""What bringing the inputs of a task to a site is expected to take."""
+"""Expected time to stage the inputs of a task."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from wfrun.engine.state import RunState, WorkflowState
 
 
 def transfer_s(state: RunState, w: WorkflowState, task: int, site: int) -> float:
-    """Expected seconds to bring all inputs that are not at the site there, one after another, each
+    """Expected seconds to transfer all inputs that are not at the site, one after another, each
     from the place with the fastest link. Cost: the number of inputs."""
     network, presents, sizes = state.network, w.present, w.sizes
     best = network.best[site]

@@ -1,8 +1,8 @@
 """The state of a run: what follows from its log, and nothing else.
 
 Only the interpreter (`wfrun.engine.interpreter`) and the capabilities that it calls change it. It
-is compact: per task a few bytes in arrays beside the immutable workflow, objects only for open
-attempts. What single capabilities know of a run they keep themselves (`RunState.find`).
+is compact: a few bytes per task in arrays beside the immutable workflow, and objects for open
+attempts only. Facts of a single capability are kept by that capability (`RunState.find`).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from wfrun.engine.model import LinkSpec, Resources, SiteSpec, Workflow
 from wfrun.engine.network import Network
 
 SUPERSEDED = "superseded"
-"""The timer that bounds how long superseded attempts may take to be cancelled."""
+"""Name of the timer that bounds the wait for superseded attempts."""
 
 T = TypeVar("T")
 
 
 class TaskStatus(IntEnum):
-    """Where a task stands. Small ints, since a bytearray holds them."""
+    """Status of a task. Values fit a bytearray."""
 
     WAITING = 0  # for its predecessors
     ELIGIBLE = 1
@@ -41,7 +41,7 @@ class TaskStatus(IntEnum):
 
 
 class Phase(IntEnum):
-    """Where an open attempt stands."""
+    """Phase of an open attempt."""
 
     STAGING = 0
     SUBMITTING = 1
@@ -50,7 +50,7 @@ class Phase(IntEnum):
 
 
 class Attempt:
-    """One open attempt of a task at a site."""
+    """An open attempt of a task at a site."""
 
     __slots__ = ("cores", "is_replica", "key", "launcher", "missing", "phase", "placed_s",
                  "ready_s", "site", "started_s", "superseded", "task", "withdrawn",
@@ -69,45 +69,45 @@ class Attempt:
         """Number of inputs that have not arrived yet."""
         self.placed_s = placed_s
         self.ready_s: float | None = None
-        """When the last input had arrived."""
+        """Time when the last input arrived."""
         self.started_s: float | None = None
         self.launcher = ""
-        """Key of the launcher that runs it; empty: none does."""
+        """Key of the launcher that runs it; empty if none does."""
         self.withdrawn = False
-        """Its cancellation was ordered, for the case that it has not started."""
+        """Whether its cancellation was ordered, in case it has not started."""
         self.is_replica = False
         self.superseded = False
-        """Another attempt of its task was done first: it is being cancelled, and its outcome does
-        not matter."""
+        """Whether another attempt of its task was done first. It is being cancelled, and its
+        outcome does not matter."""
 
 
 class Siblings:
-    """The open attempts of a task that has replicas, or had some since it was dispatched."""
+    """The open attempts of a task with replicas, present or past, since it was dispatched."""
 
     __slots__ = ("attempts", "first_failed")
 
     def __init__(self, attempts: list[Attempt]) -> None:
         self.attempts = attempts
-        """Superseded ones are not among them."""
+        """Open attempts, without superseded ones."""
         self.first_failed: bool | None = None
-        """Whether the failure that ended the first attempt, which was no replica, was the task's
-        own; None: it has not failed."""
+        """Whether the first attempt, which is no replica, failed by the task's own fault; None if
+        it has not failed."""
 
 
 class Copy:
-    """A file on its way to a site."""
+    """A file that is being copied to a site."""
 
     __slots__ = ("failures", "source", "waiting")
 
     def __init__(self, source: int) -> None:
         self.source = source
         self.waiting: list[str] = []
-        """Attempts that need it there."""
+        """Keys of the attempts that wait for it."""
         self.failures = 0
 
 
 class Failure(NamedTuple):
-    """A failed attempt, as shown to the user."""
+    """A failed attempt, for display."""
 
     task: str
     site: str
@@ -115,20 +115,20 @@ class Failure(NamedTuple):
     cause: Cause
     message: str
     final: bool
-    """No retry follows."""
+    """Whether no retry follows."""
 
 
 class Condition(NamedTuple):
-    """What a capability holds against a site."""
+    """A problem of a site that a capability has found."""
 
     reason: str
-    """For the user."""
+    """Shown to the user."""
     closes: bool
-    """The site gets no attempts."""
+    """Whether the site gets no attempts."""
 
 
 class SiteState:
-    """A site as the core knows it."""
+    """The state of a site."""
 
     __slots__ = ("bytes_in", "capacity", "commands", "committed_cores", "conditions", "connections",
                  "done", "failed", "foreign_cores", "head_cpu_s",
@@ -138,46 +138,46 @@ class SiteState:
     def __init__(self, spec: SiteSpec) -> None:
         self.spec = spec
         self.reported: str | None = None
-        """Why the site says that it takes no work; None: it takes some."""
+        """Why the site reports that it takes no work; None if it takes work."""
         self.conditions: dict[str, Condition] = {}
-        """What capabilities hold against it, by capability."""
+        """Problems that capabilities have found, by capability."""
         self.is_healthy = True
-        """Neither the site itself nor a capability keeps attempts away."""
+        """Whether it gets attempts: it reports no problem, and no condition closes it."""
         self.is_provisioned = False
-        """Its slots are those of launchers, which jobs of others are no load on."""
+        """Whether its slots are those of launchers. Other users' jobs are no load on them."""
         self.slots = spec.slots
-        """Cores that attempts can run on at present, if others use none: with launchers, those of
+        """Cores that attempts can run on now if other users have no jobs; with launchers, those of
         the live ones."""
         self.slots_now = spec.slots
-        """Cores that attempts of ours hold or could hold at once."""
+        """Cores that our attempts hold or could use immediately."""
         self.capacity: float = inf
-        """Maximum number of cores of dispatched attempts: slots and prefetch."""
+        """Maximum number of cores of dispatched attempts: running and prefetched."""
         self.holds_prefetch = False
-        """What exceeds ``slots_now`` is prefetch, which no task joins while another site has idle
-        slots for it."""
+        """Whether attempts beyond ``slots_now`` are prefetched. No task joins them while another
+        site has idle slots for it."""
         self.committed_cores = 0
-        """Cores of all attempts of this run that are dispatched to the site."""
+        """Cores of all attempts that are dispatched to the site."""
         self.phases = [0, 0, 0, 0]
-        """Number of open attempts by Phase."""
+        """Number of open attempts, by Phase."""
         self.foreign_cores = 0
-        """Cores that all jobs of others ask for, running and queued, as last observed."""
+        """Cores requested by other users' running and queued jobs, as last observed."""
         self.done = 0
         self.failed = 0
-        """Attempts that failed here."""
+        """Number of attempts that failed here."""
         self.transfers_in = 0
-        """Files that arrived from elsewhere."""
+        """Number of files that arrived from elsewhere."""
         self.bytes_in = 0
         self.used_core_s = 0.0
         self.connections = 0
-        """Connections to its head node so far, as reported."""
+        """Number of connections to its head node so far, as reported."""
         self.commands: Counter[str] = Counter()
-        """Commands run on its head node, by program name."""
+        """Number of commands run on its head node, by program name."""
         self.head_cpu_s = 0.0
-        """CPU seconds of ours on its head node."""
+        """CPU seconds used by us on its head node."""
 
     @property
     def pause_reason(self) -> str | None:
-        """Why it gets no attempts now, or only some; None: it is open."""
+        """Why it gets no attempts now, or fewer; None if it is open."""
         if self.reported is not None:
             return self.reported
         conditions = self.conditions.values()
@@ -187,7 +187,7 @@ class SiteState:
 
 
 class Openings:
-    """The sites that have room for a task of one number of cores, as masks."""
+    """The sites with room for a task of some number of cores, as masks."""
 
     __slots__ = ("idle", "open", "prefetching")
 
@@ -195,16 +195,16 @@ class Openings:
         self.open = 0
         """Sites that take such a task now."""
         self.idle = 0
-        """Of these, sites with idle slots for it."""
+        """Those with idle slots for it."""
         self.prefetching = 0
-        """Of these, sites that would only hold it in advance."""
+        """Those that would prefetch it."""
 
 
 class WorkflowState:
-    """How far one workflow is. Lists and arrays are indexed by task or by file."""
+    """The state of one workflow. Lists and arrays are indexed by task or by file."""
 
     __slots__ = ("added_s", "asks", "attempts_of", "avoid", "children", "class_masks", "collected",
-                 "counts", "dispatched", "eligible", "ended_s", "failures", "index", "kinds",
+                 "counts", "dispatched", "eligible", "ended_s", "failures", "index", "task_classes",
                  "lost", "masks", "order", "present", "queue", "ran_s", "refused", "resource_class",
                  "runtimes_s", "serials", "setbacks", "siblings", "sizes", "staging_s", "status",
                  "to_collect", "variants", "waiting", "waiting_s", "workflow")  # fmt: skip
@@ -217,7 +217,7 @@ class WorkflowState:
         self.ended_s: float | None = None
         self.children: Sequence[tuple[int, ...]] = workflow.parents
         self.waiting: list[int] | bytearray = bytearray(tasks)
-        """Predecessors that are not done."""
+        """Number of predecessors that are not done."""
         if workflow.bag is None:
             self.children = [tuple(c) for c in workflow.children()]
             self.waiting = [len(p) for p in workflow.parents]
@@ -227,53 +227,53 @@ class WorkflowState:
         self.counts = [tasks, 0, 0, 0, 0, 0, 0]
         """Number of tasks by TaskStatus."""
         self.attempts_of = array("I", bytes(4 * tasks))
-        """Attempts so far; numbers the next one."""
+        """Number of attempts so far, which numbers the next one."""
         self.siblings: dict[int, Siblings] = {}
-        """Dispatched tasks that have replicas, or had some."""
+        """Attempts of dispatched tasks with replicas, present or past."""
         self.failures: dict[int, int] = {}
-        """Failed attempts of tasks since they were last given all their retries."""
+        """Number of failures by task, since the task got all its retries."""
         self.setbacks: dict[int, int] = {}
-        """Likewise those that failed for no fault of the task."""
+        """Number of failures that were not the fault of the task, by task."""
         self.avoid: dict[int, int] = {}
-        """Sites that a task is not to be tried at again while there are others, as a mask."""
+        """Sites to avoid while there are others, by task; a mask."""
         self.refused: dict[int, int] = {}
-        """Sites that will never take a task, as a mask."""
+        """Sites that never accept the task, by task; a mask."""
         self.asks: dict[int, Resources] = {}
-        """What tasks ask for, where it is not what their document says."""
+        """Requests of tasks that differ from those in the document."""
         self.masks: dict[int, int] = {}
-        """The sites that could ever run a task, where they are not those of its class."""
+        """Sites that could ever run a task, by task, if they differ from those of its class."""
         self.eligible = EligibleSet(tasks)
         self.serials = array("q", bytes(8 * tasks))
-        """When each task became eligible for the last time, as a serial number in the run."""
+        """Serial number, in the run, of the last time a task became eligible."""
         self.order: Sequence[float] | None = None
-        """The placement policy's own order, smaller first."""
+        """Order of the placement policy, smaller first; None without one."""
         self.dispatched = 0
-        """Open attempts, replicas included: what the throttle bounds."""
+        """Number of open attempts, replicas included. Limited by the throttle."""
         self.resource_class: Sequence[int] = ()
-        """Per task: its class of like resource requests."""
+        """Per task: its class of equal resource requests."""
         self.class_masks: list[int] = []
         """Per class: the sites that could ever run its tasks."""
-        self.kinds: list[TaskClass] = []
-        """Per class: how its tasks wait for a site, as long as none has failed anywhere."""
+        self.task_classes: list[TaskClass] = []
+        """Per class: the class in the eligible set of tasks that have not failed anywhere."""
         self.present: list[int] = []
         """Per file: the places that hold it, as a mask."""
         self.lost: set[int] = set()
-        """Files that were written, and are at no place any more."""
+        """Files that were written and are at no place any more."""
         self.sizes = _sizes(workflow)
-        """Bytes of each file; documented first, then as written; -1: unknown."""
+        """Size of each file in bytes: as documented, then as written; -1 if unknown."""
         self.to_collect = _to_collect(workflow)
         self.collected = 0
         self.staging_s = 0.0
-        """Sum over attempts from placement to the arrival of the last input (FTD)."""
+        """Sum over attempts of the time from placement to the arrival of the last input (FTD)."""
         self.waiting_s = 0.0
-        """Sum over attempts from then to the start (QWT)."""
+        """Sum over attempts of the time from then to the start (QWT)."""
         self.ran_s: dict[int, float] = {}
-        """How long tasks have run when the time of their launcher was over."""
+        """Time that tasks had run when the walltime of their launcher ended."""
         self.variants: dict[int, int] = {}
-        """In a run with replicas, tasks that another than their first attempt has done, with its
-        number: it is in the names of their files at the sites."""
+        """The number of the attempt that did a task, if not the first. It is part of the names of
+        the task's files at the sites. Only in runs with replicas."""
         self.runtimes_s: Sequence[float] | None = None
-        """Expected on the reference processor, for policies that know them."""
+        """Expected run times on the reference processor, for policies that know them."""
 
     @property
     def done(self) -> int:
@@ -293,16 +293,16 @@ class WorkflowState:
 
     @property
     def waiting_tasks(self) -> int:
-        """Tasks whose predecessors are not done."""
+        """Number of tasks with predecessors that are not done."""
         return self.counts[TaskStatus.WAITING]
 
     @property
     def open(self) -> bool:
-        """Whether anything of it may still run."""
+        """Whether any of its tasks may still run."""
         return self.ended_s is None
 
     def asked(self, task: int) -> Resources:
-        """What the next attempt of a task asks for."""
+        """The resource request of the next attempt of a task."""
         return self.asks.get(task) or self.workflow.tasks[task].resources
 
     def feasible_sites(self, task: int) -> int:
@@ -310,14 +310,15 @@ class WorkflowState:
         mask = self.masks.get(task) if self.masks else None
         return self.class_masks[self.resource_class[task]] if mask is None else mask
 
-    def kind(self, task: int) -> TaskClass:
-        """How an eligible task waits for a site."""
+    def task_class(self, task: int) -> TaskClass:
+        """The class of a task in the eligible set."""
         if not (self.masks or self.avoid):
-            return self.kinds[self.resource_class[task]]
+            return self.task_classes[self.resource_class[task]]
         return TaskClass(self.allowed_sites(task), self.workflow.tasks[task].resources.cores)
 
     def allowed_sites(self, task: int) -> int:
-        """Of these, the sites that may get it now: not where it has failed, if there is another."""
+        """The feasible sites that may get a task now, as a mask: not those where it has failed, if
+        there are others."""
         if not (self.masks or self.avoid):
             return self.class_masks[self.resource_class[task]]
         mask = self.feasible_sites(task)
@@ -344,7 +345,7 @@ def _to_collect(workflow: Workflow) -> int:
 
 
 class RunState:
-    """What the log of a run implies."""
+    """The state of a run, as its log implies."""
 
     def __init__(self, documents: Mapping[str, Workflow]) -> None:
         self.documents = documents
@@ -356,42 +357,43 @@ class RunState:
         self.links: tuple[LinkSpec, ...] = ()
         self.network = Network((), ())
         self.information = Information()
-        """What the run's policy declares."""
+        """The information that the placement policy declares."""
         self.capabilities: dict[type, object] = {}
-        """What takes part in this run, by class."""
+        """The capabilities of this run, by class."""
         self.is_bounded = False
-        """Sites take no more attempts than they have capacity for."""
+        """Whether sites take only as many attempts as their capacity allows."""
         self.openings: dict[int, Openings] = {}
-        """Sites with room, by the number of cores that a task asks for. Grows with the number of
-        different widths of tasks, which no site's size can be exceeded by."""
+        """Sites with room, by the number of cores of a task. Its size is the number of different
+        widths of tasks, which the size of the largest site bounds."""
         self.expected = 1
-        """Number of workflows that the run will have; -1: that is not known yet."""
+        """Number of workflows that the run will have; -1 if unknown yet."""
         self.workflows: list[WorkflowState] = []
         self.attempts: dict[str, Attempt] = {}
-        """Open ones by key."""
+        """Open attempts by key."""
         self.copies: dict[tuple[int, int, int], Copy] = {}
-        """Files on their way, by (workflow, file, destination)."""
+        """Files that are being copied, by (workflow, file, destination)."""
         self.timers: dict[str, float] = {}
         self.uncollected: list[str] = []
-        """Final outputs that could not be fetched, with the reason."""
+        """Final outputs that could not be fetched, with the reasons."""
         self.queues: list[int] = []
-        """The sites of each resource manager, as masks. Empty: the run has no selection policy."""
+        """The sites of each resource manager, as masks. Empty in a run without a selection
+        policy."""
         self.last_site = -1
-        """The site that got the last task that was placed; -1: none was."""
+        """The site of the last placement; -1 before the first."""
         self.site_tuples: dict[int, tuple[int, ...]] = {}
-        """Masks of sites as tuples, for policies."""
+        """Masks of sites as tuples of sites, for policies."""
         self.history: str | None = None
-        """The file that keeps run times and usage across runs; None: none does."""
+        """File that keeps run times and usage across runs; None without one."""
         self.max_replicas = 0
         """Maximum number of replicas of a task."""
         self.superseded = 0
-        """Open attempts whose outcome does not matter any more."""
+        """Number of open attempts whose outcome does not matter."""
         self.draining = False
-        """Nothing more is dispatched; the user asked for it."""
+        """The user cancelled the run: nothing more is dispatched."""
         self.killed = False
-        """And running attempts are ended, outputs not collected."""
+        """The user also asked to end running attempts; outputs are not collected."""
         self.stopping = False
-        """Nothing more is dispatched, since a task failed."""
+        """A task failed, and the run stops on failure: nothing more is dispatched."""
         self.ended: str | None = None
         self.end_reason: str | None = None
         self.tasks = 0
@@ -405,19 +407,20 @@ class RunState:
         self.eligible_serial = 0
 
     def find(self, kind: type[T]) -> T | None:
-        """The capability of this class; None: it takes no part in this run."""
+        """The capability of this class; None if the run does without it."""
         return cast("T | None", self.capabilities.get(kind))
 
     def get(self, kind: type[T]) -> T:
-        """The capability of this class, which the run has."""
+        """The capability of this class. The run must have it."""
         return cast("T", self.capabilities[kind])
 
     def queue_sites(self, w: WorkflowState) -> int:
-        """The sites of the resource manager that a workflow was submitted to, as a mask."""
+        """The sites of the resource manager of a workflow, as a mask."""
         return self.queues[w.queue] if self.queues else (1 << len(self.sites)) - 1
 
     def openings_for(self, cores: int) -> Openings:
-        """The sites with room for a task of so many cores."""
+        """The sites with room for a task of this number of cores. Kept up to date once asked
+        for."""
         openings = self.openings.get(cores)
         if openings is None:
             openings = self.openings[cores] = Openings()
@@ -426,10 +429,11 @@ class RunState:
         return openings
 
     def update_site(self, index: int) -> bool:
-        """Bring the masks of sites with room up to date with one site; whether it has come to have
-        room, or idle slots, for some width of tasks.
+        """Update the masks of sites with room after a change of one site. Returns whether tasks of
+        some width got room, or idle slots, there.
 
-        Cost: the number of different widths."""
+        Cost: the number of different widths.
+        """
         site, bit = self.sites[index], 1 << index
         opened = False
         for cores, openings in self.openings.items():
@@ -437,7 +441,8 @@ class RunState:
         return opened
 
     def update_openings(self, openings: Openings, cores: int, site: SiteState, bit: int) -> bool:
-        """The same for one width; whether a task of it got a site more, or idle slots."""
+        """Update the masks of one width after a change of one site. Returns whether tasks of it got
+        room, or idle slots, there."""
         was_open, was_idle = openings.open & bit, openings.idle & bit
         openings.open &= ~bit
         openings.idle &= ~bit
@@ -449,7 +454,8 @@ class RunState:
             openings.open |= bit
             openings.idle |= bit
             return not (was_open and was_idle)
-        # However much others hold, a site takes one task: its queue knows when there is room.
+        # A site without attempts of ours takes one task even if other users hold its cores: only
+        # its queue knows when the task can start.
         if committed_cores + cores <= site.capacity or not (committed_cores or cores > site.slots):
             openings.open |= bit
             if site.holds_prefetch:
@@ -459,12 +465,12 @@ class RunState:
 
     @property
     def is_placing(self) -> bool:
-        """Whether eligible tasks are placed."""
+        """Whether eligible tasks may be placed."""
         return self.ended is None and not (self.draining or self.stopping)
 
     @property
     def is_complete(self) -> bool:
-        """Whether all workflows that the run will have are there."""
+        """Whether all workflows of the run have been added."""
         return 0 <= self.expected <= len(self.workflows)
 
     @property

@@ -1,4 +1,5 @@
-"""What becomes of tasks: eligible, blocked, settled. A part of the interpreter of the log."""
+"""Changes of the status of tasks: eligible, blocked, settled. Part of the interpreter of the
+log."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ WAITING, ELIGIBLE, DISPATCHED, DELAYED, DONE, FAILED, BLOCKED = (int(s) for s in
 
 
 def set_status(state: RunState, w: WorkflowState, task: int, status: int) -> None:
-    """Move a task from one status to another, in all counts."""
+    """Set the status of a task and update all counts."""
     before = w.status[task]
     w.status[task] = status
     w.counts[before] -= 1
@@ -20,8 +21,11 @@ def set_status(state: RunState, w: WorkflowState, task: int, status: int) -> Non
 
 
 def make_eligible(run: Run, w: WorkflowState, task: int) -> None:
-    """Let a task be placed, unless it has to wait for a predecessor (again): predecessors whose
-    files were lost are done anew while their successors run, fail or wait for a retry."""
+    """Make a task eligible, unless it must wait for a predecessor (again).
+
+    A predecessor whose files were lost is repeated while its successors run, fail or wait for a
+    retry, so a task that was eligible before may have to wait now.
+    """
     state = run.state
     if w.waiting[task]:
         set_status(state, w, task, WAITING)
@@ -39,7 +43,8 @@ def make_eligible(run: Run, w: WorkflowState, task: int) -> None:
 
 
 def make_all_eligible(run: Run, w: WorkflowState) -> None:
-    """Make all tasks of a bag eligible, as `make_eligible` would one after the other."""
+    """Make all tasks of a bag eligible. Has the effect of calling `make_eligible` for one after
+    another."""
     state, count = run.state, len(w.status)
     if not count:
         return
@@ -50,26 +55,26 @@ def make_all_eligible(run: Run, w: WorkflowState) -> None:
     keys = float(-w.workflow.priority) if w.order is None else w.order
     first = state.eligible_serial + 1
     state.eligible_serial += count
-    w.eligible.fill(FreshTasks(count, w.kind(0), first, keys))
+    w.eligible.fill(FreshTasks(count, w.task_class(0), first, keys))
     run.placement_possible = True
     for call in run.hooks.eligible:
         call(w)
 
 
 def enter(w: WorkflowState, task: int) -> None:
-    """Put an eligible task into the eligible set, where its last serial number says."""
+    """Add an eligible task to the eligible set, at the position of its last serial number."""
     order = -w.workflow.tasks[task].priority if w.order is None else w.order[task]
-    w.eligible.add((order, w.serials[task], task, w.kind(task)))
+    w.eligible.add((order, w.serials[task], task, w.task_class(task)))
 
 
 def block(state: RunState, w: WorkflowState, task: int) -> None:
-    """A task that waits, and all that wait for it, can't run: what they depend on has failed."""
+    """Block a waiting task and all that depend on it, since a predecessor has failed."""
     set_status(state, w, task, BLOCKED)
     block_descendants(state, w, task)
 
 
 def block_descendants(state: RunState, w: WorkflowState, task: int) -> None:
-    """Block all that wait for a task which has failed."""
+    """Block all tasks that depend on a failed one."""
     stack = [task]
     while stack:
         for child in w.children[stack.pop()]:
@@ -79,7 +84,7 @@ def block_descendants(state: RunState, w: WorkflowState, task: int) -> None:
 
 
 def settle(state: RunState, w: WorkflowState, at_s: float) -> None:
-    """Note the end of a workflow of which nothing is left to be done."""
+    """Note the end of a workflow if nothing of it is left to do."""
     counts = w.counts
     if w.ended_s is None and counts[DONE] + counts[FAILED] + counts[BLOCKED] == len(w.status):
         w.ended_s = at_s
@@ -87,7 +92,7 @@ def settle(state: RunState, w: WorkflowState, at_s: float) -> None:
 
 
 def reopen(state: RunState, w: WorkflowState) -> None:
-    """Something of a workflow is to be done, or done again."""
+    """Note that a workflow has work to do again."""
     if w.ended_s is not None:
         w.ended_s = None
         state.open_workflows += 1

@@ -1,7 +1,7 @@
 """Templates of bags: texts with parameters in braces.
 
-``{ligand}`` stands for the value of that parameter, ``{seed:04}`` for the same in the format
-``04`` of Python's mini-language, ``{{`` and ``}}`` for braces.
+``{ligand}`` stands for the value of that parameter, ``{seed:04}`` for the value in the format
+``04`` of Python's format mini-language, ``{{`` and ``}}`` for braces.
 """
 
 from __future__ import annotations
@@ -14,26 +14,27 @@ import msgspec
 from wfrun.engine.errors import InvalidError
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-"""Of a parameter."""
+"""Names of parameters."""
 
 _SPEC = re.compile(r"(?:.?[<>^])?[-+ ]?0?\d*(?:\.\d+)?([defgosxX]?)")
 _INTEGER = re.compile(r"[-+]?\d+", re.ASCII)
 _DECIMAL = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 _ZEROS = re.compile(r"0(?![<>^])")
-"""Before numbers."""
+"""Padding of numbers with zeros."""
 _INTEGERS = frozenset("doxX")
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A stretch of text, and the parameter after it."""
+    """A literal text and the parameter that follows it."""
 
     literal: str
     name: str | None = None
-    """None: nothing comes after it."""
+    """None: no parameter follows."""
     spec: str = ""
 
     def formatted(self, value: str) -> str:
-        """The value as the format says. Raises ValueError where it is no such number."""
+        """The formatted value. Raises ValueError if the format requires a number and the value is
+        none."""
         if not self.spec:
             return value
         kind = self.spec[-1]
@@ -48,13 +49,13 @@ class Part(msgspec.Struct, frozen=True):
         if _DECIMAL.fullmatch(value):
             return format(float(value), self.spec)
         if _ZEROS.match(self.spec):
-            raise ValueError(f"{value!r} is no number")
+            raise ValueError(f"{value!r} is not a number")
         return format(value, self.spec)
 
 
 def parse_template(text: str) -> tuple[Part, ...]:
-    """Its parts, in order. Raises InvalidError for braces that are not paired, and for what is no
-    name of a parameter or no format."""
+    """The parts of a template. Raises InvalidError for unpaired braces, invalid names and invalid
+    formats."""
     parts = []
     try:
         for literal, name, spec, conversion in Formatter().parse(text):
@@ -64,7 +65,7 @@ def parse_template(text: str) -> tuple[Part, ...]:
             if not NAME.fullmatch(name) or conversion or not _SPEC.fullmatch(spec or ""):
                 shown = name + (f":{spec}" if spec else "")
                 raise InvalidError(
-                    f"{{{shown}}} is no parameter in {text!r}",
+                    f"{{{shown}}} is not a parameter in {text!r}",
                     hint="a parameter is {name} or {name:format}; braces of the text itself are "
                     "doubled: {{ and }}",
                 )
@@ -79,5 +80,5 @@ def parse_template(text: str) -> tuple[Part, ...]:
 
 
 def placeholders(text: str) -> tuple[str, ...]:
-    """The parameters that a template names, in order, each once."""
+    """The names of the parameters in a template, in order, without repeats."""
     return tuple(dict.fromkeys(p.name for p in parse_template(text) if p.name is not None))

@@ -101,7 +101,7 @@ DOCUMENTS = {
         "command: echo\nparameters:\n  x: {rang: [1, 2]}\n", ":3: ", "Did you mean 'range'?"),
     "a format that does not fit": (
         "command: echo {x:d}\nparameters: {x: [1, two]}\n", ":1: 'two', a value of", "'d'"),
-    "no parameter at all": ("command: echo {1x}\n", ":1: {1x} is no parameter"),
+    "no parameter at all": ("command: echo {1x}\n", ":1: {1x} is not a parameter"),
     "an open brace": ("command: echo {x\n", ":1: the braces in '{x' are not paired"),
     "an open quote": ("command: \"echo 'x\"\n", ":1: ", "No closing quotation"),
     "a redirection": (

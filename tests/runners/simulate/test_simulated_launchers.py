@@ -373,7 +373,7 @@ def test_what_may_be_in_a_launcher_that_is_not_back_takes_no_room_from_the_other
         core.step(ev.AttemptStarted(54.0, key, "r.L0.2"))
     pool = pool_at(core.state, 0)
     assert pool is not None
-    assert pool.unclear_cores == 0
+    assert pool.unlocated_cores == 0
     for key in list(core.state.attempts):
         core.step(ev.AttemptEnded(60.0, key, Outcome("done")))
-    assert pool.busy_cores == pool.closed_cores == pool.unclear_cores == 0
+    assert pool.busy_cores == pool.closed_cores == pool.unlocated_cores == 0

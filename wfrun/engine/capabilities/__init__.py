@@ -19,7 +19,7 @@ from wfrun.engine.capabilities.usage import Usages
 from wfrun.engine.capability import Capability
 
 CAPABILITIES: list[type[Capability]] = [
-    # What is known of sites and tasks.
+    # Facts about sites and tasks.
     Launchers,
     Binding,
     Health,
@@ -29,12 +29,13 @@ CAPABILITIES: list[type[Capability]] = [
     Usages,
     Placements,
     Reservations,
-    # Those that decide, in the order of their decisions: tasks that wait come before replicas, and
-    # launchers are asked for, and attempts withdrawn, for what is left.
+    # Deciders, in the order of their decisions. Waiting tasks come before replicas, which would
+    # take their cores. Launchers are requested for what is still waiting, and attempts are
+    # withdrawn for cores that are still idle.
     InOrder,
     Selecting,
     Replication,
     Allocation,
     Withdrawals,
 ]
-"""A new capability is a file and a line here."""
+"""The registry. A new capability is a file and a line here."""

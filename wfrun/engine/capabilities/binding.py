@@ -1,4 +1,5 @@
-"""How much sites without launchers take, in a run with bags or launchers: late binding."""
+"""Late binding at sites without launchers: how many attempts they take, in runs with bags or
+launchers."""
 
 from __future__ import annotations
 
@@ -11,21 +12,25 @@ from wfrun.engine.prefetch import prefetch_per_slot
 from wfrun.engine.state import Attempt, WorkflowState
 
 MAX_COMMITTED_RATIO = 2
-"""A site takes at most this many times its slots, for policies that assign tasks to queues. It
-would otherwise take in all that is eligible before other sites, or launchers, have room for it."""
+"""Maximum cores of dispatched attempts relative to the slots of a site, for policies that assign
+tasks to queues. Without a limit such a site would take all eligible tasks before other sites, or
+launchers, have room for them."""
 
 LOCAL_LATENCY_S, SSH_LATENCY_S, BATCH_LATENCY_S = 0.02, 0.2, 10.0
-"""Assumed time from the end of an attempt until another one could have started there: at a site of
-this machine, behind a connection, and with a batch system."""
+"""Assumed time from the end of an attempt to the start of the next one that is submitted then: at a
+local site, over SSH, and through a batch system."""
 
 LATEST_WEIGHT = 0.1
 """Weight of the latest run time in the mean."""
 
 
 class Binding(Capability):
-    """Bounds the capacity of sites: to what their free slots can run, for policies that assign
-    tasks to free processors, else to a multiple of the slots. Short tasks are prefetched on top of
-    that, so that slots do not wait for the engine between two of them.
+    """Limits the capacity of sites: to their free slots for policies that assign tasks to free
+    processors, to a multiple of their slots for others. Short tasks are prefetched beyond that, so
+    that slots do not wait for the engine between two tasks.
+
+    The limit is what makes binding late: tasks that no site has room for stay eligible, and go to
+    the site that gets room first.
 
     Cost: constant.
     """
@@ -34,7 +39,7 @@ class Binding(Capability):
         super().__init__(run)
         self._binds_late = binds_late(placement_class(self.state.settings.policy))
         self._runtime_s: list[float | None] = [None] * len(self.state.sites)
-        """Recent mean run time of tasks, by site."""
+        """Recent mean run time of tasks, by site; None before the first."""
         self._prefetch = [0] * len(self.state.sites)
         """Cores of prefetched tasks, by site."""
         self._beside_launchers = any(has_launchers(site.spec) for site in self.state.sites)
@@ -46,15 +51,17 @@ class Binding(Capability):
             or self.state.max_replicas
             or Knowledge.HISTORICAL in (information.processing_speed, information.task_runtime)
         ):
-            self._begin()
+            self._limit_capacity()
 
-    def _begin(self) -> None:
+    def _limit_capacity(self) -> None:
+        """Limit the capacity of all sites from now on."""
         self.state.is_bounded = True
         for index, site in enumerate(self.state.sites):
             site.holds_prefetch = self._binds_late or self._beside_launchers
             self._update(index)
 
     def _update(self, index: int) -> None:
+        """Recompute the capacity of a site."""
         site = self.state.sites[index]
         if has_launchers(site.spec):
             return
@@ -65,8 +72,10 @@ class Binding(Capability):
         self.run.site_changed(index)
 
     def on_workflow_added(self, w: WorkflowState) -> None:
+        """Late binding begins with the first bag: its tasks are all eligible at once, and the sites
+        would take all of them."""
         if w.workflow.bag is not None and not self.state.is_bounded:
-            self._begin()
+            self._limit_capacity()
 
     def on_load_changed(self, site: int) -> None:
         if self.state.is_bounded:
@@ -95,6 +104,7 @@ def has_launchers(spec: SiteSpec) -> bool:
 
 
 def _latency_s(spec: SiteSpec) -> float:
+    """Assumed time between two attempts in a slot of a site."""
     if spec.has_batch_system:
         return BATCH_LATENCY_S
     return LOCAL_LATENCY_S if spec.access is None else SSH_LATENCY_S

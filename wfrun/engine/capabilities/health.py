@@ -1,9 +1,9 @@
-"""Sites and hosts that fail one attempt after another get no more of them for a while.
+"""Site health: sites and hosts with repeated failures get no attempts for a while.
 
-A site with several failures in a row that are no task's fault is paused, tried again with a single
-attempt, and paused for twice as long if that fails too: a circuit breaker (M. Nygard, Release It!,
-2nd ed. 2018, section 5.2). Hosts of a site that fail what others of its hosts do are named to it,
-to be avoided.
+A circuit breaker (M. Nygard, Release It!, 2nd ed. 2018, section 5.2): a site with several failures
+in a row that are not the fault of tasks is paused, then tried with a single attempt, and paused for
+twice as long if that fails too. Hosts that fail where other hosts of the site succeed are named to
+the site, which avoids them.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from wfrun.engine.exchange import Cause, Outcome
 from wfrun.engine.state import Attempt, Condition, Phase
 
 FAILURES_IN_A_ROW = 3
-"""Number of failures with no success between that pause a site, or make a host one to avoid."""
+"""Number of failures in a row after which a site is paused, or a host is avoided."""
 
 FIRST_PAUSE_S = 60.0
 MAX_PAUSE_S = 3600.0
-"""Each pause is twice as long as the one before, up to this."""
+"""Pauses double from the first to the last of these, in seconds."""
 
 MAX_PAUSES = 7
-"""Number of pauses with no success between, about two hours in all, after which the site is given
-up until the run is resumed. A run with more retries has as much patience with its sites."""
+"""Number of pauses without a success in between, about two hours in all, after which a site gets
+nothing until the run is resumed. The number of retries, if larger: who allows many retries expects
+many failures."""
 
 HOST_AVOIDANCE_S = 3600.0
 """Time for which a host is avoided after its last failure."""
@@ -33,30 +34,34 @@ HOST_AVOIDANCE_S = 3600.0
 MAX_AVOIDED_HOSTS = 8
 
 QUICK_FAILURE_S = 1.0
-"""A task that fails sooner after its start has done nothing yet."""
+"""A failure within this time after the start is a quick one: the task has done no work yet."""
 
 QUICK_FAILURES_IN_A_ROW = 20
-"""Number of such failures in a row that pause a site while another has fewer: it would otherwise
-be through with all tasks before others have begun."""
+"""Number of quick failures in a row that pause a site while another site has fewer. Such a site
+accepts tasks faster than any healthy one, so it could fail all tasks of a bag before other sites
+have started any."""
 
 _TASK_OR_SITE: frozenset[Cause] = frozenset({"exit", "signal", "start", "output"})
+"""Causes for which the task or the site may be to blame: they count if they come quickly."""
 _SITE: frozenset[Cause] = frozenset({"staging", "storage", "node", "lost", "refused"})
+"""Causes for which the site is to blame."""
 _NEVER_THE_HOST: frozenset[Cause] = frozenset(
     {"memory", "walltime", "preempted", "expired", "cancelled", "refused"}
 )
+"""Causes for which a host is never to blame."""
 
 
 class BreakerPhase(IntEnum):
-    """Whether a site that has failed gets attempts."""
+    """State of the circuit breaker of a site."""
 
-    WATCHED = 0  # as many as ever
-    PAUSED = 1  # none until its timer fires
-    ON_TRIAL = 2  # one at a time
-    GIVEN_UP = 3  # none until the run is resumed
+    WATCHED = 0  # gets attempts as usual
+    PAUSED = 1  # gets none until its timer fires
+    ON_TRIAL = 2  # gets one attempt at a time
+    GIVEN_UP = 3  # gets none until the run is resumed
 
 
 class Breaker:
-    """The failures of a site in a row, since its last success."""
+    """The circuit breaker of a site: its failures since the last success."""
 
     __slots__ = ("counted_s", "failures", "pause_s", "pauses", "phase", "probe", "reason",
                  "since_s")  # fmt: skip
@@ -64,16 +69,17 @@ class Breaker:
     def __init__(self) -> None:
         self.phase = BreakerPhase.WATCHED
         self.failures = 0
-        """Failures since the last pause."""
+        """Number of failures since the last pause."""
         self.counted_s: dict[str | None, float] = {}
-        """When the last of them was, by host."""
+        """Time of the last failure, by host."""
         self.pauses = 0
         self.pause_s = 0.0
-        """How long the last one was."""
+        """Length of the last pause."""
         self.since_s = float("-inf")
-        """Only attempts placed since then count."""
+        """Only failures of attempts placed since then count: earlier ones belong to the incident
+        that caused the pause."""
         self.probe: str | None = None
-        """The one attempt of a trial."""
+        """Key of the attempt that tries the site; None if there is none."""
         self.reason = ""
 
     @property
@@ -85,36 +91,36 @@ class Breaker:
 
 
 class HostStreak:
-    """Failures of one host in a row."""
+    """Failures of a host in a row."""
 
     __slots__ = ("done_before", "failures", "last_s")
 
     def __init__(self, done_before: int) -> None:
         self.failures = 0
         self.done_before = done_before
-        """Attempts that the site had done when they began."""
+        """Number of attempts that the site had done before the first of them."""
         self.last_s = 0.0
 
 
 class SiteHealth:
-    """What is known of the health of one site."""
+    """The health of one site."""
 
     __slots__ = ("breaker", "failing_hosts", "good_hosts", "quick_failures")
 
     def __init__(self) -> None:
         self.breaker: Breaker | None = None
-        """None: nothing is held against the site."""
+        """None after a success: no failure counts."""
         self.failing_hosts: dict[str, HostStreak] = {}
         self.good_hosts: set[str] = set()
-        """Hosts whose last attempt was done."""
+        """Hosts whose last attempt succeeded."""
         self.quick_failures = 0
-        """Attempts in a row that failed as soon as they had started."""
+        """Number of quick failures in a row."""
 
 
 class Health(Capability):
-    """Pauses sites that fail, and names hosts to avoid.
+    """Pauses failing sites, and names hosts to avoid.
 
-    Cost: constant; of a pause, the attempts that are open.
+    Cost: constant; of a pause, the open attempts.
     """
 
     name = "health"
@@ -127,15 +133,15 @@ class Health(Capability):
         return {"breaker": self._pause_over, "trial": self._trial_over}
 
     def on_placed(self, attempt: Attempt) -> None:
-        """While a site is on trial it gets one attempt at a time."""
+        """A site on trial gets one attempt at a time."""
         breaker = self.sites[attempt.site].breaker
         if breaker is not None and breaker.phase is BreakerPhase.ON_TRIAL:
             breaker.probe = attempt.key
-            self._tell(attempt.site)
+            self._update_condition(attempt.site)
 
     def on_started(self, attempt: Attempt, event: AttemptStarted) -> None:
-        """A trial need not last as long as its task: running for as long as the pause lasted is
-        enough."""
+        """A trial ends early when its attempt has run for as long as the last pause, since a task
+        may be long."""
         breaker = self.sites[attempt.site].breaker
         if breaker is not None and breaker.probe == attempt.key:
             self.run.set_timer(_trial_timer(attempt.site), self.state.now_s + breaker.pause_s)
@@ -150,10 +156,10 @@ class Health(Capability):
         if breaker is not None and breaker.probe == attempt.key:
             breaker.probe = None
             self.state.timers.pop(_trial_timer(attempt.site), None)
-            self._tell(attempt.site)
+            self._update_condition(attempt.site)
 
     def on_done(self, attempt: Attempt, outcome: Outcome) -> None:
-        """The site works, and so does the host."""
+        """The site and the host work."""
         site, host = self.sites[attempt.site], outcome.host
         site.quick_failures = 0
         if host is not None:
@@ -167,28 +173,28 @@ class Health(Capability):
         if outcome.host is not None and outcome.cause not in _NEVER_THE_HOST:
             self._host_failed(attempt.site, outcome.host)
         if outcome.cause in _TASK_OR_SITE:
-            self._failed_at_once(attempt, outcome)
+            self._failed_quickly(attempt, outcome)
         if outcome.cause in _SITE or (
             outcome.cause == "start" and self._others_succeed(attempt.site)
         ):
             self.on_undelivered(attempt, outcome)
 
     def on_undelivered(self, attempt: Attempt, outcome: Outcome) -> None:
-        """This attempt failed, and the site is to blame."""
+        """Count a failure that is the fault of the site."""
         index = attempt.site
         site = self.sites[index]
         if self.state.sites[index].reported is not None:
-            return  # it has said itself that it is out of order
+            return  # The site has reported a problem itself.
         if site.breaker is None:
             site.breaker = Breaker()
         breaker = site.breaker
         if breaker.phase in (BreakerPhase.PAUSED, BreakerPhase.GIVEN_UP):
             return
         if attempt.placed_s < breaker.since_s:
-            return  # from before the pause
+            return  # It belongs to the incident before the pause.
         began_s = attempt.placed_s if attempt.started_s is None else attempt.started_s
         if began_s < breaker.counted_s.get(outcome.host, began_s):
-            return  # one incident ends many attempts
+            return  # A single incident may end many attempts.
         breaker.counted_s[outcome.host] = self.state.now_s
         breaker.failures += 1
         on_trial = breaker.phase is BreakerPhase.ON_TRIAL
@@ -196,15 +202,15 @@ class Health(Capability):
             self._pause(index, breaker, outcome)
 
     def on_reopened(self, site: int) -> None:
-        """What was held against the site is void."""
+        """Forget the failures of the site."""
         self.sites[site].breaker = None
         self.state.timers.pop(_pause_timer(site), None)
         self.state.timers.pop(_trial_timer(site), None)
         if self.name in self.state.sites[site].conditions:
-            self._tell(site)
+            self._update_condition(site)
 
-    def _tell(self, index: int) -> None:
-        """Let the site be open or closed, as its breaker says."""
+    def _update_condition(self, index: int) -> None:
+        """Set the condition of the site by its breaker."""
         breaker = self.sites[index].breaker
         condition = None
         if breaker is not None and breaker.phase is not BreakerPhase.WATCHED:
@@ -213,8 +219,9 @@ class Health(Capability):
 
     # Pauses
 
-    def _failed_at_once(self, attempt: Attempt, outcome: Outcome) -> None:
-        """Pause a site where everything fails at once, unless that is so everywhere."""
+    def _failed_quickly(self, attempt: Attempt, outcome: Outcome) -> None:
+        """Pause a site with many quick failures in a row, unless all sites have them: then the
+        tasks are at fault."""
         lasted_s = (outcome.ended_s or 0.0) - (outcome.started_s or 0.0)
         if lasted_s >= QUICK_FAILURE_S:
             return
@@ -239,7 +246,7 @@ class Health(Capability):
             self._withdraw(index)
 
     def _withdraw(self, index: int) -> None:
-        """Withdraw what waits at a failing site, so that other sites get it."""
+        """Withdraw attempts that wait at a failing site, so that other sites get their tasks."""
         self.run.withdraw(
             index,
             [
@@ -250,6 +257,7 @@ class Health(Capability):
         )
 
     def _pause(self, index: int, breaker: Breaker, outcome: Outcome) -> None:
+        """Pause a site, or give it up after too many pauses."""
         breaker.pauses += 1
         breaker.probe = None
         self.state.timers.pop(_trial_timer(index), None)
@@ -272,29 +280,30 @@ class Health(Capability):
             breaker.pause_s = min(doubled_s, MAX_PAUSE_S)
             breaker.reason = f"{what} (it gets no more for {breaker.pause_s / 60:.0f} min)"
             self.run.set_timer(_pause_timer(index), self.state.now_s + breaker.pause_s)
-        self._tell(index)
+        self._update_condition(index)
 
     def _pause_over(self, index: int) -> None:
-        """The timer of a pause: try the site again."""
+        """Try the site again. Called by the timer of the pause."""
         breaker = self.sites[index].breaker
         if breaker is not None and breaker.phase is BreakerPhase.PAUSED:
             breaker.phase = BreakerPhase.ON_TRIAL
             breaker.since_s = self.state.now_s
             breaker.reason = "it is tried with one attempt at a time after " + breaker.reason
-            self._tell(index)
+            self._update_condition(index)
 
     def _trial_over(self, index: int) -> None:
-        """The timer of a trial: the attempt has run for long enough. A further failure pauses the
-        site for longer than before, until a task has succeeded."""
+        """End a trial whose attempt has run for long enough. Called by its timer. The site gets
+        attempts as usual; the next pause, if no task succeeds before, is longer still."""
         breaker = self.sites[index].breaker
         if breaker is not None and breaker.phase is BreakerPhase.ON_TRIAL:
             breaker.phase = BreakerPhase.WATCHED
             breaker.probe = None
             breaker.failures = 0
             breaker.counted_s.clear()
-            self._tell(index)
+            self._update_condition(index)
 
     def _others_succeed(self, index: int) -> bool:
+        """Whether another site has done attempts."""
         return any(site.done for other, site in enumerate(self.state.sites) if other != index)
 
     # Hosts
@@ -309,8 +318,9 @@ class Health(Capability):
         streak.last_s = self.state.now_s
 
     def avoided_hosts(self, index: int) -> tuple[str, ...]:
-        """Hosts that have failed one attempt after another while others of the site's hosts
-        succeeded, the latest first. Never more than there are hosts that succeed."""
+        """Hosts to avoid, the latest failure first: those with several failures in a row while
+        other hosts of the site succeeded. At most as many as there are hosts that succeed, so that
+        a site always has hosts left."""
         site, state = self.sites[index], self.state
         if not site.failing_hosts:
             return ()

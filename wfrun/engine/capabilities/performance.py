@@ -1,4 +1,4 @@
-"""How fast sites have been lately."""
+"""Recent speed of sites."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from wfrun.engine.information import Knowledge
 from wfrun.engine.state import Attempt
 
 LATEST_WEIGHT = 0.2
-"""Weight of the latest task in the performance of a site."""
+"""Weight of the latest task in the speed of a site."""
 
 
 class Performance(Capability):
-    """Recent speed of sites relative to the reference processor, from observed run times beside
-    documented ones (DFPLT, thesis section 5.1.4). Cost: constant."""
+    """Recent speed of sites relative to the reference processor: documented over observed run times
+    (DFPLT, thesis section 5.1.4). Cost: constant."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.by_site: list[float | None] = [None] * len(self.state.sites)
-        """By site; None until a task has ended there."""
+        """Speed by site; None until a task has ended there."""
 
     @classmethod
     def is_wanted(cls, run: Run, begun: RunStarted) -> bool:

@@ -1,4 +1,4 @@
-"""The placement policies of a run's workflows, one object each."""
+"""The placement policies of the workflows of a run."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from wfrun.engine.state import Attempt, WorkflowState
 
 
 class Placements(Capability):
-    """Makes the policy object of each workflow, and calls it after each placement.
+    """Creates the policy object of each workflow, and calls it after each placement.
 
-    Cost: constant, as the policy's ``placed`` is.
+    Cost: constant, if that of the policy's ``placed`` is.
     """
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.by_workflow: list[Placement] = []
-        """By workflow."""
+        """Policy objects by workflow."""
         settings = self.state.settings
         self._policy = placement_class(settings.policy)
         self._options = placement_options(self._policy, settings.policy_options)
@@ -43,7 +43,8 @@ class Placements(Capability):
 
 
 def expected_runtimes_s(workflow: Workflow) -> Sequence[float]:
-    """Run time of each task on the reference processor, with stand-ins for unknown ones."""
+    """Run time of each task on the reference processor. Unknown ones get the mean of tasks with the
+    same name, else of all tasks, else 1."""
     if workflow.bag is not None:
         return tasks_of(workflow).runtimes_s() or array("d", [1.0]) * len(workflow.tasks)
     documented = [task.runtime_s for task in workflow.tasks]

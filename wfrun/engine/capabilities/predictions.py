@@ -1,4 +1,4 @@
-"""Predictions of run times, from what tasks of the same class took."""
+"""Predictions of run times from tasks of the same class."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from wfrun.engine.queue_model import Predict
 from wfrun.engine.state import Attempt, WorkflowState
 
 UNKNOWN_S = 3600.0
-"""Expected run time on the reference processor of a task of which nothing is known: an idle
-processor is then worth more than a fast one that is busy."""
+"""Expected run time on the reference processor of a task without any information. So long that an
+idle processor is preferred to a fast one that is busy."""
 
 
 class Predictions(Capability):
-    """The expected run times of tasks: documented ones for policies that know them, else predicted.
+    """Expected run times of tasks: documented ones for policies that know them, otherwise
+    predictions.
 
     Cost: constant.
     """
@@ -29,9 +30,10 @@ class Predictions(Capability):
         super().__init__(run)
         self.run_times = RunTimes()
         self._observes = self.state.information.task_runtime is Knowledge.HISTORICAL
-        """Run times are observed: the policy predicts, or later runs may want to."""
+        """Whether run times are observed: for the predictions of the policy, or for later runs."""
         self._last: tuple[WorkflowState, int, JobClass] | None = None
-        """The class that was asked for last."""
+        """The latest question and its class. A cache: a policy asks about one task for every
+        site."""
 
     def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
         return {ev.HistoryRead: self._history_read}
@@ -55,7 +57,7 @@ class Predictions(Capability):
         self.run_times.observe(kind, spec.name, elapsed_s, spec.speed_ratio)
 
     def expected_s(self, w: WorkflowState, task: int, site: int) -> float:
-        """What a task is going to take at a site, by what the policy knows of run times: K or H."""
+        """Expected run time of a task at a site: documented (K) or predicted (H)."""
         spec = self.state.sites[site].spec
         if w.runtimes_s is not None:
             return w.runtimes_s[task] / spec.speed_ratio
@@ -64,7 +66,8 @@ class Predictions(Capability):
         return UNKNOWN_S / spec.speed_ratio if known_s is None else known_s
 
     def prediction(self, w: WorkflowState, task: int, site: int) -> Predict | None:
-        """The same, to be asked again later; None: it is documented and stays the same."""
+        """A function for the current prediction of a run time; None if it is documented, and thus
+        constant."""
         if w.runtimes_s is not None:
             return None
         spec = self.state.sites[site].spec
@@ -74,7 +77,7 @@ class Predictions(Capability):
     def _class_of(self, w: WorkflowState, task: int) -> JobClass:
         last = self._last
         if last is not None and last[0] is w and last[1] == task:
-            return last[2]  # it is asked for each site, one after another
+            return last[2]
         record = w.workflow.tasks[task]
         kind = JobClass(w.workflow.owner, record.name, record.resources.cores)
         self._last = w, task, kind

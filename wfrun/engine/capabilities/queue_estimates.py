@@ -1,4 +1,4 @@
-"""When each site's queue would start a task: the information service of thesis section 6.1.3."""
+"""Estimates of when queues would start a task: the information service of thesis section 6.1.3."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from wfrun.engine.state import Attempt, WorkflowState
 
 
 class QueueEstimates(Capability):
-    """Keeps a model of each site's queue, for policies that use run times and the sites' status.
+    """Keeps a model of the queue of each site, for policies that use run times and site status.
 
     Cost of a placement, a start and an end: that of `QueueModel`, which does not grow with the
-    queue. Cost of an observation: in proportion to the jobs observed.
+    queue. Cost of an observation: the jobs observed.
     """
 
     def __init__(self, run: Run) -> None:
@@ -31,9 +31,9 @@ class QueueEstimates(Capability):
             for site in self.state.sites
         ]
         self._foreign = [Last2() for _ in self.state.sites]
-        """Predicts the run times of others' jobs, by site."""
+        """Predictors of the run times of other users' jobs, by site."""
         self._jobs: list[dict[str, ev.BackgroundJob]] = [{} for _ in self.state.sites]
-        """Jobs of others that were observed last, by site."""
+        """Other users' jobs of the latest observation, by site and id."""
 
     @classmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
@@ -86,7 +86,7 @@ class QueueEstimates(Capability):
     # What policies ask
 
     def earliest_completion(self, w: WorkflowState, task: int, sites: Sequence[int]) -> int:
-        """Of these sites the first one where the task is completed first, transfers not counted."""
+        """The first of these sites with the earliest completion of the task, without transfers."""
         cores, now_s = w.workflow.tasks[task].resources.cores, self.state.now_s
         expected_s, models = self._predictions.expected_s, self.models
         best, best_s = sites[0], inf

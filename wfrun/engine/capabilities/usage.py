@@ -1,4 +1,4 @@
-"""What owners have used of the sites."""
+"""Usage of the sites by owner."""
 
 from __future__ import annotations
 
@@ -12,46 +12,50 @@ from wfrun.engine.state import Attempt
 
 
 class Usage:
-    """The resource consumption of one owner: core seconds of attempts that have ended, and of those
-    that run up to now (thesis section 5.1.3)."""
+    """Resource consumption of one owner: core seconds of ended attempts, and of running ones up to
+    now (thesis section 5.1.3).
+
+    The sum over running attempts is kept in two numbers, so that a query costs the same however
+    many run.
+    """
 
     __slots__ = ("_began_core_s", "_running_cores", "earlier_s", "past_s")
 
     def __init__(self, earlier_s: float = 0.0) -> None:
         self.earlier_s = earlier_s
-        """In earlier runs."""
+        """Core seconds of earlier runs."""
         self.past_s = 0.0
-        """Of attempts of this run that have ended."""
+        """Core seconds of ended attempts of this run."""
         self._running_cores = 0
         self._began_core_s = 0.0
         """Sum of cores times start over the running attempts."""
 
     def started(self, cores: int, now_s: float) -> None:
-        """An attempt runs."""
+        """Count an attempt that starts to run."""
         self._running_cores += cores
         self._began_core_s += cores * now_s
 
     def stopped(self, cores: int, started_s: float) -> None:
-        """An attempt runs no more; what it used is not counted here."""
+        """Stop counting an attempt as running. Its use is added to ``past_s`` by the caller."""
         self._running_cores -= cores
         self._began_core_s -= cores * started_s
 
     def until(self, now_s: float) -> float:
-        """Core seconds, running attempts counted up to then."""
+        """Core seconds until ``now_s``."""
         return self.earlier_s + self.past_s + self._running_cores * now_s - self._began_core_s
 
 
 class Usages(Capability):
-    """Counts what owners use, in runs with a selection policy. Cost: constant.
+    """Counts the usage of owners, in runs with a selection policy. Cost: constant.
 
-    Running attempts count from the time at which their start became known; what an attempt has used
-    in all is what its exit record says, if it does.
+    A running attempt counts from the time when its start became known, an ended one by the times in
+    its exit record, if it has any.
     """
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.by_owner: dict[str, Usage] = {}
-        """By owner."""
+        """Usage by owner."""
 
     @classmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
@@ -75,7 +79,7 @@ class Usages(Capability):
         self._of(attempt).started(attempt.cores, event.at_s)
 
     def on_absent(self, attempt: Attempt) -> None:
-        """It was believed to run and has never started: it has used nothing."""
+        """The attempt was believed to run and never started, so it used nothing."""
         if attempt.started_s is not None:
             self._of(attempt).stopped(attempt.cores, attempt.started_s)
 

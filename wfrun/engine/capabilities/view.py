@@ -1,5 +1,5 @@
-"""What a placement policy sees of a run: `wfrun.engine.protocols.View` on the state, cut to what
-the policy declared."""
+"""The view of a placement policy: `wfrun.engine.protocols.View` on the state, restricted to what
+the policy declares."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _UNKNOWN = Knowledge.UNKNOWN
 
 
 class StateView:
-    """Implements ``View`` for one workflow. Each answer costs the same however many tasks and
-    workflows there are."""
+    """Implements ``View`` for one workflow. The cost of an answer does not depend on the number of
+    tasks or workflows."""
 
     def __init__(
         self, run: Run, workflow: WorkflowState, information: Information | None = None
     ) -> None:
-        """``information``: what is declared, if it is not what the run's policy declares."""
+        """``information``: the declaration to use instead of that of the run's policy."""
         self._run = run
         self._state = run.state
         self._workflow = workflow
         self._information = run.state.information if information is None else information
         if (queues := run.state.find(QueueEstimates)) is not None:
-            self._queues = queues  # Kept for policies that may ask for what needs them.
+            self._queues = queues  # Absent without need: then its methods are refused.
         self._predictions = run.state.get(Predictions)
         for method, refusal in _refusals(self._information):
             setattr(self, method, refusal)
@@ -149,7 +149,8 @@ class StateView:
 
 @lru_cache
 def _refusals(information: Information) -> list[tuple[str, _Refusal]]:
-    """What a policy with this declaration may not ask for: methods of the view."""
+    """Methods of the view that a policy with this declaration must not call, with their refusals.
+    They replace the methods of the instance, so that allowed ones cost no check."""
     refused = {
         "status": (
             "idle", "load", "estimate_start_s", "estimate_completion_s", "earliest_completion"
@@ -181,6 +182,8 @@ def _refusals(information: Information) -> list[tuple[str, _Refusal]]:
 
 
 class _Refusal:
+    """Raises InvalidError when it is called in place of a method of the view."""
+
     def __init__(self, method: str, piece: str) -> None:
         self._message = (
             f"a placement policy asked for View.{method} without declaring {piece!r} "

@@ -230,7 +230,7 @@ def summary(state: RunState, *, driven: bool = False) -> RenderableType:
         parts.append(workflow_table(state))
     parts.append(Text(_totals(state), style="dim"))
     replication = state.find(Replication)
-    if replication is not None and replication.placed_in_all:
+    if replication is not None and replication.placed_total:
         parts.append(Text(_replicas(replication), style="dim"))
     parts += [Text(line, style="dim") for line in _head_nodes(state)]
     final = [f for f in state.recent_failures if f.final and _has_failed(state, f)]
@@ -271,7 +271,7 @@ def _totals(state: RunState) -> str:
 def _replicas(replicas: Replication) -> str:
     """How many there were, what use they were of, and what was spent on what was not needed."""
     return (
-        f"{_plural(replicas.placed_in_all, 'replica')}, {replicas.won} done first; "
+        f"{_plural(replicas.placed_total, 'replica')}, {replicas.won} done first; "
         f"{replicas.superseded_core_s:.1f} core seconds were spent on what was not needed"
     )
 

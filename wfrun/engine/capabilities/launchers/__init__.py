@@ -1,1 +1,1 @@
-"""Launchers: what is known of them, how many there are, and what is withdrawn for them."""
+"""Launchers: their state, how many are requested, and what is withdrawn for them."""

@@ -1,10 +1,11 @@
-"""How many launchers, how large, for how long and at which site: late binding.
+"""Requests for launchers: how many, how large, for how long and where.
 
-Tasks are placed at a site with launchers only while these have room, so that the site whose queue
-moves first does the work. More launchers are asked for while eligible tasks wait for room, at every
-site that could take them, unless what lives will be through with the work before a new one would
-have started, as the last waits in that queue say. What no work waits for is ended after a while.
-No launchers are asked for, for a while, at a site that the policy keeps a workflow from.
+This is late binding: tasks are placed at a site with launchers only while these have room, so the
+site whose queue moves first does the work. While eligible tasks wait for room, more launchers are
+requested at every site that could run them, because nobody knows which queue moves first. None are
+requested if the live ones will finish the work before a new one would start, by the last waiting
+times in that queue. Launchers that no work waits for are stopped after a timeout. For a while none
+are requested at a site that the policy declines for a workflow.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from wfrun.engine.state import Attempt, TaskStatus, WorkflowState
 _TIMER = "launchers"
 
 _PLACING = (ev.AttemptPlaced, ev.CoresReserved, ev.ReservationDeclined, ev.SitesDeclined)
-"""Decisions that come before those on launchers."""
+"""Decisions that are taken before those about launchers."""
 
 MIN_WALLTIME_S = 300.0
-"""Minimum walltime of a launcher: what starts it and ends it should be little beside it."""
+"""Minimum walltime of a launcher in seconds, so that its start and end take a small part of it."""
 
 
 class Allocation(Capability):
-    """Asks for launchers, and stops those that no work waits for.
+    """Requests launchers, and stops those that no work waits for.
 
-    Cost of an event: its workflow's classes of tasks, the masks of sites that tasks wait for, and
-    the launchers of the sites, which the catalog bounds.
+    Cost of an event: the task classes of its workflow, the masks of sites in the demand, and the
+    launchers of the sites, whose number the catalog limits.
     """
 
     def __init__(self, run: Run) -> None:
@@ -46,11 +47,11 @@ class Allocation(Capability):
         self._pools = self._launchers.pools
         self._demand = Demand(self.state)
         self._unneeded_s: dict[int, float] = {}
-        """By site: since when nothing waits for more launchers than live."""
+        """By site: the time since which no work waits for more launchers."""
         self._declined: dict[int, tuple[int, ...]] = {}
-        """Sites that policies have declined since the latest decision, by workflow."""
-        self._wakes: dict[int, float] = {}
-        """By site: when it is to be decided again, if nothing happens before."""
+        """Sites that policies have declined since the last decision, by workflow."""
+        self._wake_ups: dict[int, float] = {}
+        """By site: when to decide again if nothing happens before."""
         self._due = False
 
     @classmethod
@@ -68,14 +69,14 @@ class Allocation(Capability):
         self._demand.decline(event.workflow, event.sites)
 
     def _resumed(self, event: ev.RunResumed) -> None:
-        self._wakes.clear()  # The engine before had them.
+        self._wake_ups.clear()  # They were set by the previous engine.
         self._due = self.run.decision_due = True
 
     def _timer_fired(self, event: ev.TimerFired) -> None:
         kind, _, site = event.timer.partition(":")
         if kind == _TIMER:
-            if event.at_s >= self._wakes.get(int(site), inf):
-                del self._wakes[int(site)]
+            if event.at_s >= self._wake_ups.get(int(site), inf):
+                del self._wake_ups[int(site)]
             self._due = self.run.decision_due = True
 
     def on_eligible(self, w: WorkflowState) -> None:
@@ -99,17 +100,18 @@ class Allocation(Capability):
         self._due = self.run.decision_due = True
 
     def on_declined(self, w: WorkflowState, task: int, sites: int) -> None:
-        if fresh := self._demand.not_declined(w.index, sites):
-            self._declined[w.index] = self._declined.get(w.index, ()) + fresh
+        if added := self._demand.not_declined(w.index, sites):
+            self._declined[w.index] = self._declined.get(w.index, ()) + added
             self._due = self.run.decision_due = True
 
     def expects(self) -> bool:
-        """Launchers could still get the work that is left, or will be asked for again. Of a site
-        that is not healthy nothing is expected: while it may recover, a timer runs."""
+        """The run goes on while launchers could still get the work that is left, or will be
+        requested again. A site that is not healthy does not count: while it may recover, a timer
+        runs."""
         if not self.state.open_workflows:
             return False
         sites = self.state.sites
-        return bool(self._wakes) or any(
+        return bool(self._wake_ups) or any(
             sites[site].is_healthy and pool.launchers for site, pool in self._pools.items()
         )
 
@@ -119,7 +121,7 @@ class Allocation(Capability):
         if not self._due:
             return
         self._due = False
-        self._ask_again()
+        self._ask_expired_declines()
         for workflow, sites in self._declined.items():
             declined = tuple(sorted(set(sites)))
             decisions.take(ev.SitesDeclined(self.state.now_s, workflow, declined))
@@ -132,34 +134,36 @@ class Allocation(Capability):
         self._due = False
 
     def before_replay(self, event: ev.Event) -> None:
-        """So that launchers are stopped when they would have been, the log shows since when they
-        are not needed: before the first decision on launchers after a fact, or before the next
-        fact."""
+        """Note the need for launchers where the live core did: before the first decision about
+        launchers after a fact, or before the next fact. Otherwise a resumed core would count the
+        idle time of launchers from another moment, and stop them at another time."""
         if not isinstance(event, _PLACING):
-            self._follow()
+            self._note_past_need()
 
     def end_replay(self) -> None:
         self._demand.expired()
         self._due = False
         work = self._note_need()
         for site, pool in self._pools.items():
-            self._decide(site, pool, work)  # It is decided already; this is for when to go on.
+            self._decide(site, pool, work)  # The decisions are in the log; this sets the wake-ups.
 
-    def _follow(self) -> None:
-        """Note what was known when the decisions of the log were taken."""
-        self._demand.expired()  # Those that were declined again are in the log.
+    def _note_past_need(self) -> None:
+        """Note the need for launchers at this point of the log."""
+        self._demand.expired()  # Sites that were declined again are in the log.
         if self._due:
             self._due = False
             self._note_need()
 
     def after_replay(self, event: ev.Event) -> None:
-        """What these change is considered with the next fact."""
+        """The changes by these decisions are considered after the next fact, as in the live
+        core."""
         if isinstance(event, (ev.LaunchersAsked, ev.LaunchersStopped, ev.AttemptsWithdrawn)):
             self._due = False
 
-    def _ask_again(self) -> None:
-        """Ask policies whether they still keep their tasks from sites that they have declined: what
-        they would answer if one of these had room. So no launcher is started to find out."""
+    def _ask_expired_declines(self) -> None:
+        """Ask policies whether they still decline sites whose decline has expired. The question is
+        hypothetical: the policy sees such a site as its only candidate, as if it had room. So no
+        launcher is started only to find out."""
         for workflow, site in self._demand.expired():
             w = self.state.workflows[workflow]
             for kind in w.eligible.counts:
@@ -173,19 +177,20 @@ class Allocation(Capability):
                     break
 
     def _note_need(self) -> dict[int, int]:
-        """The cores that wait for each site; note which of them need no more launchers."""
+        """The number of cores that wait for each site. Also notes which sites need no more
+        launchers."""
         next_s = self._demand.refresh()
         work = {site: self._waiting_cores(site, pool) for site, pool in self._pools.items()}
         for site, pool in self._pools.items():
-            if self._missing(pool, work[site]) > 0 or len(pool.launchers) < pool.spec.min:
+            if self._missing_cores(pool, work[site]) > 0 or len(pool.launchers) < pool.spec.min:
                 self._unneeded_s.pop(site, None)
             else:
                 self._unneeded_s.setdefault(site, self.state.now_s)
-            self._wake(site, next_s)
+            self._decide_again_at(site, next_s)
         return work
 
-    def _missing(self, pool: LauncherPool, work: int) -> int:
-        """Cores that wait for more launchers than live."""
+    def _missing_cores(self, pool: LauncherPool, work: int) -> int:
+        """Cores of waiting work beyond the free slots of live launchers."""
         missing = work - max(0, pool.live_slots + pool.closed_cores - pool.busy_cores)
         if work > 0 and missing <= 0:
             missing += _slots_without_time(pool, self.state.now_s)
@@ -194,25 +199,25 @@ class Allocation(Capability):
     def _decide(self, site: int, pool: LauncherPool, work: dict[int, int]) -> ev.Event | None:
         since_s = self._unneeded_s.get(site)
         if since_s is None:
-            return self._ask(site, pool, self._missing(pool, work[site]), work)
-        return self._stop(site, pool, since_s, idle=work[site] == 0)
+            return self._request_launchers(site, pool, self._missing_cores(pool, work[site]), work)
+        return self._stop_launchers(site, pool, since_s, idle=work[site] == 0)
 
     def _waiting_cores(self, site: int, pool: LauncherPool) -> int:
-        """Cores that eligible tasks which this site could take ask for, as far as policy and
-        throttle let them start, and attempts that are there and have not started."""
+        """Cores of the work that waits for a site: eligible tasks that it could run, as far as
+        policy and throttle allow, and attempts there that have not started."""
         there = self.state.sites[site].committed_cores - pool.busy_cores
         return there + self._demand.at(site)
 
-    def _ask(
+    def _request_launchers(
         self, index: int, pool: LauncherPool, missing: int, work: dict[int, int]
     ) -> ev.Event | None:
-        """Ask for as many launchers as there is work for, within what the catalog allows."""
+        """Decide to request launchers for the missing cores, within the limits of the catalog."""
         site, spec, now_s = self.state.sites[index], pool.spec, self.state.now_s
         if pool.paused_until_s > now_s:
-            self._wake(index, pool.paused_until_s)
+            self._decide_again_at(index, pool.paused_until_s)
             return None
         if not site.is_healthy:
-            # What is there already waits for launchers all the same, as on a trial.
+            # Attempts that are there already, such as the one of a trial, still need launchers.
             missing = site.committed_cores - pool.busy_cores - pool.live_slots
             if site.reported is not None or missing <= 0:
                 return None
@@ -222,7 +227,7 @@ class Allocation(Capability):
             return None
         size = spec.cores * spec.nodes
         count = ceil((missing - pool.coming_slots) / size)
-        if self._will_be_done(index, pool, work):
+        if self._live_slots_suffice(index, pool, work):
             count = 0
         count = min(most, max(count, wanted))
         if count <= 0:
@@ -242,9 +247,9 @@ class Allocation(Capability):
         )
         return ev.LaunchersAsked(now_s, index, requests)
 
-    def _will_be_done(self, site: int, pool: LauncherPool, work: dict[int, int]) -> bool:
-        """Whether the slots that live at sites which may get all of this work will be through with
-        it before a launcher that is asked for now would have started."""
+    def _live_slots_suffice(self, site: int, pool: LauncherPool, work: dict[int, int]) -> bool:
+        """Whether the live slots of all sites that may get any of this work will finish it before a
+        launcher requested now would start."""
         wait_s = pool.waits.predict()
         tasks_s = [p.task_s for p in self._pools.values() if p.task_s is not None]
         if wait_s is None or not tasks_s:
@@ -256,8 +261,8 @@ class Allocation(Capability):
         return bool(slots) and work[site] * max(tasks_s) / slots < wait_s
 
     def _walltime_s(self, index: int, pool: LauncherPool, work: int, slots: int) -> float:
-        """Twice of what the work takes and of the longest task: short jobs start sooner. All that
-        the catalog allows, where run times are not known."""
+        """Walltime to request: twice the expected time of the work plus the longest task, since
+        short jobs start sooner. Without known run times, the maximum of the catalog."""
         longest_s = self._launchers.runtimes.longest_s
         if pool.task_s is None or longest_s is None:
             return pool.spec.walltime_s
@@ -266,11 +271,11 @@ class Allocation(Capability):
         wanted_s = 2 * ((work + waiting) * pool.task_s / slots + longest_s)
         return min(pool.spec.walltime_s, max(MIN_WALLTIME_S, wanted_s))
 
-    def _stop(
+    def _stop_launchers(
         self, site: int, pool: LauncherPool, since_s: float, *, idle: bool
     ) -> ev.Event | None:
-        """Stop those that wait in the queue, and those that live and have had nothing to do for a
-        while, but for as many as are always wanted."""
+        """Decide to stop launchers that have been useless for the timeout, queued ones first, and
+        keep the minimum number."""
         now_s, timeout_s = self.state.now_s, pool.spec.idle_timeout_s
         there = [(key, x) for key, x in reversed(pool.launchers.items()) if not x.stopped]
         spare = len(there) - pool.spec.min
@@ -282,18 +287,19 @@ class Allocation(Capability):
                 next_s = min(next_s, due_s)
             elif len(keys) < spare:
                 keys.append(key)
-        self._wake(site, next_s)
+        self._decide_again_at(site, next_s)
         return ev.LaunchersStopped(now_s, site, tuple(keys)) if keys else None
 
-    def _wake(self, site: int, at_s: float) -> None:
-        """Decide again then. The log does not imply it, so it is no timer of the state."""
-        if at_s < self._wakes.get(site, inf):
-            self._wakes[site] = at_s
+    def _decide_again_at(self, site: int, at_s: float) -> None:
+        """Decide again at this time. The log does not state this, so it is not a timer of the
+        state: each engine sets its own."""
+        if at_s < self._wake_ups.get(site, inf):
+            self._wake_ups[site] = at_s
             self.run.outbox.append(SetTimer(f"{_TIMER}:{site}", at_s))
 
 
 def _slots_without_time(pool: LauncherPool, now_s: float) -> int:
-    """Free slots whose launchers end before another task would."""
+    """Number of free slots whose launchers end before another task would."""
     task_s = pool.task_s
     if task_s is None:
         return 0
@@ -307,7 +313,7 @@ def _slots_without_time(pool: LauncherPool, now_s: float) -> int:
 
 
 def _useless_since_s(launcher: Launcher, since_s: float, *, idle: bool) -> float:
-    """Infinite: it is of use."""
+    """Time since which a launcher is useless; infinite if it is useful."""
     if launcher.is_queued:
         return since_s
     if launcher.phase is LauncherPhase.LIVE and launcher.idle_since_s is not None and idle:

@@ -1,4 +1,4 @@
-"""The work that waits for each site: cores that eligible tasks ask for."""
+"""Demand for sites: cores that eligible tasks request."""
 
 from __future__ import annotations
 
@@ -10,46 +10,47 @@ from wfrun.engine.state import RunState, WorkflowState
 
 FIRST_DECLINE_S = 60.0
 MAX_DECLINE_S = 3600.0
-"""No launchers are asked for at a site for a workflow whose policy keeps its tasks from it. The
-policy is asked again after the first time, then after twice as long each time, up to the second."""
+"""Periods for which no launchers are requested at a site for a workflow whose policy declines it,
+in seconds. The first decline lasts for the first period; each further one doubles it, up to the
+second."""
 
 
 class _Decline:
-    """A policy keeps a workflow's tasks from a site."""
+    """The decline of a site by the policy of a workflow."""
 
-    __slots__ = ("length_s", "until_s")
+    __slots__ = ("period_s", "until_s")
 
     def __init__(self) -> None:
-        self.length_s = 0.0
+        self.period_s = 0.0
         self.until_s = -inf
 
 
 class Demand:
-    """Cores that eligible tasks ask for, by the sites that may get them, as far as throttle and
+    """Cores that eligible tasks request, by the sites that may run them, as far as throttle and
     policy let them start.
 
-    Sums over workflows are kept up to date with one workflow at a time, so that an event costs what
-    its own workflow does: the number of its classes of tasks.
+    Only workflows that changed are added up again, so an event costs the task classes of its own
+    workflow.
     """
 
     def __init__(self, state: RunState) -> None:
         self._state = state
         self._of: dict[int, dict[int, int]] = {}
-        """By workflow and mask of sites."""
+        """Cores by workflow and mask of sites."""
         self.total: dict[int, int] = {}
-        """By mask of sites; no mask without any."""
+        """Total cores by mask of sites; masks without cores are absent."""
         self._stale: set[int] = set()
         self._declines: dict[int, dict[int, _Decline]] = {}
-        """By workflow and site."""
+        """Declines by workflow and site."""
         self._expiries: list[tuple[float, int, int]] = []
-        """When declines are over, and of which workflows and sites."""
+        """Heap of the expiry times of declines, with workflow and site."""
 
     def changed(self, workflow: int) -> None:
-        """The eligible set of this workflow, or what its throttle allows, has changed."""
+        """Note that the eligible set of a workflow, or what its throttle allows, has changed."""
         self._stale.add(workflow)
 
     def not_declined(self, workflow: int, sites: int) -> tuple[int, ...]:
-        """Of these sites, a mask, those that the workflow's policy has not declined lately."""
+        """The sites of a mask that the policy of the workflow does not decline at present."""
         now_s, declines = self._state.now_s, self._declines.get(workflow, {})
         return tuple(
             site
@@ -58,20 +59,20 @@ class Demand:
         )
 
     def decline(self, workflow: int, sites: Iterable[int]) -> None:
-        """The policy has left a task unplaced that these sites could have got."""
+        """Note that the policy left a task unplaced although these sites had room."""
         now_s = self._state.now_s
         declines = self._declines.setdefault(workflow, {})
         for site in sites:
             decline = declines.get(site)
             if decline is None:
                 decline = declines[site] = _Decline()
-            decline.length_s = min(max(FIRST_DECLINE_S, 2 * decline.length_s), MAX_DECLINE_S)
-            decline.until_s = now_s + decline.length_s
+            decline.period_s = min(max(FIRST_DECLINE_S, 2 * decline.period_s), MAX_DECLINE_S)
+            decline.until_s = now_s + decline.period_s
             heapq.heappush(self._expiries, (decline.until_s, workflow, site))
             self._stale.add(workflow)
 
     def accept(self, workflow: int, site: int) -> None:
-        """The policy has placed a task there."""
+        """Note that the policy placed a task at a site: it no longer declines it."""
         declines = self._declines.get(workflow)
         if declines is not None and declines.pop(site, None) is not None:
             self._stale.add(workflow)
@@ -79,7 +80,8 @@ class Demand:
                 del self._declines[workflow]
 
     def expired(self) -> list[tuple[int, int]]:
-        """The declines that are over since the last call, as pairs of workflow and site."""
+        """Remove and return the declines that have expired since the last call, as pairs of
+        workflow and site."""
         found = []
         while self._expiries and self._expiries[0][0] <= self._state.now_s:
             until_s, workflow, site = heapq.heappop(self._expiries)
@@ -90,8 +92,9 @@ class Demand:
         return found
 
     def refresh(self) -> float:
-        """Bring the sums up to date; returns when they change next by time alone, infinite: they do
-        not, or only after a policy has declined for so long that the run need not wait for it."""
+        """Update the sums. Returns the next time at which they change without an event: the expiry
+        of the next decline. Infinite if there is none, or if it is a decline of maximum length,
+        which a run need not wait for."""
         state = self._state
         for workflow in self._stale:
             self._refresh(state.workflows[workflow])
@@ -100,10 +103,11 @@ class Demand:
             return inf
         until_s, workflow, site = self._expiries[0]
         decline = self._declines.get(workflow, {}).get(site)
-        return inf if decline is None or decline.length_s >= MAX_DECLINE_S else until_s
+        return inf if decline is None or decline.period_s >= MAX_DECLINE_S else until_s
 
     def health_changed(self) -> None:
-        """Declined sites are counted on while no other is healthy."""
+        """Note a change of the health of some site. Declined sites count while no other site is
+        healthy."""
         self._stale.update(self._declines)
 
     def _refresh(self, w: WorkflowState) -> None:
@@ -130,7 +134,8 @@ class Demand:
             total[mask] = total.get(mask, 0) + cores
 
     def _willing(self, workflow: int, mask: int) -> int:
-        """Without the sites that the policy keeps the workflow from, while it can run elsewhere."""
+        """The mask without sites that the policy declines, unless the workflow could run nowhere
+        else."""
         declines = self._declines.get(workflow)
         if declines is None:
             return mask
@@ -143,11 +148,11 @@ class Demand:
         return mask & ~declined if elsewhere else mask
 
     def at(self, site: int) -> int:
-        """Cores that a site could get work for. Cost: the number of masks; there are few."""
+        """Cores that a site could get as work. Cost: the number of masks, which is small."""
         return sum(cores for mask, cores in self.total.items() if mask >> site & 1)
 
     def helpers(self, site: int) -> int:
-        """The sites that could all get any of the work that this one could, as a mask."""
+        """The sites, as a mask, that may get any of the work that this site may get."""
         common = ~0
         for mask in self.total:
             if mask >> site & 1:

@@ -1,4 +1,5 @@
-"""The launchers of a run: asked for, queued, started, ended, and what follows for their sites."""
+"""State of the launchers of a run: requested, queued, started, ended, and what follows for their
+sites."""
 
 from __future__ import annotations
 
@@ -24,21 +25,23 @@ from wfrun.engine.model import LauncherSpec, SiteSpec, Workflow
 from wfrun.engine.state import Attempt, Condition, RunState, WorkflowState
 
 RECONNECT_TIMEOUT_S = 120.0
-"""Maximum time that a launcher of the engine before is waited for; then others are asked for."""
+"""Maximum time that a resumed engine waits for launchers of the previous engine to reconnect. After
+that it requests others."""
 
 EXPIRED_GROWTH = 1.5
-"""A task whose launcher's time was over before it had ended is expected to take this times what it
-ran."""
+"""Factor from the time that a task had run when its launcher's walltime ended to its next expected
+run time."""
 
 MAX_WALLTIME_SHARE = 0.75
-"""A task is expected to take no more of a launcher's whole time than this, unless it has."""
+"""Maximum share of a launcher's walltime that a task is expected to take, unless it has taken more:
+a wrong estimate could otherwise keep every launcher from starting it."""
 
 
 class Launchers(Capability):
-    """Knows the launchers of each site and the attempts in them.
+    """Keeps the launchers of each site, and the attempts in them.
 
-    Cost: constant; of an event about a launcher, the launchers of its site, which the catalog
-    bounds.
+    Cost: constant; of an event about a launcher, the launchers of its site, whose number the
+    catalog limits.
     """
 
     name = "launchers"
@@ -46,11 +49,11 @@ class Launchers(Capability):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.pools: dict[int, LauncherPool] = {}
-        """By site; sites without launchers have none."""
+        """Launchers by site; sites without launchers are absent."""
         self.runtimes = RuntimeEstimates()
-        self._unclear: set[str] = set()
-        """Attempts that the engine before gave to some launcher, and that have not started as far
-        as is known."""
+        self._unlocated: set[str] = set()
+        """Keys of attempts that the previous engine gave to some launcher, and whose start was not
+        reported."""
         for index, site in enumerate(self.state.sites):
             access = site.spec.access
             if access is not None and access.launchers is not None and has_launchers(site.spec):
@@ -73,10 +76,10 @@ class Launchers(Capability):
         }
 
     def timers(self) -> Mapping[str, Callable[..., None]]:
-        return {"away": self._stayed_away}
+        return {"away": self._give_up_reconnection}
 
     def on_workflow_added(self, w: WorkflowState) -> None:
-        self.runtimes.foresee(_longest_s(w.workflow))
+        self.runtimes.expect_at_least(_longest_s(w.workflow))
 
     # Launchers
 
@@ -100,7 +103,7 @@ class Launchers(Capability):
         pool = self.pools[event.site]
         launcher = pool.launchers.get(event.key)
         if launcher is None:
-            return  # it has ended meanwhile
+            return  # It has ended in the meantime.
         if launcher.started_s is None:
             launcher.started_s = launcher.idle_since_s = event.at_s
             since_s = launcher.asked_s if launcher.queued_s is None else launcher.queued_s
@@ -139,13 +142,13 @@ class Launchers(Capability):
         launcher.ended_s, launcher.cause, launcher.reason = event.at_s, event.cause, event.message
         pool.ended.append(launcher)
         if not launcher.stopped and not launcher.ran:
-            self._was_in_vain(pool, event)
+            self._count_useless(pool, event)
         self._changed(event.site)
 
-    def _was_in_vain(self, pool: LauncherPool, event: ev.LauncherEnded) -> None:
-        """It has run nothing, and nobody had told it to end: after some of them in a row no more
-        are asked for until a while has passed, twice as long as the last time. Those that were
-        asked for before have failed by the same incident."""
+    def _count_useless(self, pool: LauncherPool, event: ev.LauncherEnded) -> None:
+        """Count a launcher that ran nothing although it was not stopped. Several of them in a row
+        pause requests for launchers, for twice as long each time. Launchers that were requested
+        before the pause fail by the same cause and do not count."""
         if pool.paused_until_s > self.state.now_s:
             return
         pool.failures += 1
@@ -158,7 +161,7 @@ class Launchers(Capability):
         pool.failures = 0
         if pool.pauses > MAX_PAUSES:
             pool.paused_until_s = inf
-            pool.reason = f"{what} ran nothing, the last by {last}; no more are asked for"
+            pool.reason = f"{what} ran nothing, the last by {last}; no more are requested"
             return
         pause_s = min(FIRST_PAUSE_S * 2.0 ** (pool.pauses - 1), MAX_PAUSE_S)
         pool.paused_until_s = self.state.now_s + pause_s
@@ -166,8 +169,8 @@ class Launchers(Capability):
         pool.reason = f"{what} ran nothing, the last by {last} (no more for {minutes})"
 
     def on_resumed(self, dismissed: bool) -> None:
-        """The launchers of the engine before are looked for. One that has told them all to end can
-        count on none, and those that had not started are as good as gone."""
+        """Look for the launchers of the previous engine. If it dismissed them at the end of the
+        run, none of them can be relied on, and those that had not started are gone."""
         for site, pool in self.pools.items():
             self._look_for(site, pool, dismissed)
             self._changed(site)
@@ -193,9 +196,9 @@ class Launchers(Capability):
             self.run.outbox.append(StopLaunchers(site, keys))
         self.run.set_timer(f"away:{site}", self.state.now_s + RECONNECT_TIMEOUT_S)
 
-    def _stayed_away(self, site: int) -> None:
-        """The timer of launchers that nothing was heard of since the last engine: they are not
-        waited for any longer, while they stay away."""
+    def _give_up_reconnection(self, site: int) -> None:
+        """Stop waiting for launchers that have not reconnected. Called by a timer. One that
+        reconnects later is used again."""
         for launcher in self.pools[site].launchers.values():
             if launcher.phase is LauncherPhase.AWAY:
                 launcher.phase = LauncherPhase.DRAINING
@@ -207,10 +210,10 @@ class Launchers(Capability):
         self._update_site(site)
 
     def _update_site(self, index: int) -> None:
-        """Give the site the room that its launchers have."""
+        """Set the slots and the capacity of a site by its launchers."""
         pool, site = self.pools[index], self.state.sites[index]
         site.slots = pool.live_slots
-        # Attempts in launchers that take no more are no load on the others.
+        # Attempts in launchers that take no more tasks hold no slots of the live ones.
         site.slots_now = pool.live_slots + pool.closed_cores
         site.capacity = pool.capacity
         note = None if pool.reason is None else Condition(pool.reason, closes=False)
@@ -224,21 +227,22 @@ class Launchers(Capability):
     def on_ready(self, attempt: Attempt) -> None:
         pool = self.pools.get(attempt.site)
         if pool is not None:
-            pool.staged(self.state.now_s - attempt.placed_s)
+            pool.observe_staging(self.state.now_s - attempt.placed_s)
 
     def on_active(self, attempt: Attempt) -> None:
-        """It is at the site, with whichever launcher."""
+        """An attempt is at the site in an unknown launcher: hold its cores until its start is
+        reported."""
         pool = self.pools.get(attempt.site)
-        if pool is not None and not attempt.launcher and attempt.key not in self._unclear:
-            self._unclear.add(attempt.key)
-            pool.unclear_cores += attempt.cores
+        if pool is not None and not attempt.launcher and attempt.key not in self._unlocated:
+            self._unlocated.add(attempt.key)
+            pool.unlocated_cores += attempt.cores
             self._update_site(attempt.site)
 
     def on_started(self, attempt: Attempt, event: ev.AttemptStarted) -> None:
         pool = self.pools.get(attempt.site)
         if pool is None or not event.launcher:
             return
-        changed = self._clear(pool, attempt)
+        changed = self._locate(pool, attempt)
         launcher = pool.launchers.get(event.launcher)
         if launcher is not None:
             attempt.launcher = event.launcher
@@ -255,7 +259,7 @@ class Launchers(Capability):
         pool = self.pools.get(attempt.site)
         if pool is None:
             return
-        changed = self._clear(pool, attempt)
+        changed = self._locate(pool, attempt)
         launcher = pool.launchers.get(attempt.launcher)
         if launcher is not None:
             changed |= _occupy(pool, launcher, -attempt.cores)
@@ -264,16 +268,16 @@ class Launchers(Capability):
         if changed:
             self._update_site(attempt.site)
 
-    def _clear(self, pool: LauncherPool, attempt: Attempt) -> bool:
-        """It is known now where the attempt is; whether it was not before."""
-        if attempt.key not in self._unclear:
+    def _locate(self, pool: LauncherPool, attempt: Attempt) -> bool:
+        """Note that the location of an attempt is known. Returns whether it was not before."""
+        if attempt.key not in self._unlocated:
             return False
-        self._unclear.discard(attempt.key)
-        pool.unclear_cores -= attempt.cores
+        self._unlocated.discard(attempt.key)
+        pool.unlocated_cores -= attempt.cores
         return True
 
     def on_done(self, attempt: Attempt, outcome: Outcome) -> None:
-        """Whatever the launchers before have run, those of today are of use."""
+        """A success clears the failures of launchers."""
         pool = self.pools.get(attempt.site)
         if pool is None:
             return
@@ -284,27 +288,31 @@ class Launchers(Capability):
             launcher.done += 1
         if outcome.started_s is not None and outcome.ended_s is not None:
             elapsed_s = max(0.0, outcome.ended_s - outcome.started_s)
-            pool.ran(elapsed_s)
+            pool.observe_runtime(elapsed_s)
             speed_ratio = self.state.sites[attempt.site].spec.speed_ratio
-            self.runtimes.observe(self._kind(attempt), elapsed_s, speed_ratio)
+            self.runtimes.observe(self._task_kind(attempt), elapsed_s, speed_ratio)
         self._update_site(attempt.site)
 
     def on_failed(self, attempt: Attempt, outcome: Outcome) -> None:
-        """One whose launcher's time was over needs a longer one."""
+        """A task that outlasted its launcher needs a longer one."""
         if outcome.cause == "expired":
             ran_s = (outcome.ended_s or 0.0) - (outcome.started_s or 0.0)
             w = self.state.workflows[attempt.workflow]
             w.ran_s[attempt.task] = max(ran_s, w.ran_s.get(attempt.task, 0.0))
-            self.runtimes.foresee(2 * ran_s, self.state.sites[attempt.site].spec.speed_ratio)
+            self.runtimes.expect_at_least(
+                2 * ran_s, self.state.sites[attempt.site].spec.speed_ratio
+            )
 
-    def _kind(self, attempt: Attempt) -> tuple[int, str]:
+    def _task_kind(self, attempt: Attempt) -> tuple[int, str]:
         w = self.state.workflows[attempt.workflow]
         return w.index, w.workflow.tasks[attempt.task].name
 
     def expected_s(self, w: WorkflowState, task: int, site: SiteSpec) -> float | None:
-        """Expected run time of a task at a site, for its launchers; None: unknown. What may be
-        wrong is never taken for longer than one of them lives, or none would ever begin the task;
-        what has filled one is."""
+        """Expected run time of a task at a site, for its launchers; None if unknown.
+
+        An estimate is capped at a share of the walltime, or no launcher would start the task if the
+        estimate is wrong. It is not capped for a task that has filled most of a launcher already.
+        """
         spec = _launcher_spec(site)
         record = w.workflow.tasks[task]
         kind = w.index, record.name
@@ -318,7 +326,7 @@ class Launchers(Capability):
 
 
 def pool_at(state: RunState, site: int) -> LauncherPool | None:
-    """The launchers of a site; None: it has none."""
+    """The launchers of a site; None if it has none."""
     launchers = state.find(Launchers)
     return None if launchers is None else launchers.pools.get(site)
 
@@ -330,7 +338,7 @@ def _launcher_spec(site: SiteSpec) -> LauncherSpec:
 
 
 def _occupy(pool: LauncherPool, launcher: Launcher, cores: int) -> bool:
-    """Whether the site's room has changed with it."""
+    """Change the busy cores of a launcher. Returns whether the room of the site changes with it."""
     launcher.busy_cores += cores
     pool.busy_cores += cores
     if launcher.phase is LauncherPhase.LIVE:

@@ -1,4 +1,4 @@
-"""What is known of the launchers of one site."""
+"""The launchers of one site."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from wfrun.engine.policies.prediction import Last2
 from wfrun.engine.prefetch import prefetch_per_slot
 
 _WINDOW = 20
-"""Number of observations that are averaged as they are; of more, the latest count more."""
+"""Number of observations from which on the mean gives more weight to recent ones."""
 
 
 class LauncherPhase(IntEnum):
-    """Where a launcher stands."""
+    """Phase of a launcher."""
 
     ASKED = 0
     QUEUED = 1
     LIVE = 2
     DRAINING = 3  # takes no more tasks
-    AWAY = 4  # lived when the engine before this one saw it last
+    AWAY = 4  # was live at the end of the previous engine
     ENDED = 5
 
 
 class Launcher:
-    """One launcher, from the decision to start it on."""
+    """A launcher, from the decision to request it on."""
 
     __slots__ = ("asked_s", "busy_cores", "cause", "channel", "done", "ended_s", "ends_s", "host",
                  "idle_since_s", "latency_s", "phase", "queued_s", "ran", "reason", "request",
@@ -38,96 +38,99 @@ class Launcher:
         self.asked_s = asked_s
         self.queued_s: float | None = None
         self.started_s: float | None = None
-        """When it first took tasks."""
+        """Time when it first took tasks."""
         self.ended_s: float | None = None
         self.host = ""
         self.slots = 0
-        """Cores, as it told itself."""
+        """Number of cores, as reported by the launcher."""
         self.ends_s: float | None = None
-        """When its walltime is over."""
+        """Time when its walltime ends; None if unknown."""
         self.channel = ""
         self.latency_s = 0.0
         self.busy_cores = 0
         self.ran = 0
-        """Attempts that have started in it."""
+        """Number of attempts that started in it."""
         self.done = 0
-        """Of these, those that succeeded."""
+        """Number of attempts that succeeded in it."""
         self.idle_since_s: float | None = None
-        """None: something runs in it, or it has not started."""
+        """Time since which nothing runs in it; None while something does, or before its start."""
         self.stopped = False
-        """It was told to end, since no work waits for it."""
+        """Whether the core stopped it, since no work waits for it."""
         self.cause: Cause | None = None
         self.reason: str | None = None
         """Why it drains, or how it ended."""
 
     @property
     def is_coming(self) -> bool:
-        """Whether its slots may still come to be there, or be there again."""
+        """Whether its slots may become available (again)."""
         coming = (LauncherPhase.ASKED, LauncherPhase.QUEUED, LauncherPhase.AWAY)
         return self.phase in coming and not self.stopped
 
     @property
     def is_queued(self) -> bool:
+        """Whether it has not started."""
         return self.phase in (LauncherPhase.ASKED, LauncherPhase.QUEUED)
 
     @property
     def asked_slots(self) -> int:
+        """Number of slots that were requested."""
         return self.request.cores * self.request.nodes
 
 
 class LauncherPool:
-    """The launchers of a site, and what was learnt of them."""
+    """The launchers of a site, and what was observed of them."""
 
     __slots__ = ("_staged", "_tasks", "busy_cores", "closed_cores", "coming_slots", "ended",
                  "failures", "latency_s", "launchers", "live_slots", "made", "paused_until_s",
                  "pauses", "queued", "reason", "spec", "prefetch", "staging_s", "task_s",
-                 "unclear_cores", "waits")  # fmt: skip
+                 "unlocated_cores", "waits")  # fmt: skip
 
     def __init__(self, spec: LauncherSpec) -> None:
         self.spec = spec
         self.launchers: dict[str, Launcher] = {}
-        """That have not ended, by key."""
+        """Launchers that have not ended, by key."""
         self.ended: list[Launcher] = []
         self.made = 0
         self.live_slots = 0
         self.coming_slots = 0
-        """Of launchers that may still come to be there, or be there again."""
+        """Slots of launchers that may become available (again)."""
         self.queued = 0
-        """Launchers that were asked for and have not started."""
+        """Number of launchers that were requested and have not started."""
         self.busy_cores = 0
         self.closed_cores = 0
-        """Of these, those in launchers that take no more, or can't be reached: they are no load on
-        the others."""
-        self.unclear_cores = 0
-        """Of attempts that the engine before gave to some launcher, perhaps one that is not back:
-        likewise, until they start."""
+        """Busy cores in launchers that take no more tasks or can't be reached. They hold no slots
+        of the live launchers."""
+        self.unlocated_cores = 0
+        """Cores of attempts that the previous engine gave to some launcher, perhaps one that is not
+        back. Until they start, they hold no slots of the live launchers."""
         self.latency_s = 0.0
-        """The longest of the live ones."""
+        """Longest latency of the live launchers."""
         self.task_s: float | None = None
-        """What a task takes, averaged over the last ones."""
+        """Mean run time of recent tasks; None before the first."""
         self.staging_s = 0.0
-        """What its inputs take, likewise."""
+        """Mean staging time of recent attempts."""
         self._tasks = 0
         self._staged = 0
         self.prefetch = 0
-        """Tasks held in advance for each slot."""
+        """Number of prefetched tasks per slot."""
         self.waits = Last2()
-        """In the queue."""
+        """Predictor of the waiting time in the queue."""
         self.failures = 0
-        """Launchers in a row that have run nothing."""
+        """Number of launchers in a row that ran nothing."""
         self.pauses = 0
         self.paused_until_s = -inf
-        """No more are asked for before; infinite: never."""
+        """No launchers are requested before this time; infinite: never."""
         self.reason: str | None = None
-        """Why not."""
+        """Why no launchers are requested; None if they are."""
 
     @property
     def capacity(self) -> int:
-        """Cores of attempts that the site takes now, counting all that it has."""
-        return self.live_slots * (1 + self.prefetch) + self.closed_cores + self.unclear_cores
+        """Maximum number of cores of dispatched attempts: those in closed launchers hold no live
+        slots and are added."""
+        return self.live_slots * (1 + self.prefetch) + self.closed_cores + self.unlocated_cores
 
     def refresh(self) -> None:
-        """What follows from the launchers as they are now."""
+        """Recompute the sums over launchers."""
         launchers = self.launchers.values()
         live = [x for x in launchers if x.phase is LauncherPhase.LIVE]
         self.coming_slots = sum(x.asked_slots for x in launchers if x.is_coming)
@@ -138,14 +141,14 @@ class LauncherPool:
         self.latency_s = max((launcher.latency_s for launcher in live), default=0.0)
         self._set_prefetch()
 
-    def ran(self, task_s: float) -> None:
-        """A task took so long."""
+    def observe_runtime(self, task_s: float) -> None:
+        """Observe the run time of a task."""
         self._tasks += 1
         self.task_s = _average(self.task_s, task_s, self._tasks)
         self._set_prefetch()
 
-    def staged(self, staging_s: float) -> None:
-        """The inputs of an attempt took so long."""
+    def observe_staging(self, staging_s: float) -> None:
+        """Observe the staging time of an attempt."""
         self._staged += 1
         self.staging_s = _average(self.staging_s, staging_s, self._staged)
 

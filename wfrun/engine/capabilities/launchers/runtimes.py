@@ -1,35 +1,36 @@
-"""How long tasks take, as those of the same kind did."""
+"""Run times of tasks, estimated from those of the same kind."""
 
 from __future__ import annotations
 
 MIN_OBSERVATIONS = 3
-"""Number of observed run times of a kind that count more than its document."""
+"""Number of observed run times of a kind from which on their mean replaces the documented one."""
 
 
 class RuntimeEstimates:
-    """Run times on the reference processor, by kind of task in its workflow."""
+    """Mean run times on the reference processor, by kind: workflow and name of the task."""
 
     def __init__(self) -> None:
         self._means: dict[tuple[int, str], tuple[int, float]] = {}
         self.longest_s: float | None = None
-        """That any task took, or is said to take: on the reference processor too."""
+        """Longest run time observed or expected, on the reference processor; None if nothing is
+        known."""
 
     def observe(self, kind: tuple[int, str], elapsed_s: float, speed_ratio: float) -> None:
-        """A task of this kind took so long at a site of this speed."""
+        """Observe the run time of a task at a site of this speed."""
         count, mean_s = self._means.get(kind, (0, 0.0))
         mean_s += (elapsed_s * speed_ratio - mean_s) / (count + 1)
         self._means[kind] = count + 1, mean_s
-        self.foresee(elapsed_s, speed_ratio)
+        self.expect_at_least(elapsed_s, speed_ratio)
 
-    def foresee(self, runtime_s: float, speed_ratio: float = 1.0) -> None:
-        """Some task is going to take as long as this at a site of this speed."""
+    def expect_at_least(self, runtime_s: float, speed_ratio: float = 1.0) -> None:
+        """Note that a task is expected to run for this time at a site of this speed."""
         self.longest_s = max(self.longest_s or 0.0, runtime_s * speed_ratio)
 
     def expected_s(
         self, kind: tuple[int, str], documented_s: float | None, speed_ratio: float
     ) -> float | None:
-        """At a site of this speed: the mean of its kind, or while that stands on little what its
-        document says; None: nothing is known."""
+        """Expected run time at a site of this speed: the mean of the kind, or the documented one
+        while few tasks were observed; None if nothing is known."""
         count, mean_s = self._means.get(kind, (0, 0.0))
         if count >= MIN_OBSERVATIONS or (count and documented_s is None):
             return mean_s / speed_ratio

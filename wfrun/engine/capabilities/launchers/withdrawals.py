@@ -1,4 +1,4 @@
-"""What waits at one site goes back when another has idle slots for it."""
+"""Withdrawals: attempts that wait at one site are taken back when another one has idle slots."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from wfrun.engine.events import AttemptStarted, AttemptsWithdrawn, RunStarted
 from wfrun.engine.state import Attempt, SiteState, TaskStatus
 
 MIN_RUNTIME_RATIO = 4
-"""Minimum ratio of the run time of tasks to the time that moving one takes: waiting attempts are
-withdrawn for an idle site only above it."""
+"""Minimum ratio of the run time of tasks to the time of moving one. Below it, a waiting task would
+start at its site before it could start elsewhere."""
 
 MAX_EXAMINED = 256
-"""Maximum number of waiting attempts examined at a site: the last that came, since they would wait
-for longest. Those that fit no idle site are passed over."""
+"""Maximum number of waiting attempts examined at a site, the latest first, since they would wait
+longest. Those that fit no idle site are skipped."""
 
 
 class Withdrawals(Capability):
-    """Takes attempts back that have not started, in runs with launchers, once no eligible task is
-    left.
+    """Withdraws attempts that have not started, in runs with launchers, when no eligible task is
+    left: eligible tasks can use idle slots without being moved.
 
-    A withdrawal that the site has not answered yet counts as room that is taken where idle slots
-    are, and as surplus that is gone where the attempt was; so none is decided twice.
+    A withdrawal that the site has not answered yet is counted: its cores as taken where slots are
+    idle, and as gone at its site. So the same idle slots are never the reason for two withdrawals.
 
     Cost: constant; of a decision, the number of sites and ``MAX_EXAMINED``.
     """
@@ -31,9 +31,9 @@ class Withdrawals(Capability):
         super().__init__(run)
         self._pools = self.state.get(Launchers).pools
         self._waiting: list[dict[str, Attempt]] = [{} for _ in self.state.sites]
-        """Attempts that the site has, and that have not started, by site."""
+        """Attempts that the site has and that have not started, by site and key."""
         self._leaving_cores = [0] * len(self.state.sites)
-        """Cores of attempts that were withdrawn and not heard of since, by site."""
+        """Cores of withdrawn attempts that the site has not answered for, by site."""
         self._due = False
 
     @classmethod
@@ -50,7 +50,7 @@ class Withdrawals(Capability):
         self._leaving_cores[attempt.site] += attempt.cores
 
     def on_started(self, attempt: Attempt, event: AttemptStarted) -> None:
-        """It is too late to take it back."""
+        """A withdrawal came too late."""
         self._settle(attempt)
 
     def on_left(self, attempt: Attempt) -> None:
@@ -58,7 +58,7 @@ class Withdrawals(Capability):
             self._settle(attempt)
 
     def on_absent(self, attempt: Attempt) -> None:
-        """It is going to be queued anew."""
+        """The attempt will be queued again."""
         if attempt.started_s is None:
             self._settle(attempt)
 
@@ -70,7 +70,7 @@ class Withdrawals(Capability):
         self._due = self.run.decision_due = True
 
     def end_replay(self) -> None:
-        """What followed from the log has been decided."""
+        """The decisions that follow from the log are in the log."""
         self._due = False
 
     def decide(self, decisions: Decisions, possible: bool) -> None:
@@ -98,14 +98,14 @@ class Withdrawals(Capability):
                 decisions.take(AttemptsWithdrawn(state.now_s, index, keys))
 
     def _surplus(self, index: int, site: SiteState) -> int:
-        """Cores of attempts that are there beyond what can run."""
+        """Cores of attempts at a site beyond what can run there."""
         pool = self._pools.get(index)
         runs = max(site.slots_now, 0 if pool is None else pool.busy_cores)
         return site.committed_cores - self._leaving_cores[index] - runs
 
     def _is_worth_it(self, index: int, site: SiteState) -> bool:
-        """Whether what waits there would wait for long; a site without launchers is judged by what
-        those of others have seen."""
+        """Whether attempts at a site would wait long enough. A site without launchers is judged by
+        the run times seen at sites with launchers."""
         pool = self._pools.get(index)
         if not (site.slots_now if pool is None else pool.live_slots):
             return True
@@ -116,7 +116,7 @@ class Withdrawals(Capability):
         )
 
     def _choose(self, index: int, others: int, room: int) -> list[Attempt]:
-        """The last ones that came, as many as others have cores for."""
+        """The latest attempts at a site, as many as others have cores for."""
         chosen = []
         for looked, attempt in enumerate(reversed(self._waiting[index].values())):
             if room <= 0 or looked >= MAX_EXAMINED:

@@ -1,1 +1,2 @@
-"""The order of placements: which eligible task is placed next, and what keeps it from starving."""
+"""The order of placements: which eligible task is placed next, and how wide tasks are kept from
+starving."""

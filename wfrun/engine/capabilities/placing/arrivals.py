@@ -1,4 +1,4 @@
-"""A set of numbers of which the smallest is at hand."""
+"""A set of workflows with access to the earliest."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import heapq
 from collections.abc import Iterator
 
 MAX_STALE = 16
-"""Number of stale numbers that the heap may hold beside as many as it has true ones."""
+"""Maximum number of stale entries in the heap beyond the number of valid ones."""
 
 
 class Arrivals:
-    """Numbers of workflows, which are in the order of their arrival. Cost of all but iteration:
-    O(log n), amortized."""
+    """A set of workflow numbers, which are in the order of arrival. Every operation except
+    iteration costs O(log n), amortized."""
 
     __slots__ = ("_heap", "_numbers")
 
@@ -20,25 +20,25 @@ class Arrivals:
         self._heap: list[int] = []
 
     def add(self, number: int) -> None:
-        """Put it in, unless it is there."""
+        """Add a number, unless it is in the set."""
         if number not in self._numbers:
             self._numbers.add(number)
             heapq.heappush(self._heap, number)
 
     def discard(self, number: int) -> None:
-        """Take it out, if it is there."""
+        """Remove a number, if it is in the set."""
         self._numbers.discard(number)
         if len(self._heap) > 2 * len(self._numbers) + MAX_STALE:
             self._heap = sorted(self._numbers)
 
     def first(self) -> int:
-        """The smallest; there is one."""
+        """The smallest number. The set is not empty."""
         while self._heap[0] not in self._numbers:
             heapq.heappop(self._heap)
         return self._heap[0]
 
     def pop(self) -> int:
-        """Take out the smallest; there is one."""
+        """Remove and return the smallest number. The set is not empty."""
         while True:
             number = heapq.heappop(self._heap)
             if number in self._numbers:

@@ -1,4 +1,4 @@
-"""Workflows whose policy left a task unplaced, and when it is asked again."""
+"""Workflows whose policy left a task unplaced, and when the policy is asked again."""
 
 from __future__ import annotations
 
@@ -9,52 +9,53 @@ from wfrun.engine.eligible import TaskClass
 from wfrun.engine.state import RunState
 
 MAX_RETRIED_WORKFLOWS = 8
-"""Maximum number of workflows that are asked again after an event which opens no site for them.
-Otherwise an event would cost as much as there are such workflows."""
+"""Maximum number of workflows whose policy is asked again after an event that gives none of them a
+further site. Without a limit an event would cost as much as there are such workflows."""
 
 
 class HeldWorkflows:
-    """Workflows that are not asked for a placement now.
+    """Workflows whose policy is not asked for a placement now.
 
-    A workflow is asked again as soon as a site has room for its task that had none when it was
-    asked last, the earliest workflow first; and in turn after any other event. When nothing is
-    under way all are asked, since no further event may come.
+    A policy is asked again as soon as its task has room at a site that had none before, the
+    earliest workflow first, and in turn after any other event. When nothing is under way, all are
+    asked, since no further event may come.
     """
 
     def __init__(self, state: RunState) -> None:
         self._state = state
-        self.why: dict[int, tuple[TaskClass, int]] = {}
-        """Per held workflow: the class of the task, and the sites that had room for it."""
-        self._by_why: dict[tuple[TaskClass, int], Arrivals] = {}
+        self.reasons: dict[int, tuple[TaskClass, int]] = {}
+        """By held workflow: the class of the task, and the sites that had room for it, as a
+        mask."""
+        self._by_reason: dict[tuple[TaskClass, int], Arrivals] = {}
         self._turns: deque[int] = deque()
 
     def add(self, workflow: int, kind: TaskClass) -> None:
-        """The policy left a task of this class unplaced."""
-        why = kind, kind.mask & self._state.openings_for(kind.cores).open
-        self.why[workflow] = why
-        arrivals = self._by_why.get(why)
+        """Hold a workflow whose policy left a task of this class unplaced."""
+        reason = kind, kind.mask & self._state.openings_for(kind.cores).open
+        self.reasons[workflow] = reason
+        arrivals = self._by_reason.get(reason)
         if arrivals is None:
-            arrivals = self._by_why[why] = Arrivals()
+            arrivals = self._by_reason[reason] = Arrivals()
         arrivals.add(workflow)
         self._turns.append(workflow)
 
     def discard(self, workflow: int) -> None:
-        """It may be asked, if it was held."""
-        why = self.why.pop(workflow, None)
-        if why is None:
+        """Stop holding a workflow, if it is held."""
+        reason = self.reasons.pop(workflow, None)
+        if reason is None:
             return
-        arrivals = self._by_why[why]
+        arrivals = self._by_reason[reason]
         arrivals.discard(workflow)
         if not arrivals:
-            del self._by_why[why]
-        if len(self._turns) > 2 * len(self.why) + MAX_RETRIED_WORKFLOWS:
-            self._turns = deque(w for w in dict.fromkeys(self._turns) if w in self.why)
+            del self._by_reason[reason]
+        if len(self._turns) > 2 * len(self.reasons) + MAX_RETRIED_WORKFLOWS:
+            self._turns = deque(w for w in dict.fromkeys(self._turns) if w in self.reasons)
 
-    def freed(self) -> int | None:
-        """The earliest workflow that a further site has room for; None: there is none. It is held
-        no longer. Cost: the number of different reasons, of which there are few."""
+    def release_first(self) -> int | None:
+        """Release the earliest workflow whose task has room at a further site; None if there is
+        none. Cost: the number of different reasons, which is small."""
         best: int | None = None
-        for (kind, before), arrivals in self._by_why.items():
+        for (kind, before), arrivals in self._by_reason.items():
             if self._state.openings_for(kind.cores).open & kind.mask & ~before:
                 first = arrivals.first()
                 if best is None or first < best:
@@ -63,14 +64,14 @@ class HeldWorkflows:
             self.discard(best)
         return best
 
-    def next_in_turn(self) -> list[int]:
-        """The workflows that are asked again after this event, which are held no longer."""
+    def release_in_turn(self) -> list[int]:
+        """Release the workflows whose policies are asked again after this event."""
         nothing_under_way = not self._state.attempts and not self._state.copies
-        most = len(self.why) if nothing_under_way else MAX_RETRIED_WORKFLOWS
+        most = len(self.reasons) if nothing_under_way else MAX_RETRIED_WORKFLOWS
         chosen: list[int] = []
         while self._turns and len(chosen) < most:
             workflow = self._turns.popleft()
-            if workflow in self.why:
+            if workflow in self.reasons:
                 self.discard(workflow)
                 chosen.append(workflow)
         return chosen

@@ -1,5 +1,5 @@
-"""Placing the tasks of workflows, the workflows in their order: runs without a selection policy
-(decentralized brokers, thesis section 6.1.2)."""
+"""Placement without a selection policy: workflows in the order of their arrival (decentralized
+brokers, thesis section 6.1.2)."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from wfrun.engine.state import Attempt, WorkflowState
 
 
 class InOrder(Capability):
-    """Asks each workflow's policy for its eligible tasks, in their order, as far as the throttle
-    and the room at the sites allow.
+    """Asks the policy of each workflow to place its eligible tasks, in their order, as far as the
+    throttle and the room at the sites allow.
 
-    Workflows whose tasks wait for room are kept by the class of these tasks, so that the one that
-    comes first is at hand when a site gets room. Cost of an event: what it lets be placed, and the
-    number of classes.
+    Workflows whose tasks wait for room are indexed by the classes of these tasks, so that the first
+    of them is found without a search when a site gets room. Cost of an event: the placements that
+    it allows, and the number of classes.
     """
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self._placements = self.state.get(Placements)
         self._reservations = self.state.get(Reservations)
-        self._due = Arrivals()
-        """Workflows of which a task may be placed now."""
+        self._ready = Arrivals()
+        """Workflows that may have a task to place now."""
         self._waiting: dict[TaskClass, Arrivals] = {}
-        """Workflows that have, or had, tasks of a class that no site had room for."""
+        """Workflows with tasks that no site had room for, by class. Some entries are stale."""
         self._held = HeldWorkflows(self.state)
 
     @classmethod
@@ -37,33 +37,33 @@ class InOrder(Capability):
         return not run.state.queues
 
     def on_eligible(self, w: WorkflowState) -> None:
-        self._due.add(w.index)
-        if self._held.why:  # Another task may come first now.
+        self._ready.add(w.index)
+        if self._held.reasons:  # The new task may be first in order.
             self._held.discard(w.index)
 
     def on_left(self, attempt: Attempt) -> None:
         if self.state.settings.throttle is not None:
-            self._due.add(attempt.workflow)
+            self._ready.add(attempt.workflow)
 
     def decide(self, decisions: Decisions, possible: bool) -> None:
         held = self._held
-        if held.why:
-            for workflow in held.next_in_turn():
-                self._due.add(workflow)
+        if held.reasons:
+            for workflow in held.release_in_turn():
+                self._ready.add(workflow)
         elif not possible:
             return
         while (index := self._next()) is not None:
             w = self.state.workflows[index]
-            if index not in held.why:
+            if index not in held.reasons:
                 self._place(w, decisions)
-        if held.why:
-            self.run.decision_due = True  # They are asked again after the next event.
+        if held.reasons:
+            self.run.decision_due = True  # Their policies are asked after the next event.
 
     def _next(self) -> int | None:
-        """The earliest workflow of which a task may be placed."""
-        if not (self._waiting or self._held.why):
-            return self._due.pop() if self._due else None
-        best: Arrivals | None = self._due if self._due else None
+        """Remove and return the earliest workflow that may have a task to place."""
+        if not (self._waiting or self._held.reasons):
+            return self._ready.pop() if self._ready else None
+        best: Arrivals | None = self._ready if self._ready else None
         best_kind: TaskClass | None = None
         if self._waiting:
             openings_for = self.state.openings_for
@@ -77,23 +77,23 @@ class InOrder(Capability):
         index = None if best is None else best.pop()
         if best_kind is not None and not best:
             del self._waiting[best_kind]
-        if self._held.why:
-            freed = self._held.freed()
+        if self._held.reasons:
+            freed = self._held.release_first()
             if freed is not None:
                 if index is None:
                     return freed
-                self._due.add(max(index, freed))
+                self._ready.add(max(index, freed))
                 index = min(index, freed)
         return index
 
     def _place(self, w: WorkflowState, decisions: Decisions) -> None:
-        """Place eligible tasks in order, as far as the throttle allows."""
+        """Place eligible tasks of a workflow in order, as far as the throttle allows."""
         throttle = self.state.settings.throttle
         placement = self._placements.by_workflow[w.index]
         eligible = w.eligible
         while eligible.count:
             if throttle is not None and w.dispatched >= throttle:
-                return  # It is due again when an attempt of it leaves.
+                return  # Added again when one of its attempts leaves.
             first = self._first(w)
             if first is None:
                 break
@@ -118,7 +118,7 @@ class InOrder(Capability):
             arrivals.add(w.index)
 
     def _first(self, w: WorkflowState) -> tuple[Entry, int] | None:
-        """The first task of a workflow that a site has room for, and those sites, as a mask."""
+        """The first task of a workflow that a site has room for, with these sites as a mask."""
         eligible, openings, reservations = w.eligible, self.state.openings, self._reservations
         best: Entry | None = None
         best_mask = 0
@@ -138,7 +138,8 @@ class InOrder(Capability):
         return None if best is None else (best, best_mask)
 
     def _reserve(self, w: WorkflowState, entry: Entry, mask: int, decisions: Decisions) -> bool:
-        """Keep room for the first task that fits nowhere, if this one would take it."""
+        """Reserve cores for the first task that fits nowhere, if the next placement would take
+        cores that it waits for. Returns whether a reservation was made."""
         earliest = w.index, entry
         for kind in w.eligible.counts:
             if kind.cores > entry[3].cores:
@@ -160,19 +161,20 @@ class InOrder(Capability):
         return True
 
     def _first_waiting(self, kind: TaskClass) -> WorkflowState | None:
-        """The earliest workflow with tasks of a class that wait for room. Those that wait for their
-        throttle or their policy are dropped: they are due again when that lets them go on."""
+        """The earliest workflow with tasks of a class that wait for room. Workflows that wait for
+        their throttle or their policy are dropped: they are added again when these allow a
+        placement."""
         arrivals, throttle = self._waiting[kind], self.state.settings.throttle
         while arrivals:
             w = self.state.workflows[arrivals.first()]
             is_throttled = throttle is not None and w.dispatched >= throttle
-            if kind in w.eligible.counts and w.index not in self._held.why and not is_throttled:
+            if kind in w.eligible.counts and w.index not in self._held.reasons and not is_throttled:
                 return w
             arrivals.pop()
         return None
 
     def _waits(self, w: WorkflowState, kind: TaskClass) -> tuple[int, Entry] | None:
-        """The first task of a class, if no site has room for it."""
+        """The first task of a class of a workflow, if no site has room for it."""
         if kind.mask & self.state.openings_for(kind.cores).open:
             return None
         first = w.eligible.first_of(kind)

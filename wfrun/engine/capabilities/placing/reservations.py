@@ -1,9 +1,10 @@
-"""Room that is kept for wide tasks, so that narrow ones do not starve them.
+"""Reservations for wide tasks, so that narrow ones do not starve them.
 
-As in EASY backfilling (D. Lifka, The ANL/IBM SP Scheduling System, JSSPP 1995) the first task that
-fits nowhere gets a reservation, and tasks that come after it may pass it where they do not delay
-it. Run times need not be known: all that is at the reserved site now will have ended some day, and
-what is placed there from now on may hold only the cores that the wide task leaves.
+A task that needs many cores would wait for ever if every core that becomes free went to a narrow
+task. As in EASY backfilling (D. Lifka, The ANL/IBM SP Scheduling System, JSSPP 1995) the first task
+that fits nowhere gets a reservation, and tasks behind it may overtake it where they do not delay
+it. No run times are needed: all that is at the reserved site now ends some time, and what is placed
+there from now on may hold only the cores that the wide task leaves.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from wfrun.engine.state import Attempt, TaskStatus, WorkflowState
 
 
 class Reservation:
-    """Room at a site for one task."""
+    """The reservation of cores at a site for one task."""
 
     __slots__ = ("cores", "keys", "queue", "site", "taken_cores", "task", "workflow")
 
@@ -27,17 +28,19 @@ class Reservation:
         self.cores = w.workflow.tasks[task].resources.cores
         self.site = site
         self.keys: set[str] = set()
-        """Attempts of other tasks that were placed there since, and are open."""
+        """Keys of open attempts of other tasks that were placed there since."""
         self.taken_cores = 0
-        """Cores of these."""
+        """Cores of these attempts."""
 
 
 class Reservations(Capability):
-    """Reservations for tasks that are wider than the room of any site: at most one of each resource
-    manager, and one at each site. The log holds them, so a replay has the same.
+    """Reservations for tasks wider than the room of any site. At most one per resource manager,
+    since each further one would take room from narrow tasks, and one per site. They are in the log,
+    so a replay has the same.
 
-    A reservation ends when its task is placed, at whichever site, or is not eligible any more, when
-    its site closes or gets too small, and when its policy leaves it unplaced. Cost: constant.
+    A reservation ends when its task is placed, at whichever site, or is no longer eligible, when
+    its site is paused or becomes too small, and when its policy leaves the task unplaced. Cost:
+    constant.
     """
 
     is_dormant = True
@@ -46,11 +49,11 @@ class Reservations(Capability):
         super().__init__(run)
         self._is_awake = False
         self.at: dict[int, Reservation] = {}
-        """By site."""
+        """Reservations by site."""
         self._by_queue: dict[int, Reservation] = {}
 
         self._declined: dict[tuple[int, int], int] = {}
-        """Tasks whose policy did not take the room that was kept, and at which sites, as a mask."""
+        """Sites whose reservation the policy of a task declined, by (workflow, task); a mask."""
 
     def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
         return {
@@ -74,7 +77,8 @@ class Reservations(Capability):
             self._drop(own)
 
     def declined(self, w: WorkflowState) -> ev.ReservationDeclined | None:
-        """What follows for the reservation of a workflow whose policy leaves its tasks unplaced."""
+        """The decision that ends the reservation of a workflow whose policy leaves its tasks
+        unplaced; None without a reservation."""
         own = self._by_queue.get(w.queue)
         if own is None or own.workflow != w.index:
             return None
@@ -124,9 +128,9 @@ class Reservations(Capability):
         return self.limit(cores, mask)
 
     def limit(self, cores: int, mask: int) -> int:
-        """Of the sites in the mask, those where a task of so many cores does not delay a wider one
-        that has a reservation. One that is as wide is free to go: where it has room the reserved
-        one has it too, and their order decides."""
+        """The sites of a mask where a task of ``cores`` cores does not delay a wider one with a
+        reservation. A task that is as wide is not limited: where it has room the reserved one has
+        room too, and their order decides."""
         for site, reservation in self.at.items():
             if cores < reservation.cores and mask >> site & 1:
                 held_cores = reservation.cores + reservation.taken_cores + cores
@@ -135,11 +139,13 @@ class Reservations(Capability):
         return mask
 
     def wanted(self, w: WorkflowState, task: int, kind: TaskClass, threatened: int) -> int | None:
-        """Where to reserve room for a task that fits nowhere now, before a narrower one that comes
-        after it is placed at one of the ``threatened`` sites, a mask: where the most cores are
-        free. None: it can't be delayed so, or its resource manager has a reservation already.
+        """The site at which to reserve cores for a task that fits nowhere now, before a narrower
+        task behind it is placed at one of the ``threatened`` sites, a mask: the one with the most
+        free cores. None if that placement can't delay it, or its resource manager has a reservation
+        already.
 
-        Cost: the number of sites."""
+        Cost: the number of sites.
+        """
         if w.queue in self._by_queue:
             return None
         sites = self.state.sites

@@ -1,4 +1,4 @@
-"""A resource manager: its queue of bags, and the eligible set that a selection policy makes of it
+"""A resource manager: its queue of bags, and the eligible set that a selection policy forms from it
 (thesis sections 5.1.2 and 5.1.3)."""
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from wfrun.engine.state import RunState, WorkflowState
 
 
 class NextTask(NamedTuple):
-    """The task that is placed next."""
+    """The next task to place."""
 
     bag: WorkflowState
     entry: Entry
     sites: int
-    """The sites that have room for it, as a mask."""
+    """The sites with room for it, as a mask."""
 
 
 class ResourceManager:
-    """The bags that were submitted to it, until all their tasks are dispatched."""
+    """The queue of one resource manager: bags, from their submission until all their tasks are
+    dispatched. Implements `wfrun.engine.protocols.Queue` for the selection policy."""
 
     def __init__(
         self, state: RunState, number: int, policy: type[Selection], reservations: Reservations
@@ -38,35 +39,36 @@ class ResourceManager:
         self._reservations = reservations
         self._usages = state.get(Usages)
         self.sites = state.queues[number]
-        """The sites that it has, as a mask."""
+        """Its sites, as a mask."""
         self.last_owner = ""
-        """The owner of the task that it placed last."""
+        """The owner of the last task that it placed."""
         self.waiting = Arrivals()
         self._owners: dict[str, Arrivals] = {}
-        self._turns: dict[str, int] = {}
-        """Per owner: the place in the order of first bags."""
+        self._positions: dict[str, int] = {}
+        """Per owner: the position in the order of first bags."""
         self._names: list[str] = []
         self._active: list[int] = []
-        """The turns of the owners of whom a bag waits, ascending."""
-        self._chosen: dict[int, int | None] = {}
-        """The eligible set: how many tasks of a bag are left in it; None: all."""
+        """Positions of the owners with waiting bags, ascending."""
+        self._selected: dict[int, int | None] = {}
+        """The eligible set: the number of tasks left of each selected bag; None: all."""
         self._heaps: dict[TaskClass, list[tuple[float, int, int]]] = {}
-        """(order, serial number, bag) of the first tasks of chosen bags, some of them stale."""
+        """By class, a heap of the first tasks of selected bags as (order, serial number, bag); some
+        are stale."""
         self._throttled: set[int] = set()
-        """Chosen bags that have as many tasks dispatched as they may."""
+        """Selected bags that the throttle keeps from more dispatched tasks."""
         self.held = HeldWorkflows(state)
-        """Chosen bags whose policy left a task unplaced."""
+        """Selected bags whose policy left a task unplaced."""
         self._name = policy.name
         self._policy = policy(self)
 
-    # What a selection policy sees
+    # For the selection policy
 
     @property
     def owners(self) -> Mapping[str, Arrivals]:
         return self._owners
 
     def next_owner(self) -> str:
-        last = self._turns.get(self.last_owner, -1)
+        last = self._positions.get(self.last_owner, -1)
         place = bisect_right(self._active, last)
         return self._names[self._active[place % len(self._active)]]
 
@@ -78,30 +80,30 @@ class ResourceManager:
         usage = self._usages.by_owner.get(owner)
         return 0.0 if usage is None else usage.until(self._state.now_s)
 
-    # What the core does with it
+    # For the core
 
     def bag_changed(self, w: WorkflowState) -> None:
-        """Tasks of this bag may have become eligible."""
+        """Note that tasks of this bag may have become eligible."""
         if not w.eligible.count:
             return
-        if w.index in self._chosen:
-            self.held.discard(w.index)  # Another task may come first now.
+        if w.index in self._selected:
+            self.held.discard(w.index)  # The new task may be first in order.
             self._push(w)
         elif w.index not in self.waiting:
             self._wait(w)
             if self._policy.arrived(w.index):
-                self._choose(w.index, None)
+                self._add_selected(w.index, None)
 
     def unthrottle(self, w: WorkflowState) -> None:
-        """A task of this bag is no longer dispatched."""
+        """Note that a task of this bag is no longer dispatched."""
         if w.index in self._throttled:
             self._throttled.discard(w.index)
             self._push(w)
 
     def next(self) -> NextTask | None:
-        """The task that gets a site next; None: nothing can be placed. Renews the eligible set when
-        nothing of it can be dispatched, though a site has room. Raises InvalidError for what a
-        selection policy must not answer."""
+        """The next task to place; None if nothing can be placed. Renews the eligible set when none
+        of its tasks can be dispatched although a site has room. Raises InvalidError for an invalid
+        answer of the selection policy."""
         while True:
             found = self._first()
             if found is not None or not self.waiting or not self._has_room():
@@ -109,11 +111,12 @@ class ResourceManager:
             self._select()
 
     def _has_room(self) -> bool:
-        """Whether one of its sites has room for tasks of some width."""
+        """Whether any of its sites has room for tasks of some width."""
         return any(openings.open & self.sites for openings in self._state.openings.values())
 
     def _select(self) -> None:
-        """Renew the eligible set. Each answer takes a bag from those that wait, so it ends."""
+        """Renew the eligible set. Every answer removes a bag from the waiting ones, so repeated
+        calls end."""
         waiting = len(self.waiting)
         answers = self._policy.select()
         if not isinstance(answers, Iterable):
@@ -123,7 +126,7 @@ class ResourceManager:
             raise self._refuse(f"selected nothing, although {waiting} bags wait")
         for answer in chosen:
             bag, most = self._check(answer)
-            self._choose(bag, most)
+            self._add_selected(bag, most)
 
     def _check(self, answer: object) -> tuple[int, int | None]:
         match answer:
@@ -143,38 +146,39 @@ class ResourceManager:
         )
 
     def placed(self, w: WorkflowState) -> None:
-        """A task of this bag was placed. (By the log of another version it may be a bag that
-        waits.)"""
+        """Note that a task of this bag was placed. In the log of an older version it may be a task
+        of a bag that still waits."""
         bag = w.index
-        if bag not in self._chosen:
-            self._choose(bag, None)
+        if bag not in self._selected:
+            self._add_selected(bag, None)
             return
-        left = self._chosen[bag]
+        left = self._selected[bag]
         if left is not None:
-            self._chosen[bag] = left = left - 1
+            self._selected[bag] = left = left - 1
         if not w.eligible.count:
-            self._unchoose(bag)
+            self._remove_selected(bag)
         elif left == 0:
-            self._unchoose(bag)
+            self._remove_selected(bag)
             self._wait(w)
         else:
             self._push(w)
 
     def throttle(self, w: WorkflowState) -> None:
-        """As many tasks of this bag are dispatched as may be."""
+        """Note that the throttle keeps this bag from more dispatched tasks."""
         self._throttled.add(w.index)
 
-    def again(self, bags: Iterable[int]) -> None:
-        """The policies of these bags, which were held, are asked again."""
+    def consider_again(self, bags: Iterable[int]) -> None:
+        """Consider bags again whose policy had left a task unplaced."""
         for bag in bags:
-            if bag in self._chosen:
+            if bag in self._selected:
                 self._push(self._state.workflows[bag])
 
     def _wait(self, w: WorkflowState) -> None:
+        """Let a bag wait to be selected."""
         owner = w.workflow.owner
-        turn = self._turns.get(owner)
+        turn = self._positions.get(owner)
         if turn is None:
-            turn = self._turns[owner] = len(self._names)
+            turn = self._positions[owner] = len(self._names)
             self._names.append(owner)
         bags = self._owners.get(owner)
         if bags is None:
@@ -183,7 +187,8 @@ class ResourceManager:
         bags.add(w.index)
         self.waiting.add(w.index)
 
-    def _choose(self, bag: int, most: int | None) -> None:
+    def _add_selected(self, bag: int, most: int | None) -> None:
+        """Add a bag to the eligible set: ``most`` of its tasks, or all."""
         w = self._state.workflows[bag]
         owner = w.workflow.owner
         self.waiting.discard(bag)
@@ -192,17 +197,19 @@ class ResourceManager:
             bags.discard(bag)
             if not bags:
                 del self._owners[owner]
-                self._active.remove(self._turns[owner])
+                self._active.remove(self._positions[owner])
         if w.eligible.count:
-            self._chosen[bag] = most
+            self._selected[bag] = most
             self._push(w)
 
-    def _unchoose(self, bag: int) -> None:
-        del self._chosen[bag]
+    def _remove_selected(self, bag: int) -> None:
+        """Remove a bag from the eligible set."""
+        del self._selected[bag]
         self._throttled.discard(bag)
         self.held.discard(bag)
 
     def _push(self, w: WorkflowState) -> None:
+        """Add the first tasks of a selected bag to the heaps."""
         for kind in w.eligible.counts:
             entry = w.eligible.first_of(kind)
             assert entry is not None, "the class has tasks"
@@ -212,25 +219,27 @@ class ResourceManager:
             top = entry[0], entry[1], w.index
             if not heap or heap[0] != top:
                 heapq.heappush(heap, top)
-            if len(heap) > 2 * len(self._chosen) + MAX_STALE:
-                # Otherwise they would collect while the sites of this class are closed.
-                heap[:] = sorted({top for top in heap if self._is_true(kind, top)})
+            if len(heap) > 2 * len(self._selected) + MAX_STALE:
+                # Stale entries would accumulate while no site of this class has room.
+                heap[:] = sorted({top for top in heap if self._is_valid(kind, top)})
 
-    def _is_true(self, kind: TaskClass, top: tuple[float, int, int]) -> bool:
-        """Whether this is the first task of its class in a chosen bag that may have one placed."""
+    def _is_valid(self, kind: TaskClass, top: tuple[float, int, int]) -> bool:
+        """Whether an entry is valid: the first task of its class in a selected bag that may have a
+        task placed."""
         order, serial, bag = top
-        if bag not in self._chosen or bag in self._throttled or bag in self.held.why:
+        if bag not in self._selected or bag in self._throttled or bag in self.held.reasons:
             return False
         entry = self._state.workflows[bag].eligible.first_of(kind)
         return entry is not None and entry[0] == order and entry[1] == serial
 
     def _top(self, kind: TaskClass, heap: list[tuple[float, int, int]]) -> bool:
-        """Drop stale entries from the top of a heap; whether one is left."""
-        while heap and not self._is_true(kind, heap[0]):
+        """Remove stale entries from the top of a heap. Returns whether an entry is left."""
+        while heap and not self._is_valid(kind, heap[0]):
             heapq.heappop(heap)
         return bool(heap)
 
     def _first(self) -> NextTask | None:
+        """The first task of the eligible set that a site has room for."""
         best: tuple[float, int, int] | None = None
         best_kind: TaskClass | None = None
         best_sites = 0
@@ -252,8 +261,8 @@ class ResourceManager:
         return NextTask(w, entry, best_sites)
 
     def passed_over(self, found: NextTask) -> tuple[WorkflowState, Entry] | None:
-        """The first task that no site has room for, if it comes before this one, which is
-        narrower."""
+        """The first task that no site has room for, if it comes before ``found``, which is
+        narrower; otherwise None."""
         entry = found.entry
         best = entry[0], entry[1], found.bag.index
         best_kind: TaskClass | None = None

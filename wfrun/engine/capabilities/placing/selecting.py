@@ -1,5 +1,4 @@
-"""Placing tasks as selection policies choose them: runs with one or more resource managers (thesis
-section 5.1)."""
+"""Placement with a selection policy, for one or more resource managers (thesis section 5.1)."""
 
 from __future__ import annotations
 
@@ -20,13 +19,13 @@ from wfrun.engine.state import Attempt, TaskStatus, WorkflowState
 
 
 class Selecting(Capability):
-    """Works off the eligible sets of all resource managers, each with its own queue.
+    """Places the tasks of the eligible sets of all resource managers, each with its own queue.
 
-    The eligible sets are not in the log. A log that is replayed is followed: the sets become what
-    they were when its decisions were taken.
+    The eligible sets are not in the log. A replay follows the decisions of the log, which brings
+    the sets to where they were.
 
-    Cost of an event: what it lets be placed, the number of resource managers and of classes of
-    tasks; and what the selection policy costs.
+    Cost of an event: the placements that it allows, the number of resource managers and of task
+    classes, and what the selection policy costs.
     """
 
     def __init__(self, run: Run) -> None:
@@ -39,10 +38,10 @@ class Selecting(Capability):
             for number in range(len(self.state.queues))
         ]
         self._changed: set[int] = set()
-        """Bags whose tasks may have become eligible."""
+        """Bags that may have new eligible tasks."""
         self._turn = len(self.managers)
-        """Of a log that is followed: the resource manager that may place next after the latest
-        fact; their number: none may."""
+        """During a replay: the resource manager whose placements may come next after the latest
+        fact; equal to their number if none may."""
 
     @classmethod
     def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
@@ -64,33 +63,33 @@ class Selecting(Capability):
             manager.placed(w)
 
     def decide(self, decisions: Decisions, possible: bool) -> None:
-        if not possible and not any(manager.held.why for manager in self.managers):
+        if not possible and not any(manager.held.reasons for manager in self.managers):
             return
-        self._tell()
+        self._note_changed_bags()
         for manager in self.managers:
             self._ask_again(manager)
             while (found := self._next(manager)) is not None:
                 self._place(manager, found, decisions)
-            if manager.held.why:
-                self.run.decision_due = True  # They are asked again after the next event.
+            if manager.held.reasons:
+                self.run.decision_due = True  # Their policies are asked after the next event.
 
-    def _tell(self) -> None:
-        """Tell the resource managers of bags whose tasks have become eligible."""
+    def _note_changed_bags(self) -> None:
+        """Note changed bags at their resource managers."""
         workflows = self.state.workflows
         for index in sorted(self._changed):
             self.managers[workflows[index].queue].bag_changed(workflows[index])
         self._changed.clear()
 
     def _ask_again(self, manager: ResourceManager) -> None:
-        if manager.held.why:
-            manager.again(manager.held.next_in_turn())
+        if manager.held.reasons:
+            manager.consider_again(manager.held.release_in_turn())
 
     def _next(self, manager: ResourceManager) -> NextTask | None:
-        """The next task that may be placed, with throttled bags put aside."""
+        """The next task to place, throttled bags set aside."""
         throttle = self.state.settings.throttle
         while True:
-            while manager.held.why and (freed := manager.held.freed()) is not None:
-                manager.again([freed])
+            while manager.held.reasons and (freed := manager.held.release_first()) is not None:
+                manager.consider_again([freed])
             found = manager.next()
             if found is None or throttle is None or found.bag.dispatched < throttle:
                 return found
@@ -113,7 +112,8 @@ class Selecting(Capability):
         decisions.place(w, entry[2], site, found.sites)
 
     def _reservation(self, manager: ResourceManager, found: NextTask) -> Event | None:
-        """Keep room for the first task that fits nowhere, if this one would take it."""
+        """The decision to reserve cores for the first task that fits nowhere, if placing ``found``
+        would take cores that it waits for."""
         passed = manager.passed_over(found)
         if passed is None:
             return None
@@ -121,16 +121,16 @@ class Selecting(Capability):
         site = self._reservations.wanted(w, entry[2], entry[3], found.sites)
         return None if site is None else CoresReserved(self.state.now_s, w.index, entry[2], site)
 
-    # A log that is followed
+    # Replay
 
     def before_replay(self, event: Event) -> None:
-        """Bring the eligible sets to where they were when this was decided, or happened."""
+        """Bring the eligible sets to where they were before this event."""
         if isinstance(event, AttemptPlaced):
             w = self.state.workflows[event.workflow]
             if w.status[event.task] != TaskStatus.DISPATCHED:
                 self._follow(w)
             else:
-                self.end_replay()  # Replicas come after all that waits.
+                self.end_replay()  # Replicas are placed after all waiting tasks.
         elif not isinstance(event, (CoresReserved, ReservationDeclined)):
             self.end_replay()
 
@@ -141,13 +141,13 @@ class Selecting(Capability):
     def after_replay(self, event: Event) -> None:
         if isinstance(event, DECISIONS) or not self.state.is_placing:
             return
-        if self.run.placement_possible or any(manager.held.why for manager in self.managers):
-            self._tell()
+        if self.run.placement_possible or any(manager.held.reasons for manager in self.managers):
+            self._note_changed_bags()
             self._turn = 0
             self._ask_again(self.managers[0])
 
     def _follow(self, w: WorkflowState) -> None:
-        """The log says that a task of this bag is placed next."""
+        """Follow the log, which places a task of this bag next."""
         while self._turn < w.queue:
             self._exhaust()
         manager = self.managers[w.queue]
@@ -155,7 +155,8 @@ class Selecting(Capability):
             manager.held.add(found.bag.index, found.entry[3])
 
     def _exhaust(self) -> None:
-        """Nothing more was placed of this one's queue after the latest fact."""
+        """Follow the log, which places no more tasks of this resource manager after the latest
+        fact."""
         manager = self.managers[self._turn]
         while (found := self._next(manager)) is not None:
             manager.held.add(found.bag.index, found.entry[3])

@@ -1,1 +1,1 @@
-"""Replication: which running tasks get further attempts, and where."""
+"""Replication: further attempts of running tasks."""

@@ -1,4 +1,4 @@
-"""Further attempts of tasks that run already, at sites that are idle."""
+"""Replicas: further attempts of running tasks, at idle sites."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wfrun.engine.exchange import Outcome
 from wfrun.engine.state import Attempt, TaskStatus, WorkflowState
 
 MIN_CHECK_INTERVAL_S = 0.1
-"""Minimum interval between two looks for stragglers in a bag."""
+"""Minimum interval between two checks for stragglers of a bag, in seconds."""
 
 
 class Replication(Capability):
@@ -38,20 +38,20 @@ class Replication(Capability):
         self._placements = self.state.get(Placements)
         settings = self.state.settings
         slots = sum(site.spec.slots for site in self.state.sites)
-        self.most_cores = settings.replica_share * slots
+        self.max_cores = settings.replica_share * slots
         """Maximum number of cores of replicas."""
         self.cores = 0
-        """Cores that replicas hold."""
-        self.placed_in_all = 0
+        """Number of cores that replicas hold."""
+        self.placed_total = 0
         self.won = 0
-        """Replicas that their task was done by."""
+        """Number of replicas that did their task."""
         self.superseded_core_s = 0.0
-        """Core seconds of attempts that others were done before."""
-        self._most = self.state.max_replicas
+        """Core seconds of superseded attempts."""
+        self._max_replicas = self.state.max_replicas
         self._stragglers = settings.replication == "stragglers"
-        self._turns = Turns(self._most)
-        self._of: dict[int, dict[int, RunningTask]] = {}
-        """Dispatched tasks by workflow, where stragglers are looked for."""
+        self._turns = Turns(self._max_replicas)
+        self._dispatched: dict[int, dict[int, RunningTask]] = {}
+        """Dispatched tasks by workflow, when stragglers are replicated."""
         self._straggling: dict[TaskKey, None] = {}
         self._distributions: dict[tuple[str, str], RuntimeDistribution] = {}
         """By owner and application."""
@@ -61,7 +61,7 @@ class Replication(Capability):
         return run.state.max_replicas > 0
 
     def timers(self) -> Mapping[str, Callable[..., None]]:
-        return {"straggler": self._look}
+        return {"straggler": self._check_stragglers}
 
     # What runs
 
@@ -71,19 +71,19 @@ class Replication(Capability):
         if running is None:
             running = self._turns.add(key)
             if self._stragglers:
-                self._of.setdefault(attempt.workflow, {})[attempt.task] = running
+                self._dispatched.setdefault(attempt.workflow, {})[attempt.task] = running
         running.attempts.append(attempt)
         running.sites |= 1 << attempt.site
         if attempt.is_replica:
             running.replicas += 1
-            self.placed_in_all += 1
+            self.placed_total += 1
             self.cores += attempt.cores
             self._straggling.pop(key, None)
         if not self._stragglers:
             self._turns.queue(key, running.replicas)
 
     def on_started(self, attempt: Attempt, event: AttemptStarted) -> None:
-        self._watch(self.state.workflows[attempt.workflow])
+        self._check_unless_planned(self.state.workflows[attempt.workflow])
 
     def on_left(self, attempt: Attempt) -> None:
         if not attempt.superseded:
@@ -104,7 +104,7 @@ class Replication(Capability):
             self._turns.discard(key)
             self._straggling.pop(key, None)
             if self._stragglers:
-                del self._of[attempt.workflow][attempt.task]
+                del self._dispatched[attempt.workflow][attempt.task]
 
     def on_ended(self, attempt: Attempt, outcome: Outcome, core_s: float | None) -> None:
         if not attempt.superseded:
@@ -120,35 +120,35 @@ class Replication(Capability):
             return
         w = self.state.workflows[attempt.workflow]
         speed_ratio = self.state.sites[attempt.site].spec.speed_ratio
-        kind = self._kind(w, attempt.task)
+        kind = self._task_class(w, attempt.task)
         distribution = self._distributions.get(kind)
         if distribution is None:
             distribution = self._distributions[kind] = RuntimeDistribution()
         distribution.observe(max(0.0, outcome.ended_s - outcome.started_s) * speed_ratio)
-        self._watch(w)
+        self._check_unless_planned(w)
 
     # Stragglers
 
-    def _kind(self, w: WorkflowState, task: int) -> tuple[str, str]:
+    def _task_class(self, w: WorkflowState, task: int) -> tuple[str, str]:
         return w.workflow.owner, w.workflow.tasks[task].name
 
-    def _watch(self, w: WorkflowState) -> None:
-        """Look at what runs of a bag of which nothing waits, unless a look is planned."""
+    def _check_unless_planned(self, w: WorkflowState) -> None:
+        """Check a bag without eligible tasks for stragglers, unless a check is planned."""
         if not self._stragglers or w.eligible.count or not w.dispatched:
             return
         if f"straggler:{w.index}" not in self.state.timers:
-            self._look(w.index)
+            self._check_stragglers(w.index)
 
-    def _look(self, workflow: int) -> None:
-        """Note the stragglers of a bag, and look again when the next task may be one."""
+    def _check_stragglers(self, workflow: int) -> None:
+        """Note the stragglers of a bag, and plan a check for when the next task may become one."""
         state, settings = self.state, self.state.settings
         w = state.workflows[workflow]
         next_s: float | None = None
-        for task, running in self._of.get(workflow, {}).items():
+        for task, running in self._dispatched.get(workflow, {}).items():
             key = workflow, task
-            if key in self._straggling or running.replicas >= self._most:
+            if key in self._straggling or running.replicas >= self._max_replicas:
                 continue
-            distribution = self._distributions.get(self._kind(w, task))
+            distribution = self._distributions.get(self._task_class(w, task))
             if distribution is None:
                 continue
             usual_s = distribution.quantile_s(settings.straggler_quantile)
@@ -171,7 +171,7 @@ class Replication(Capability):
     # Decisions
 
     def limit_candidates(self, w: WorkflowState, task: int, cores: int, mask: int) -> int:
-        """A replica: idle sites without an attempt of the task."""
+        """Limit a replica to idle sites without an attempt of the task."""
         if w.status[task] != TaskStatus.DISPATCHED:
             return mask
         running = self._turns.get((w.index, task))
@@ -179,7 +179,7 @@ class Replication(Capability):
         return mask & self.state.openings_for(cores).idle & ~taken
 
     def decide(self, decisions: Decisions, possible: bool) -> None:
-        """Give sites that are still idle replicas of what runs."""
+        """Place replicas at sites that are still idle."""
         if not possible:
             return
         idle_sites = self._idle_sites
@@ -190,31 +190,32 @@ class Replication(Capability):
             decisions.place(w, task, site, self.run.candidates(w, task, cores))
 
     def _idle_sites(self) -> int:
-        """The sites with idle slots for tasks of some width."""
+        """Sites with idle slots for tasks of some width, as a mask."""
         idle = 0
         for openings in self.state.openings.values():
             idle |= openings.idle
         return idle
 
     def _choose(self, idle_sites: int) -> tuple[TaskKey, int] | None:
-        """Stragglers come first."""
+        """The next task to replicate and its site; stragglers come first. None if there is none."""
         for key in list(islice(self._straggling, MAX_EXAMINED)):
             running = self._turns.get(key)
-            if running is None or running.replicas >= self._most:
+            if running is None or running.replicas >= self._max_replicas:
                 del self._straggling[key]
             elif (site := self._site_of(key)) is not None:
                 return key, site
         return self._turns.choose(idle_sites, self._site_of)
 
     def _site_of(self, key: TaskKey) -> int | None:
-        """Where a replica of the task may go, by its policy."""
+        """The site that the placement policy chooses for a replica; None if no replica is
+        allowed."""
         w, task = self.state.workflows[key[0]], key[1]
         throttle = self.state.settings.throttle
         if throttle is not None and w.dispatched >= throttle:
             return None
-        if w.waiting[task]:  # An input of it was lost, and is being made again.
+        if w.waiting[task]:  # A lost input of it is being written again.
             return None
         cores = w.workflow.tasks[task].resources.cores
-        if self.cores + cores > self.most_cores or not self.run.candidates(w, task, cores):
+        if self.cores + cores > self.max_cores or not self.run.candidates(w, task, cores):
             return None
         return self._placements.by_workflow[w.index].place(task)

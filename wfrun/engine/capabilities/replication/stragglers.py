@@ -1,7 +1,7 @@
-"""Tasks that run for much longer than others of their class.
+"""Stragglers: tasks that run for much longer than others of their class.
 
-Stragglers are replicated as J. Dean and S. Ghemawat do with backup tasks (MapReduce, OSDI 2004,
-section 3.6), here by a quantile of the run times of their class.
+They are replicated like the backup tasks of J. Dean and S. Ghemawat (MapReduce, OSDI 2004, section
+3.6), here by a quantile of the run times of their class.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from bisect import insort
 from collections import deque
 
 MIN_OBSERVATIONS = 5
-"""Number of run times of a class that show what is usual there."""
+"""Number of observed run times of a class that a quantile needs."""
 
 MAX_KEPT = 500
-"""Maximum number of run times of a class that are remembered, the latest."""
+"""Maximum number of run times kept per class, the latest ones."""
 
 
 class RuntimeDistribution:
@@ -33,8 +33,8 @@ class RuntimeDistribution:
             self._sorted.remove(self._latest.popleft())
 
     def quantile_s(self, share: float) -> float | None:
-        """The smallest run time that this share of them does not exceed; None: too few were
-        seen."""
+        """The smallest run time that at least this share of tasks does not exceed; None after too
+        few observations."""
         count = len(self._sorted)
         return (
             None if count < MIN_OBSERVATIONS else self._sorted[min(count - 1, int(share * count))]

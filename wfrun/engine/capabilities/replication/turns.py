@@ -1,4 +1,4 @@
-"""Which running tasks are replicated next: round-robin, the least replicated first."""
+"""The order in which running tasks are replicated: round-robin, least replicated first."""
 
 from __future__ import annotations
 
@@ -22,71 +22,72 @@ class RunningTask:
 
     def __init__(self) -> None:
         self.attempts: list[Attempt] = []
-        """Open ones; superseded ones are not among them."""
+        """Open attempts, without superseded ones."""
         self.sites = 0
-        """Where they are, as a mask."""
+        """Sites of the attempts, as a mask."""
         self.replicas = 0
-        """Number of replicas since it was dispatched, however they ended."""
+        """Number of replicas since the task was dispatched, however they ended."""
 
 
 class Turns:
-    """Running tasks by how often they have been replicated, in the order in which they came to be
-    replicated so often.
+    """Queues of running tasks, by their number of replicas.
 
-    Source: thesis section 5.1.4 (RR, WQR, STFR): once no task waits, running ones are replicated on
-    the resources that become available, in round-robin order.
+    Source: thesis section 5.1.4 (RR, WQR, STFR): when no task waits, running tasks are replicated
+    in round-robin order on the resources that become available.
     """
 
     def __init__(self, most: int) -> None:
         self._running: dict[TaskKey, RunningTask] = {}
         self._turns: list[deque[tuple[TaskKey, RunningTask]]] = [deque() for _ in range(most)]
-        """Tasks, and some that have left or were replicated since."""
+        """By number of replicas. Some entries are stale: the task has left or was replicated
+        since."""
         self._left = 0
-        """Number of tasks that have left since the turns were cleared of such."""
+        """Number of tasks that have left since stale entries were last removed."""
 
     def get(self, key: TaskKey) -> RunningTask | None:
-        """A task that is dispatched."""
+        """A dispatched task; None if it is not dispatched."""
         return self._running.get(key)
 
     def add(self, key: TaskKey) -> RunningTask:
-        """A task was dispatched."""
+        """Add a dispatched task."""
         running = self._running[key] = RunningTask()
         return running
 
     def discard(self, key: TaskKey) -> None:
-        """A task is no longer dispatched."""
+        """Remove a task that is no longer dispatched."""
         if self._running.pop(key, None) is not None:
             self._left += 1
             if self._left > 2 * len(self._running) + MAX_EXAMINED:
-                # Else they would collect while no site idles.
+                # Stale entries would accumulate while no site is idle.
                 self._left = 0
                 for count, turn in enumerate(self._turns):
-                    kept = [entry for entry in turn if not self._is_over(entry, count)]
+                    kept = [entry for entry in turn if not self._is_stale(entry, count)]
                     turn.clear()
                     turn.extend(kept)
 
     def queue(self, key: TaskKey, replicas: int) -> None:
-        """Queue a task that has this number of replicas, unless that is the maximum."""
+        """Queue a task with this number of replicas, unless that is the maximum."""
         if replicas < len(self._turns):
             self._turns[replicas].append((key, self._running[key]))
 
     def choose(
         self, idle_sites: int, site_of: Callable[[TaskKey], int | None]
     ) -> tuple[TaskKey, int] | None:
-        """The next task to be replicated, and where. None: ``site_of``, asked for tasks that are
-        not at all of the idle sites, has no site for any that is examined."""
+        """The next task to replicate, and its site. Asks ``site_of`` for tasks that have no attempt
+        at some idle site. None if it has no site for any examined task."""
         for count, turn in enumerate(self._turns):
-            while turn and self._is_over(turn[0], count):
+            while turn and self._is_stale(turn[0], count):
                 turn.popleft()
             for entry in islice(turn, MAX_EXAMINED):
                 key, running = entry
-                if self._is_over(entry, count) or not idle_sites & ~running.sites:
+                if self._is_stale(entry, count) or not idle_sites & ~running.sites:
                     continue
                 if (site := site_of(key)) is not None:
                     return key, site
         return None
 
-    def _is_over(self, entry: tuple[TaskKey, RunningTask], count: int) -> bool:
-        """Whether the task has left, even if it was dispatched again since, or was replicated."""
+    def _is_stale(self, entry: tuple[TaskKey, RunningTask], count: int) -> bool:
+        """Whether an entry is stale: the task has left, even if it was dispatched again since, or
+        was replicated."""
         key, running = entry
         return self._running.get(key) is not running or running.replicas != count

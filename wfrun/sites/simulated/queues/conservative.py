@@ -100,7 +100,7 @@ class Conservative(Counts):
         self._running.occupy(job, expected_end_s)
         self._profile.advance(now_s)
         self._profile.add(now_s, expected_end_s, -job.cores)
-        self._collides |= self._profile.least(now_s, expected_end_s) < 0
+        self._collides |= self._profile.min_free(now_s, expected_end_s) < 0
 
     def schedule(self, now_s: float) -> list[JobId]:
         self._keep_up(now_s)
@@ -167,7 +167,7 @@ class Conservative(Counts):
         self._corrections[job_id] = times
         self._running.expect(job_id, expected_end_s)
         self._profile.add(now_s, expected_end_s, -cores)
-        return self._profile.least(now_s, expected_end_s) < 0
+        return self._profile.min_free(now_s, expected_end_s) < 0
 
     def _plan_anew(self, now_s: float) -> None:
         self._profile = Profile(self._running.processors, now_s)
@@ -249,14 +249,14 @@ class _Search:
         self._widened_s: list[float] = []
         self._searched: dict[tuple[int, float], tuple[float, int]] = {}
         """By shape: no start before this time; how often the gap was widened by then."""
-        self.most = profile.most(gap_from_s, gap_to_s)
+        self.most = profile.max_free(gap_from_s, gap_to_s)
         """No more processors than that are free anywhere in the gap."""
 
     def widen(self, start_s: float, end_s: float) -> None:
         """More was set free."""
         self._widened_s.append(start_s)
         self._gap_to_s = max(self._gap_to_s, end_s)
-        self.most = max(self.most, self._profile.most(start_s, end_s))
+        self.most = max(self.most, self._profile.max_free(start_s, end_s))
 
     def better_s(self, cores: int, length_s: float, planned_s: float) -> float:
         """The earliest start of a job that has a reservation at ``planned_s``; that, if there is
