@@ -59,12 +59,12 @@ class Resumed(FakeWorld):
         """Let an attempt of the log run at its site, outside all launchers."""
         key, workflow, task = placed.key, placed.workflow, placed.task
         cores = self.cores(workflow, task)
-        held = RunningAttempt(SubmittedAttempt(key, workflow, task), cores, self.now_s, "")
-        site.running[key] = held
-        site._there.add(key)
+        running = RunningAttempt(SubmittedAttempt(key, workflow, task), cores, self.now_s, "")
+        site.running[key] = running
+        site._present.add(key)
         site._free -= cores
         outcome = self._documented(key, workflow, task)
-        self.at(self.now_s + 1.0, lambda: site._end(held, outcome))
+        self.at(self.now_s + 1.0, lambda: site._end(running, outcome))
 
 
 def outcome_of(events: Sequence[ev.Event]) -> dict[str, Outcome]:

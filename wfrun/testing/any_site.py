@@ -1,7 +1,7 @@
-"""What every site has to do, be it real or simulated.
+"""The conformance suite of all sites, real or simulated.
 
-The tasks of this suite only take time. Nothing is assumed about what time is: the probe waits in
-the site's own kind of it.
+The tasks of this suite only take time. The suite makes no assumption about the kind of time: the
+probe waits in that of the site.
 """
 
 from __future__ import annotations
@@ -18,25 +18,26 @@ from wfrun.engine.protocols import Site
 from wfrun.testing.probe import Probe
 
 LONG_S = 600.0
-"""Longer than any test waits for."""
+"""Duration of tasks that no test waits for, in seconds."""
 
 
 class AnySiteConformance:
-    """Override ``make`` and ``task``, and ``make_probe`` where time is not real.
+    """The suite. Subclasses override ``make`` and ``task``, and ``make_probe`` if time is not real.
 
-    What is true of some kinds of sites alone is an attribute; a suite that sets it says why.
+    Behaviour that differs between kinds of sites is an attribute; a subclass that sets it says why.
     """
 
     pytestmark = pytest.mark.asyncio
 
     keeps_order = True
-    """Tasks start in the order in which they come, and no narrow one overtakes a wide one. Where
-    that is somebody else's to decide, they only start once each, within the slots."""
+    """Whether tasks start in the order of submission, and no narrow task overtakes a wide one. A
+    site whose batch system decides that only has to start each task once, within its slots."""
     crowd = 12
-    """So many tasks, an even number, take turns; fewer where each turn takes a second."""
+    """Number of tasks that take turns, an even number; smaller for sites where a turn takes a
+    second."""
 
     def make(self, directory: Path, slots: int) -> Site:
-        """A site that may keep what it has in ``directory``."""
+        """A new site, which may use ``directory``."""
         raise NotImplementedError
 
     def task(
@@ -48,15 +49,16 @@ class AnySiteConformance:
         cores: int = 1,
         walltime_s: float | None = None,
     ) -> AttemptRequest:
-        """An attempt that takes so long and then ends so."""
+        """A request of an attempt that runs for ``takes_s`` and ends with ``exit_code``."""
         raise NotImplementedError
 
     def make_probe(self) -> Probe:
-        """Made after the site."""
+        """A new probe, created after the site."""
         return Probe()
 
     @asynccontextmanager
     async def opened(self, directory: Path, slots: int = 2) -> AsyncIterator[tuple[Site, Probe]]:
+        """Open a site with a probe for the time of the block."""
         site = self.make(directory, slots)
         probe = self.make_probe()
         await site.open(probe.post)
@@ -65,7 +67,7 @@ class AnySiteConformance:
         finally:
             await site.close()
 
-    # -- ends
+    # Ends of attempts
 
     async def test_a_success_took_its_time(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path / "site") as (site, probe):
@@ -99,7 +101,7 @@ class AnySiteConformance:
             assert 0.15 < end_s - begin_s < LONG_S
             assert (await probe.ended("k-2")).cause == "done"
 
-    # -- cancellation
+    # Cancellation
 
     async def test_cancelled_in_the_queue_and_while_it_runs(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path / "site", slots=1) as (site, probe):
@@ -111,7 +113,7 @@ class AnySiteConformance:
             assert not probe.was_started("k-2")
             await site.submit([self.task("k-3", 0.0)])
             assert (await probe.ended("k-3")).cause == "done"
-            await site.cancel(["k-1", "k-3"])  # they have ended: nothing happens
+            await site.cancel(["k-1", "k-3"])  # They have ended: nothing happens.
             await probe.let_pass(0.1)
             assert len(probe.outcomes("k-1")) == len(probe.outcomes("k-3")) == 1
 
@@ -119,13 +121,13 @@ class AnySiteConformance:
         async with self.opened(tmp_path / "site", slots=1) as (site, probe):
             await site.submit([self.task("k-1", 0.4), self.task("k-2", LONG_S)])
             await probe.started("k-1")
-            await site.cancel(["k-1", "k-2", "never-heard-of"], queued_only=True)
+            await site.cancel(["k-1", "k-2", "unknown-key"], queued_only=True)
             assert (await probe.ended("k-2")).cause == "cancelled"
             assert (await probe.ended("k-1")).cause == "done"
             assert not probe.was_started("k-2")
-            assert not probe.outcomes("never-heard-of")
+            assert not probe.outcomes("unknown-key")
 
-    # -- order and slots
+    # Order and slots
 
     async def test_starts_are_in_order_of_submission(self, tmp_path: Path) -> None:
         keys = [f"k-{n}" for n in range(self.crowd)]
@@ -136,7 +138,7 @@ class AnySiteConformance:
             self.check_order(probe, dict.fromkeys(keys, 1))
 
     async def test_a_wide_task_is_not_held_up(self, tmp_path: Path) -> None:
-        """A narrow one behind it that would delay it waits, with backfilling too."""
+        """A narrow task behind a wide one must not delay it, with backfilling either."""
         async with self.opened(tmp_path / "site", slots=2) as (site, probe):
             await site.submit(
                 [
@@ -157,27 +159,27 @@ class AnySiteConformance:
             assert most_in_use(probe, cores) == 3
 
     def check_order(self, probe: Probe, cores: Mapping[str, int]) -> None:
-        """These attempts, of so many cores each, have started once each, in this order as far as
-        the site keeps one, and no more at once than the widest of them has."""
+        """Check that each attempt started once, in this order if the site keeps it, within the
+        cores of the widest. ``cores`` holds the cores of the attempts by key."""
         assert sorted(_starts(probe)) == sorted(cores)
         assert most_in_use(probe, cores) == max(cores.values())
         if self.keeps_order:
             assert self.starts(probe) == list(cores)
 
     def starts(self, probe: Probe) -> list[str]:
-        """In the order in which the site tells of them."""
+        """Keys of started attempts, in the order in which the site reports the starts."""
         return _starts(probe)
 
-    # -- once only, and found again
+    # Each key starts once, and is found again
 
     async def test_a_key_starts_once(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path / "site") as (site, probe):
             await site.submit([self.task("k-1", 0.1)])
             await site.submit([self.task("k-1", 0.1)])
             first = await probe.ended("k-1")
-            told = len(probe.outcomes("k-1"))
+            reported = len(probe.outcomes("k-1"))
             await site.submit([self.task("k-1", 0.1)])
-            await probe.until(lambda: len(probe.outcomes("k-1")) > told)
+            await probe.until(lambda: len(probe.outcomes("k-1")) > reported)
             assert first.cause == "done"
             assert set(probe.outcomes("k-1")) == {first}
             assert _starts(probe) == ["k-1"]
@@ -189,7 +191,7 @@ class AnySiteConformance:
             await probe.ended("k-1")
             await site.submit([self.task("k-2", 0.3), self.task("k-3", 0.0)])
             await probe.started("k-2")
-            for _ in range(2):  # asking changes nothing
+            for _ in range(2):  # Asking changes nothing.
                 found = await site.find(keys)
                 states = [found[key].state for key in keys]
                 assert states == ["ended", "active", "active", "absent"]
@@ -217,7 +219,7 @@ def _interval(outcome: Outcome) -> tuple[float, float]:
 
 
 def most_in_use(probe: Probe, attempts: Mapping[str, int]) -> int:
-    """Cores at the busiest moment; at one time ends come first."""
+    """Maximum number of cores in use at once. At equal times, ends come before starts."""
     changes = []
     for key, cores in attempts.items():
         begin_s, end_s = _interval(probe.outcomes(key)[0])

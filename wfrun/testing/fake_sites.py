@@ -14,88 +14,93 @@ from wfrun.engine.exchange import Cause, LauncherRequest, Outcome
 from wfrun.engine.model import SiteSpec
 
 Callback = Callable[[], ev.Event | None]
-"""What goes on at a site at a given time, whether or not an engine listens. Returns the event that
-the engine receives at that moment; None: none, or it was posted for later."""
+"""Something that happens at a site at a given time, whether or not there is an engine. Returns the
+event that the engine receives at that moment, or None if there is none, or it was posted for
+later."""
 
 
 class LauncherPlan(NamedTuple):
     """The course of one launcher."""
 
     wait_s: float = 0.0
-    """In the queue."""
+    """Seconds in the queue."""
     refused: Cause | None = None
-    """It is not queued at all, by this cause."""
+    """Cause by which the queue refuses it; None if it does not."""
     dies_s: float | None = None
-    """Seconds from its start to its death; None: it lives until its walltime ends."""
+    """Seconds from its start to its death; None if it lives until the end of its walltime."""
     death: Cause = "node"
     drains_s: float | None = None
-    """Seconds before the end of its walltime from which it takes no more tasks; None: it takes
+    """Seconds before the end of its walltime from which it takes no more tasks; None if it takes
     tasks until the end."""
 
 
 class Behaviour:
-    """What sites do beside running attempts; override what differs. The methods answer the same
-    whenever they are asked the same."""
+    """How sites behave apart from running attempts; override what differs. Equal questions must get
+    equal answers."""
 
     reports_times = False
-    """Outcomes state when the attempt started and ended."""
+    """Whether outcomes state start and end times."""
 
     def report_delay_s(self, key: str) -> float:
-        """Seconds until the engine receives what happens to an attempt or a launcher."""
+        """Seconds from an event at a site to its arrival at the engine."""
         return 0.0
 
     def outcome(self, key: str, site: int) -> Outcome | None:
-        """How this site ends an attempt, whatever its task does; None: as its task ends."""
+        """Outcome of an attempt that the site determines; None if the task does."""
         return None
 
     def cancel_s(self, key: str) -> float:
-        """Seconds until an order to cancel reaches an attempt or a launcher."""
+        """Seconds until the order to cancel an attempt or a launcher arrives."""
         return 0.0
 
     def keeps(self, key: str, crash: int, *, started: bool) -> bool:
-        """Whether an attempt, or a launcher, is still there after this crash of the engine; if
-        not, the site knows nothing of it."""
+        """Whether an attempt or a launcher survives this crash of the engine. If not, the site
+        knows nothing of it."""
         return started
 
     def launcher(self, key: str) -> LauncherPlan:
+        """The course of a launcher."""
         return LauncherPlan()
 
     def return_s(self, key: str, crash: int) -> float | None:
-        """Seconds until a launcher is connected to the engine that follows a crash; None: it is
-        cut off for the rest of its walltime."""
+        """Seconds until a launcher reconnects to the engine after a crash; None if it stays
+        disconnected until it ends."""
         return 0.0
 
 
 class SiteContext(Protocol):
-    """What a site sees of its world."""
+    """What a site uses of its world."""
 
     behaviour: Behaviour
     crashes: int
     now_s: float
 
-    def at(self, at_s: float, happening: Callback) -> None:
-        """Let something happen at a time."""
+    def at(self, at_s: float, callback: Callback) -> None:
+        """Call a function at a time."""
 
-    def tell(self, event: ev.Event, key: str, channel: str) -> ev.Event | None:
-        """Deliver an event of this attempt or launcher to the engine, if there is one. Events of
-        one channel arrive in order. Returned where it arrives at this moment, so that a happening
-        returns it; otherwise posted."""
+    def deliver(self, event: ev.Event, key: str, channel: str) -> ev.Event | None:
+        """Deliver an event about an attempt or a launcher to the engine, if there is one. Events of
+        the same channel arrive in order. An event that arrives immediately is returned, so that a
+        callback can return it; others are posted."""
 
     def post(self, at_s: float, event: ev.Event) -> None:
         """Deliver an event to the engine at a time."""
 
-    def cores(self, workflow: int, task: int) -> int: ...
+    def cores(self, workflow: int, task: int) -> int:
+        """Number of cores that an attempt of a task holds."""
 
-    def lasts_s(self, workflow: int, task: int, site: int) -> float: ...
+    def attempt_runtime_s(self, workflow: int, task: int, site: int) -> float:
+        """Run time of an attempt of a task at a site."""
 
-    def outcome(self, key: str, workflow: int, task: int) -> Outcome: ...
+    def outcome(self, key: str, workflow: int, task: int) -> Outcome:
+        """Outcome of an attempt that nothing interrupts."""
 
-    def wrote(self, key: str, outcome: Outcome) -> None:
-        """An attempt ended."""
+    def note_outputs(self, key: str, outcome: Outcome) -> None:
+        """Note the files that an ended attempt wrote."""
 
 
 class SubmittedAttempt(NamedTuple):
-    """An attempt at a site."""
+    """An attempt that was submitted to a site."""
 
     key: str
     workflow: int
@@ -103,17 +108,17 @@ class SubmittedAttempt(NamedTuple):
 
 
 class RunningAttempt(NamedTuple):
-    """An attempt that runs, or that is being cancelled before it has started."""
+    """An attempt that runs, or that is being cancelled before its start."""
 
     entry: SubmittedAttempt
     cores: int
-    """0 where it has not started."""
+    """0 if it has not started."""
     started_s: float | None
     launcher: str
 
 
 class FakeSite:
-    """A site that starts attempts first come, first served, while it has free cores."""
+    """A site with a FCFS queue."""
 
     def __init__(self, index: int, spec: SiteSpec, world: SiteContext) -> None:
         self.index = index
@@ -122,28 +127,32 @@ class FakeSite:
         self.waiting: deque[SubmittedAttempt] = deque()
         self.running: dict[str, RunningAttempt] = {}
         self.ended: dict[str, Outcome] = {}
-        """Exit records, for an engine that missed the events."""
+        """Exit records, for engines that missed the events."""
         self._world = world
-        self._there: set[str] = set()
-        """Attempts that wait or run."""
+        self._present: set[str] = set()
+        """Keys of waiting and running attempts."""
         self._free = spec.slots
 
     # Orders of the engine
 
     def submit(self, attempts: Sequence[tuple[str, int, int]]) -> None:
+        """Queue attempts."""
         world = self._world
         keys = tuple(key for key, _, _ in attempts)
-        self._say(ev.AttemptsSubmitted(world.now_s, self.index, keys), keys[0])
+        self._report(ev.AttemptsSubmitted(world.now_s, self.index, keys), keys[0])
         for attempt in attempts:
             entry = SubmittedAttempt(*attempt)
             if entry.key in self.ended:
-                self._say(ev.AttemptEnded(world.now_s, entry.key, self.ended[entry.key]), entry.key)
-            elif entry.key not in self._there:
-                self._there.add(entry.key)
+                self._report(
+                    ev.AttemptEnded(world.now_s, entry.key, self.ended[entry.key]), entry.key
+                )
+            elif entry.key not in self._present:
+                self._present.add(entry.key)
                 self.waiting.append(entry)
         self.start_waiting()
 
     def cancel(self, keys: Sequence[str], *, queued_only: bool) -> None:
+        """Cancel attempts, after the delay of the behaviour."""
         world = self._world
         for key in keys:
             delay_s = world.behaviour.cancel_s(key)
@@ -153,46 +162,50 @@ class FakeSite:
                 self._cancel(key, queued_only)
 
     def find(self, keys: Sequence[str]) -> None:
+        """Report the state of attempts."""
         now_s = self._world.now_s
         for key in keys:
             if key in self.ended:
-                self._say(ev.AttemptEnded(now_s, key, self.ended[key]), key)
+                self._report(ev.AttemptEnded(now_s, key, self.ended[key]), key)
         unknown = [key for key in keys if key not in self.ended]
-        active = tuple(key for key in unknown if key in self._there)
-        absent = tuple(key for key in unknown if key not in self._there)
-        self._say(ev.AttemptsFound(now_s, self.index, absent, active), keys[0])
+        active = tuple(key for key in unknown if key in self._present)
+        absent = tuple(key for key in unknown if key not in self._present)
+        self._report(ev.AttemptsFound(now_s, self.index, absent, active), keys[0])
         for key in active:
-            self._tell_started(key)
+            self._report_start(key)
 
     # Orders that only sites with launchers get
 
     def start_launchers(self, launchers: Sequence[LauncherRequest]) -> None:
+        """Fail: this site has no launchers."""
         raise AssertionError("launchers were asked for at a site that has none")
 
     def stop_launchers(self, keys: Sequence[str]) -> None:
+        """Fail: this site has no launchers."""
         raise AssertionError("launchers were stopped at a site that has none")
 
     def find_launchers(self, keys: Sequence[str]) -> None:
+        """Fail: this site has no launchers."""
         raise AssertionError("launchers were looked for at a site that has none")
 
     def dismiss(self) -> None:
-        """The run is over."""
+        """End what belongs to the run, which is over."""
 
     # What happens
 
     def engine_died(self) -> None:
-        """What does not survive that is gone without a record."""
+        """Drop what does not survive the death of the engine, without a record."""
         keeps, crash = self._world.behaviour.keeps, self._world.crashes
         for entry in [e for e in self.waiting if not keeps(e.key, crash, started=False)]:
             self.waiting.remove(entry)
-            self._there.discard(entry.key)
+            self._present.discard(entry.key)
         for key in [k for k in self.running if not keeps(k, crash, started=True)]:
             self._release(self.running.pop(key))
-            self._there.discard(key)
+            self._present.discard(key)
         self.start_waiting()
 
     def start_waiting(self) -> None:
-        """Start attempts, as far as there are free cores."""
+        """Start waiting attempts while there are free cores."""
         world = self._world
         while self.waiting:
             entry = self.waiting[0]
@@ -206,59 +219,63 @@ class FakeSite:
     def _start(self, entry: SubmittedAttempt, cores: int, launcher: str) -> None:
         world = self._world
         key = entry.key
-        self.running[key] = held = RunningAttempt(entry, cores, world.now_s, launcher)
-        self._tell_started(key)
+        self.running[key] = running = RunningAttempt(entry, cores, world.now_s, launcher)
+        self._report_start(key)
         outcome = world.behaviour.outcome(key, self.index) or world.outcome(*entry)
-        ends_s = world.now_s + world.lasts_s(entry.workflow, entry.task, self.index)
-        world.at(ends_s, lambda: self._end(held, outcome))
+        ends_s = world.now_s + world.attempt_runtime_s(entry.workflow, entry.task, self.index)
+        world.at(ends_s, lambda: self._end(running, outcome))
 
-    def _end(self, held: RunningAttempt, outcome: Outcome) -> ev.Event | None:
-        """An attempt ends, unless it has ended or is gone."""
-        key = held.entry.key
-        if self.running.get(key) is not held:
+    def _end(self, running: RunningAttempt, outcome: Outcome) -> ev.Event | None:
+        """End an attempt, unless it has ended or was dropped."""
+        key = running.entry.key
+        if self.running.get(key) is not running:
             return None
         del self.running[key]
-        self._there.discard(key)
+        self._present.discard(key)
         world = self._world
         if world.behaviour.reports_times:
             outcome = msgspec.structs.replace(
-                outcome, started_s=held.started_s, ended_s=world.now_s
+                outcome, started_s=running.started_s, ended_s=world.now_s
             )
         self.ended[key] = outcome
-        world.wrote(key, outcome)
+        world.note_outputs(key, outcome)
         event = ev.AttemptEnded(world.now_s, key, outcome)
-        told = world.tell(event, key, held.launcher or self.channel)
-        self._release(held)
+        immediate = world.deliver(event, key, running.launcher or self.channel)
+        self._release(running)
         self.start_waiting()
-        return told
+        return immediate
 
-    def _release(self, held: RunningAttempt) -> None:
-        self._free += held.cores
+    def _release(self, running: RunningAttempt) -> None:
+        self._free += running.cores
 
     def _cancel(self, key: str, queued_only: bool) -> None:
-        """The order to cancel has arrived."""
-        if key not in self._there:
+        """Carry out an order to cancel."""
+        if key not in self._present:
             return
-        held = self.running.get(key)
-        if held is None:
+        running = self.running.get(key)
+        if running is None:
             entry = next(e for e in self.waiting if e.key == key)
             self.waiting.remove(entry)
-            self.running[key] = held = RunningAttempt(entry, 0, None, "")
-        elif queued_only or self._is_out_of_reach(held):
+            self.running[key] = running = RunningAttempt(entry, 0, None, "")
+        elif queued_only or self._is_out_of_reach(running):
             return
         cancelled = Outcome(cause="cancelled")
-        self._world.at(self._world.now_s, lambda: self._end(held, cancelled))
+        self._world.at(self._world.now_s, lambda: self._end(running, cancelled))
 
-    def _is_out_of_reach(self, held: RunningAttempt) -> bool:
+    def _is_out_of_reach(self, running: RunningAttempt) -> bool:
         return False
 
-    def _tell_started(self, key: str) -> None:
-        held = self.running.get(key)
-        if held is not None and held.started_s is not None and not self._is_out_of_reach(held):
-            event = ev.AttemptStarted(self._world.now_s, key, held.launcher)
-            self._say(event, key, held.launcher)
+    def _report_start(self, key: str) -> None:
+        running = self.running.get(key)
+        if (
+            running is not None
+            and running.started_s is not None
+            and not self._is_out_of_reach(running)
+        ):
+            event = ev.AttemptStarted(self._world.now_s, key, running.launcher)
+            self._report(event, key, running.launcher)
 
-    def _say(self, event: ev.Event, key: str, channel: str = "") -> None:
-        told = self._world.tell(event, key, channel or self.channel)
-        if told is not None:
-            self._world.post(told.at_s, told)
+    def _report(self, event: ev.Event, key: str, channel: str = "") -> None:
+        immediate = self._world.deliver(event, key, channel or self.channel)
+        if immediate is not None:
+            self._world.post(immediate.at_s, immediate)

@@ -1,4 +1,4 @@
-"""A view of facts that a test sets, for tests of placement policies."""
+"""A view with given facts, for tests of placement policies."""
 
 from __future__ import annotations
 
@@ -10,60 +10,60 @@ from random import Random
 @dataclass
 class FakeView:
     """Implements ``wfrun.engine.protocols.View`` with given facts. It refuses nothing, whatever a
-    policy has declared.
+    policy declares.
 
-    Facts are kept by the index of a site, task or file, and may be changed between two questions.
-    Where one is not given a default holds: one task of 1 core and 1 s without files, and two empty
-    sites of 8 cores and speed 1. ``FakeView(parents=[()] * 5, idle_cores={1: 0})`` has five
-    independent tasks, and no idle core at site 1.
+    Facts are stored by the index of a site, task or file, and may be changed between two questions.
+    Missing facts have defaults: one task of 1 core and 1 s without files, and two empty sites of 8
+    cores and speed 1. ``FakeView(parents=[()] * 5, idle_cores={1: 0})`` has five independent tasks,
+    and no idle core at site 1.
     """
 
     site_count: int = 2
     parents: Sequence[tuple[int, ...]] = ((),)
-    """Per task; its length is the number of tasks."""
+    """Predecessors by task; the length is the number of tasks."""
 
     # Tasks and files
 
     task_cores: dict[int, int] = field(default_factory=dict)
-    """By task; 1."""
+    """Cores by task; default 1."""
     task_runtimes_s: dict[int, float] = field(default_factory=dict)
-    """On the reference processor, by task; 1."""
+    """Run times on the reference processor, by task; default 1."""
     task_inputs: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """Files that a task reads, by task; none."""
+    """Files that a task reads, by task; default none."""
     producers: dict[int, int] = field(default_factory=dict)
-    """The task that writes a file, by file; none."""
+    """The task that writes a file, by file; default none."""
     sizes_bytes: dict[int, int] = field(default_factory=dict)
-    """By file; 0."""
+    """Sizes by file; default 0."""
     places: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """Sites that hold a file, by file. A file without an entry costs no transfer."""
+    """Sites that hold a file, by file. A file without an entry needs no transfer."""
 
     # Sites
 
     allowed_sites: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """Sites that may get a task, if they have room, by task; all."""
+    """Sites that may get a task if they have room, by task; default all."""
     full_sites: set[int] = field(default_factory=set)
-    """Sites without room for any task; none."""
+    """Sites without room for any task."""
     idle_cores: dict[int, int] = field(default_factory=dict)
-    """By site; 8."""
+    """Idle cores by site; default 8."""
     loads: dict[int, float] = field(default_factory=dict)
-    """By site; 0."""
+    """Loads by site; default 0."""
     speed_ratios: dict[int, float] = field(default_factory=dict)
-    """By site; 1."""
+    """Speeds by site; default 1."""
     performances: dict[int, float] = field(default_factory=dict)
-    """By site; None."""
+    """Observed speeds by site; default None."""
     waits_s: dict[int, float] = field(default_factory=dict)
-    """Time that a task would wait in a site's queue, by site; 0."""
+    """Waiting time in the queue of a site, by site; default 0."""
     predictions_s: dict[tuple[int, int], float] = field(default_factory=dict)
-    """Expected run times by task and site; the run time over the site's speed."""
+    """Expected run times by task and site; default: the run time over the speed of the site."""
     link_seconds_per_byte: dict[tuple[int, int], float] = field(default_factory=dict)
-    """By source and destination; ``mean_seconds_per_byte``."""
+    """Transfer time per byte by source and destination; default ``mean_seconds_per_byte``."""
     mean_seconds_per_byte: float = 1e-8
-    """Of all links: 100 MB/s."""
+    """Mean transfer time per byte of all links; default 100 MB/s."""
 
     # The run
 
     last_placed: int = -1
-    """The site that got the last task of the run; -1: none was placed."""
+    """The site of the last placement in the run; -1 before the first."""
     seed: int = 0
     """Seed of ``random()``."""
 
@@ -132,7 +132,7 @@ class FakeView:
         return self.sizes_bytes.get(file, 0)
 
     def transfer_s(self, task: int, site: int) -> float:
-        """Over the fastest link from a place of each input, one input after another."""
+        """Each input takes its fastest link, one input after another."""
         total_s = 0.0
         for file in self.inputs(task):
             places = self.places.get(file, ())

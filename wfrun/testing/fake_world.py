@@ -1,4 +1,4 @@
-"""A world without I/O for testing cores and policies: sites with FCFS queues or launchers, and
+"""A world without I/O for tests of cores and policies: sites with FCFS queues or launchers, and
 links with bandwidth, on a heap of future events."""
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from wfrun.testing.fake_launchers import FakeLauncherSite
 from wfrun.testing.fake_sites import Behaviour, Callback, FakeSite
 
 Runtime = Callable[[int, int, int], float]
-"""(workflow, task, site) → seconds that the task takes there."""
+"""Function (workflow, task, site) → run time in seconds there."""
 
 Result = Callable[[str, int, int], Outcome]
-"""(key, workflow, task) → how an attempt ends."""
+"""Function (key, workflow, task) → outcome of an attempt."""
 
 Fails = Callable[[act.CopyFile], Literal["transient", "infeasible"] | None]
-"""How a copy fails; None: the file arrives."""
+"""Function copy → how it fails; None if the file arrives."""
 
 _FROM_USERS = (
     ev.RunStarted,
@@ -38,8 +38,8 @@ _FROM_USERS = (
     ev.SiteCounted,
     ev.CancelAsked,
 )
-"""Events that the test posts: when an engine dies before it has them, the next one gets them. All
-others are lost with the engine that they were addressed to."""
+"""Events that the test posts. If an engine dies before it receives them, the next engine does. All
+other events are lost with the engine that they were addressed to."""
 
 
 class FakeWorld:
@@ -77,18 +77,18 @@ class FakeWorld:
         self.now_s = 0.0
         self._keep_log = keep_log
         self._durable = 0
-        """Length of the log when an action was last given out."""
+        """Length of the log when the last action was carried out: this part of it is durable."""
         self._network = Network([s.name for s in catalog.sites], catalog.links)
         self._result = result or self._documented
         self._runtime_s = runtime_s or self._documented_s
         self._fails = fails
         self._written: dict[tuple[int, int], int] = {}
-        """(workflow, file) → bytes, of files whose producer has told their size."""
+        """Sizes of written files in bytes, by (workflow, file)."""
         self._future: list[tuple[float, int, ev.Event | Callback]] = []
         self._serial = 0
         self._has_engine = True
         self._channels: dict[str, float] = {}
-        """When the last event of each channel arrives."""
+        """Arrival time of the last event, by channel."""
         self._sites = [self._make_site(i, spec) for i, spec in enumerate(catalog.sites)]
         self.post(0.0, ev.RunStarted(0.0, "w", settings, catalog.sites, catalog.links,
                                      len(workflows), queues))  # fmt: skip
@@ -103,39 +103,39 @@ class FakeWorld:
         return FakeSite(index, spec, self)
 
     def post(self, at_s: float, event: ev.Event) -> None:
-        """Deliver an event at a time; those of one time in the order of posting."""
+        """Deliver an event at a time; events of the same time arrive in the order of posting."""
         self._push(at_s, event)
 
-    def at(self, at_s: float, happening: Callback) -> None:
-        """Let something happen at a time, also while there is no engine."""
-        self._push(at_s, happening)
+    def at(self, at_s: float, callback: Callback) -> None:
+        """Call a function at a time, even while there is no engine."""
+        self._push(at_s, callback)
 
     def _push(self, at_s: float, what: ev.Event | Callback) -> None:
         self._serial += 1
         heapq.heappush(self._future, (at_s, self._serial, what))
 
-    def tell(self, event: ev.Event, key: str, channel: str) -> ev.Event | None:
+    def deliver(self, event: ev.Event, key: str, channel: str) -> ev.Event | None:
         """See ``SiteContext``."""
         if not self._has_engine:
             return None
-        told_s = self.now_s + self.behaviour.report_delay_s(key)
+        arrival_s = self.now_s + self.behaviour.report_delay_s(key)
         if self._channels:
-            told_s = max(told_s, self._channels.get(channel, 0.0))
-        if told_s == self.now_s:
+            arrival_s = max(arrival_s, self._channels.get(channel, 0.0))
+        if arrival_s == self.now_s:
             return event
-        self._channels[channel] = told_s
-        self.post(told_s, msgspec.structs.replace(event, at_s=told_s))
+        self._channels[channel] = arrival_s
+        self.post(arrival_s, msgspec.structs.replace(event, at_s=arrival_s))
         return None
 
     def run(self) -> str | None:
-        """To the end of the run, or until nothing is going to happen; returns the outcome."""
+        """Run until the end of the run, or until no event is left; returns the outcome."""
         for _ in self.steps():
             pass
         return self.core.state.ended
 
     def steps(self) -> Iterator[ev.Event]:
-        """One event at a time."""
-        ended = False  # a resumed run may have ended before
+        """Run one event at a time; yields each event after its step."""
+        ended = False  # A resumed run may have ended before.
         while self._future and not ended:
             self.now_s, _, what = heapq.heappop(self._future)
             event = what if isinstance(what, ev.Event) else what()
@@ -162,11 +162,13 @@ class FakeWorld:
         away_s: float = 0.0,
         forgets: bool = False,
     ) -> None:
-        """The engine dies, and ``away_s`` later a new one takes over from the log. Copies and
-        timers are gone, and so is what the behaviour of the sites does not keep; what the sites
-        would have told meanwhile is not told. ``lost`` are (workflow, file, site) of files that
-        the new engine does not find any more. ``forgets``: events since the last action were not
-        durable."""
+        """Let the engine die, and a new one take over from the log ``away_s`` later.
+
+        Copies and timers are lost, like everything that the behaviour of the sites does not keep.
+        Events that sites would have reported in the meantime are not delivered. ``lost`` are
+        (workflow, file, site) of files that the new engine does not find. ``forgets``: events since
+        the last action were not durable.
+        """
         resumes_s = self.now_s + away_s
         missed = self._forget() if forgets and self._durable else []
         self.crashes += 1
@@ -185,33 +187,33 @@ class FakeWorld:
             elif isinstance(what, _FROM_USERS):
                 self._future.append((at_s, serial, what))
         heapq.heapify(self._future)
-        # before all else of this moment
+        # Before all other events of this moment.
         heapq.heappush(self._future, (resumes_s, 0, ev.RunResumed(resumes_s, lost)))
         for event in missed:
             if isinstance(event, _FROM_USERS):
                 self.post(resumes_s, msgspec.structs.replace(event, at_s=resumes_s))
 
     def _forget(self) -> list[ev.Event]:
-        """Cut off the end of the log that was not durable."""
+        """Remove and return the part of the log that was not durable."""
         missed = self.log[self._durable :]
         del self.log[self._durable :]
         return missed
 
-    # What a run consists of
+    # Facts about tasks
 
     def cores(self, workflow: int, task: int) -> int:
-        """Cores that an attempt of a task holds."""
+        """Number of cores that an attempt of a task holds."""
         return self._workflows[workflow].tasks[task].resources.cores
 
-    def lasts_s(self, workflow: int, task: int, site: int) -> float:
-        """Seconds that an attempt of a task runs at a site."""
+    def attempt_runtime_s(self, workflow: int, task: int, site: int) -> float:
+        """Run time of an attempt of a task at a site."""
         return self._runtime_s(workflow, task, site)
 
     def outcome(self, key: str, workflow: int, task: int) -> Outcome:
-        """How an attempt ends that nothing interrupts."""
+        """Outcome of an attempt that nothing interrupts."""
         return self._result(key, workflow, task)
 
-    def wrote(self, key: str, outcome: Outcome) -> None:
+    def note_outputs(self, key: str, outcome: Outcome) -> None:
         """Note the sizes of the files that an attempt wrote."""
         if outcome.cause == "done" and outcome.sizes:
             workflow, task = (int(number) for number in key.split(".")[-3:-1])

@@ -1,4 +1,4 @@
-"""Helpers of the suites: requests in one line, and events that can be waited for."""
+"""Helpers of the suites: short constructors of requests, and a probe that waits for events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wfrun.engine.exchange import AttemptRequest, InputLink, Outcome, OutputFile
 from wfrun.engine.model import Resources
 
 PATIENCE_S = 60.0
-"""Everything in the suites takes far less; a machine may be slow."""
+"""Timeout of all waits in seconds. The suites need far less, but machines may be slow."""
 
 
 def request(
@@ -26,7 +26,7 @@ def request(
     cores: int = 1,
     walltime_s: float | None = None,
 ) -> AttemptRequest:
-    """``inputs`` and ``outputs`` map names in the sandbox to names in the store."""
+    """A request. ``inputs`` and ``outputs`` map names in the sandbox to names in the store."""
     return AttemptRequest(
         key=key,
         argv=argv,
@@ -48,29 +48,33 @@ def shell(key: str, script: str, *words: str, **options: object) -> AttemptReque
 
 
 class Probe:
-    """Takes the events of a site. Pass its ``post`` to ``open``."""
+    """Receives the events of a site. Pass its ``post`` to ``open``."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
         self._changed = asyncio.Event()
 
     def post(self, event: Event) -> None:
+        """Receive an event."""
         self.events.append(event)
         self._changed.set()
 
     def outcomes(self, key: str) -> list[Outcome]:
+        """The outcomes of an attempt, in the order of their events."""
         ends = [event for event in self.events if isinstance(event, AttemptEnded)]
         return [event.outcome for event in ends if event.key == key]
 
     def was_started(self, key: str) -> bool:
+        """Whether a start of this attempt was reported."""
         return any(isinstance(event, AttemptStarted) and event.key == key for event in self.events)
 
     def was_submitted(self, key: str) -> bool:
+        """Whether the site reported that it queued this attempt."""
         batches = [event for event in self.events if isinstance(event, AttemptsSubmitted)]
         return any(key in event.keys for event in batches)
 
     async def until(self, what: Callable[[], bool]) -> None:
-        """Wait for an event after which ``what`` is true."""
+        """Wait until ``what`` is true. It is evaluated again after every event."""
 
         async def wait() -> None:
             while not what():
@@ -80,12 +84,14 @@ class Probe:
         await asyncio.wait_for(wait(), PATIENCE_S)
 
     async def let_pass(self, seconds: float) -> None:
-        """Wait this long, whatever happens."""
+        """Wait for this time."""
         await asyncio.sleep(seconds)
 
     async def started(self, key: str) -> None:
+        """Wait until this attempt has started."""
         await self.until(lambda: self.was_started(key))
 
     async def ended(self, key: str) -> Outcome:
+        """Wait until this attempt has ended; returns its outcome."""
         await self.until(lambda: bool(self.outcomes(key)))
         return self.outcomes(key)[0]

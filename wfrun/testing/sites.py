@@ -1,7 +1,7 @@
-"""What every site with real processes and files has to do, whatever it is made of.
+"""The conformance suite of all sites with real processes and files.
 
-The tasks of the suite are small shell scripts; the machine that runs them must be able to write
-into the test's temporary directory, so that what they did can be looked at.
+The tasks of the suite are small shell scripts. Where they run, they must be able to write into the
+temporary directory of the test, which the test then examines.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ ODD_NAMES = (
 )
 
 WAIT = 'while [ ! -e "$1" ]; do sleep 0.02; done'
-"""Until there is a file of this name."""
+"""A shell loop that waits until the file $1 exists."""
 
 
 def wait_for_death(pids: Sequence[int]) -> bool:
-    """Whether these processes have ended, or do so soon."""
+    """Whether all of these processes end within a few seconds."""
     deadline_s = time.monotonic() + PATIENCE_S / 6
     while time.monotonic() < deadline_s:
         if not any(_runs(pid) for pid in pids):
@@ -60,31 +60,31 @@ def _runs(pid: int) -> bool:
 
 
 class SiteConformance(AnySiteConformance):
-    """Override ``make``, ``put`` and ``get``."""
+    """The suite. Subclasses override ``make``, ``put`` and ``get``."""
 
     queued_survive: bool | None = False
-    """Whether what is queued when the site is closed, or the engine is killed, stays queued and
-    starts in its turn. Otherwise it never starts, and is absent. None: it depends on where it
-    waits."""
+    """Whether attempts that are queued when the site is closed, or the engine is killed, stay
+    queued and start in their turn. Otherwise they never start, and are absent. None: it depends on
+    where they wait."""
 
     @property
     def queued(self) -> tuple[str, ...]:
-        """What may be found of an attempt that was queued when the site was left."""
+        """Possible states of an attempt that was queued when the site was closed."""
         if self.queued_survive is None:
             return ("active", "absent")
         return ("active",) if self.queued_survive else ("absent",)
 
     def make(self, directory: Path, slots: int) -> Site:
-        """A site that keeps everything in ``directory``; two of the same directory are the same
+        """A site that keeps all its data in ``directory``. Two of the same directory are the same
         site, as seen by two engines, one after the other."""
         raise NotImplementedError
 
     def put(self, directory: Path, stored: str, content: bytes) -> None:
-        """Place a file in the store of the site that has this directory."""
+        """Write a file into the store of the site with this directory."""
         raise NotImplementedError
 
     def get(self, directory: Path, stored: str) -> bytes | None:
-        """The content of a file in the store; None: there is none of this name."""
+        """The content of a file in the store; None if it does not exist."""
         raise NotImplementedError
 
     def task(
@@ -96,6 +96,7 @@ class SiteConformance(AnySiteConformance):
         cores: int = 1,
         walltime_s: float | None = None,
     ) -> AttemptRequest:
+        """A shell task that sleeps and then exits."""
         words = (str(takes_s), str(exit_code))
         script = 'sleep "$1"; [ "$2" = 0 ] || echo failed >&2; exit "$2"'
         return shell(key, script, *words, cores=cores, walltime_s=walltime_s)
@@ -104,7 +105,7 @@ class SiteConformance(AnySiteConformance):
     async def hosted(
         self, directory: Path, slots: int, requests: Sequence[AttemptRequest]
     ) -> AsyncIterator[asyncio.subprocess.Process]:
-        """The site in a process of its own, which has submitted the requests."""
+        """Run the site in a process of its own, which submits the requests."""
         arguments = (inspect.getfile(type(self)), type(self).__name__, str(directory), str(slots))
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -133,7 +134,7 @@ class SiteConformance(AnySiteConformance):
             if event["event"] == "attempt-started" and event["key"] == key:
                 return
 
-    # -- ends
+    # Ends of attempts
 
     async def test_a_success_is_measured(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path / "site") as (site, probe):
@@ -188,15 +189,15 @@ class SiteConformance(AnySiteConformance):
             waits = shell("k-1", WAIT, str(go))
             await site.submit([waits, shell("k-2", "touch $1", str(witness))])
             await probe.started("k-1")
-            await site.cancel(["k-1", "k-2", "never-heard-of"], queued_only=True)
+            await site.cancel(["k-1", "k-2", "unknown-key"], queued_only=True)
             assert (await probe.ended("k-2")).cause == "cancelled"
             go.touch()
             assert (await probe.ended("k-1")).cause == "done"
             assert not probe.was_started("k-2")
             assert not witness.exists()
-            assert not probe.outcomes("never-heard-of")
+            assert not probe.outcomes("unknown-key")
 
-    # -- order and slots
+    # Order and slots
 
     async def test_starts_are_in_order_of_submission(self, tmp_path: Path) -> None:
         order = tmp_path / "order"
@@ -225,7 +226,7 @@ class SiteConformance(AnySiteConformance):
         self.check_written(order, list(cores))
 
     def check_written(self, order: Path, keys: list[str]) -> None:
-        """Each of these has run once, in this order as far as the site keeps one."""
+        """Check that each task ran once, in this order if the site keeps it."""
         written = order.read_text().split()
         assert (written if self.keeps_order else sorted(written)) == (
             keys if self.keeps_order else sorted(keys)
@@ -243,7 +244,7 @@ class SiteConformance(AnySiteConformance):
             assert most_in_use(probe, cores) == 3
         assert max(accumulate(map(int, tally.read_text().split()))) == 3
 
-    # -- files
+    # Files
 
     async def test_inputs_and_outputs(self, tmp_path: Path) -> None:
         directory = tmp_path / "site"
@@ -342,7 +343,7 @@ class SiteConformance(AnySiteConformance):
                 assert (await probe.ended(key)).cause == "done"
                 assert await site.log(key) == (b"", b"")
 
-    # -- environment and logs
+    # Environment and logs
 
     async def test_environment(self, tmp_path: Path) -> None:
         script = 'echo "$COLOUR,$OMP_NUM_THREADS,$WFRUN_ATTEMPT"'
@@ -364,7 +365,7 @@ class SiteConformance(AnySiteConformance):
             go.touch()
             await probe.ended("k-1")
             assert await site.log("k-1") == (b"out\nmore\n", b"err\n")
-            assert await site.log("never-heard-of") == (b"", b"")
+            assert await site.log("unknown-key") == (b"", b"")
 
     async def test_a_flood_of_output(self, tmp_path: Path) -> None:
         size_bytes = 50 * 1024 * 1024
@@ -384,12 +385,13 @@ class SiteConformance(AnySiteConformance):
             assert self.get(directory, "kept") is None
             assert (await site.log("k-1"))[0] == b"said\n"
 
-    # -- what tasks leave behind
+    # Processes that tasks leave behind
 
     async def test_daemons_end_with_their_task(self, tmp_path: Path) -> None:
         pids = tmp_path / "pids"
         pids.touch()
-        # One in the task's process group, one that left it in the way daemons do, one deaf.
+        # One process in the group of the task, one that left it as daemons do, one that ignores
+        # signals.
         script = (
             'sleep 600 & echo $! >> "$1";'
             'setsid sh -c \'echo $$ >> "$1"; exec sleep 600\' sh "$1" &'
@@ -401,7 +403,7 @@ class SiteConformance(AnySiteConformance):
             assert (await probe.ended("k-1")).cause == "done"
             assert wait_for_death([int(pid) for pid in pids.read_text().split()])
 
-    # -- once only, and found again
+    # Each key starts once, and is found again
 
     async def test_a_key_runs_once(self, tmp_path: Path) -> None:
         witness = tmp_path / "witness"
@@ -423,7 +425,7 @@ class SiteConformance(AnySiteConformance):
             await probe.ended("k-1")
             await site.submit([shell("k-2", WAIT, str(go)), request("k-3", "true")])
             await probe.started("k-2")
-            for _ in range(2):  # asking changes nothing
+            for _ in range(2):  # Asking changes nothing.
                 found = await site.find(keys)
                 states = [found[key].state for key in keys]
                 assert states == ["ended", "active", "active", "absent"]
@@ -445,7 +447,7 @@ class SiteConformance(AnySiteConformance):
             found = await site.find(["k-0", "k-1", "k-2"])
             assert [found[f"k-{n}"].state for n in range(2)] == ["ended", "active"]
             assert found["k-2"].state in self.queued
-            # The slot is taken as long as the old attempt runs.
+            # The old attempt holds the slot until it ends.
             await site.submit([request("k-3", "true")])
             assert not probe.was_started("k-3")
             go.touch()
@@ -455,7 +457,8 @@ class SiteConformance(AnySiteConformance):
                 assert (await probe.ended(key)).cause == "done"
 
     async def test_the_engine_is_killed(self, tmp_path: Path) -> None:
-        """What runs goes on to its end, what was queued too or is absent, nothing runs twice."""
+        """Running attempts continue to their end. Queued ones do too, or are absent. None runs
+        twice."""
         go, witness = tmp_path / "go", tmp_path / "witness"
         script = 'while [ ! -e "$1" ]; do sleep 0.02; done; echo $3 >> "$2"; echo 1 > out'
         attempts = [

@@ -12,13 +12,13 @@ from tests.engine.model.explore import RULES, Outcome, explore
 from tests.engine.model.world_of import world_of
 
 SHOWN = 8
-"""Failing seeds listed for each rule."""
+"""Number of failing seeds shown for each rule."""
 TAIL = 15
-"""Lines of the trace shown for a failing world."""
+"""Number of trace lines shown for a failing world."""
 
 
 def main() -> int:
-    """Status 1 if a world broke a rule."""
+    """Run the soak or one world. Returns 1 if a world broke a rule."""
     parser = argparse.ArgumentParser(prog="python -m tests.engine.model", description=__doc__)
     parser.add_argument(
         "--seeds", default="0-999", help="first and last seed (default: %(default)s)"
@@ -73,7 +73,7 @@ def _soak(seeds: range, jobs: int, rule: str | None) -> int:
 
 
 def _explore(seed: int, *, rule: str | None) -> Outcome:
-    """What a world showed, with the end of its trace if it broke a rule that all should keep."""
+    """The result of a world, with the end of its trace if it broke a rule."""
     outcome = explore(seed, twice=seed % 10 == 0)
     violations = tuple(v for v in outcome.violations if rule is None or v.rule == rule)
     trace = explore(seed, traces=True).trace[-TAIL:] if violations else ()

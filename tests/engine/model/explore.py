@@ -12,8 +12,9 @@ from typing import NamedTuple
 import msgspec
 
 from tests.engine.model import peek
-from tests.engine.model.auditor import RULES as LOG_RULES
-from tests.engine.model.auditor import Auditor, Violation, files_at_sites
+from tests.engine.model.auditor import Auditor, files_at_sites
+from tests.engine.model.rules import RULES as LOG_RULES
+from tests.engine.model.rules import Violation
 from tests.engine.model.world_of import Crash, WorldSpec, make_world, world_of
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
@@ -35,15 +36,15 @@ RULES: dict[str, str] = {
 
 MAX_STEPS = 6000
 LIMIT_S = 3.0
-"""CPU seconds for one world, which takes a tenth of one."""
+"""Maximum CPU seconds of one world; a normal one takes a tenth of a second."""
 TAIL = 12
-"""Events shown where a run does not end."""
+"""Number of events shown of a run that does not end."""
 
 
 @contextmanager
 def cpu_limit(limit_s: float) -> Iterator[None]:
-    """Raise TimeoutError in the block when it has taken so many CPU seconds. The timer of real
-    time is left to pytest-timeout."""
+    """Raise TimeoutError in the block after this many CPU seconds. Uses the timer of CPU time,
+    because pytest-timeout uses that of real time."""
 
     def give_up(*_: object) -> None:
         raise TimeoutError(f"more than {limit_s:g} CPU seconds")
@@ -58,7 +59,7 @@ def cpu_limit(limit_s: float) -> Iterator[None]:
 
 
 class Outcome(NamedTuple):
-    """What a world showed."""
+    """The result of exploring a world."""
 
     seed: int
     steps: int
@@ -66,12 +67,12 @@ class Outcome(NamedTuple):
     violations: tuple[Violation, ...]
     """The first of each rule."""
     trace: tuple[str, ...]
-    """Every event and action in order, one a line; empty unless it was asked for."""
+    """All events and actions in order, one per line; empty unless requested."""
     log: bytes
 
 
 class Explorer:
-    """Runs one world; see ``explore``."""
+    """Explores one world; see ``explore``."""
 
     def __init__(self, spec: WorldSpec, *, traces: bool) -> None:
         self._spec = spec
@@ -89,7 +90,7 @@ class Explorer:
         self._failures = spec.resumes
         self._twin: Core | None = None
         self._twin_after = self._random.randint(1, 60)
-        """Steps until the core gets a twin that is replayed from the log."""
+        """Number of steps after which a twin of the core is made by a replay of the log."""
 
     @property
     def violations(self) -> tuple[Violation, ...]:
@@ -100,7 +101,7 @@ class Explorer:
         return tuple(first.values())
 
     def run(self) -> None:
-        """To the end of the last resumed run."""
+        """Run until the end of the last resumed run."""
         try:
             with cpu_limit(LIMIT_S):
                 while self._live():
@@ -118,14 +119,15 @@ class Explorer:
         self._found.append(Violation(rule, message, len(self.world.log)))
 
     def _live(self) -> bool:
-        """One engine, until it crashes or the run ends. False: no other engine follows."""
+        """Run one engine until it crashes or the run ends. Returns whether another engine
+        follows."""
         world = self.world
         crash = self._crashes.pop(0) if self._crashes else None
         self._twin = None
-        seen, told = len(world.log), len(world.actions)
+        seen, given = len(world.log), len(world.actions)
         for lived, event in enumerate(world.steps(), start=1):
-            decided, actions = world.log[seen + 1 :], world.actions[told:]
-            seen, told = len(world.log), len(world.actions)
+            decided, actions = world.log[seen + 1 :], world.actions[given:]
+            seen, given = len(world.log), len(world.actions)
             self.steps += 1
             self._take(event, decided, actions)
             if self.steps >= MAX_STEPS:
@@ -172,7 +174,7 @@ class Explorer:
             self._flush(actions)
 
     def _flush(self, actions: Sequence[act.Action]) -> None:
-        """What has happened is durable; ``actions`` are those of the last step."""
+        """Pass durable steps to the auditor; ``actions`` are those of the last step."""
         pending, self._pending = self._pending, []
         for number, (event, decided) in enumerate(pending, start=1):
             self.auditor.step(event, decided, actions if number == len(pending) else ())
@@ -206,7 +208,8 @@ class Explorer:
             self._check_usage(owner, counted_s, least_s, most_s)
 
     def _check_usage(self, owner: str, counted_s: float, least_s: float, most_s: float) -> None:
-        """Attempts that were superseded may still run when a run is over."""
+        """Check the usage of an owner, unless attempts still run: superseded ones may outlast a
+        run."""
         if self.auditor.is_anything_running:
             return
         if not least_s - 1e-6 <= counted_s <= most_s + 1e-6:
@@ -215,7 +218,8 @@ class Explorer:
 
 
 def _but_reminders(actions: Sequence[act.Action]) -> list[act.Action]:
-    """Without the times at which launchers are decided on again, which each engine sets itself."""
+    """The actions without wake-ups for decisions on launchers, which each engine sets for
+    itself."""
     return [
         action
         for action in actions
@@ -224,14 +228,16 @@ def _but_reminders(actions: Sequence[act.Action]) -> list[act.Action]:
 
 
 def explore(seed: int | WorldSpec, *, traces: bool = False, twice: bool = False) -> Outcome:
-    """Run the world of a seed, or a world that was shrunk. ``twice``: run it again and compare the
-    logs."""
+    """Explore the world of a seed, or a world that was shrunk by hand. ``twice``: run it again and
+    compare the logs."""
     spec = world_of(seed) if isinstance(seed, int) else seed
     explorer = Explorer(spec, traces=traces)
     explorer.run()
     log = msgspec.json.encode(explorer.world.log)
     violations = explorer.violations
-    if twice and not any(v.rule == "slow" for v in violations):  # Else the clock cuts the logs off.
+    if twice and not any(
+        v.rule == "slow" for v in violations
+    ):  # The CPU limit cuts logs off at a random event.
         again = Explorer(spec, traces=False)
         again.run()
         if msgspec.json.encode(again.world.log) != log:

@@ -1,4 +1,4 @@
-"""All that the model check reads of a core's state: what no event tells."""
+"""What the model check reads of the state of a core, because no event states it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from wfrun.engine.core import Core
 
 
 def usage_s(core: Core, owner: str, now_s: float) -> float:
-    """Core seconds that an owner counts as having used."""
+    """Core seconds of an owner, as the core counts them."""
     usages = core.state.find(Usages)
     usage = None if usages is None else usages.by_owner.get(owner)
     return 0.0 if usage is None else usage.until(now_s)
 
 
 def keeps_usage(core: Core) -> bool:
-    """Whether the run keeps it: with a selection policy."""
+    """Whether the run counts usage: it has a selection policy."""
     return bool(core.state.queues)
 
 
 def fewest_waiting_tasks(core: Core) -> int:
-    """The smallest number of waiting tasks of a workflow."""
+    """Smallest number of waiting tasks of any workflow."""
     return min((w.waiting_tasks for w in core.state.workflows), default=0)

@@ -13,7 +13,7 @@ FOUND = (
     1, 8, 76, 86, 104, 115, 137, 187, 357, 541, 600, 692, 723, 828, 1845, 2143, 2334, 2658, 3338,
     3835, 9732,
 )  # fmt: skip
-"""Worlds that have shown a defect of the core."""
+"""Seeds of worlds that have shown a defect of the core."""
 
 
 @pytest.mark.parametrize("first", range(0, 300, CHUNK))

@@ -246,7 +246,7 @@ def test_a_queue_that_refuses_is_left_alone_for_a_while_and_says_why() -> None:
                 now_s, number = action.at_s, number + 1
                 core.step(ev.TimerFired(now_s, action.timer))
     assert [type(event) for event in decided] == [ev.RunEnded]
-    assert "no more are asked for" in (core.state.end_reason or "")
+    assert "no more are requested" in (core.state.end_reason or "")
     assert now_s > 3600
 
 

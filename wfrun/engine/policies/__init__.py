@@ -1,1 +1,1 @@
-"""Policies by kind: placement, selection, prediction."""
+"""Policies: placement, selection, prediction."""

@@ -7,19 +7,19 @@ from typing import NamedTuple, Protocol
 
 
 class Predictor(Protocol):
-    """A method of thesis section 7.2.1. One object serves one class of jobs."""
+    """A prediction method of thesis section 7.2.1. One object serves one class of jobs."""
 
     def observe(self, runtime_s: float) -> None:
-        """A job of the class took so long."""
+        """Observe the run time of a job of the class."""
 
     def predict(self) -> float | None:
-        """Seconds that the next one will take; None before the first observation."""
+        """Predicted run time of the next job in seconds; None before the first observation."""
 
 
 class Last2:
-    """The average of the last two observed run times of one class of jobs.
+    """The mean of the last two observed run times of a class of jobs.
 
-    Source: thesis, section 7.2.1, method 5 (Last2).
+    Source: thesis section 7.2.1, method 5 (Last2).
     """
 
     def __init__(self) -> None:
@@ -27,21 +27,23 @@ class Last2:
         self._mean: float | None = None
 
     def observe(self, runtime_s: float) -> None:
+        """Observe the run time of a job of the class."""
         self._last = (*self._last[-1:], runtime_s)
-        self._mean = sum(self._last) / len(self._last)  # once; it is asked for many times
+        # Computed here, since predictions are far more frequent than observations.
+        self._mean = sum(self._last) / len(self._last)
 
     def predict(self) -> float | None:
-        """Seconds; None before the first observation."""
+        """Predicted run time in seconds; None before the first observation."""
         return self._mean
 
 
 MAX_KEPT = 2
-"""So many run times of a class are kept for later runs: what the method needs."""
+"""Number of run times of a class that are kept for later runs: as many as Last2 needs."""
 
 
 class JobClass(NamedTuple):
-    """(User + application name + job size): with the site, the classification 4 of thesis section
-    7.2.1."""
+    """A class of jobs: user, application and job size. With the site, classification 4 of thesis
+    section 7.2.1."""
 
     owner: str
     application: str
@@ -49,23 +51,23 @@ class JobClass(NamedTuple):
 
 
 class RunTimes:
-    """Run times of tasks, each class at each site predicted by one method."""
+    """Run times of tasks, and their predictions by class and site."""
 
     def __init__(self, method: Callable[[], Predictor] = Last2) -> None:
         self._method = method
         self._classes: dict[tuple[JobClass, str], Predictor] = {}
-        """By class and name of the site: run times there."""
+        """Predictors by class and name of the site."""
         self.latest: dict[tuple[JobClass, str], tuple[float, ...]] = {}
-        """Likewise the last ``MAX_KEPT`` run times themselves, the oldest first."""
+        """The last ``MAX_KEPT`` run times by class and site, the oldest first."""
         self.seen: set[tuple[JobClass, str]] = set()
-        """Of these, those with tasks of this run."""
+        """Classes and sites with tasks of this run."""
         self._anywhere: dict[JobClass, Predictor] = {}
-        """Run times on the reference processor, wherever they were."""
+        """Predictors by class, for run times on the reference processor at any site."""
         self._all = method()
-        """Likewise, of whatever class."""
+        """Predictor of the run times of all classes on the reference processor."""
 
     def observe(self, kind: JobClass, site: str, runtime_s: float, speed_ratio: float) -> None:
-        """A task of this class took so long at a site of this speed."""
+        """Observe the run time of a task of this class at a site of this speed."""
         key = kind, site
         here = self._classes.get(key)
         if here is None:
@@ -80,8 +82,9 @@ class RunTimes:
         self._all.observe(runtime_s * speed_ratio)
 
     def predict_s(self, kind: JobClass, site: str, speed_ratio: float) -> float | None:
-        """At this site. While nothing of the class was seen there: what its tasks took elsewhere,
-        else what any tasks took, at the speed of this site; None: nothing was seen at all."""
+        """Predicted run time at this site; None if nothing was observed. Without observations of
+        the class there: from its tasks at other sites, or else from all tasks, at the speed of this
+        site."""
         here = self._classes.get((kind, site))
         if here is not None:
             return here.predict()

@@ -12,10 +12,12 @@ from typing import ClassVar
 from wfrun.engine.names import look_up
 from wfrun.engine.protocols import Queue, Selection
 
-Chosen = Iterable[tuple[int, int | None]]
+Selected = Iterable[tuple[int, int | None]]
 
 
 class _Base(ABC):
+    """A selection policy that adds no arriving bags to the eligible set."""
+
     name: ClassVar[str]
     summary: ClassVar[str]
 
@@ -23,7 +25,7 @@ class _Base(ABC):
         self.queue = queue
 
     @abstractmethod
-    def select(self) -> Chosen:
+    def select(self) -> Selected:
         """See ``wfrun.engine.protocols.Selection``."""
 
     def arrived(self, bag: int) -> bool:
@@ -31,12 +33,12 @@ class _Base(ABC):
 
 
 class SelectTasks(_Base):
-    """S-T: all tasks of all bags. Those of an arriving bag are added at once."""
+    """S-T: all tasks of all bags. Those of an arriving bag join immediately."""
 
     name = "s-t"
     summary = "all tasks of all bags"
 
-    def select(self) -> Chosen:
+    def select(self) -> Selected:
         return [(bag, None) for bag in self.queue.waiting]
 
     def arrived(self, bag: int) -> bool:
@@ -44,36 +46,36 @@ class SelectTasks(_Base):
 
 
 class SelectBags(_Base):
-    """S-BoT: the bags in the order of their arrival, one after another."""
+    """S-BoT: one bag after another, in the order of arrival."""
 
     name = "s-bot"
     summary = "one bag after another, as they arrive"
 
-    def select(self) -> Chosen:
+    def select(self) -> Selected:
         return [(self.queue.waiting.first(), None)]
 
 
 class SelectUserPriority(_Base):
-    """S-U-Prio: all tasks of the owner with the highest priority; of equal ones, of the one who
-    has waited for longest. An owner's priority is the highest of the bags that wait."""
+    """S-U-Prio: all tasks of the owner with the highest priority, which is the highest of the
+    waiting bags. Ties go to the owner who has waited longest."""
 
     name = "s-u-prio"
     summary = "all tasks of the owner with the highest priority"
 
-    def select(self) -> Chosen:
+    def select(self) -> Selected:
         queue = self.queue
         owner = max(queue.owners, key=lambda o: (queue.priority(o), -queue.owners[o].first()))
         return [(bag, None) for bag in queue.owners[owner]]
 
 
 class SelectUserTasks(_Base):
-    """S-U-T: all tasks of the owner who has used the sites least; of equal ones, of the one who has
-    waited for longest."""
+    """S-U-T: all tasks of the owner with the lowest usage of the sites. Ties go to the owner who
+    has waited longest."""
 
     name = "s-u-t"
     summary = "all tasks of the owner with the lowest use of the sites"
 
-    def select(self) -> Chosen:
+    def select(self) -> Selected:
         return [(bag, None) for bag in self.queue.owners[self._owner()]]
 
     def _owner(self) -> str:
@@ -82,34 +84,34 @@ class SelectUserTasks(_Base):
 
 
 class SelectUserBags(SelectUserTasks):
-    """S-U-BoT: the earliest bag of the owner who has used the sites least."""
+    """S-U-BoT: the earliest bag of the owner with the lowest usage of the sites."""
 
     name = "s-u-bot"
     summary = "the first bag of the owner with the lowest use of the sites"
 
-    def select(self) -> Chosen:
+    def select(self) -> Selected:
         return [(self.queue.owners[self._owner()].first(), None)]
 
 
 class SelectUsersInTurn(_Base):
     """S-U-GRR: all waiting tasks of the next owner in round-robin order, which is that of their
-    first bags. Bags that the owner submits meanwhile wait for the next turn."""
+    first bags. Bags that the owner submits later wait for the next round."""
 
     name = "s-u-grr"
     summary = "all tasks of one owner after another"
 
-    def select(self) -> Chosen:
+    def select(self) -> Selected:
         return [(bag, None) for bag in self.queue.owners[self.queue.next_owner()]]
 
 
 class SelectTasksInTurn(_Base):
-    """S-U-RR: one task of the next owner in round-robin order, from the earliest bag, so that a bag
-    of N tasks is through after N rounds."""
+    """S-U-RR: one task, of the earliest bag, of the next owner in round-robin order. A bag of N
+    tasks thus takes N rounds."""
 
     name = "s-u-rr"
     summary = "one task of one owner after another"
 
-    def select(self) -> Chosen:
+    def select(self) -> Selected:
         return [(self.queue.owners[self.queue.next_owner()].first(), 1)]
 
 
@@ -129,5 +131,5 @@ SELECTION: dict[str, type[Selection]] = {
 
 
 def selection_class(name: str) -> type[Selection]:
-    """The policy of that name; InvalidError names the nearest right one."""
+    """The policy of that name. Raises InvalidError, which suggests the most similar name."""
     return look_up(SELECTION, name, "selection policy")

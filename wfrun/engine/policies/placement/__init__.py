@@ -1,6 +1,8 @@
-"""Placement policies by name. Third parties add theirs through the entry point group
-``wfrun.placement``; the registry is filled by whoever may read installed packages (the runners),
-the core only looks names up."""
+"""Placement policies by name.
+
+Third parties add theirs through the entry point group ``wfrun.placement``. The runners, which may
+read installed packages, fill the registry; the core only looks names up.
+"""
 
 from __future__ import annotations
 
@@ -42,24 +44,28 @@ BAG_POLICIES: tuple[type[Placement], ...] = (Ect, Fplt, Rr, Wqr, Dfplt, EctP, St
 PLACEMENT: dict[str, type[Placement]] = {
     policy.name: policy for policy in (*WORKFLOW_POLICIES, *BAG_POLICIES)
 }
-"""Both kinds place tasks of workflows and of bags."""
+"""The registry. Policies of both kinds place tasks of workflows and of bags."""
 
 
 def placement_class(name: str) -> type[Placement]:
-    """The policy of that name; InvalidError names the nearest right one."""
+    """The policy of that name. Raises InvalidError, which suggests the most similar name."""
     return look_up(PLACEMENT, name, "placement policy")
 
 
 def binds_late(policy: type[Placement]) -> bool:
-    """Whether a policy assigns tasks to free processors only, so that sites are candidates only
-    while they have some. Policies of third parties may still declare it by the attribute's former
-    name, ``late``; the next release drops that."""
+    """Whether a policy assigns tasks to free processors, so that sites are candidates only while
+    they have some.
+
+    Third-party policies may still declare this by the former attribute ``late``, until the next
+    release.
+    """
     former: bool | None = getattr(policy, "late", None)
     return policy.binds_late if former is None else former
 
 
 def max_replicas(settings: Settings, sites: int) -> int:
-    """Maximum number of replicas of a task in a run at so many sites, each with one attempt."""
+    """Maximum number of replicas of a task in a run: less than the number of sites, since each site
+    gets one attempt."""
     most = settings.replicas
     if most is None:
         policy = placement_class(settings.policy)
@@ -68,7 +74,7 @@ def max_replicas(settings: Settings, sites: int) -> int:
 
 
 def observed_of(settings: Settings, sites: int) -> Observed:
-    """What the sites of a run tell of the jobs of others."""
+    """What a run observes of other users' jobs at its sites."""
     policy = placement_class(settings.policy)
     fills_free_processors = binds_late(policy) or max_replicas(settings, sites) > 0
     return observed_for(policy.information, binds_late=fills_free_processors)
@@ -77,8 +83,8 @@ def observed_of(settings: Settings, sites: int) -> Observed:
 def placement_options(
     policy: type[Placement], given: Mapping[str, int | float | str]
 ) -> dict[str, int | float | str]:
-    """The policy's options with defaults filled in; InvalidError for one that it has not, or of
-    another type."""
+    """The options of a policy, with defaults for those not given. Raises InvalidError for an
+    unknown option or a value of another type."""
     options = dict(policy.options)
     for name, value in given.items():
         if name not in options:

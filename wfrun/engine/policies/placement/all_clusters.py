@@ -9,8 +9,8 @@ from wfrun.engine.policies.placement.base import BasePlacement, least
 class AllClusters(BasePlacement):
     """Submits each eligible task to the least-loaded cluster.
 
-    The load is the processor requirement of all jobs running or queued in a cluster over its
-    size. Ties go to the first in the catalog.
+    The load is the number of processors that all running and queued jobs of a cluster request,
+    relative to its size. Ties go to the first cluster in the catalog.
     """
 
     name = "all-clusters"

@@ -1,4 +1,4 @@
-"""What the policies of this package share: no options, no order, nothing to remember."""
+"""Base of the policies of this package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wfrun.engine.protocols import View
 
 
 class BasePlacement(ABC):
-    """A placement policy without options, order or memory, to build others on."""
+    """A placement policy without options, order or memory, as a base for others."""
 
     name: ClassVar[str]
     information: ClassVar[Information]
@@ -31,11 +31,12 @@ class BasePlacement(ABC):
         """See ``wfrun.engine.protocols.Placement``."""
 
     def placed(self, task: int, site: int) -> None:  # noqa: B027 - to be overridden at will
-        """Nothing is remembered."""
+        """Remembers nothing."""
 
 
 def least(sites: tuple[int, ...], *keys: Callable[[int], float]) -> int:
-    """The site with the smallest key; ties by the next key, at last by catalog order."""
+    """The site with the smallest key. Ties are resolved by the next key, finally by catalog
+    order."""
     for key in keys:
         if len(sites) == 1:
             break

@@ -10,11 +10,11 @@ from wfrun.engine.protocols import View
 
 
 class ClusterMin(BasePlacement):
-    """Submits as many eligible tasks as possible to one cluster, until it has no idle processors
-    left, before it considers the next; the clusters in descending order of speed.
+    """Submits as many eligible tasks as possible to one cluster, until it has no idle processors,
+    then considers the next, in descending order of speed.
 
-    If no cluster has idle processors, tasks go to the cluster where the last task has been
-    scheduled (or the fastest that can get this one). Equal speeds: the order of the catalog.
+    If no cluster has idle processors, a task goes to the cluster of the last task, or to the
+    fastest candidate if that one is none. Ties in speed go to the first cluster in the catalog.
     """
 
     name = "cluster-min"

@@ -12,13 +12,13 @@ from wfrun.engine.protocols import View
 
 
 class Coarsening(BasePlacement):
-    """Groups tasks that are connected by large files, runs all tasks of a group at the cluster of
-    its first one, and places those first ones as file-aware does.
+    """Groups tasks that are connected by large files, and runs all tasks of a group at the cluster
+    of its first one, which is placed as file-aware does.
 
-    Groups come from heavy edge matching (Karypis and Kumar 1998): level by level, each node in
-    random order is merged with the unmatched neighbour behind the heaviest edge, until at most
-    ``size`` nodes are left (thesis section 6.3.1: 100) or no edge is. A task that can't go to its
-    group's cluster is placed alone.
+    Groups are formed by heavy edge matching (Karypis and Kumar 1998): at each level, every node in
+    random order is merged with the unmatched neighbour with the heaviest edge, until at most
+    ``size`` nodes are left (100 in thesis section 6.3.1) or no edge is. A task that can't run at
+    the cluster of its group is placed alone.
     """
 
     name = "coarsening"
@@ -42,12 +42,12 @@ class Coarsening(BasePlacement):
 
 
 MAX_REMAINING_SHARE = 0.95
-"""A level that leaves more than this share of its nodes is the last: hubs merge with one
-neighbour a level, and the rest of the way goes edge by edge."""
+"""A level that leaves more than this share of its nodes is the last one: hubs merge with one
+neighbour per level only. The remaining nodes are merged edge by edge."""
 
 
 def coarsen(view: View, size: int) -> list[int]:
-    """The group of each task, at most ``size`` groups where there are edges enough."""
+    """The group of each task; at most ``size`` groups if there are enough edges."""
     count = view.task_count
     group = list(range(count))
     adjacency = _weighted_adjacency(view)
@@ -67,7 +67,8 @@ def coarsen(view: View, size: int) -> list[int]:
 
 
 def _weighted_adjacency(view: View) -> dict[int, dict[int, int]]:
-    """Undirected, weighted by the bytes that tasks pass; edges without a file weigh 0."""
+    """The undirected graph of tasks, weighted by the bytes that they pass; edges without files
+    weigh 0."""
     adjacency: dict[int, dict[int, int]] = {task: {} for task in range(view.task_count)}
     for task, parents in enumerate(view.parents):
         weights = dict.fromkeys(parents, 0)
@@ -81,7 +82,7 @@ def _weighted_adjacency(view: View) -> dict[int, dict[int, int]]:
 
 
 def _match(adjacency: dict[int, dict[int, int]], order: list[int], most: int) -> dict[int, int]:
-    """One level of heavy edge matching, of at most ``most`` pairs: {absorbed: absorbing}."""
+    """One level of heavy edge matching with at most ``most`` pairs: {absorbed: absorbing}."""
     merged: dict[int, int] = {}
     matched: set[int] = set()
     for node in order:
@@ -104,7 +105,7 @@ def _match(adjacency: dict[int, dict[int, int]], order: list[int], most: int) ->
 def _contract(
     adjacency: dict[int, dict[int, int]], merged: Mapping[int, int]
 ) -> dict[int, dict[int, int]]:
-    """The graph of the merged nodes; parallel edges add up, inner ones disappear."""
+    """The graph of merged nodes: parallel edges add up, inner ones disappear."""
     coarse: dict[int, dict[int, int]] = {}
     for node, neighbours in adjacency.items():
         here = merged.get(node, node)
@@ -117,7 +118,7 @@ def _contract(
 
 
 def _merge_heaviest(group: list[int], adjacency: dict[int, dict[int, int]], most: int) -> list[int]:
-    """Merge along the heaviest edges first, ``most`` times (union-find)."""
+    """Merge along the ``most`` heaviest edges that join different groups (union-find)."""
     root = {node: node for node in adjacency}
 
     def find(node: int) -> int:

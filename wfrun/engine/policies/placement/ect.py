@@ -9,11 +9,11 @@ from wfrun.engine.policies.placement.base import BasePlacement
 
 
 class Ect(BasePlacement):
-    """Assigns each task to the cluster where it is completed first: the time at which the cluster's
-    queue would start it, and its run time at the cluster's speed. Ties: the order of the catalog.
+    """Assigns each task to the cluster where it is completed first, by the expected start in the
+    queue of the cluster and the run time at its speed. Ties go to the first cluster in the catalog.
 
-    Clusters get no more than twice what they have slots for, but for short tasks, so that these do
-    not wait for us; the task is then the next best's.
+    A cluster gets at most twice as many cores of tasks as it has slots, or more if tasks are so
+    short that slots would wait for the engine. Then the task goes to the next best.
     """
 
     name = "ect"
@@ -25,9 +25,9 @@ class Ect(BasePlacement):
 
 
 class EctP(Ect):
-    """ECT with predicted run times: the average of the last two tasks of the same owner,
-    application and size at the site (Last2). What runs and waits there is predicted anew when tasks
-    of its class have ended (section 7.3.1)."""
+    """ECT with predicted run times: the mean of the last two tasks of the same owner, application
+    and number of cores at the site (Last2). Predictions for running and waiting tasks are renewed
+    when tasks of their class end (section 7.3.1)."""
 
     name = "ect-p"
     information = msgspec.structs.replace(Ect.information, task_runtime=H)

@@ -8,11 +8,11 @@ from wfrun.engine.protocols import View
 
 
 class FileAware(BasePlacement):
-    """Submits each eligible task to the cluster that minimizes the transfer costs of its files,
-    with preference to clusters that have idle processors for it.
+    """Submits each eligible task to the cluster with the lowest transfer cost, preferring clusters
+    with enough idle processors for it.
 
-    The cost is the sum of the transfer times of the inputs that are not there. Ties go to the
-    less loaded cluster, then to the first in the catalog.
+    The cost is the sum of the transfer times of missing inputs. Ties go to the less loaded cluster,
+    then to the first in the catalog.
     """
 
     name = "file-aware"
@@ -24,7 +24,7 @@ class FileAware(BasePlacement):
 
 
 def cheapest(view: View, task: int) -> int:
-    """The file-aware choice among the candidates."""
+    """The candidate that file-aware chooses."""
     sites = view.candidates(task)
     cores = view.cores(task)
     idle = tuple(s for s in sites if view.idle(s) >= cores)

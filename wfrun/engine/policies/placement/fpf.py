@@ -7,8 +7,8 @@ from wfrun.engine.policies.placement.base import BasePlacement
 
 
 class Fpf(BasePlacement):
-    """Takes the tasks in their initial order; each gets the fastest processor available, of equally
-    fast clusters that of the first in the catalog."""
+    """Places tasks in their initial order, each at the fastest free processor. Ties go to the first
+    cluster in the catalog."""
 
     name = "fpf"
     information = Information(processing_speed=K)

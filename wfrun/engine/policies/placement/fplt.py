@@ -10,10 +10,10 @@ from wfrun.engine.policies.placement.base import BasePlacement, least
 
 
 class Fplt(BasePlacement):
-    """Assigns the largest task to the fastest processor available.
+    """Assigns the largest task to the fastest free processor.
 
-    Equally large tasks are taken as they became eligible, equally fast clusters in the order of the
-    catalog.
+    Ties between tasks go to the one that became eligible first, ties between clusters to the first
+    in the catalog.
     """
 
     name = "fplt"
@@ -29,11 +29,11 @@ class Fplt(BasePlacement):
 
 
 class Dfplt(Fplt):
-    """Assigns the largest task to the processor with the highest performance rank.
+    """Assigns the largest task to the free processor with the highest performance rank.
 
-    The performance of a cluster is computed anew with every task that ends there: its run time on
-    the reference processor over what it took, of which the latest counts a fifth and all before it
-    the rest. A cluster where nothing has ended yet ranks first.
+    The performance of a cluster is updated with every task that ends there: the run time on the
+    reference processor over the observed one, in which the latest task weighs a fifth and all
+    earlier ones the rest. A cluster where no task has ended ranks first.
     """
 
     name = "dfplt"

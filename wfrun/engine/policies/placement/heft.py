@@ -11,14 +11,14 @@ from wfrun.engine.protocols import View
 
 
 class Heft(BasePlacement):
-    """Of the eligible tasks the one with the highest upward rank goes to the cluster with its
-    earliest completion time: the estimated start there, plus the transfer of its inputs one
-    after another, plus its run time at that cluster's speed.
+    """Places the eligible task with the highest upward rank at the cluster with its earliest
+    completion: the estimated start there, plus the transfers of its inputs one after another, plus
+    its run time at the speed of the cluster.
 
-    The run times of other users' jobs are taken as the site's information service knows them.
-    The upward rank (Topcuoglu et al. 2002) uses the reference processor (speed 1.0) and the mean
-    inter-site bandwidth; a priority of the document has no say. Ties: the rank's by the order of
-    becoming eligible, the completion time's by the catalog.
+    Run times of other users' jobs are those that the information service of a site knows. Upward
+    ranks (Topcuoglu et al. 2002) use the reference processor and the mean bandwidth between sites;
+    priorities of the document are ignored. Ties between ranks go to the task that became eligible
+    first, ties between clusters to the first in the catalog.
     """
 
     name = "heft"
@@ -44,8 +44,8 @@ class Heft(BasePlacement):
 
 
 class HeftP(Heft):
-    """HEFT with predicted run times of other users' jobs: the average of the last two that ended
-    at the site (Last2)."""
+    """HEFT with predicted run times of other users' jobs: the mean of the last two that ended at
+    the site (Last2)."""
 
     name = "heft-p"
     information = msgspec.structs.replace(Heft.information, background_runtime=R)
@@ -53,11 +53,11 @@ class HeftP(Heft):
 
 
 def upward_ranks_s(view: View) -> list[float]:
-    """Per task, the length of the longest path from it to an exit: run times on the reference
-    processor and transfers at the reference bandwidth."""
+    """Per task, the length of the longest path from it to an exit task: run times on the reference
+    processor, and transfers at the reference bandwidth."""
     seconds_per_byte = view.reference_seconds_per_byte()
     ranks_s = [0.0] * view.task_count
-    longest_s = [0.0] * view.task_count  # over the children seen so far
+    longest_s = [0.0] * view.task_count  # The longest path through the children visited so far.
     for task in reversed(topological_order(view.parents, view.children)):
         rank_s = ranks_s[task] = view.runtime_s(task) + longest_s[task]
         received: dict[int, int] = dict.fromkeys(view.parents[task], 0)

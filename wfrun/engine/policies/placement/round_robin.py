@@ -12,8 +12,8 @@ from wfrun.engine.protocols import View
 class RoundRobin(BasePlacement):
     """Submits the eligible tasks of a workflow to the clusters in round-robin order.
 
-    The order of clusters, arbitrary in the thesis, is the catalog's. A cluster that can't get
-    the task is passed over.
+    The thesis leaves the order of clusters open; here it is that of the catalog. A cluster that is
+    no candidate for a task is skipped.
     """
 
     name = "round-robin"

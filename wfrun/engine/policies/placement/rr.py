@@ -9,8 +9,8 @@ from wfrun.engine.protocols import View
 
 
 class Rr(BasePlacement):
-    """Assigns the tasks to free processors in their initial order, the clusters in turn. When no
-    task is left, those that run are replicated once on the processors that become available."""
+    """Assigns tasks in their initial order to free processors, the clusters in turn. When no task
+    waits, each running task is replicated once on processors that become free."""
 
     name = "rr"
     information = Information()
@@ -23,8 +23,7 @@ class Rr(BasePlacement):
 
 
 class Wqr(Rr):
-    """RR with several replicas of a task at a time: four, unless the user says otherwise (the
-    thesis' WQR4x; WQR1x is RR)."""
+    """RR with several replicas of a task: four by default (WQR4x of the thesis; WQR1x is RR)."""
 
     name = "wqr"
     summary = "rr, with up to four replicas of each task (--replicas)"
@@ -32,7 +31,7 @@ class Wqr(Rr):
 
 
 def next_in_turn(view: View, task: int) -> int | None:
-    """The candidate after the one that got the last task of the run."""
+    """The candidate after the site of the last placement in the run, in round-robin order."""
     sites = view.candidates(task)
     last = view.last_site()
     return next((site for site in sites if site > last), sites[0])

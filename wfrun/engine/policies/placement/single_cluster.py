@@ -10,12 +10,11 @@ from wfrun.engine.protocols import View
 
 
 class SingleCluster(BasePlacement):
-    """Maps the complete workflow to the cluster that is least loaded when it is submitted.
+    """Maps the complete workflow to the cluster that is least loaded at its submission.
 
-    A task that can't go there (too large for it, or it failed there and another cluster can run
-    it) goes to the least-loaded of those that can; the rest of the workflow stays. Where the
-    chosen cluster fits only some kinds of tasks, one that fits all is preferred. Where its
-    launchers have no room the workflow waits.
+    A task that can't run there, because it is too large or has failed there, goes to the
+    least-loaded other candidate; the rest of the workflow stays. A cluster that fits all tasks of
+    the workflow is preferred. While the chosen cluster has no room, the workflow waits.
     """
 
     name = "single-cluster"

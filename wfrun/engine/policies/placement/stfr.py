@@ -10,8 +10,8 @@ from wfrun.engine.policies.placement.rr import next_in_turn
 
 
 class Stfr(BasePlacement):
-    """Assigns the shortest task first, to free processors, the clusters in turn. When no task is
-    left, those that run are replicated once on the processors that become available."""
+    """Assigns the shortest task first, to free processors, the clusters in turn. When no task
+    waits, each running task is replicated once on processors that become free."""
 
     name = "stfr"
     information = Information(task_runtime=K)

@@ -1,0 +1,209 @@
+"""Rules about attempts: where and when they are placed and submitted, and how they end."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tests.engine.model.known_run import (
+    KnownRun,
+    OpenAttempt,
+)
+from wfrun.engine import actions as act
+from wfrun.engine import events as ev
+from wfrun.engine.capabilities.binding import (
+    BATCH_LATENCY_S,
+    LOCAL_LATENCY_S,
+    MAX_COMMITTED_RATIO,
+    SSH_LATENCY_S,
+)
+from wfrun.engine.exchange import Outcome
+from wfrun.engine.fit import fits
+from wfrun.engine.prefetch import prefetch_per_slot
+
+_COUNTED = frozenset({"exit", "signal", "output", "cancelled"})
+"""Causes that cost a retry and have no other consequence."""
+_SPECIAL = frozenset({"start", "memory", "walltime", "refused"})
+"""Causes after which a task may fail for good with retries left."""
+
+
+class AttemptRules(KnownRun):
+    """Rules about attempts: where and when they are placed and submitted, and how they end."""
+
+    def on_placed(self, event: ev.AttemptPlaced) -> None:
+        task = event.workflow, event.task
+        record = self._task(task)
+        cores, site, what = record.resources.cores, event.site, str(event)
+        spec = self._specs[site]
+        settings, document = self._settings, self._workflows[event.workflow]
+        self._require("closing", self.ended is None and not self._cancelled, what)
+        self._require("key", event.key not in self._keys, what)
+        self._keys.add(event.key)
+        self._require("done", task not in self.done, what)
+        others = self._open_attempts(task)
+        undone = [p for p in document.parents[event.task] if (event.workflow, p) not in self.done]
+        is_replica = " (a replica)" if others else ""
+        self._require("parents", not undone, f"{what}{is_replica}: {undone} are not done")
+        self._require("one-site", all(t.placed.site != site for t in others), what)
+        self._require("replicas", len(others) <= max(0, self._max_replicas), what)
+        if task in self._grown:
+            self._asked[task] = self._grown.pop(task)
+        asked = self._asked.get(task, record.resources)
+        self._require("fits", fits(asked, spec), f"{what}: {asked}")
+        self._require("refused", (*task, site) not in self._refused, what)
+        self._require("paused", site not in self._paused, what)
+        if self._queues:
+            sites = self._queues[self._queue_of[event.workflow]]
+            self._require("queue-site", site in sites, what)
+        self._check_room(what, site, cores)
+        one = self._open[event.key] = OpenAttempt(event, cores, is_replica=bool(others))
+        open_attempts = sum(
+            t.task[0] == event.workflow and not t.doubtful for t in self._open.values()
+        )
+        throttle = settings.throttle
+        self._require("throttle", throttle is None or open_attempts <= throttle, what)
+        if one.is_replica:
+            held = sum(
+                t.cores
+                for t in self._open.values()
+                if t.is_replica and not (t.superseded or t.doubtful)
+            )
+            most = settings.replica_share * sum(s.slots for s in self._specs)
+            self._require("replica-share", held <= most, f"{what}: {held} of {most} cores")
+
+    def _check_room(self, what: str, site: int, cores: int) -> None:
+        """Check that the site has room for ``cores`` more cores."""
+        committed, spec = self._committed(site), self._specs[site]
+        if site in self._launchers:
+            live = sum(x.slots for x in self._launchers[site].values() if x.is_live)
+            self._require("launcher-room", live > 0, what)
+            return
+        shortest_s = self._shortest_s.get(site)
+        latency_s = {"local": LOCAL_LATENCY_S, "ssh": SSH_LATENCY_S}.get(spec.kind, BATCH_LATENCY_S)
+        room = spec.slots * (1 + prefetch_per_slot(latency_s, shortest_s))
+        counts = f"{what}: {committed} cores committed, room for {room}"
+        if self._is_late:
+            self._require("late-room", committed + cores <= room, counts)
+        elif self._is_bounded:
+            self._require(
+                "ahead-room", committed < max(room, MAX_COMMITTED_RATIO * spec.slots), counts
+            )
+
+    def _check_submitted(self, action: act.SubmitAttempts) -> None:
+        for key, number, task in action.attempts:
+            one = self._open.get(key)
+            self._require("durable", one is not None, f"{key} is submitted and not open")
+            self._require("closing", self.ended is None and not self._cancelled, f"{key} submitted")
+            if one is None:
+                continue
+            self._require("twice", not one.submitted, key)
+            one.submitted, one.doubtful = True, False
+            document = self._workflows[number]
+            record = document.tasks[task]
+            for file in record.inputs:
+                producer = document.files[file].producer
+                may_lack = producer is not None and (
+                    file in record.optional or file in document.tasks[producer].optional
+                )
+                places = self.present.get((number, file), set())
+                never_written = (
+                    may_lack and (number, producer) in self.done and (number, file) not in
+                    self._written
+                )  # fmt: skip
+                self._require(
+                    "inputs",
+                    action.site in places or never_written,
+                    f"{key} is submitted at site {action.site}, file {file} is at {places}",
+                )
+
+    def _found(self, event: ev.AttemptsFound, submitted: set[str]) -> None:
+        for key in event.absent:
+            one = self._open.get(key)
+            if one is None:
+                continue
+            if one.started_s is not None:
+                owner = self._workflows[one.task[0]].owner
+                self.absent_s[owner] += one.cores * (self._now_s - one.started_s)
+            one.submitted = one.withdrawn = False
+            one.started_s, one.launcher = None, ""
+            if key not in submitted:
+                del self._open[key]  # The task is placed anew.
+        for key in event.active:
+            one = self._open.get(key)
+            if one is not None:
+                one.withdrawn = False  # The order may have been lost, and is given again.
+
+    def on_attempt_started(self, event: ev.AttemptStarted) -> None:
+        one = self._open.get(event.key)
+        if one is not None and one.started_s is None:
+            one.started_s = self._now_s
+            one.launcher = event.launcher
+            one.withdrawn = False
+
+    def on_attempt_ended(self, event: ev.AttemptEnded) -> None:
+        one = self._open.pop(event.key, None)
+        if one is None:
+            return
+        outcome = event.outcome
+        self._count_usage(one, outcome)
+        if one.superseded:
+            return
+        if outcome.cause == "done":
+            self._succeeded(one, outcome)
+        else:
+            self._attempt_failed(one, outcome)
+
+    def _count_usage(self, one: OpenAttempt, outcome: Outcome) -> None:
+        owner = self._workflows[one.task[0]].owner
+        if outcome.started_s is not None and outcome.ended_s is not None:
+            self.used_s[owner] += one.cores * (outcome.ended_s - outcome.started_s)
+        elif one.started_s is not None:
+            self.used_s[owner] += one.cores * (self._now_s - one.started_s)
+
+    def _succeeded(self, one: OpenAttempt, outcome: Outcome) -> None:
+        site, number = one.placed.site, one.task[0]
+        self._require("success", one.task not in self.done, f"{one.key} is done again")
+        self.done.add(one.task)
+        if outcome.started_s is not None and outcome.ended_s is not None:
+            elapsed_s = outcome.ended_s - outcome.started_s
+            self._shortest_s[site] = min(elapsed_s, self._shortest_s.get(site, elapsed_s))
+        for file, size in zip(self._task(one.task).outputs, outcome.sizes, strict=False):
+            if size is not None:
+                self.present[number, file] = {site}
+                self._written.add((number, file))
+            elif not self.present.get((number, file)):
+                self._written.discard((number, file))  # Done again, it did not write it.
+        for other in [t for t in self._open.values() if t.task == one.task]:
+            if other.submitted:
+                other.superseded = True
+            else:
+                del self._open[other.key]
+
+    def _attempt_failed(self, one: OpenAttempt, outcome: Outcome) -> None:
+        task, cause = one.task, outcome.cause
+        if cause == "refused":
+            self._refused.add((*task, one.placed.site))
+        if cause == "cancelled" and self._cancelled:
+            return
+        if cause == "cancelled" and one.started_s is None:
+            self._specials.add(task)  # It may have been withdrawn.
+            return
+        if cause in _COUNTED:
+            self._failures[task] += 1
+        elif cause in _SPECIAL:
+            self._specials.add(task)
+        else:
+            self._setbacks[task] += 1
+        if not self._open_attempts(task):
+            self._grow_request(task, cause)
+        self._doubt_if_stopping()
+
+    def _grow_request(self, task: tuple[int, int], cause: str) -> None:
+        """Note that the next attempt may request more than this one did."""
+        asked = self._asked.get(task, self._task(task).resources)
+        if cause == "memory":
+            memory_bytes = asked.memory_bytes + 1
+            asked = msgspec.structs.replace(asked, memory_bytes=memory_bytes)
+        elif cause == "walltime" and asked.walltime_s is not None:
+            walltime_s = asked.walltime_s + 1
+            asked = msgspec.structs.replace(asked, walltime_s=walltime_s)
+        self._grown[task] = asked

@@ -1,0 +1,149 @@
+"""Rules about the run as a whole: workflows, resumes, cancellation, the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.engine.model.known_run import (
+    Document,
+    KnownRun,
+    launcher_spec,
+)
+from tests.engine.model.rules import MAX_SETBACKS
+from wfrun.engine import events as ev
+from wfrun.engine.model import ORIGIN
+from wfrun.engine.policies.placement import PLACEMENT
+
+
+class RunRules(KnownRun):
+    """Rules about the run as a whole: workflows, resumes, cancellation, the end."""
+
+    def on_run_started(self, event: ev.RunStarted) -> None:
+        self._settings = settings = event.settings
+        self._specs, self._queues = event.sites, event.queues
+        policy = PLACEMENT[settings.policy]
+        most = settings.replicas
+        if most is None:
+            most = max(policy.replicas, settings.replication == "stragglers")
+        self._max_replicas = min(most, len(event.sites) - 1)
+        self._launchers = {i: {} for i, s in enumerate(event.sites) if launcher_spec(s) is not None}
+        self._is_late = policy.binds_late
+        self._is_bounded = bool(
+            policy.binds_late or self._launchers or settings.selection or self._max_replicas > 0
+        )
+
+    def on_workflow_added(self, event: ev.WorkflowAdded) -> None:
+        self._workflows[event.workflow] = document = Document(self._documents[event.digest])
+        self._queue_of[event.workflow] = event.queue
+        self._is_bounded = self._is_bounded or document.is_bag
+        for file, record in enumerate(document.files):
+            if record.producer is None:
+                self.present[event.workflow, file] = {ORIGIN}
+
+    def on_run_resumed(self, event: ev.RunResumed) -> None:
+        dismissed, self.ended = self.ended is not None, None
+        self._cancelled = self._had_uncollected = False
+        self._refused.clear()
+        self._grown.clear()
+        self._paused.clear()
+        self._failures.clear()
+        self._setbacks.clear()
+        self._specials.clear()
+        self._lose(event.lost)
+        for one in self._open.values():
+            one.withdrawn = False  # The order may be lost with the engine.
+        for launchers in self._launchers.values():
+            for key, launcher in list(launchers.items()):
+                launcher.is_live = False
+                if dismissed and launcher.is_queued:
+                    del launchers[key]
+                launcher.stopped = launcher.stopped or dismissed
+
+    def _lose(self, lost: Sequence[tuple[int, int, int]]) -> None:
+        gone = set()
+        for workflow, file, site in lost:
+            places = self.present.get((workflow, file), set())
+            places.discard(site)
+            if not places:
+                gone.add((workflow, file))
+        missing = set(lost)
+        for one in [t for t in self._open.values() if not t.submitted]:
+            workflow = one.task[0]
+            for file in self._task(one.task).inputs:
+                place = workflow, file, one.placed.site
+                if place in missing or (workflow, file) in gone:
+                    self._open.pop(one.key, None)
+        for number, document in self._workflows.items():
+            self._redo(number, document)
+
+    def _redo(self, number: int, document: Document) -> None:
+        """Note that tasks must be repeated whose files are needed and lost."""
+        while True:
+            needed = {f for f, file in enumerate(document.files) if file.collect}
+            for task, record in enumerate(document.tasks):
+                if (number, task) not in self.done:
+                    needed.update(record.inputs)
+            again = {
+                (number, producer)
+                for f in needed
+                if (producer := document.files[f].producer) is not None
+                and (number, f) in self._written
+                and not self.present.get((number, f))
+                and (number, producer) in self.done
+            }
+            if not again:
+                return
+            self.done -= again
+
+    def on_cancel_asked(self, event: ev.CancelAsked) -> None:
+        self._cancelled = True
+        for one in [t for t in self._open.values() if not t.submitted]:
+            del self._open[one.key]
+
+    def on_run_ended(self, event: ev.RunEnded) -> None:
+        self._require("closing", self.ended is None, f"{event} after the end")
+        self.ended = event.outcome
+        matter = [t.key for t in self._open.values() if not (t.superseded or t.doubtful)]
+        self._require("end-open", not matter, f"ended {event.outcome} with {matter} open")
+        undone = [
+            (number, task)
+            for number, document in self._workflows.items()
+            for task in range(len(document.tasks))
+            if (number, task) not in self.done
+        ]
+        if event.outcome == "cancelled":
+            self._require("end-cancelled", self._cancelled, "nobody asked for it")
+        elif event.outcome == "done":
+            self._require("end-done", not undone, f"{undone} are not done")
+            for (number, file), places in self.present.items():
+                if (number, file) in self._written and self._is_final(number, file):
+                    self._require("end-collected", ORIGIN in places, f"file {number}/{file}")
+        elif event.reason is not None:
+            idle = [i for i in range(len(self._specs)) if i not in self._paused]
+            gave_up = event.reason.startswith("policy")
+            self._require("end-gave-up", not (gave_up and idle), event.reason)
+        else:
+            self._check_failed(undone)
+
+    def _is_final(self, number: int, file: int) -> bool:
+        return self._workflows[number].files[file].collect
+
+    def _check_failed(self, undone: list[tuple[int, int]]) -> None:
+        """Check that a failed run has a reason for each task that is not done."""
+        self._require("end-failed", bool(undone) or self._had_uncollected, "nothing has failed")
+        if self._settings.on_failure == "stop":
+            return
+        not_done = set(undone)
+        for number, task in undone:
+            if any((number, p) in not_done for p in self._workflows[number].parents[task]):
+                continue
+            one = number, task
+            failed = self._failures[one] + self._setbacks[one] > 0 or one in self._specials
+            self._require("end-failed", failed, f"{one} was not tried")
+            has_grown = one in self._asked or one in self._grown  # and may fit nowhere any more
+            if self._max_replicas <= 0 and one not in self._specials and not has_grown:
+                spent = self._failures[one] > self._settings.retries or self._setbacks[one] > max(
+                    MAX_SETBACKS, self._settings.retries
+                )
+                count = self._failures[one], self._setbacks[one]
+                self._require("end-retries", not failed or spent, f"{one} failed {count} times")

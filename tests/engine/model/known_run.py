@@ -1,0 +1,138 @@
+"""What the auditor knows of a run from its log."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+
+from tests.engine.model.rules import RULES, Violation
+from wfrun.engine import events as ev
+from wfrun.engine.model import File, LauncherSpec, Resources, SiteSpec, Task, Workflow
+
+
+class OpenAttempt:
+    """An open attempt, as far as the log tells."""
+
+    __slots__ = ("cores", "doubtful", "is_replica", "key", "launcher", "placed", "started_s",
+                 "submitted", "superseded", "task", "withdrawn")  # fmt: skip
+
+    def __init__(self, placed: ev.AttemptPlaced, cores: int, *, is_replica: bool) -> None:
+        self.placed = placed
+        self.key = placed.key
+        self.task = placed.workflow, placed.task
+        self.cores = cores
+        self.is_replica = is_replica
+        self.submitted = False
+        self.started_s: float | None = None
+        self.launcher = ""
+        self.superseded = False
+        self.withdrawn = False
+        """Whether a withdrawal of it is not answered yet."""
+        self.doubtful = False
+        """Whether it may have been taken back before it was submitted."""
+
+
+class LauncherRecord:
+    """A launcher that has not ended."""
+
+    __slots__ = ("is_live", "is_queued", "slots", "stopped")
+
+    def __init__(self) -> None:
+        self.is_queued = True
+        self.is_live = False
+        self.slots = 0
+        self.stopped = False
+
+
+class Document:
+    """The parts of a workflow that the auditor needs."""
+
+    def __init__(self, workflow: Workflow) -> None:
+        self.owner = workflow.owner
+        self.tasks: list[Task] = list(workflow.tasks)
+        self.files: list[File] = list(workflow.files)
+        self.parents = list(workflow.parents)
+        self.is_bag = workflow.bag is not None
+
+
+class KnownRun:
+    """The state of a run as far as its log tells, and the rules that were broken."""
+
+    def __init__(self, documents: Mapping[str, Workflow]) -> None:
+        self.violations: list[Violation] = []
+        self.done: set[tuple[int, int]] = set()
+        self.present: dict[tuple[int, int], set[int]] = {}
+        """The places that hold a file, by (workflow, file)."""
+        self.used_s: defaultdict[str, float] = defaultdict(float)
+        """Core seconds of ended attempts, by owner."""
+        self.absent_s: defaultdict[str, float] = defaultdict(float)
+        """Core seconds, by owner, of attempts that started and were later reported absent. The core
+        may count them or not."""
+        self.ended: str | None = None
+        self._documents = documents
+        self._workflows: dict[int, Document] = {}
+        self._count = 0
+        self._now_s = 0.0
+        self._settings = ev.Settings(policy="")
+        self._specs: tuple[SiteSpec, ...] = ()
+        self._queues: tuple[tuple[int, ...], ...] = ()
+        self._queue_of: dict[int, int] = {}
+        self._is_late = self._is_bounded = False
+        self._max_replicas = 0
+        self._open: dict[str, OpenAttempt] = {}
+        self._keys: set[str] = set()
+        self._asked: dict[tuple[int, int], Resources] = {}
+        self._grown: dict[tuple[int, int], Resources] = {}
+        """The next requests of tasks, if they are retried before the run is resumed."""
+        self._refused: set[tuple[int, int, int]] = set()
+        self._paused: set[int] = set()
+        self._written: set[tuple[int, int]] = set()
+        self._copy_failures: Counter[tuple[int, int, int]] = Counter()
+        self._background_cores: Counter[int] = Counter()
+        self._shortest_s: dict[int, float] = {}
+        """Shortest run time of a done attempt, by site."""
+        self._launchers: dict[int, dict[str, LauncherRecord]] = {}
+        self._launcher_keys: set[str] = set()
+        self._failures: Counter[tuple[int, int]] = Counter()
+        self._setbacks: Counter[tuple[int, int]] = Counter()
+        self._specials: set[tuple[int, int]] = set()
+        """Tasks that may fail for good with retries left."""
+        self._cancelled = False
+        self._had_uncollected = False
+        self._submitted_now: set[str] = set()
+        """Keys of the attempts that this step submits."""
+
+    @property
+    def is_anything_running(self) -> bool:
+        """Whether any attempt is running."""
+        return any(one.started_s is not None for one in self._open.values())
+
+    def _require(self, rule: str, holds: bool, message: str) -> None:
+        assert rule in RULES
+        if not holds:
+            self.violations.append(Violation(rule, f"{self._now_s:g} s: {message}", self._count))
+
+    def _task(self, task: tuple[int, int]) -> Task:
+        return self._workflows[task[0]].tasks[task[1]]
+
+    def _open_attempts(self, task: tuple[int, int]) -> list[OpenAttempt]:
+        """Open attempts of a task, without superseded and doubtful ones."""
+        return [
+            t for t in self._open.values() if t.task == task and not (t.superseded or t.doubtful)
+        ]
+
+    def _committed(self, site: int) -> int:
+        return sum(t.cores for t in self._open.values() if t.placed.site == site and not t.doubtful)
+
+    def _doubt_if_stopping(self) -> None:
+        """Doubt all attempts in staging: a task may have failed for good, and then a run that stops
+        on failure takes them back."""
+        if self._settings.on_failure == "stop":
+            for one in self._open.values():
+                one.doubtful = one.doubtful or not one.submitted
+
+
+def launcher_spec(site: SiteSpec) -> LauncherSpec | None:
+    """The launchers of a site; None if it has none."""
+    access = site.access
+    return access.launchers if access is not None and access.dispatch == "launchers" else None

@@ -1,0 +1,60 @@
+"""The rules that every run must keep, and limits that they refer to."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+RULES: dict[str, str] = {
+    "key": "the key of an attempt is used once",
+    "done": "no task is placed that is done",
+    "parents": "a task is placed when all its parents are done, also after files were lost",
+    "throttle": "no workflow has more open attempts than the throttle",
+    "one-site": "no two open attempts of one task are at one site",
+    "replicas": "no task has more open attempts than one and its replicas",
+    "replica-share": "replicas hold no more than their share of the cores",
+    "fits": "a task is placed at a site that it fits",
+    "queue-site": "a task is placed at a site of its resource manager",
+    "refused": "a task is not placed at a site that refused it, until the run is resumed",
+    "paused": "no task is placed at a site that reports a problem",
+    "closing": "nothing is placed or submitted after a cancellation or the end, until a resume",
+    "launcher-room": "a task is placed at a site with launchers while one of them is live",
+    "ahead-room": "a site of a run with late binding gets no attempts beyond its prefetch",
+    "late-room": "a late policy commits no more cores at a site than its slots and its prefetch",
+    "durable": "an attempt is submitted after its placement is durable, while it is open",
+    "twice": "an attempt is submitted once, and again only after the site reported it absent",
+    "inputs": "an attempt is submitted when its inputs are at the site",
+    "success": "the success of a task counts once",
+    "copy-source": "a file is copied from where it is",
+    "launcher-key": "the key of a launcher is used once",
+    "launcher-max": "a site has no more launchers than its catalog entry says",
+    "launcher-backlog": "no more launchers than the backlog are queued",
+    "launcher-request": "a request for a launcher agrees with the catalog",
+    "withdrawn-open": "an attempt is withdrawn that is open at the site and has not started",
+    "withdrawn-again": "no attempt is withdrawn again before the site answers",
+    "withdrawn-at-once": "no attempt is withdrawn by the decision that places it",
+    "withdrawn-room": "one decision withdraws no more cores than other sites have idle",
+    "withdrawn-unanswered": "unanswered withdrawals never exceed the idle cores elsewhere",
+    "end-open": "a run ends when no attempt that matters is open",
+    "end-done": "a run ends done when all tasks are done",
+    "end-collected": "a run ends done when all final outputs that were written are collected",
+    "end-cancelled": "a run ends cancelled only if the user cancelled it",
+    "end-failed": "in a failed run each task is done, has failed, or depends on one that failed",
+    "end-retries": "a task fails for good when its retries are used up",
+    "end-gave-up": "no run ends because a policy places nothing although its sites are open",
+}
+
+MAX_SETBACKS = 10
+"""Maximum number of failures of a task that are not its own fault."""
+COPY_FAILURES = 3
+"""Maximum number of retries of a copy after transient failures."""
+MIN_WALLTIME_S = 300.0
+"""Minimum walltime of a launcher in seconds, unless the catalog allows less."""
+
+
+class Violation(NamedTuple):
+    """A rule that was broken."""
+
+    rule: str
+    message: str
+    position: int
+    """Number of durable events before it."""
