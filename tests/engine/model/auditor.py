@@ -38,10 +38,9 @@ class Auditor(RunRules, AttemptRules, FileRules, SiteRules, WithdrawalRules):
         unanswered = self._unanswered_cores()
         for one in decided:
             self._apply(one, submitted)
-        self._check_withdrawn(
-            [d for d in decided if isinstance(d, ev.AttemptsWithdrawn)], unanswered
-        )
-        withdrawn = {key for d in decided if isinstance(d, ev.AttemptsWithdrawn) for key in d.keys}
+        withdrawals = [d for d in decided if isinstance(d, ev.AttemptsWithdrawn)]
+        self._check_withdrawn(withdrawals, unanswered)
+        withdrawn = {key for d in withdrawals for key in d.keys}
         for action in actions:
             if isinstance(action, act.SubmitAttempts):
                 self._check_submitted(action)

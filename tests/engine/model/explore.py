@@ -235,9 +235,8 @@ def explore(seed: int | WorldSpec, *, traces: bool = False, twice: bool = False)
     explorer.run()
     log = msgspec.json.encode(explorer.world.log)
     violations = explorer.violations
-    if twice and not any(
-        v.rule == "slow" for v in violations
-    ):  # The CPU limit cuts logs off at a random event.
+    # The CPU limit cuts the log of a slow world off at a random event.
+    if twice and not any(v.rule == "slow" for v in violations):
         again = Explorer(spec, traces=False)
         again.run()
         if msgspec.json.encode(again.world.log) != log:
