@@ -42,7 +42,7 @@ from wfrun.engine.events import Settings
 from wfrun.engine.model import Catalog, File, LinkSpec, SiteSpec, Task, Workflow
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.parsers.generate import generate
-from wfrun.parsers.workflows.read import read_workflow
+from wfrun.parsers.read import read_workflow
 from wfrun.runners.run.prepare import prepare
 from wfrun.runners.simulate.simulation import Platform, simulate
 

@@ -24,7 +24,7 @@ from lxml import etree
 from rich.console import Console
 from rich.table import Table
 
-from wfrun.parsers.workflows.read import read_workflow
+from wfrun.parsers.read import read_workflow
 
 TIME_GOAL = 2.0
 MEMORY_GOAL_KB = 3.5
@@ -34,8 +34,8 @@ REACH = 1000
 
 MEASURE_MEMORY = """
 import sys
-from wfrun.parsers import dax
-from wfrun.parsers.workflows.read import read_workflow
+from wfrun.parsers.workflows import dax
+from wfrun.parsers.read import read_workflow
 def kilobytes(field):
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith(field))

@@ -30,7 +30,7 @@ from wfrun.engine import events as ev
 from wfrun.engine.model import Workflow
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.parsers.generate import generate
-from wfrun.parsers.workflows.read import read_workflow
+from wfrun.parsers.read import read_workflow
 from wfrun.runners.simulate.simulation import Platform, simulate
 from wfrun.sites.catalog import read_catalog
 

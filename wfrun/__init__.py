@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from wfrun.engine.model import Catalog, File, LinkSpec, Resources, SiteSpec, Task, Workflow
     from wfrun.parsers.bags.make import bag
     from wfrun.parsers.generate import generate
+    from wfrun.parsers.read import read_workflow, read_workflows
     from wfrun.parsers.workflows.graph import to_networkx
-    from wfrun.parsers.workflows.read import read_workflow, read_workflows
     from wfrun.parsers.workflows.write_dax import write_dax
     from wfrun.parsers.workflows.write_wfformat import write_wfformat
     from wfrun.runners.api import RunResult, resume, resume_async, run, run_async, status
@@ -46,8 +46,8 @@ _WHERE = {
     "function_bag": "wfrun.runners.run.functions",
     "generate": "wfrun.parsers.generate",
     "read_catalog": "wfrun.sites.catalog",
-    "read_workflow": "wfrun.parsers.workflows.read",
-    "read_workflows": "wfrun.parsers.workflows.read",
+    "read_workflow": "wfrun.parsers.read",
+    "read_workflows": "wfrun.parsers.read",
     "resume": "wfrun.runners.api",
     "resume_async": "wfrun.runners.api",
     "run": "wfrun.runners.api",

@@ -23,7 +23,7 @@ from wfrun.engine.events import Event
 from wfrun.engine.model import Catalog, Workflow
 from wfrun.engine.settings import all_settings, make_settings
 from wfrun.engine.state import Failure, RunState
-from wfrun.parsers.bags.commands import LineTemplate
+from wfrun.parsers.bags.line_template import LineTemplate
 from wfrun.runners.run import directory as rundir
 from wfrun.runners.run.history import history_file
 from wfrun.runners.run.plugins import load_policies

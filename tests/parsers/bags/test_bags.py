@@ -21,9 +21,11 @@ from wfrun.engine.model import (
     Progression,
     Resources,
 )
-from wfrun.parsers.bags.check import checked
+from wfrun.parsers.bags.build import build_bag
 from wfrun.parsers.bags.columns import column_of, progression
-from wfrun.parsers.bags.commands import LineTemplate, words_of
+from wfrun.parsers.bags.draft import BagDraft
+from wfrun.parsers.bags.line_template import LineTemplate
+from wfrun.parsers.bags.values import words_of
 
 
 def read(tmp_path: Path, text: str, name: str = "sweep.yaml") -> Workflow:
@@ -265,7 +267,7 @@ def test_names_are_refused_if_and_only_if_they_are_bad(
     folders = {name[:n] for name in names for n, letter in enumerate(name) if letter == "/"}
     good = all(map(is_path, names)) and len(set(names)) == len(names) and folders.isdisjoint(names)
     try:
-        checked(bag, lambda message, what, hint=None: InvalidError(message))
+        build_bag(BagDraft(bag, lambda message, what, hint=None: InvalidError(message)))
     except InvalidError:
         assert not good, names
     else:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from wfrun import InvalidError, read_workflows
-from wfrun.parsers.bags.commands import LineTemplate
+from wfrun.parsers.bags.line_template import LineTemplate
 
 FILES = {
     "ragged.csv": b"a,b\n1,2\n\n3,4\n5\n",

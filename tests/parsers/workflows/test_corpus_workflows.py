@@ -19,8 +19,8 @@ import yaml
 
 from tests.places import CORPUS
 from wfrun.engine.errors import InvalidError
+from wfrun.parsers.read import read_workflow
 from wfrun.parsers.workflows.cycles import topological_order
-from wfrun.parsers.workflows.read import read_workflow
 
 pytestmark = pytest.mark.corpus
 

@@ -10,8 +10,8 @@ import pytest
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Resources, Workflow
+from wfrun.parsers.read import read_workflow
 from wfrun.parsers.workflows.dax import split_words
-from wfrun.parsers.workflows.read import read_workflow
 
 DAX3 = '<adag xmlns="http://pegasus.isi.edu/schema/DAX" version="3.6" name="test">\n'
 DAX2 = '<adag xmlns="http://pegasus.isi.edu/schema/DAX" version="2.1" name="test">\n'
@@ -382,11 +382,45 @@ def test_other_encodings(tmp_path: Path) -> None:
         assert read_workflow(path).tasks[0].id == "é"
 
 
-@pytest.mark.parametrize("encoding", ["euc-jp", "utf-7", "no-such"])
-def test_encodings_that_are_not_read(tmp_path: Path, encoding: str) -> None:
+@pytest.mark.parametrize("encoding", ["euc-jp", "utf-7", "utf-16", "no-such"])
+def test_entities_in_other_encodings(tmp_path: Path, encoding: str) -> None:
     prolog = f'<?xml version="1.0" encoding="{encoding}"?>\n<!DOCTYPE adag [<!ENTITY b "x">]>'
-    error = refused(tmp_path, prolog + '<adag><job id="&b;" name="p"/></adag>')
+    document = prolog + '<adag><job id="&b;" name="p"/></adag>'
+    path = tmp_path / "test.dax"
+    path.write_bytes(document.encode("utf-16" if encoding == "utf-16" else "ascii"))
+    with pytest.raises(InvalidError, match="declares XML entities") as caught:
+        read_workflow(path)
+    assert caught.value.line == 2
+
+
+def test_encoding_that_is_not_known(tmp_path: Path) -> None:
+    error = refused(tmp_path, '<?xml version="1.0" encoding="no-such"?>\n<adag/>')
+    assert error.line == 1
     assert "Save the document as UTF-8" in str(error)
+
+
+def test_entities_that_expand_beyond_the_limit_of_the_parser(tmp_path: Path) -> None:
+    names = [("e0", "a" * 10)] + [(f"e{n + 1}", f"&e{n};" * 10) for n in range(9)]
+    declared = "\n".join(f'<!ENTITY {name} "{text}">' for name, text in names)
+    error = refused(tmp_path, f'<!DOCTYPE adag [\n{declared}]>\n<adag name="&e9;"/>')
+    assert "declares XML entities" in str(error)
+    assert error.line == 2
+
+
+def test_entity_in_a_comment_of_the_prolog(tmp_path: Path) -> None:
+    document = "<!-- <!ENTITY a> --><!DOCTYPE adag [<!ELEMENT adag ANY>]>\n"
+    path = written(tmp_path, document + '<adag><job id="a" name="p"/></adag>')
+    assert len(read_workflow(path).tasks) == 1
+
+
+def test_line_of_a_tag_that_spans_several(tmp_path: Path) -> None:
+    """An element is where its tag begins, whatever stands in the lines before and after."""
+    jobs = '<job id="a"\n name="p"/><job id="b" name="p"/>\n<!-- a > b -->\n<job\n\n id="c"/>'
+    error = refused(tmp_path, DAX3 + "\n" + jobs + "</adag>")
+    assert "<job> without name=" in str(error)
+    assert error.line == 6
+    error = refused(tmp_path, DAX3 + '\n<job id="a"\n name="p"/><job\nid="b"/></adag>')
+    assert error.line == 4
 
 
 def test_lines_beyond_16_bits(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Workflow
-from wfrun.parsers.workflows.read import read_workflow
+from wfrun.parsers.read import read_workflow
 
 COMPLETE = """\
 pegasus: "5.0"

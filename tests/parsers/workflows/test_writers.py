@@ -20,7 +20,7 @@ from tests.places import CORPUS
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import File, Resources, Task, Workflow
 from wfrun.parsers.generate import FAMILIES, generate
-from wfrun.parsers.workflows.read import read_workflow
+from wfrun.parsers.read import read_workflow
 from wfrun.parsers.workflows.write_dax import write_dax
 from wfrun.parsers.workflows.write_wfformat import write_wfformat
 

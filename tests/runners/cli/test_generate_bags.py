@@ -12,7 +12,7 @@ from wfrun.parsers.generate.bots import generate_workload
 from wfrun.parsers.generate.bots_log import bags_of_log
 from wfrun.parsers.generate.bots_model import ROWS
 from wfrun.parsers.generate.bots_statistics import statistics_of
-from wfrun.parsers.workflows.read import read_workflows
+from wfrun.parsers.read import read_workflows
 from wfrun.runners.cli.generate import generate
 from wfrun.runners.cli.generate_bags_command import even_clusters
 

@@ -33,7 +33,7 @@ from wfrun.engine.model import (
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.state import RunState
 from wfrun.parsers.generate import generate
-from wfrun.parsers.workflows.read import read_workflow
+from wfrun.parsers.read import read_workflow
 from wfrun.runners.display import report
 from wfrun.runners.run.clock import VirtualClock
 from wfrun.runners.run.directory import RunDir

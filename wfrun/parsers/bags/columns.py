@@ -10,8 +10,8 @@ from itertools import accumulate, chain, islice, pairwise
 from wfrun.engine.bag import values_of
 from wfrun.engine.model import Axis, Column, DictionaryColumn, PackedColumn, Progression
 
-MOST_VALUES = 10**8
-"""Of a column, and tasks of a bag."""
+MAX_VALUES = 10**8
+"""Maximum number of values of a column, and of tasks of a bag."""
 
 _CHUNK = 1024
 _FEW = 1 << 16
@@ -98,11 +98,11 @@ def progression(
                 f"write 'step: {-step}', or exchange the two"
             )
         steps = (end - start) / by
-        if steps >= MOST_VALUES:
-            raise ValueError(f"it has more than {MOST_VALUES:,} values")
+        if steps >= MAX_VALUES:
+            raise ValueError(f"it has more than {MAX_VALUES:,} values")
         count = int(steps) + 1
-    if count > MOST_VALUES:
-        raise ValueError(f"it has more than {MOST_VALUES:,} values")
+    if count > MAX_VALUES:
+        raise ValueError(f"it has more than {MAX_VALUES:,} values")
     decimals = max(0, *(-int(number.as_tuple().exponent) for number in (start, by)))
     whole = [int(number.scaleb(decimals)) for number in (start, by, start + by * (count - 1))]
     if decimals > _MOST_DIGITS or max(map(abs, whole)) > _MOST_INTEGER:

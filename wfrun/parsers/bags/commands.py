@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
-import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.model import Axis, Bag, BagFile, Workflow
-from wfrun.parsers.bags.check import checked
+from wfrun.engine.model import Axis, Bag, BagFile
 from wfrun.parsers.bags.columns import column_of
+from wfrun.parsers.bags.draft import BagDraft
+from wfrun.parsers.bags.line_template import LineTemplate
 from wfrun.parsers.bags.text import lines_of, read_table
+from wfrun.parsers.bags.values import escaped, words_of
 
 SHELL = "sh"
 COMMAND = "command"
@@ -21,74 +21,35 @@ COMMAND = "command"
 MOST_PROGRAMS = 64
 """Programs of its own that a list of commands may bring along."""
 
-_RAW_WORD = re.compile(r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^\s'"\\])+""", re.DOTALL)
-_OF_SHELLS = re.compile(r"(\d*|&)[<>].*|\|[|&]?|&&?|(.*[^\\])?;", re.DOTALL)
-"""Words, with their quotes, that mean something to a shell and nothing to a program."""
-_KEYS = {
-    ">": "name a file for what it prints with 'stdout', ",
-    "<": "name a file for it to read with 'stdin', ",
-}
 _OPTIONS = {">": "name a file for what it prints with --stdout, "}
 
 
-class LineTemplate(msgspec.Struct, frozen=True):
-    """What is said beside a table or a list of commands: templates for the task of each line.
-
-    ``delimiter``: see `read_table`. ``estimate`` is a time, or a parameter that holds it.
-    """
-
-    command: str | None = None
-    """For the rows of tables; None: documents are lists of commands, or say all themselves."""
-    delimiter: str | None = None
-    inputs: tuple[str, ...] = ()
-    outputs: tuple[str, ...] = ()
-    stdout: str | None = None
-    estimate: str | None = None
-
-    def option_of(self, template: str) -> str:
-        """The option that a template was given by; empty for others."""
-        given = {
-            "--input": self.inputs,
-            "--output": self.outputs,
-            "--stdout": (self.stdout,),
-            "--estimate": (self.estimate,),
-        }
-        return next((option for option, texts in given.items() if template in texts), "")
-
-
-def words_of(command: str, streams: Mapping[str, str] = _KEYS) -> tuple[str, ...]:
-    """A command's words, as a shell would split them. Raises ValueError for none, for a quote that
-    is not closed, and for what only a shell would understand, such as ``>``; ``streams`` say what
-    to do instead."""
-    words = tuple(shlex.split(command))
-    if not words:
-        raise ValueError("it is empty")
-    for word in _RAW_WORD.findall(command):
-        if _OF_SHELLS.fullmatch(word):
-            instead = next((text for sign, text in streams.items() if sign in word), "")
-            raise ValueError(
-                f"{word!r} is for a shell, and none runs the command; {instead}write sh -c '…', "
-                "or quote it if the program is to get it"
-            )
-    return words
-
-
-def read_table_bag(path: Path, command: str, template: LineTemplate) -> Workflow:
-    """A task for each row of a table, which the command names by its columns.
+def read_table_bag(path: Path, template: LineTemplate) -> list[BagDraft]:
+    """Read a table: a task for each row, whose cells the command names by their columns.
 
     Raises InvalidError for whatever is wrong with the table or a template.
     """
+    command = template.command
+    if command is None:
+        raise InvalidError(
+            "a table needs a command for its rows",
+            source=str(path),
+            hint="Give --command 'PROGRAM {COLUMN}', with the columns in braces; or name the "
+            "table in a YAML document; see docs/bags.md.",
+        )
     try:
         words = words_of(command, _OPTIONS)
     except ValueError as error:
         raise InvalidError(f"the command {command!r} can't be used: {error}") from error
     axis = read_table(path, template.delimiter)
-    return _checked(Bag(path.stem, str(path), words[0], words[1:], (axis,)), template, {})
+    return [_drafted(Bag(path.stem, str(path), words[0], words[1:], (axis,)), template, {})]
 
 
-def read_commands(path: Path, template: LineTemplate) -> Workflow:
-    """A task for each line, which a shell runs. Empty lines and those that begin with # are passed
-    over. Programs that lines name by relative paths beside the document come along.
+def read_commands(path: Path, template: LineTemplate) -> list[BagDraft]:
+    """Read a list of commands: a task for each line, which a shell runs.
+
+    Empty lines and lines that begin with # are passed over. Programs beside the document that
+    lines name by relative paths become inputs.
 
     Raises InvalidError for what is no text, or has no commands, and for a template that is wrong.
     """
@@ -102,12 +63,12 @@ def read_commands(path: Path, template: LineTemplate) -> Workflow:
     axis = Axis((COMMAND,), (column,))
     arguments = ("-c", f"{{{COMMAND}}}")
     bag = Bag(path.stem, str(path), SHELL, arguments, (axis,), inputs, application=path.stem)
-    return _checked(bag, template, programs)
+    return [_drafted(bag, template, programs)]
 
 
-def _checked(bag: Bag, template: LineTemplate, lines: dict[str, int]) -> Workflow:
-    """The bag with what the template adds to it. ``lines``: of the document, where others than
-    the first are to blame for a template."""
+def _drafted(bag: Bag, template: LineTemplate, lines: dict[str, int]) -> BagDraft:
+    """Add the files and the estimate of the template. ``lines``: those of templates that do not
+    stand on the first line."""
     outputs = list(template.outputs)
     if template.stdout is not None and template.stdout not in outputs:
         outputs.append(template.stdout)
@@ -128,7 +89,7 @@ def _checked(bag: Bag, template: LineTemplate, lines: dict[str, int]) -> Workflo
             hint=hint,
         )
 
-    return checked(bag, refuse)
+    return BagDraft(bag, refuse, {"": 1})
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -151,8 +112,3 @@ def _note_program(path: Path, number: int, text: str, programs: dict[str, int]) 
                 )
             programs[name] = number
     return text
-
-
-def escaped(text: str) -> str:
-    """A template for just this text."""
-    return text.replace("{", "{{").replace("}", "}}")

@@ -17,13 +17,13 @@ from typing import NoReturn
 from lxml import etree
 
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.model import Bag, BagFile, Resources, Workflow
+from wfrun.engine.model import Bag, BagFile, Resources
 from wfrun.engine.templates import placeholders
-from wfrun.parsers.bags.check import checked
-from wfrun.parsers.bags.names import is_elsewhere
+from wfrun.parsers.bags.draft import BagDraft
+from wfrun.parsers.bags.line_template import LineTemplate
 from wfrun.parsers.bags.sweep import Sweeps, line_of
-from wfrun.parsers.workflows.build import WorkflowBuilder
-from wfrun.parsers.xml_document import refuse_entities
+from wfrun.parsers.bags.values import is_elsewhere
+from wfrun.parsers.xml_document import not_well_formed, refuse_entities
 
 JSDL = "http://schemas.ggf.org/jsdl/2005/11/jsdl"
 POSIX = "http://schemas.ggf.org/jsdl/2005/11/jsdl-posix"
@@ -39,15 +39,14 @@ _READ = frozenset(
 """What a sweep may change, or what does not matter."""
 
 
-def read_jsdl(path: Path) -> Workflow:
-    """The bag of a document.
+def read_jsdl(path: Path, template: LineTemplate) -> list[BagDraft]:
+    """Read the bag of a document. The ``template`` is for other documents.
 
     Raises InvalidError with the line for what is not well-formed, no JSDL, or refused. An OSError
     is left to the caller.
     """
-    builder = WorkflowBuilder(str(path), lambda builder, path: "")
     with path.open("rb") as stream:
-        refuse_entities(builder, stream)
+        refuse_entities(str(path), stream)
         stream.seek(0)
         parser = etree.XMLParser(
             resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True,
@@ -56,16 +55,13 @@ def read_jsdl(path: Path) -> Workflow:
         try:
             root = etree.parse(stream, parser).getroot()
         except etree.XMLSyntaxError as error:
-            raise InvalidError(
-                f"not well-formed XML: {error.msg}", source=str(path), line=error.lineno,
-                hint="Is it complete?",
-            ) from error  # fmt: skip
+            raise not_well_formed(str(path), error) from error
     if root.tag != f"{{{JSDL}}}JobDefinition":
         raise InvalidError(
             f"not JSDL 1.0: its root is {root.tag}", source=str(path), line=line_of(root),
             hint=f"It is JobDefinition in the namespace {JSDL}.",
         )  # fmt: skip
-    return _JsdlReader(root, path).read()
+    return [_JsdlReader(root, path).read()]
 
 
 class _JsdlReader:
@@ -74,7 +70,7 @@ class _JsdlReader:
         self._lines: dict[str, int] = {}
         """Where templates and parameters stand."""
 
-    def read(self) -> Workflow:
+    def read(self) -> BagDraft:
         sweeps = Sweeps(self._root, str(self._path))
         axes = sweeps.read()
         sweeps.fill_in()
@@ -115,7 +111,7 @@ class _JsdlReader:
             ) or "",
             warnings=self._warnings(description),
         )  # fmt: skip
-        return checked(bag, self._refuse)
+        return BagDraft(bag, self._refuse, {"": 1})
 
     def _refuse(self, message: str, what: str, hint: str | None = None) -> InvalidError:
         return InvalidError(message, source=str(self._path), line=self._lines.get(what), hint=hint)

@@ -10,10 +10,10 @@ from typing import Any
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Axis, Bag, BagFile, Column, Resources, Workflow
 from wfrun.engine.templates import NAME
-from wfrun.parsers.bags.check import checked
+from wfrun.parsers.bags.build import build_bag
 from wfrun.parsers.bags.columns import ColumnMaker, progression
-from wfrun.parsers.bags.commands import words_of
-from wfrun.parsers.bags.parameters import to_text
+from wfrun.parsers.bags.draft import BagDraft
+from wfrun.parsers.bags.values import to_text, words_of
 
 Scalar = str | int | float
 Values = Iterable[Scalar] | Iterable[Sequence[Scalar]]
@@ -89,7 +89,7 @@ def bag(
         application=application,
         priority=priority,
     )
-    return checked(made, refuse)
+    return build_bag(BagDraft(made, refuse))
 
 
 _Refuse = Callable[[str, str], InvalidError]

@@ -7,17 +7,14 @@ told from them; only where they leave it open all names are gone through.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 from wfrun.engine.bag import INDEX, Expansion
 from wfrun.engine.model import Axis, Bag, Column, DictionaryColumn, PackedColumn, Progression
 from wfrun.engine.templates import Part, parse_template, placeholders
-from wfrun.parsers.bags.columns import columns_by_name, distinct, has_empty, holds
-
-if TYPE_CHECKING:
-    from wfrun.parsers.bags.refuse import Refuse
+from wfrun.parsers.bags.columns import distinct, has_empty, holds
+from wfrun.parsers.bags.draft import Refuse
 
 MOST_NAMES = 10_000_000
 """So many are compared one by one."""
@@ -37,13 +34,13 @@ _LETTERS = {
 """What numbers in these formats are made of."""
 
 
-def check_names(bag: Bag, refuse: Refuse) -> None:
+def check_names(bag: Bag, columns: Mapping[str, Column], refuse: Refuse) -> None:
     """Raise InvalidError for a file that is not in the sandbox, for two of a task with one name,
     and for outputs, of any two tasks, with one name or one of them the folder of another."""
-    expansion, columns = Expansion(bag), columns_by_name(bag.axes)
+    expansion = Expansion(bag)
     for file in (*bag.inputs, *bag.outputs):
         _check_inside(file.name, expansion, columns, refuse)
-    _check_within_tasks(bag, expansion, refuse)
+    _check_within_tasks(bag, expansion, columns, refuse)
     for file in bag.outputs:
         if file.url is not None:
             _check_inside(file.url, expansion, columns, refuse)
@@ -69,13 +66,8 @@ def shown_parameters(expansion: Expansion, task: int) -> str:
     return ", ".join([*shown, "…"] if len(values) > _FEW else shown)
 
 
-def is_elsewhere(place: str) -> bool:
-    """Whether it is a URL, and not of a file of this machine."""
-    return "://" in place and not place.startswith(("file:///", "file://localhost/"))
-
-
 def _check_inside(
-    template: str, expansion: Expansion, columns: dict[str, Column], refuse: Refuse
+    template: str, expansion: Expansion, columns: Mapping[str, Column], refuse: Refuse
 ) -> None:
     """Each name is a path inside the sandbox. Between two slashes of the template a letter of its
     own is enough, unless values bring more slashes."""
@@ -103,9 +95,10 @@ def _check_inside(
             )
 
 
-def _check_within_tasks(bag: Bag, expansion: Expansion, refuse: Refuse) -> None:
+def _check_within_tasks(
+    bag: Bag, expansion: Expansion, columns: Mapping[str, Column], refuse: Refuse
+) -> None:
     files = (*bag.inputs, *bag.outputs)
-    columns = columns_by_name(bag.axes)
     for one, other in combinations([file.name for file in files], 2):
         if one != other and _never_equal(one, other, columns):
             continue
@@ -179,7 +172,7 @@ def _texts(part: Part, column: Column) -> Iterator[str]:
     return map(part.formatted, distinct(column)) if part.spec else distinct(column)
 
 
-def _is_decodable(template: str, columns: dict[str, Column]) -> bool:
+def _is_decodable(template: str, columns: Mapping[str, Column]) -> bool:
     """Whether the parts can be told from the name: after each but the last comes a letter that is
     in none of its values. Then no two tasks whose parts differ have one name. Names with slashes in
     values may still be folders of others."""
@@ -196,7 +189,7 @@ def _is_decodable(template: str, columns: dict[str, Column]) -> bool:
     return True
 
 
-def _may_hold(part: Part, columns: dict[str, Column], letter: str) -> bool:
+def _may_hold(part: Part, columns: Mapping[str, Column], letter: str) -> bool:
     assert part.name is not None
     spec = part.spec
     if spec and (letter in spec or letter == " "):
@@ -210,7 +203,7 @@ def _may_hold(part: Part, columns: dict[str, Column], letter: str) -> bool:
     return holds(columns[part.name], letter)
 
 
-def _are_apart(one: str, other: str, columns: dict[str, Column]) -> bool:
+def _are_apart(one: str, other: str, columns: Mapping[str, Column]) -> bool:
     """Whether what one template gives is never what the other gives, nor its folder."""
     first, second = parse_template(one), parse_template(other)
     if any(p.name is not None and _may_hold(p, columns, "/") for p in (*first, *second)):
@@ -220,7 +213,7 @@ def _are_apart(one: str, other: str, columns: dict[str, Column]) -> bool:
     return one.count("/") == other.count("/") and _never_equal(one, other, columns)
 
 
-def _never_equal(one: str, other: str, columns: dict[str, Column]) -> bool:
+def _never_equal(one: str, other: str, columns: Mapping[str, Column]) -> bool:
     """Whether two templates certainly give different names: they begin or end differently, or one
     has a letter that the other can't have."""
     first, second = parse_template(one), parse_template(other)
@@ -232,7 +225,7 @@ def _never_equal(one: str, other: str, columns: dict[str, Column]) -> bool:
 
 
 def _has_own_letter(
-    first: Sequence[Part], second: Sequence[Part], columns: dict[str, Column]
+    first: Sequence[Part], second: Sequence[Part], columns: Mapping[str, Column]
 ) -> bool:
     letters = {letter for part in first for letter in part.literal}
     letters.difference_update(*(part.literal for part in second))

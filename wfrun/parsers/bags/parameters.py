@@ -11,6 +11,7 @@ from wfrun.engine.model import Axis, Column, Progression
 from wfrun.engine.templates import NAME
 from wfrun.parsers.bags.columns import column_of, progression
 from wfrun.parsers.bags.text import read_table, read_values
+from wfrun.parsers.bags.values import to_delimiter, to_text
 from wfrun.parsers.sections import Section, in_words
 
 _KINDS = ("range", "file", "rows", "zip")
@@ -19,22 +20,6 @@ _HINT = (
     "{rows: TABLE} or {zip: {…}}."
 )
 Place = tuple[str | int, ...]
-
-
-def to_text(value: Any) -> str:
-    """A scalar as text. Raises ValueError for others, and for what YAML took for true, false or
-    nothing."""
-    if isinstance(value, bool) or value is None:
-        raise ValueError(
-            f"text or a number is needed, not {in_words(value)}; put words such as yes, no, on, "
-            "off and null in quotes"
-        )
-    if isinstance(value, (dict, list)):
-        raise ValueError(f"text or a number is needed, not {in_words(value)}")
-    text = str(value)
-    if "\0" in text:
-        raise ValueError("a NUL character can't be passed on to a program")
-    return text
 
 
 def read_parameters(
@@ -179,13 +164,6 @@ class _ParameterReader:
                 hint="Correct the lists; or take them out of the zip for all combinations.",
             )  # fmt: skip
         return Axis(tuple(columns), tuple(columns.values()))
-
-
-def to_delimiter(value: Any) -> str:
-    """What separates the cells of a table. Raises ValueError."""
-    if not isinstance(value, str) or len(value) != 1 or value in '"\r\n\0':
-        raise ValueError(f"one character is needed, not {in_words(value)}")
-    return value
 
 
 class _told_in:  # noqa: N801 - a context manager

@@ -13,7 +13,7 @@ from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Axis, Column, Progression
 from wfrun.engine.templates import NAME
 from wfrun.parsers.bags.columns import column_of, progression
-from wfrun.parsers.bags.commands import escaped
+from wfrun.parsers.bags.values import escaped
 
 SWEEP = "http://schemas.ogf.org/jsdl/2009/03/sweep"
 FUNCTIONS = "http://schemas.ogf.org/jsdl/2009/03/sweep/functions"

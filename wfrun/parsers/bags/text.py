@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Axis, DictionaryColumn, PackedColumn
-from wfrun.parsers.bags.columns import MOST_VALUES, ColumnMaker, column_of
+from wfrun.parsers.bags.columns import MAX_VALUES, ColumnMaker, column_of
 
 _CHUNK = 512
 """Rows at a time: few enough to stay in the processor's cache."""
@@ -29,8 +29,8 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
             text = line.strip()
             if "\0" in text:
                 _refuse_binary(path, number)
-            if number > MOST_VALUES:
-                raise InvalidError(f"has more than {MOST_VALUES:,} lines", source=str(path))
+            if number > MAX_VALUES:
+                raise InvalidError(f"has more than {MAX_VALUES:,} lines", source=str(path))
             if text:
                 yield number, text
 
@@ -63,8 +63,8 @@ def read_table(path: Path, delimiter: str | None = None) -> Axis:
                         _refuse_ragged(path, delimiter, len(header))
                 for maker, values in zip(makers, zip(*rows, strict=True), strict=False):
                     maker.add(values)
-                if makers and len(makers[0]) > MOST_VALUES:
-                    raise InvalidError(f"has more than {MOST_VALUES:,} rows", source=str(path))
+                if makers and len(makers[0]) > MAX_VALUES:
+                    raise InvalidError(f"has more than {MAX_VALUES:,} rows", source=str(path))
         except csv.Error as error:
             line = max(1, reader.line_num)
             _refuse_nul(path)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.model import Axis, Bag, BagFile, Resources, Workflow
-from wfrun.parsers.bags.check import checked
-from wfrun.parsers.bags.commands import words_of
-from wfrun.parsers.bags.names import is_elsewhere
-from wfrun.parsers.bags.parameters import read_parameters, to_text
+from wfrun.engine.model import Axis, Bag, BagFile, Resources
+from wfrun.parsers.bags.draft import BagDraft
+from wfrun.parsers.bags.line_template import LineTemplate
+from wfrun.parsers.bags.parameters import read_parameters
+from wfrun.parsers.bags.values import is_elsewhere, to_command, to_name, to_priority, to_text
 from wfrun.parsers.sections import (
     Section,
     in_words,
@@ -34,20 +33,10 @@ KEYS = (
 )  # fmt: skip
 _INPUT_KEYS = ("name", "from", "executable")
 _OUTPUT_KEYS = ("name", "to", "optional")
-_LARGEST = 2**31 - 1
-
-_KEY = re.compile(
-    rb"""(?:^|[{,])[ \t]*(["']?)(?:bags?|command|parameters)\1[ \t]*:""", re.MULTILINE
-)
 
 
-def is_bag(path: Path) -> bool:
-    """Whether a text has one of the keys without which it is no bag, be it YAML or not."""
-    return _KEY.search(path.read_bytes()) is not None
-
-
-def read_bags(path: Path) -> list[Workflow]:
-    """The bags of a document, in its order.
+def read_bags(path: Path, template: LineTemplate) -> list[BagDraft]:
+    """Read the bags of a document, in its order. The ``template`` is for other documents.
 
     Raises InvalidError with the line for what is not YAML, and for whatever is wrong with a bag or
     a file that it takes values from.
@@ -71,29 +60,6 @@ def read_bags(path: Path) -> list[Workflow]:
     return [_BagReader(document, path, number).read() for number in range(len(listed))]
 
 
-def line_in(bag: Bag, key: str) -> int | None:
-    """The line of a key of a bag, or else of the bag, for messages; None: it is from no document
-    that is there."""
-    if not Path(bag.source).is_file():
-        return None
-    if not is_from_yaml(bag):
-        return 1
-    path = Path(bag.source)
-    document = read_yaml(path)
-    listed = document.value.get("bags", [])
-    for number, entry in enumerate(listed):
-        if entry.get("bag", f"{path.stem}-{number + 1}") == bag.name:
-            own = key in entry or key not in document.value
-            return document.line("bags", number, key) if own else document.line(key)
-    return document.line(key)
-
-
-def is_from_yaml(bag: Bag) -> bool:
-    """Whether it was read from a document that has the keys of this module."""
-    path = Path(bag.source)
-    return path.suffix.lower() not in (".csv", ".tsv", ".tab") and path.is_file() and is_bag(path)
-
-
 class _BagReader:
     """Reads one bag: the keys of its own, and those that all of the document share."""
 
@@ -112,8 +78,8 @@ class _BagReader:
         self._parameters: dict[str, Place] = {}
         """Likewise parameters."""
 
-    def read(self) -> Workflow:
-        name = self._take("bag", _text, self._name)
+    def read(self) -> BagDraft:
+        name = self._take("bag", to_name, self._name)
         for section in self._sections:
             section.title = f"the bag {name!r}"
         if not self._section("command"):
@@ -121,7 +87,7 @@ class _BagReader:
                 f"the bag {name!r} has no command",
                 hint="Add 'command: PROGRAM ARGUMENTS'; parameters stand in braces.",
             )
-        words: tuple[str, ...] = self._take("command", _command, ())
+        words: tuple[str, ...] = self._take("command", to_command, ())
         self._note(words, "command")
         axes: tuple[Axis, ...] = ()
         parameters = self._section("parameters")
@@ -147,17 +113,26 @@ class _BagReader:
             env=self._env(),
             resources=self._resources(),
             estimate=estimate,
-            owner=self._take("owner", _text, ""),
-            application=self._take("application", _text, ""),
-            priority=self._take("priority", _priority, 0),
+            owner=self._take("owner", to_name, ""),
+            application=self._take("application", to_name, ""),
+            priority=self._take("priority", to_priority, 0),
         )
-        return checked(bag, self._refuse)
+        return BagDraft(bag, self._refuse, self._lines())
 
     def _refuse(self, message: str, what: str, hint: str | None = None) -> InvalidError:
         place = self._parameters.get(what) or self._places.get(what)
         if place is None:
             return self._sections[0].error(message, hint=hint)
         return self._document.error(message, *place, hint=hint)
+
+    def _lines(self) -> dict[str, int]:
+        """The lines of the keys, and of the bag itself."""
+        lines = {"": self._document.line(*self._sections[0].path)}
+        for key in KEYS:
+            section = self._section(key)
+            if section is not None:
+                lines[key] = self._document.line(*section.path, key)
+        return lines
 
     def _section(self, key: str) -> Section | None:
         return next((section for section in self._sections if section.has(key)), None)
@@ -258,27 +233,3 @@ class _BagReader:
                 hint="'cores' are those of all nodes together.",
             )
         return resources
-
-
-def _text(value: Any) -> str:
-    text = to_text(value)
-    if not text.strip() or any(not letter.isprintable() for letter in text):
-        raise ValueError(f"{text!r} is no name")
-    return text
-
-
-def _priority(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _LARGEST:
-        raise ValueError(f"a whole number is needed, not {in_words(value)}")
-    return value
-
-
-def _command(value: Any) -> tuple[str, ...]:
-    if isinstance(value, list):
-        words = tuple(to_text(word) for word in value)
-        if not words or not words[0]:
-            raise ValueError("it is empty")
-        return words
-    if not isinstance(value, str):
-        raise ValueError(f"a command is text, or a list of words, not {in_words(value)}")
-    return words_of(value)

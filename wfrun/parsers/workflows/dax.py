@@ -12,23 +12,24 @@ refused, and neither a DTD nor anything else is fetched.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
 
 from lxml import etree
 
-from wfrun.parsers.workflows.build import FileUse, TaskDraft, WorkflowBuilder
-from wfrun.parsers.workflows.profiles import (
+from wfrun.parsers.workflows.catalogs import (
     PhysicalNames,
-    Profiles,
     TransformationCatalog,
     TransformationKey,
-    profile_key,
+    find_subworkflow,
+    use_catalog_entry,
 )
-from wfrun.parsers.workflows.subworkflow import include_document, use_catalog_entry
-from wfrun.parsers.xml_document import ElementLines, refuse_entities
+from wfrun.parsers.workflows.document import Document
+from wfrun.parsers.workflows.draft import Draft, EdgeDraft, FileUse, TaskDraft
+from wfrun.parsers.workflows.profiles import Profiles, profile_key
+from wfrun.parsers.xml_document import ElementLines, not_well_formed, refuse_entities
 
 Attributes = Mapping[str, str]
 
@@ -62,13 +63,13 @@ _YES = ("true", "1")
 _NO = ("false", "0")
 
 
-def read_dax(builder: WorkflowBuilder, path: Path) -> str:
-    """Read the document at ``path`` into the builder; gives its name.
+def read_dax(document: Document, path: Path) -> Iterator[Draft]:
+    """Read the document at ``path`` as a stream.
 
     Raises InvalidError with the line for what is not well-formed, not a DAX, or refused. An
     OSError is left to the caller.
     """
-    target = _DaxTarget(builder, path)
+    target = _DaxTarget(document, path)
     parser = etree.XMLParser(
         target=cast("Any", target),
         remove_comments=True,
@@ -78,17 +79,18 @@ def read_dax(builder: WorkflowBuilder, path: Path) -> str:
         load_dtd=False,
     )
     with path.open("rb") as stream:
-        refuse_entities(builder, stream)
+        refuse_entities(document.source, stream)
         stream.seek(0)
-        builder.locate = ElementLines(path)
+        document.locate = ElementLines(path)
         try:
             while chunk := stream.read(_CHUNK_BYTES):
                 parser.feed(chunk)
+                yield from target.drafts
+                target.drafts.clear()
             parser.close()
         except etree.XMLSyntaxError as error:
-            message = f"not well-formed XML: {error.msg}"
-            builder.fail_at((builder.source, error.lineno, int), message, "Is it complete?")
-    return target.name
+            raise not_well_formed(document.source, error) from None
+        yield from target.drafts
 
 
 class _DaxTarget:
@@ -96,15 +98,16 @@ class _DaxTarget:
 
     # More attributes than a dictionary of instances shares keys for; and they are read often.
     __slots__ = (
-        "name", "_argument_files", "_attributes", "_builder", "_count", "_directory", "_draft",
+        "drafts", "_argument_files", "_attributes", "_count", "_directory", "_document", "_draft",
         "_enders", "_entry", "_extra_inputs", "_handlers", "_has_jobs", "_key", "_line",
         "_marks_consumed", "_names", "_opened", "_parents", "_pfns", "_profiles", "_references",
         "_text_of", "_texts", "_transformations", "_use",
     )  # fmt: skip
 
-    def __init__(self, builder: WorkflowBuilder, path: Path) -> None:
-        self.name = path.stem
-        self._builder = builder
+    def __init__(self, document: Document, path: Path) -> None:
+        self.drafts: list[Draft] = []
+        """What was read since the caller emptied it."""
+        self._document = document
         self._directory = path.parent
         self._count = 0
         self._entry: str | None = None
@@ -160,7 +163,7 @@ class _DaxTarget:
         """Find what takes elements of this name, whatever their namespace."""
         kind = tag.rpartition("}")[2]
         if not self._opened and kind != "adag":
-            self._builder.fail(
+            self._document.refuse(
                 f"not a workflow: its outermost element is <{kind}>",
                 self._count,
                 "A DAX document consists of one <adag> element.",
@@ -168,7 +171,7 @@ class _DaxTarget:
 
         def pass_over(_: Attributes) -> None:
             if kind not in _PASSED_OVER:
-                self._builder.warn(f"unknown element <{kind}>, passed over", self._count)
+                self._document.warn(f"unknown element <{kind}>, passed over", self._count)
 
         handler: Callable[[Attributes], None] = pass_over
         ender = None
@@ -182,16 +185,16 @@ class _DaxTarget:
     def _enter(self, kind: str, attributes: Attributes) -> None:
         """An entry starts."""
         if self._entry is not None:
-            self._builder.fail(f"<{kind}> inside of <{self._entry}>", self._count)
+            self._document.refuse(f"<{kind}> inside of <{self._entry}>", self._count)
         self._entry = kind
         self._attributes = attributes
         self._line = self._count
 
     def _start_adag(self, attributes: Attributes) -> None:
         if self._opened:
-            self._builder.fail("<adag> inside of <adag>", self._count, "Include it with <dax>.")
+            self._document.refuse("<adag> inside of <adag>", self._count, "Include it with <dax>.")
         self._opened = True
-        self.name = attributes.get("name") or self.name
+        self._document.name = attributes.get("name") or self._document.name
         version = (attributes.get("version") or "2").split(".")[0]
         # Generators of schema 2.x write transfer="true" everywhere, so that it says nothing.
         self._marks_consumed = version.isdigit() and int(version) not in (1, 2)
@@ -221,7 +224,7 @@ class _DaxTarget:
             self._draft.arguments = split_words(texts, self._references)
             self._argument_files = self._references
         except ValueError as error:
-            self._builder.fail(
+            self._document.refuse(
                 f"job {self._draft.id}: arguments can't be split into words ({error})",
                 self._line,
                 "Quotes have to be in pairs; a single one is written \\' or \\\".",
@@ -245,7 +248,7 @@ class _DaxTarget:
 
     def _end_metadata(self) -> None:
         if self._texts is not None and self._use is not None:
-            self._use.size_bytes = self._builder.size(self._text(), self._count)
+            self._use.size_bytes = self._document.size(self._text(), self._count)
 
     def _text(self) -> str:
         texts, self._texts = self._texts or [""], None
@@ -264,7 +267,7 @@ class _DaxTarget:
             return
         url = self._names.url(self._directory)
         if url is not None:
-            self._builder.add_url(self._attributes["name"], url)
+            self._document.add_url(self._attributes["name"], url)
         self._leave()
 
     def _leave(self) -> None:
@@ -280,7 +283,7 @@ class _DaxTarget:
     def _start_catalog_entry(self, kind: str, attributes: Attributes) -> None:
         self._enter(kind, attributes)
         if self._has_jobs:
-            self._builder.fail(
+            self._document.refuse(
                 f"<{kind}> after the first job",
                 self._count,
                 "Catalogs stand before the jobs, as the schema has it: move it there.",
@@ -301,11 +304,11 @@ class _DaxTarget:
 
     def _end_child(self) -> None:
         child = self._need("child", self._attributes, "ref")
-        self._builder.add_edges(child, self._parents, self._line)
+        self.drafts.append(EdgeDraft(child, self._parents, self._line))
         self._leave()
 
     def _start_dag(self, attributes: Attributes) -> None:
-        self._builder.fail(
+        self._document.refuse(
             f"<dag> job {attributes.get('id')}: DAGMan files are not read",
             self._count,
             "Describe the workflow in it as a DAX, and include that with <dax>.",
@@ -318,8 +321,9 @@ class _DaxTarget:
         """A sub-workflow: its document is in the replica catalog or beside this one."""
         node = self._need("dax", self._attributes, "id")
         name = self._need("dax", self._attributes, "file")
-        include_document(
-            self._builder, node, name, self._pfns.get(name), self._directory, self._line
+        places = self._pfns.get(name)
+        self.drafts.append(
+            find_subworkflow(self._document, node, name, places, self._directory, self._line)
         )
         self._leave()
 
@@ -337,7 +341,8 @@ class _DaxTarget:
             self._check_references(draft)
         self._find_executable(draft)
         self._read_requests(draft)
-        self._builder.add_task(draft, self._line)
+        draft.line = self._line
+        self.drafts.append(draft)
         self._leave()
 
     def _start_uses(self, attributes: Attributes) -> None:
@@ -353,7 +358,7 @@ class _DaxTarget:
         size_bytes: int | None = None
         if size is not None:
             plain = size.isdecimal() and len(size) < _PLAIN_DIGITS
-            size_bytes = int(size) if plain else self._builder.size(size, self._count)
+            size_bytes = int(size) if plain else self._document.size(size, self._count)
         optional = get("optional") in _YES
         if link == "input":
             executable = get("type") == "executable" or get("executable") in _YES
@@ -375,9 +380,9 @@ class _DaxTarget:
                 FileUse(use.name, use.size_bytes, use.optional, False, marked)
             )
         elif link == "checkpoint":
-            self._builder.warn("checkpoint file, not kept between attempts", self._count)
+            self._document.warn("checkpoint file, not kept between attempts", self._count)
         else:
-            self._builder.fail(
+            self._document.refuse(
                 f"file {use.name}: its link is {link!r}",
                 self._count,
                 "It is one of input, output, inout, checkpoint and none.",
@@ -412,7 +417,7 @@ class _DaxTarget:
         count = len(set(self._argument_files) - used)
         if count:
             text = "file in an argument that the task does not use, passed as text only"
-            self._builder.warn(text, self._line, count)
+            self._document.warn(text, self._line, count)
         self._argument_files = []
 
     def _find_executable(self, draft: TaskDraft) -> None:
@@ -427,17 +432,17 @@ class _DaxTarget:
                 return
         found = self._transformations.find(key)
         if found is not None:
-            use_catalog_entry(self._builder, found, draft, self._directory, self._line)
+            use_catalog_entry(self._document, found, draft, self._directory, self._line)
 
     def _read_requests(self, draft: TaskDraft) -> None:
-        builder, get = self._builder, self._attributes.get
+        document, get = self._document, self._attributes.get
         runtime = get("runtime")
         for attribute in ("cores", "priority"):
             text = get(attribute)
             if text is not None:
                 self._profiles[("pegasus", attribute)] = text
         if self._profiles:
-            requests = builder.requests(self._profiles, self._line)
+            requests = document.requests(self._profiles, self._line)
             draft.resources, draft.priority = requests.resources, requests.priority
             if runtime is None:
                 runtime = requests.runtime_s
@@ -446,21 +451,21 @@ class _DaxTarget:
                 # guide, "Profiles Conflict Resolution").
                 draft.env = {**requests.env, **draft.env} if draft.env else requests.env
         if runtime is not None:
-            draft.runtime_s = builder.runtime(runtime, self._line)
+            draft.runtime_s = document.runtime(runtime, self._line)
 
     # Attributes.
 
     def _need(self, kind: str, attributes: Attributes, key: str) -> str:
         value = attributes.get(key)
         if not value:
-            self._builder.fail(f"<{kind}> without {key}=", self._count)
+            self._document.refuse(f"<{kind}> without {key}=", self._count)
         return value
 
     def _name_of(self, kind: str, attributes: Attributes) -> str:
         """The file that an element names: ``file=`` up to schema 2, ``name=`` from 3 on."""
         name = attributes.get("file") or attributes.get("name")
         if not name:
-            self._builder.fail(f"<{kind}> without the name of a file", self._count)
+            self._document.refuse(f"<{kind}> without the name of a file", self._count)
         return name
 
 

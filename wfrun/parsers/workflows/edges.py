@@ -1,91 +1,80 @@
-"""Dependencies of a workflow while it is read: ids, declared edges, sub-workflows, cycles."""
+"""Tasks and sub-workflows by id, and the edges between them, while a workflow is linked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn, Protocol
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
 from wfrun.engine.model import Task
-from wfrun.parsers.workflows.cycles import (
-    children_of,
-    descendants,
-    shortest_cycle,
-    topological_order,
-)
-
-Place = tuple[str, int | None, Callable[[int], int]]
-"""A document, a position in it, and what turns the position into a line."""
-
-_SHOWN = 20
-"""Tasks of a cycle that are named; longer ones are cut."""
-
-
-class Reporter(Protocol):
-    """Who knows which document is being read."""
-
-    def place(self, line: int | None) -> Place: ...
-
-    def fail_at(self, place: Place, message: str, hint: str | None = None) -> NoReturn: ...
+from wfrun.parsers.workflows.cycles import children_of, descendants, topological_order
+from wfrun.parsers.workflows.document import Document, Place, refuse_at
 
 
 class Edges:
-    """Nodes are tasks, numbered from 0 as they are added, and groups, that is sub-workflows."""
+    """The graph of a workflow. Nodes are tasks, numbered from 0 in the order in which they are
+    added, and groups, that is sub-workflows."""
 
-    def __init__(self, reporter: Reporter) -> None:
-        self._reporter = reporter
+    def __init__(self) -> None:
         self._ids: dict[str, int] = {}
         self._lines: list[int | None] = []
-        self._documents: list[tuple[int, Place]] = []
+        self._documents: list[tuple[int, Document]] = []
+        """The documents of the tasks: each from the task of this number on."""
         self._groups: dict[str, range] = {}
         self._group_places: dict[str, Place] = {}
         self._declared: dict[int, list[int]] = {}
         self._pending: list[tuple[str, str, Place]] = []
+        """Edges of nodes that were not there when the edges were declared."""
 
-    def add_node(self, prefix: str, node: str, line: int | None) -> str:
-        """Number the next task, and give its id with the prefix."""
-        full = prefix + node
+    def add_node(self, document: Document, node: str, line: int | None) -> str:
+        """Number the next task, and give its id in the workflow."""
+        full = document.prefix + node
         if not node or full in self._ids or full in self._group_places:
-            self._refuse_id(full, node, line)
+            self._refuse_id(document, node, line)
         index = self._ids[full] = len(self._lines)
-        place = self._reporter.place(line)
-        if not self._documents or self._documents[-1][1][0] != place[0]:
-            self._documents.append((index, place))
+        if not self._documents or self._documents[-1][1] is not document:
+            self._documents.append((index, document))
         self._lines.append(line)
         return full
 
-    def _refuse_id(self, full: str, node: str, line: int | None) -> NoReturn:
-        here = self._reporter.place(line)
+    def _refuse_id(self, document: Document, node: str, line: int | None) -> NoReturn:
         if not node:
-            self._reporter.fail_at(here, "a task without an id", "Give it one that is unique.")
+            document.refuse("a task without an id", line, "Give it one that is unique.")
+        full = document.prefix + node
         index = self._ids.get(full)
         source, number, locate = self._group_places[full] if index is None else self.where(index)
         first = "" if number is None else f" (the first one is at {source}:{locate(number)})"
-        self._reporter.fail_at(
-            here, f"task id {full} is used twice{first}", "Ids have to be unique: rename one."
+        document.refuse(
+            f"task id {full} is used twice{first}", line, "Ids have to be unique: rename one."
         )
 
     def where(self, task: int) -> Place:
-        """Where the task stands."""
-        for first, (source, _, locate) in reversed(self._documents):
-            if first <= task:
-                return (source, self._lines[task], locate)
-        return self._reporter.place(None)
+        """The place of the task in its document."""
+        document = next(d for first, d in reversed(self._documents) if first <= task)
+        return document.place(self._lines[task])
 
-    def open_group(self, prefix: str, node: str, line: int | None) -> str:
-        """A sub-workflow begins; gives its id with the prefix."""
-        full = prefix + node
+    def describe(self, task: int) -> str:
+        """The id of a task, and where it is, for messages."""
+        name = next(node for node, index in self._ids.items() if index == task)
+        source, line, locate = self.where(task)
+        return name if line is None else f"{name} ({source}:{locate(line)})"
+
+    def open_group(self, document: Document, node: str, line: int | None) -> str:
+        """Add a sub-workflow, whose tasks follow; give its id in the workflow."""
+        full = document.prefix + node
         if not node or full in self._ids or full in self._group_places:
-            self._refuse_id(full, node, line)
-        self._group_places[full] = self._reporter.place(line)
+            self._refuse_id(document, node, line)
+        self._group_places[full] = document.place(line)
         return full
 
-    def close_group(self, group: str, first: int, end: int) -> None:
-        """The tasks ``first`` to ``end - 1`` are those of the group."""
-        self._groups[group] = range(first, end)
+    def close_group(self, group: str, first: int) -> None:
+        """End a sub-workflow, which consists of the tasks from ``first`` on."""
+        self._groups[group] = range(first, len(self._lines))
 
-    def declare(self, prefix: str, child: str, parents: Sequence[str], line: int | None) -> None:
-        """An edge from each of ``parents`` to ``child``."""
-        ids = self._ids
+    def declare(
+        self, document: Document, child: str, parents: Sequence[str], line: int | None
+    ) -> None:
+        """Add an edge from each of ``parents`` to ``child``."""
+        prefix, ids = document.prefix, self._ids
         index = ids.get(prefix + child)
         if index is not None:
             found = [ids.get(prefix + parent) for parent in parents]
@@ -93,17 +82,23 @@ class Edges:
             if len(known) == len(found):
                 self._declared.setdefault(index, []).extend(known)
                 return
-        place = self._reporter.place(line)
+        place = document.place(line)
         self._pending += [(prefix + child, prefix + parent, place) for parent in parents]
 
+    def is_declared(self, parent: int, child: int) -> bool:
+        """Whether the document states this edge; files may imply it all the same."""
+        return parent in self._declared.get(child, ())
+
     def resolve(self, tasks: Sequence[Task], producers: Sequence[int | None]) -> None:
-        """Turn edges to and from sub-workflows into edges of the tasks in them that come first
-        and last by the other edges, and refuse edges of tasks that aren't there."""
+        """Turn edges to and from sub-workflows into edges of their first and last tasks.
+
+        Raises InvalidError for an edge of a task that is not there.
+        """
         grouped: list[tuple[str, str]] = []
         for child, parent, place in self._pending:
             for node in (child, parent):
                 if node not in self._ids and node not in self._groups:
-                    self._reporter.fail_at(
+                    refuse_at(
                         place,
                         f"the edge {parent} -> {child} names a task that is not there: {node}",
                         "Add the task, or remove the edge.",
@@ -132,7 +127,10 @@ class Edges:
     def parents(
         self, tasks: Sequence[Task], producers: Sequence[int | None]
     ) -> list[tuple[int, ...]]:
-        """The parents of each task: the declared ones and the producers of its inputs."""
+        """The parents of each task: the declared ones and the producers of its inputs.
+
+        Equal tuples are one object, because many tasks have the same parents.
+        """
         result: list[tuple[int, ...]] = []
         declared, nothing = self._declared.get, ()
         shared: dict[tuple[int, ...], tuple[int, ...]] = {}
@@ -152,10 +150,14 @@ class Edges:
         producers: Sequence[int | None],
         twins: Mapping[int, Sequence[tuple[int, int]]],
     ) -> dict[int, dict[int, int | None]]:
-        """For each task that reads a file with several producers: which of them it reads.
+        """Choose, for each task that reads a file with several producers, whose it reads.
 
         ``twins`` gives (producer, file) in document order, by the file that stands for all. The
-        result gives the file by that key; None: none of them can come before the task.
+        result gives the file by that key; None where no producer can come before the task. The
+        declared parent's file is chosen, the last in document order of several. Where no declared
+        parent writes it, it is that of the last producer in document order that comes before the
+        task in a topological order of the edges known by then, else of the last one that does not
+        depend on the task.
         """
         chosen: dict[int, dict[int, int | None]] = {}
         open_uses: list[tuple[int, int]] = []
@@ -180,7 +182,7 @@ class Edges:
         parents: Sequence[tuple[int, ...]],
         twins: Mapping[int, Sequence[tuple[int, int]]],
     ) -> None:
-        """Those without a declared parent that writes the file, so that no cycle comes about."""
+        """Choose where no declared parent writes the file, without closing a cycle."""
         position = {task: number for number, task in enumerate(topological_order(parents))}
         children = children_of(parents)
         rest = []
@@ -201,26 +203,3 @@ class Edges:
             chosen.setdefault(task, {})[first] = free[-1][1] if free else None
             if free:
                 children[free[-1][0]].append(task)
-
-    def check_acyclic(
-        self,
-        parents: Sequence[tuple[int, ...]],
-        tasks: Sequence[Task],
-        file_between: Callable[[int, int], str | None],
-    ) -> None:
-        """Refuse a graph with a cycle, and name the shortest one."""
-        cycle = shortest_cycle(parents)
-        if cycle is None:
-            return
-        names = [tasks[task].id for task in cycle]
-        shown = [*names[:_SHOWN], "..."] if len(names) > _SHOWN else names
-        reasons: list[str] = []
-        for parent, child in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
-            file = file_between(parent, child)
-            if parent not in self._declared.get(child, ()) and len(reasons) < _SHOWN:
-                reasons.append(f"{tasks[child].id} reads {file}, which {tasks[parent].id} writes")
-        hint = "Remove one of these dependencies."
-        if reasons:
-            hint = f"Edges that files imply: {'; '.join(reasons)}. {hint}"
-        path = " -> ".join([*shown, names[0]])
-        self._reporter.fail_at(self.where(cycle[0]), f"the dependencies form a cycle: {path}", hint)

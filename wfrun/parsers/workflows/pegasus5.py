@@ -9,49 +9,41 @@ to interpret and are passed over.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from wfrun.parsers.workflows.build import FileUse, TaskDraft, WorkflowBuilder
-from wfrun.parsers.workflows.profiles import (
+from wfrun.parsers.workflows.catalogs import (
     PhysicalNames,
-    Profiles,
     TransformationCatalog,
+    find_subworkflow,
     local_path,
-    profile_key,
+    use_catalog_entry,
 )
-from wfrun.parsers.workflows.subworkflow import include_document, use_catalog_entry
+from wfrun.parsers.workflows.document import Document
+from wfrun.parsers.workflows.draft import Draft, EdgeDraft, FileUse, SubworkflowDraft, TaskDraft
+from wfrun.parsers.workflows.profiles import Profiles, profile_key
 from wfrun.parsers.yaml_document import YamlDocument, read_yaml
 
 Where = tuple[str | int, ...]
 """The path of a part of the document: keys and indices."""
 
 
-_KEY = re.compile(rb"""(?:^|[{,])\s*(["']?)(?:pegasus|jobs)\1\s*:""", re.MULTILINE)
-
-
-def is_pegasus5(path: Path) -> bool:
-    """Whether a text has one of the keys without which it is no workflow, be it YAML or not."""
-    return _KEY.search(path.read_bytes()) is not None
-
-
-def read_pegasus5(builder: WorkflowBuilder, path: Path) -> str:
-    """Read the document at ``path`` into the builder; gives its name.
+def read_pegasus5(document: Document, path: Path) -> Iterator[Draft]:
+    """Read the document at ``path``.
 
     Raises InvalidError with the line for what is not YAML, not a workflow, or refused.
     """
-    document = read_yaml(path)
-    value = document.value
+    data = read_yaml(path)
+    value = data.value
     if not isinstance(value, dict) or not ("pegasus" in value or "jobs" in value):
-        builder.fail(
+        document.refuse(
             "not a workflow",
-            document.line(),
+            data.line(),
             "A Pegasus 5 workflow is a mapping with the keys pegasus, name and jobs.",
         )
-    return _Pegasus5Reader(builder, document, path).read()
+    yield from _Pegasus5Reader(document, data, path).read()
 
 
 class _Part:
@@ -63,7 +55,7 @@ class _Part:
         self.where = where
 
     def line(self, *steps: str | int) -> int:
-        return self.reader.document.line(*self.where, *steps)
+        return self.reader.data.line(*self.where, *steps)
 
     def text(self, key: str) -> str | None:
         """A scalar as text; None where the key is absent."""
@@ -73,7 +65,7 @@ class _Part:
     def need(self, key: str, what: str) -> str:
         text = self.text(key)
         if not text:
-            self.reader.builder.fail(f"{what} without {key}:", self.line())
+            self.reader.refuse(f"{what} without {key}:", self.line())
         return text
 
     def parts(self, key: str) -> Iterator[_Part]:
@@ -81,7 +73,7 @@ class _Part:
         for index, item in enumerate(self.list(key)):
             where = (*self.where, key, index)
             if not isinstance(item, dict):
-                self.reader.builder.fail(f"{key}: a mapping is wanted here", self.line(key, index))
+                self.reader.refuse(f"{key}: a mapping is wanted here", self.line(key, index))
             yield _Part(self.reader, item, where)
 
     def part(self, key: str) -> _Part | None:
@@ -89,7 +81,7 @@ class _Part:
         if value is None:
             return None
         if not isinstance(value, dict):
-            self.reader.builder.fail(f"{key}: has to be a mapping", self.line(key))
+            self.reader.refuse(f"{key}: has to be a mapping", self.line(key))
         return _Part(self.reader, value, (*self.where, key))
 
     def list(self, key: str) -> list[Any]:
@@ -97,48 +89,47 @@ class _Part:
         if value is None:
             return []
         if not isinstance(value, list):
-            self.reader.builder.fail(f"{key}: has to be a list", self.line(key))
+            self.reader.refuse(f"{key}: has to be a list", self.line(key))
         return value
 
     def flag(self, key: str) -> bool | None:
         value = self.value.get(key)
         if value is not None and not isinstance(value, bool):
-            self.reader.builder.fail(f"{key}: has to be true or false", self.line(key))
+            self.reader.refuse(f"{key}: has to be true or false", self.line(key))
         return value
 
 
 class _Pegasus5Reader:
-    def __init__(self, builder: WorkflowBuilder, document: YamlDocument, path: Path) -> None:
-        self.builder = builder
+    def __init__(self, document: Document, data: YamlDocument, path: Path) -> None:
         self.document = document
-        self._path = path
+        self.refuse = document.refuse
+        self.data = data
         self._directory = path.parent
         self._transformations = TransformationCatalog()
         self._pfns: dict[str, PhysicalNames] = {}
         self._env: dict[str, str] = {}
 
-    def read(self) -> str:
-        """All of the document; gives its name."""
-        root = _Part(self, self.document.value, ())
+    def read(self) -> Iterator[Draft]:
+        """All tasks, sub-workflows and edges of the document."""
+        root = _Part(self, self.data.value, ())
+        self.document.name = root.text("name") or self.document.name
         self._env = _env_of(self._profiles(root))
         for key in ("replicaCatalog", "transformationCatalog"):
             self._catalog(root, key)
         for job in root.parts("jobs"):
-            self._job(job)
+            yield self._job(job)
         for edge in root.parts("jobDependencies"):
             parent = edge.need("id", "a dependency")
             for index, child in enumerate(edge.list("children")):
                 where = (*edge.where, "children", index)
-                name = self.text(child, where)
-                self.builder.add_edges(name, [parent], self.document.line(*where))
-        return root.text("name") or self._path.stem
+                yield EdgeDraft(self.text(child, where), [parent], self.data.line(*where))
 
     def text(self, value: object, where: Where) -> str:
         """A scalar as the text that it stands for in a command or a name."""
         if isinstance(value, bool):
             return "true" if value else "false"
         if not isinstance(value, str | int | float):
-            self.builder.fail(f"{where[-1]}: text is wanted here", self.document.line(*where))
+            self.refuse(f"{where[-1]}: text is wanted here", self.data.line(*where))
         return str(value)
 
     # Catalogs.
@@ -153,22 +144,22 @@ class _Pegasus5Reader:
             self._entries(catalog)
             return
         if urlsplit(reference).scheme not in ("", "file"):
-            self.builder.warn(f"{key} that is elsewhere, not read", catalog.line("$ref"))
+            self.document.warn(f"{key} that is elsewhere, not read", catalog.line("$ref"))
             return
         path = self._directory / (local_path(reference, self._directory) or reference)
         if not path.is_file():
-            self.builder.fail(
+            self.refuse(
                 f"{key}: the file {reference} is not there",
                 catalog.line("$ref"),
                 f"It was looked for at {path}.",
             )
-        outer, self.document = self.document, read_yaml(path)
-        self.builder.source = self.document.source
-        if not isinstance(self.document.value, dict):
-            self.builder.fail(f"not a {key}", self.document.line())
-        self._entries(_Part(self, self.document.value, ()))
-        self.document = outer
-        self.builder.source = outer.source
+        outer, self.data = self.data, read_yaml(path)
+        self.document.source = self.data.source
+        if not isinstance(self.data.value, dict):
+            self.refuse(f"not a {key}", self.data.line())
+        self._entries(_Part(self, self.data.value, ()))
+        self.data = outer
+        self.document.source = outer.source
 
     def _entries(self, catalog: _Part) -> None:
         for replica in catalog.parts("replicas"):
@@ -178,7 +169,7 @@ class _Pegasus5Reader:
                 names.places.append((pfn.text("site") or "local", pfn.need("pfn", "a replica")))
             url = names.url(self._directory)
             if url is not None:
-                self.builder.add_url(name, url)
+                self.document.add_url(name, url)
         for transformation in catalog.parts("transformations"):
             key = (
                 transformation.text("namespace"),
@@ -193,24 +184,23 @@ class _Pegasus5Reader:
 
     # Jobs.
 
-    def _job(self, job: _Part) -> None:
+    def _job(self, job: _Part) -> TaskDraft | SubworkflowDraft:
         kind = job.text("type") or "job"
         node = job.need("id", "a job")
         if kind == "pegasusWorkflow":
-            self._subworkflow(job, node)
-        elif kind == "job":
-            self._task(job, node)
-        else:
-            known = "Types that are read: job, pegasusWorkflow."
-            files = "DAGMan files are not read" if kind == "condorWorkflow" else "unknown"
-            self.builder.fail(f"job {node} of type {kind}: {files}", job.line("type"), known)
+            return self._subworkflow(job, node)
+        if kind == "job":
+            return self._task(job, node)
+        known = "Types that are read: job, pegasusWorkflow."
+        files = "DAGMan files are not read" if kind == "condorWorkflow" else "unknown"
+        return self.refuse(f"job {node} of type {kind}: {files}", job.line("type"), known)
 
-    def _subworkflow(self, job: _Part, node: str) -> None:
+    def _subworkflow(self, job: _Part, node: str) -> SubworkflowDraft:
         name = job.need("file", "a sub-workflow")
-        places = self._pfns.get(name)
-        include_document(self.builder, node, name, places, self._directory, job.line("file"))
+        places, line = self._pfns.get(name), job.line("file")
+        return find_subworkflow(self.document, node, name, places, self._directory, line)
 
-    def _task(self, job: _Part, node: str) -> None:
+    def _task(self, job: _Part, node: str) -> TaskDraft:
         name = job.need("name", f"job {node}")
         inputs: list[FileUse] = []
         outputs: list[FileUse] = []
@@ -230,22 +220,23 @@ class _Pegasus5Reader:
             stdin=job.text("stdin"),
             stdout=job.text("stdout"),
             stderr=job.text("stderr"),
+            line=job.line(),
         )
         if not any(use.executable and use.name == name for use in inputs):
             draft.executable = name
             key = (job.text("namespace"), name, job.text("version"))
             entry = self._transformations.find(key)
             if entry is not None:
-                use_catalog_entry(self.builder, entry, draft, self._directory, job.line())
+                use_catalog_entry(self.document, entry, draft, self._directory, job.line())
         profiles = self._profiles(job)
-        requests = self.builder.requests(profiles, job.line())
+        requests = self.document.requests(profiles, job.line())
         # The catalog's profiles take precedence over the document's (user guide, "Profiles
         # Conflict Resolution").
         draft.env = {**self._env, **(requests.env or {}), **(draft.env or {})} or None
         draft.resources, draft.priority = requests.resources, requests.priority
         if requests.runtime_s is not None:
-            draft.runtime_s = self.builder.runtime(requests.runtime_s, job.line())
-        self.builder.add_task(draft, job.line())
+            draft.runtime_s = self.document.runtime(requests.runtime_s, job.line())
+        return draft
 
     def _use(self, use: _Part, inputs: list[FileUse], outputs: list[FileUse]) -> None:
         name = use.need("lfn", "a use")
@@ -257,7 +248,7 @@ class _Pegasus5Reader:
         size_bytes = None
         if size is not None:
             text = self.text(size, (*use.where, "size"))
-            size_bytes = self.builder.size(text, use.line())
+            size_bytes = self.document.size(text, use.line())
         optional = use.flag("optional") or False
         if kind == "input":
             executable = use.flag("executable") or False
@@ -265,9 +256,9 @@ class _Pegasus5Reader:
         elif kind == "output":
             outputs.append(FileUse(name, size_bytes, optional, False, use.flag("stageOut")))
         elif kind == "checkpoint":
-            self.builder.warn("checkpoint file, not kept between attempts", use.line())
+            self.document.warn("checkpoint file, not kept between attempts", use.line())
         else:
-            self.builder.fail(
+            self.refuse(
                 f"use of {name}: unknown type {kind}",
                 use.line("type"),
                 "It is input, output or checkpoint.",

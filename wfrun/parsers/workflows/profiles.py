@@ -1,7 +1,7 @@
-"""Profiles, and replica and transformation catalogs, as DAX and Pegasus 5 documents hold them.
+"""Profiles of DAX and Pegasus 5 documents: what they request for a task.
 
-Source: Pegasus 5.0 user guide, "Configuration" (profile namespaces, their keys and units) and
-"Catalogs"; HTCondor 10 manual, "Submit description file commands" (units of ``request_memory``).
+Source: Pegasus 5.0 user guide, "Configuration" (profile namespaces, their keys and units);
+HTCondor 10 manual, "Submit description file commands" (units of ``request_memory``).
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -178,71 +176,3 @@ def profile_key(namespace: str, key: str) -> tuple[str, str]:
     """The key in `Profiles`: only names of environment variables keep their case."""
     space = namespace.strip().lower()
     return (space, key.strip()) if space == "env" else (space, key.strip().lower())
-
-
-def local_path(url: str, directory: Path) -> str | None:
-    """The path that a physical file name stands for, where it is one on this machine.
-
-    ``file://`` URLs and plain paths are; a relative path that has a directory part is looked up
-    from ``directory``, that of the document.
-    """
-    if "://" not in url and not url.startswith("file:"):
-        return str(directory / url) if "/" in url and not url.startswith("/") else url
-    parts = urlsplit(url)
-    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
-        return None
-    return unquote(parts.path) or None
-
-
-class PhysicalNames(msgspec.Struct):
-    """The places of one file or executable: (site, URL), in the order of the document."""
-
-    places: list[tuple[str, str]] = []
-    env: dict[str, str] = {}
-
-    def path(self, directory: Path) -> str | None:
-        """A path on this machine; one at the site ``local`` before others."""
-        for _, url in sorted(self.places, key=lambda place: place[0] != "local"):
-            path = local_path(url, directory)
-            if path is not None:
-                return path
-        return None
-
-    def url(self, directory: Path) -> str | None:
-        """A path on this machine, or else the first URL."""
-        return self.path(directory) or (self.places[0][1] if self.places else None)
-
-
-TransformationKey = tuple[str | None, str, str | None]
-"""Namespace, name and version."""
-
-
-class TransformationCatalog:
-    """Executables by namespace, name and version."""
-
-    def __init__(self) -> None:
-        self._entries: dict[str, list[tuple[TransformationKey, PhysicalNames]]] = {}
-        self._known: dict[TransformationKey, PhysicalNames | None] = {}
-
-    def entry(self, key: TransformationKey) -> PhysicalNames:
-        """The entry of exactly this key; made where there is none."""
-        entries = self._entries.setdefault(key[1], [])
-        self._known.clear()
-        for known, names in entries:
-            if known == key:
-                return names
-        names = PhysicalNames()
-        entries.append((key, names))
-        return names
-
-    def find(self, key: TransformationKey) -> PhysicalNames | None:
-        """The nearest entry of this name: namespace and version are the same, or else the
-        namespace is, or the version, or neither. The first of several."""
-        if key not in self._known:
-            entries = self._entries.get(key[1], [])
-            self._known[key] = max(
-                entries,
-                key=lambda entry: (entry[0][0] == key[0], entry[0][2] == key[2]),
-                default=(key, None),
-            )[1]
-        return self._known[key]

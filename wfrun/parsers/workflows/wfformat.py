@@ -16,19 +16,21 @@ import json
 import math
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
 from wfrun.engine.model import Resources
-from wfrun.parsers.workflows.build import FileUse, TaskDraft, WorkflowBuilder
+from wfrun.parsers.workflows.document import Document
+from wfrun.parsers.workflows.draft import Draft, EdgeDraft, FileUse, TaskDraft
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NUMBERED = re.compile(r"[_.-](?:ID)?\d+\Z")
 Task = dict[str, Any]
 
 
-def read_wfformat(builder: WorkflowBuilder, path: Path) -> str:
-    """Read the document at ``path`` into the builder; gives its name.
+def read_wfformat(document: Document, path: Path) -> Iterator[Draft]:
+    """Read the document at ``path``.
 
     Raises InvalidError with the line for what is not JSON, not a workflow, or refused.
     """
@@ -37,20 +39,20 @@ def read_wfformat(builder: WorkflowBuilder, path: Path) -> str:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        builder.fail("not UTF-8 text", line, "Save the document as UTF-8.")
-    return _WfFormatReader(builder, text, _parse(builder, text)).read() or path.stem
+        document.refuse("not UTF-8 text", line, "Save the document as UTF-8.")
+    yield from _WfFormatReader(document, text, _parse(document, text)).read()
 
 
-def _parse(builder: WorkflowBuilder, text: str) -> Any:
+def _parse(document: Document, text: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         message = f"not valid JSON: {error.msg}, column {error.colno}"
-        builder.fail(message, error.lineno, "Is the document complete?")
+        document.refuse(message, error.lineno, "Is the document complete?")
     except RecursionError:
-        builder.fail("not a workflow: JSON that is nested too deeply", None)
+        document.refuse("not a workflow: JSON that is nested too deeply", None)
     except ValueError as error:
-        builder.fail(f"not valid JSON: {error}", None)
+        document.refuse(f"not valid JSON: {error}", None)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -105,20 +107,20 @@ def _step(decoder: json.JSONDecoder, text: str, position: int, step: str | int) 
 
 
 class _WfFormatReader:
-    def __init__(self, builder: WorkflowBuilder, text: str, document: Any) -> None:
-        self._builder = builder
+    def __init__(self, document: Document, text: str, data: Any) -> None:
         self._document = document
+        self._data = data
         self._text = text
         self._where: tuple[str | int, ...] = ()
         self._sizes: dict[str, int | None] = {}
         self._by_name: dict[str, str] = {}
         self._ids: set[str] = set()
-        # Tasks are told to the builder by their number; lines are found when they are wanted.
-        builder.locate = lambda number: line_of(text, *self._where, number)
+        # The position of a task is its number: lines are found when a message needs them.
+        document.locate = lambda number: line_of(text, *self._where, number)
 
-    def read(self) -> str | None:
-        """All of the document; gives its name."""
-        workflow = self._document.get("workflow") if isinstance(self._document, dict) else None
+    def read(self) -> Iterator[Draft]:
+        """All tasks of the document, then its edges."""
+        workflow = self._data.get("workflow") if isinstance(self._data, dict) else None
         if not isinstance(workflow, dict):
             self._refuse('no object "workflow"')
         specification = workflow.get("specification")
@@ -137,15 +139,16 @@ class _WfFormatReader:
             self._ids.add(self._id(task, number))
             self._by_name.setdefault(name, self._id(task, number))
         for number, task in enumerate(tasks):
-            self._task(task, executed.get(self._id(task, number), {}), number)
+            yield self._task(task, executed.get(self._id(task, number), {}), number)
         for number, task in enumerate(tasks):
-            self._edges(task, number)
-        name = self._document.get("name")
-        return name if isinstance(name, str) else None
+            yield from self._edges(task, number)
+        name = self._data.get("name")
+        if isinstance(name, str) and name:
+            self._document.name = name
 
     def _refuse(self, message: str, *path: str | int) -> NoReturn:
-        self._builder.locate = int
-        self._builder.fail(
+        self._document.locate = int
+        self._document.refuse(
             f"not a workflow in WfFormat: {message}",
             line_of(self._text, *path),
             "See https://github.com/wfcommons/WfFormat for what it consists of.",
@@ -179,14 +182,14 @@ class _WfFormatReader:
                 self._refuse("a file is not an object with an id", *self._where, number)
             size = self._number(file, number, "sizeInBytes")
             if size is not None:
-                self._sizes[file["id"]] = self._builder.size(size, number)
+                self._sizes[file["id"]] = self._document.size(size, number)
 
     # Tasks.
 
-    def _task(self, task: Task, executed: Task, number: int) -> None:
+    def _task(self, task: Task, executed: Task, number: int) -> TaskDraft:
         facts = {**task, **executed}
         kind = _kind(task)
-        draft = TaskDraft(self._id(task, number), kind, kind)
+        draft = TaskDraft(self._id(task, number), kind, kind, line=number)
         self._command(draft, facts, number)
         for key, uses in (("inputFiles", draft.inputs), ("outputFiles", draft.outputs)):
             for name in self._names(task, key, number):
@@ -194,26 +197,26 @@ class _WfFormatReader:
         self._files(task, draft, number)
         runtime = self._number(facts, number, "runtimeInSeconds", "runtime")
         if runtime is not None:
-            draft.runtime_s = self._builder.runtime(runtime, number)
+            draft.runtime_s = self._document.runtime(runtime, number)
         cores = self._number(facts, number, "coreCount", "cores")
         if cores is not None and cores > 1:
             draft.resources = Resources(cores=math.ceil(cores))
         draft.priority = round(self._number(facts, number, "priority") or 0)
-        self._builder.add_task(draft, number)
+        return draft
 
     def _command(self, draft: TaskDraft, facts: Task, number: int) -> None:
         """The program and its arguments; without one the task can only be emulated."""
         command = facts.get("command") or {}
         if not isinstance(command, dict):
-            self._builder.fail(f"task {draft.id}: its command is not an object", number)
+            self._document.refuse(f"task {draft.id}: its command is not an object", number)
         program = command.get("program")
         arguments = command.get("arguments", facts.get("arguments")) or []
         if isinstance(arguments, str):
             arguments = [arguments]
         if not isinstance(arguments, list) or not isinstance(program, str | None):
-            self._builder.fail(f"task {draft.id}: its command is not text", number)
+            self._document.refuse(f"task {draft.id}: its command is not text", number)
         if program and "\n" in program:
-            self._builder.warn("script text is not run", number)
+            self._document.warn("script text is not run", number)
             return
         if program:
             draft.executable = program
@@ -230,38 +233,38 @@ class _WfFormatReader:
             words = shlex.split(argument)
         except ValueError:
             return [argument]
-        self._builder.warn("argument that holds several words, split as a shell does", number)
+        self._document.warn("argument that holds several words, split as a shell does", number)
         return words
 
     def _files(self, task: Task, draft: TaskDraft, number: int) -> None:
         """Files with their links, as before 1.5."""
         files = task.get("files") or []
         if not isinstance(files, list):
-            self._builder.fail(f"task {draft.id}: files is not a list", number)
+            self._document.refuse(f"task {draft.id}: files is not a list", number)
         for file in files:
             link = file.get("link") if isinstance(file, dict) else None
             name = file.get("name", file.get("id")) if isinstance(file, dict) else None
             if link not in ("input", "output") or not isinstance(name, str):
                 message = f"task {draft.id}: a file without a name and a link input or output"
-                self._builder.fail(message, number)
+                self._document.refuse(message, number)
             size = self._number(file, number, "sizeInBytes", "size")
-            size_bytes = None if size is None else self._builder.size(size, number)
+            size_bytes = None if size is None else self._document.size(size, number)
             uses = draft.inputs if link == "input" else draft.outputs
             uses.append(FileUse(self._file(name, number), size_bytes))
 
     def _file(self, name: str, number: int) -> str:
-        if not name.startswith("/") or not self._builder.emulate:
+        if not name.startswith("/") or not self._document.emulate:
             return name
-        self._builder.warn("absolute file name, its leading slash dropped", number)
+        self._document.warn("absolute file name, its leading slash dropped", number)
         return name.lstrip("/")
 
-    def _edges(self, task: Task, number: int) -> None:
+    def _edges(self, task: Task, number: int) -> Iterator[EdgeDraft]:
         """Parents and children both count; older versions name them in place of ids."""
         node = self._id(task, number)
         parents = [self._reference(name) for name in self._names(task, "parents", number)]
-        self._builder.add_edges(node, parents, number)
+        yield EdgeDraft(node, parents, number)
         for child in self._names(task, "children", number):
-            self._builder.add_edges(self._reference(child), [node], number)
+            yield EdgeDraft(self._reference(child), [node], number)
 
     def _reference(self, name: str) -> str:
         return name if name in self._ids else self._by_name.get(name, name)
@@ -274,18 +277,18 @@ class _WfFormatReader:
     def _need(self, task: Task, key: str, number: int) -> str:
         value = task.get(key)
         if not isinstance(value, str) or not value:
-            self._builder.fail(f"a task without {key}", number)
+            self._document.refuse(f"a task without {key}", number)
         return value
 
     def _names(self, task: Task, key: str, number: int) -> list[str]:
         names = task.get(key) or []
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            self._builder.fail(f"task {task['name']}: {key} is not a list of names", number)
+            self._document.refuse(f"task {task['name']}: {key} is not a list of names", number)
         return names
 
     def _scalar(self, value: object, draft: TaskDraft, number: int) -> str:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            self._builder.fail(f"task {draft.id}: an argument is not text", number)
+            self._document.refuse(f"task {draft.id}: an argument is not text", number)
         return str(value)
 
     def _number(self, holder: Task, number: int, *keys: str) -> float | None:
@@ -295,7 +298,7 @@ class _WfFormatReader:
             if value is None:
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float):
-                self._builder.fail(f"{key} is {value!r}, not a number", number)
+                self._document.refuse(f"{key} is {value!r}, not a number", number)
             return value
         return None
 

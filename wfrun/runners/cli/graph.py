@@ -28,7 +28,7 @@ def graph(
 
     Run times are those of the DOCUMENTS, on the reference processor. Nothing is run.
     """
-    from wfrun.parsers.workflows.read import read_workflows
+    from wfrun.parsers.read import read_workflows
     from wfrun.parsers.workflows.shape import shape_of
     from wfrun.runners.display import graph as display
     from wfrun.runners.display.pictures import check_picture

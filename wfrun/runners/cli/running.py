@@ -13,7 +13,7 @@ from wfrun.runners.cli.options import SectionedCommand, option, settings_from, s
 from wfrun.runners.cli.runs import run_argument
 
 if TYPE_CHECKING:
-    from wfrun.parsers.bags.commands import LineTemplate
+    from wfrun.parsers.bags.line_template import LineTemplate
     from wfrun.runners.run.prepare import Plan
 
 _DOCUMENTS = "Documents and sites"
@@ -107,8 +107,8 @@ def _run_name(plan: Plan, document: Path) -> str:
 def _line_template(options: dict[str, Any]) -> LineTemplate | None:
     """The templates for rows of tables and for lists of commands; None: none is given. Raises
     UsageError for a delimiter without tables, or that can't be one."""
-    from wfrun.parsers.bags.commands import LineTemplate
-    from wfrun.parsers.bags.parameters import to_delimiter
+    from wfrun.parsers.bags.line_template import LineTemplate
+    from wfrun.parsers.bags.values import to_delimiter
 
     delimiter: str | None = options["delimiter"]
     if delimiter is not None:

@@ -16,7 +16,7 @@ from wfrun.engine.state import RunState
 from wfrun.runners.experiments.cells import Cell, Row
 from wfrun.runners.experiments.experiment import Experiment, label, some
 from wfrun.runners.experiments.metrics.workflows import critical_path_s
-from wfrun.runners.run.check_bags import with_selection
+from wfrun.runners.run.checks import with_selection
 from wfrun.runners.simulate.simulation import simulate
 
 

@@ -13,7 +13,7 @@ import msgspec
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Workflow
 from wfrun.parsers.generate.bots_model import ROWS
-from wfrun.parsers.workflows.read import read_workflows
+from wfrun.parsers.read import read_workflows
 from wfrun.parsers.workflows.runtimes import RuntimeTable, with_estimate
 from wfrun.runners.experiments.workloads import LogOfBags, Workloads, log_of_bags
 from wfrun.runners.simulate.simulation import check_runtimes

@@ -17,8 +17,8 @@ import msgspec
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import File, Resources, Task, Workflow
-from wfrun.parsers.bags.commands import escaped
 from wfrun.parsers.bags.make import bag
+from wfrun.parsers.bags.values import escaped
 from wfrun.sites.node import python_function
 
 _MOST_BYTES = 100_000

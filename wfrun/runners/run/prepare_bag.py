@@ -1,4 +1,4 @@
-"""What `prepare` does with a bag: from its templates and columns, without making its tasks."""
+"""What `prepare` does with a bag: find its inputs and its program, without making its tasks."""
 
 from __future__ import annotations
 
@@ -7,70 +7,48 @@ import shutil
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from msgspec.structs import replace
 
 from wfrun.engine.bag import Expansion, expand
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.events import Settings
 from wfrun.engine.model import Bag, BagFile, Workflow
 from wfrun.engine.templates import placeholders
-from wfrun.parsers.bags.commands import escaped
-from wfrun.parsers.bags.yaml_bags import line_in
+from wfrun.parsers.bags.values import escaped
+from wfrun.parsers.read import ReadDocument
+from wfrun.runners.run.located import (
+    folders,
+    is_inside,
+    is_program,
+    local_path,
+    missing_inputs,
+    some,
+)
 
-SHOWN = 20
 
+def with_files(read: ReadDocument, places: Sequence[Path], *, clusters: bool) -> Workflow:
+    """Give inputs the absolute paths where they are and their true sizes, and find the program.
 
-def with_files(
-    workflow: Workflow, places: Sequence[Path], folder: Path, *, clusters: bool
-) -> Workflow:
-    """Inputs get the absolute paths where they were found and their true sizes, relative programs
-    theirs; where there are clusters, these come along as inputs.
-
-    Raises InvalidError for inputs and programs that are not there.
+    With clusters among the sites, a program of the document's own becomes an input. Raises
+    InvalidError for inputs and programs that are missing.
     """
-    bag = workflow.bag
+    bag = read.workflow.bag
     assert bag is not None
-    bag = _with_executable(bag, places, folder, clusters=clusters)
+    bag = _with_executable(bag, read, places, clusters=clusters)
     expansion = Expansion(bag)
-    inputs = [_located(expansion, file, places, folder) for file in bag.inputs]
+    inputs = [_located(expansion, file, read, places) for file in bag.inputs]
     return expand(replace(bag, inputs=tuple(inputs)))
 
 
-def scaled(workflow: Workflow, settings: Settings) -> Workflow:
-    """The bag as it is going to be emulated. One without an estimate takes 1 s a task."""
-    bag = workflow.bag
-    assert bag is not None
-    return expand(
-        replace(
-            bag,
-            estimate=bag.estimate or "1",
-            scale=bag.scale * settings.time_scale,
-            resources=replace(bag.resources, walltime_s=None),
-            output_bytes=round((bag.output_bytes or 0) * settings.size_scale),
-        )
-    )
-
-
-# Inputs
-
-
-def local_path(url: str) -> str | None:
-    """The path that a ``file:`` URL or a plain path names; None for other URLs."""
-    parts = urlsplit(url)
-    if parts.scheme == "file":
-        return unquote(parts.path) if parts.netloc in ("", "localhost") else None
-    return url if "://" not in url else None
-
-
-def _located(expansion: Expansion, file: BagFile, places: Sequence[Path], folder: Path) -> BagFile:
-    """All files of a template are in one place: that in which the first of them is."""
+def _located(
+    expansion: Expansion, file: BagFile, read: ReadDocument, places: Sequence[Path]
+) -> BagFile:
+    """Find the files of a template: all of them in the first place that has the first of them."""
     written = file.name if file.url is None else local_path(file.url)
     assert written is not None, "what reads documents takes paths alone"
     count, _, reader = expansion.numbering(file.name + (file.url or ""))
     path = expansion.fill(written)
-    candidates = [folder] if file.url is not None and os.path.isabs(written) else places
+    candidates = [read.folder] if file.url is not None and os.path.isabs(written) else places
     first = path(reader(0))
     place = next((p for p in candidates if (p / first).exists()), candidates[0])
     base = str(place.absolute())
@@ -81,26 +59,16 @@ def _located(expansion: Expansion, file: BagFile, places: Sequence[Path], folder
         except OSError:
             missing.append(path(reader(number)))
     if missing:
-        more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
-        raise InvalidError(
-            f"{len(missing)} input files are missing: {', '.join(missing[:SHOWN])}{more}"
-            if len(missing) > 1
-            else f"the input file {missing[0]!r} is missing",
-            source=expansion.bag.source,
-            line=line_in(expansion.bag, "inputs"),
-            hint="looked in "
-            + " and ".join(str(p.absolute()) for p in candidates)
-            + "; --inputs DIR names another place, and --emulate needs no input files",
-        )
+        line = read.line("inputs")
+        raise missing_inputs(missing, folders(candidates), expansion.bag.source, line)
     url = written if os.path.isabs(written) else os.path.join(escaped(base), written)
     return replace(file, url=url, sizes=sizes.tobytes())
 
 
-# Programs
-
-
-def _with_executable(bag: Bag, places: Sequence[Path], folder: Path, *, clusters: bool) -> Bag:
-    """A relative path is one of the document's own files, unless it is among the inputs."""
+def _with_executable(
+    bag: Bag, read: ReadDocument, places: Sequence[Path], *, clusters: bool
+) -> Bag:
+    """Find the program. A relative path is a file of the document's own, or an input."""
     executable = bag.executable
     name = executable.removeprefix("./")
     if any(file.name == name for file in bag.inputs):
@@ -111,22 +79,22 @@ def _with_executable(bag: Bag, places: Sequence[Path], folder: Path, *, clusters
         plain = path if path is None or not placeholders(path) else None
         missing = [p for p in programs if shutil.which(p, path=plain) is None]
         if missing and not clusters:
-            raise _not_found(bag, missing, "in the PATH")
+            raise _not_found(read, missing, "in the PATH")
         return bag
     if os.path.isabs(executable):
-        inside = Path(os.path.normpath(executable)).is_relative_to(folder.absolute())
+        inside = is_inside(executable, read.folder)
         if not clusters or inside:
-            missing = [p for p in programs if not _is_program(Path(p))]
+            missing = [p for p in programs if not is_program(Path(p))]
             if missing:
-                raise _not_found(bag, missing, "there")
+                raise _not_found(read, missing, "there")
         return _carried(bag, executable) if clusters and inside else bag
     candidates = list(dict.fromkeys((*(p.absolute() for p in places), Path.cwd())))
     for place in candidates:
-        if all(_is_program(place / program) for program in programs):
+        if all(is_program(place / program) for program in programs):
             found = os.path.join(escaped(str(place)), name)
             return _carried(bag, found) if clusters else replace(bag, executable=found)
-    missing = [p for p in programs if not any(_is_program(c / p) for c in candidates)]
-    raise _not_found(bag, missing or programs, "in " + " or ".join(map(str, candidates)))
+    missing = [p for p in programs if not any(is_program(c / p) for c in candidates)]
+    raise _not_found(read, missing or programs, "in " + " or ".join(map(str, candidates)))
 
 
 def _programs(bag: Bag) -> Iterator[str]:
@@ -135,25 +103,20 @@ def _programs(bag: Bag) -> Iterator[str]:
     return (fill(reader(number)) for number in range(count))
 
 
-def _is_program(path: Path) -> bool:
-    return path.is_file() and os.access(path, os.X_OK)
-
-
 def _carried(bag: Bag, path: str) -> Bag:
-    """The program as one more input, in a folder of its own in the sandbox."""
+    """Add the program to the inputs, in a folder of its own in the sandbox."""
     name = f".wfrun-1/{os.path.basename(path)}"
     program = BagFile(name, path, executable=True)
     return replace(bag, executable=f"./{name}", inputs=(*bag.inputs, program))
 
 
-def _not_found(bag: Bag, missing: Sequence[str], where: str) -> InvalidError:
-    more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
-    listed = ", ".join(missing[:SHOWN]) + more
+def _not_found(read: ReadDocument, missing: Sequence[str], where: str) -> InvalidError:
     one = len(missing) == 1
     return InvalidError(
-        f"the executable{'' if one else 's'} {listed} {'is' if one else 'are'} not found {where}",
-        source=bag.source,
-        line=line_in(bag, "command"),
-        hint="install it, correct its path, or see to it that it may be executed (chmod +x); "
+        f"the executable{'' if one else 's'} {some(missing)} {'is' if one else 'are'} "
+        f"not found {where}",
+        source=read.workflow.source,
+        line=read.line("command"),
+        hint="install it, correct its path, or make it executable (chmod +x); "
         "--emulate replaces each task by one that takes its time",
     )

@@ -12,7 +12,7 @@ import msgspec
 from wfrun.engine import events as ev
 from wfrun.engine.model import File, Workflow
 from wfrun.parsers.generate import generate
-from wfrun.parsers.workflows.read import read_workflow
+from wfrun.parsers.read import read_workflow
 from wfrun.runners.experiments.metrics.log import RunTimings, run_timings
 from wfrun.runners.experiments.metrics.workflows import total_makespan_s
 from wfrun.runners.simulate.simulation import Platform, check_runtimes, simulate

@@ -1,8 +1,8 @@
-"""What may be wrong with bags together with options and catalogs: found before anything starts."""
+"""Checks of options, and of documents together with options and catalogs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,13 +11,13 @@ from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import Settings
 from wfrun.engine.fit import fits, site_mask
 from wfrun.engine.information import Knowledge
-from wfrun.engine.model import Bag, Catalog, Resources, Task, Workflow
+from wfrun.engine.model import Catalog, Resources, Task, Workflow
 from wfrun.engine.policies.placement import binds_late
 from wfrun.engine.policies.selection import selection_class
 from wfrun.engine.protocols import Placement
-from wfrun.parsers.bags.commands import LineTemplate
-from wfrun.parsers.bags.yaml_bags import is_from_yaml, line_in
-from wfrun.parsers.workflows.read import may_be_commands, may_be_table
+from wfrun.parsers.bags.line_template import LineTemplate
+from wfrun.parsers.formats import may_be_commands, may_be_table
+from wfrun.parsers.read import ReadDocument
 from wfrun.parsers.yaml_document import read_yaml
 
 
@@ -39,10 +39,19 @@ def check_template(template: LineTemplate, paths: Sequence[Path]) -> None:
         )
 
 
-def check_fits(bag: Bag, task: Task, catalog: Catalog) -> None:
-    """As `site_mask`, with the line of what no site has."""
+def check_fits(read: ReadDocument, workflow: Workflow, catalog: Catalog) -> None:
+    """Raise InvalidError for a task that fits no site; of a bag, with the line of the request."""
+    if workflow.bag is not None:
+        _check_bag_fits(read, workflow.tasks[0], catalog)
+        return
+    for task in {task.resources: task for task in reversed(workflow.tasks)}.values():
+        site_mask(task, catalog.sites, workflow.source)
+
+
+def _check_bag_fits(read: ReadDocument, task: Task, catalog: Catalog) -> None:
+    source = read.workflow.source
     try:
-        site_mask(task, catalog.sites, bag.source)
+        site_mask(task, catalog.sites, source)
     except InvalidError as error:
         asked = task.resources
         alone = {
@@ -54,36 +63,45 @@ def check_fits(bag: Bag, task: Task, catalog: Catalog) -> None:
         }
         blamed = [k for k, r in alone.items() if not any(fits(r, s) for s in catalog.sites)]
         asks = [key for key, request in alone.items() if request != Resources()]
-        line = line_in(bag, (blamed or asks or ["command"])[0])
-        raise InvalidError(error.message, source=bag.source, line=line, hint=error.hint) from error
+        line = read.line((blamed or asks or ["command"])[0])
+        raise InvalidError(error.message, source=source, line=line, hint=error.hint) from error
 
 
-def check_estimates(workflow: Workflow, policy: type[Placement], settings: Settings) -> None:
-    """Policies that plan with the run times of independent tasks have nothing to go by without."""
-    bag = workflow.bag
+def check_estimates(read: ReadDocument, policy: type[Placement], settings: Settings) -> None:
+    """Raise InvalidError for a bag without an estimate under a policy that plans with run times."""
+    bag = read.workflow.bag
     needs = policy.information.task_runtime is Knowledge.KNOWN and (
         binds_late(policy) or policy.name == "ect"
     )
     if bag is not None and bag.estimate is None and needs and not settings.emulate:
+        how = "Add estimate='90 s' (or a parameter, '{runtime}'), or take a"
+        if read.format is not None:
+            how = read.format.estimate_hint
         raise InvalidError(
             f"the policy {policy.name!r} needs to know how long tasks take, and the bag "
             f"{bag.name!r} does not say",
-            source=workflow.source,
-            line=line_in(bag, "estimate"),
-            hint=f"{_how_to_estimate(bag)} policy that needs none: `wfrun policies` lists them.",
+            source=bag.source,
+            line=read.line("estimate"),
+            hint=f"{how} policy that needs none: `wfrun policies` lists them.",
         )
 
 
-def _how_to_estimate(bag: Bag) -> str:
-    path = Path(bag.source)
-    if not path.is_file():
-        return "Add estimate='90 s' (or a parameter, '{runtime}'), or take a"
-    if is_from_yaml(bag):
-        return "Add 'estimate: 90 s' (or a parameter, \"{runtime}\"), or take a"
-    with path.open("rb") as stream:
-        if stream.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
-            return "JSDL can't say it; take a"
-    return "Add --estimate '90 s' (or a column, '{runtime}'), or take a"
+def runtime_warnings(
+    workflow: Workflow, policy: type[Placement], settings: Settings
+) -> Iterator[str]:
+    """Warn of unknown run times where emulation or the policy replaces them by a mean."""
+    bag, count = workflow.bag, len(workflow.tasks)
+    if bag is not None:
+        unknown = count if bag.estimate is None else 0
+    else:
+        unknown = sum(1 for t in workflow.tasks if t.runtime_s is None)
+    known = policy.information.task_runtime is Knowledge.KNOWN
+    if unknown and (settings.emulate or known):
+        user = "emulation" if settings.emulate else f"policy {settings.policy!r}"
+        yield (
+            f"{workflow.source}: {unknown} of {count} tasks have no run time; "
+            f"{user} takes the mean of their kind, else of all, else 1 s"
+        )
 
 
 def with_selection(settings: Settings, workflows: Sequence[Workflow], catalog: Catalog) -> Settings:

@@ -1,0 +1,85 @@
+"""The stage *resolve* of a bag: its estimate in seconds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from wfrun.engine.bag import ESTIMATE_S, INDEX
+from wfrun.engine.model import Bag, Column, Progression
+from wfrun.engine.templates import parse_template
+from wfrun.parsers.bags.check import shown_template
+from wfrun.parsers.bags.columns import column_like, distinct, last_of
+from wfrun.parsers.bags.draft import Refuse
+from wfrun.parsers.units import parse_duration
+
+
+def in_seconds(bag: Bag, columns: Mapping[str, Column], refuse: Refuse) -> Bag:
+    """Turn the estimate into a template that gives plain seconds.
+
+    Where it is a parameter whose values have units, a column of seconds is added beside it. Raises
+    InvalidError for an estimate that is no time, or is below zero.
+    """
+    if bag.estimate is None:
+        return bag
+    template = bag.estimate
+    parts = parse_template(template)
+    named = [part for part in parts if part.name is not None]
+    if len(named) > 1:
+        raise refuse(
+            f"the estimate {shown_template(template)} names more than one parameter",
+            template,
+            "Give one time, or a parameter that holds it.",
+        )
+    if not named:
+        text = "".join(part.literal for part in parts)
+        return replace(bag, estimate=repr(_seconds(text, template, refuse)))
+    name = named[0].name
+    assert name is not None
+    if name == INDEX:
+        raise refuse("the number of a task is no estimate of its time", template)
+    column = columns[name]
+    plain = template == f"{{{name}}}"
+    if plain and isinstance(column, Progression):
+        if min(column.start, last_of(column)) < 0:
+            raise refuse(f"an estimate, {name}, is below zero", template)
+        return bag
+    if plain and _are_numbers(column):
+        return bag
+
+    def seconds(value: str) -> str:
+        written = "".join(p.literal + (p.formatted(value) if p.name else "") for p in parts)
+        return repr(_seconds(written, template, refuse))
+
+    return _with_seconds(bag, name, column_like(column, seconds))
+
+
+def _are_numbers(column: Column) -> bool:
+    """Whether all values are plain numbers of seconds."""
+    try:
+        numbers = [float(value) for value in distinct(column)]
+    except ValueError:
+        return False
+    return min(numbers) >= 0 and math.isfinite(max(numbers))
+
+
+def _with_seconds(bag: Bag, name: str, seconds: Column) -> Bag:
+    axes = [
+        replace(axis, names=(*axis.names, ESTIMATE_S), columns=(*axis.columns, seconds))
+        if name in axis.names
+        else axis
+        for axis in bag.axes
+    ]
+    return replace(bag, axes=tuple(axes), estimate=f"{{{ESTIMATE_S}}}")
+
+
+def _seconds(text: str, template: str, refuse: Refuse) -> float:
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        raise refuse(f"the estimate is no time: {error}", template) from None
+    if seconds < 0:
+        raise refuse(f"the estimate {text!r} is below zero", template)
+    return seconds

@@ -1,0 +1,28 @@
+"""Templates given beside a document whose lines are tasks: a table or a list of commands."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class LineTemplate(msgspec.Struct, frozen=True):
+    """Templates for the task of each line. ``estimate`` is a time, or a parameter that holds it."""
+
+    command: str | None = None
+    """For the rows of tables; None: documents are lists of commands, or hold their commands."""
+    delimiter: str | None = None
+    """Of the cells of a table; see `wfrun.parsers.bags.text.read_table`."""
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    stdout: str | None = None
+    estimate: str | None = None
+
+    def option_of(self, template: str) -> str:
+        """The option that a template was given by; empty for others."""
+        given = {
+            "--input": self.inputs,
+            "--output": self.outputs,
+            "--stdout": (self.stdout,),
+            "--estimate": (self.estimate,),
+        }
+        return next((option for option, texts in given.items() if template in texts), "")

@@ -1,0 +1,190 @@
+"""The document formats that wfrun reads: one record each, in the order in which they are tried.
+
+A further format is one file with its reader and one record in `FORMATS`. Readers are imported when
+the first document of their format is read, because some of them take long to import.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from wfrun.engine.errors import InvalidError
+
+if TYPE_CHECKING:
+    from wfrun.parsers.bags.line_template import LineTemplate
+
+_BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+_GZIP = b"\x1f\x8b"
+_HEAD_BYTES = 4096
+_YAML = (".yml", ".yaml")
+
+
+class Content:
+    """The content of a document, as far as its format is recognized by it."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises OSError where the document can't be read."""
+        self.suffix = path.suffix.lower()
+        self._path = path
+        with path.open("rb") as stream:
+            self.head = stream.read(_HEAD_BYTES)
+        text = self.head
+        for mark in _BYTE_ORDER_MARKS:
+            text = text.removeprefix(mark)
+        if text != self.head:
+            text = text.replace(b"\0", b"")  # UTF-16
+        self.start = text.lstrip()
+        """The first bytes without byte order mark and white space."""
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether it is neither text nor XML, which may be UTF-16 without a mark."""
+        if self.start.startswith(b"<"):
+            return False
+        return b"\0" in self.start or self.head.startswith(_GZIP)
+
+    @cached_property
+    def whole(self) -> bytes:
+        """All of the content."""
+        return self._path.read_bytes()
+
+
+Recognizer = Callable[[Content], bool]
+
+
+def begins_with(*marks: bytes, unless: Iterable[str] = ()) -> Recognizer:
+    """Recognize text that begins with one of these marks; not with a suffix in ``unless``."""
+    return lambda content: (
+        content.start.startswith(marks) and not content.is_binary and content.suffix not in unless
+    )
+
+
+def root_is(name: bytes) -> Recognizer:
+    """Recognize XML by its outermost element, whatever its namespace."""
+    element = re.compile(rb"<(?:[A-Za-z_][\w.-]*:)?" + name + rb"[\s>/]")
+    return lambda content: content.start[:1] == b"<" and element.search(content.head) is not None
+
+
+def has_key(*keys: bytes) -> Recognizer:
+    """Recognize text with one of these keys of a mapping anywhere, be it valid YAML or not."""
+    key = re.compile(
+        rb"""(?:^|[{,])[ \t]*(["']?)(?:""" + b"|".join(keys) + rb""")\1[ \t]*:""", re.MULTILINE
+    )
+    return lambda content: not content.is_binary and key.search(content.whole) is not None
+
+
+def has_suffix(*suffixes: str) -> Recognizer:
+    """Recognize a document by the end of its name alone."""
+    return lambda content: content.suffix in suffixes
+
+
+class DocumentFormat(msgspec.Struct, frozen=True):
+    """One format: how it is recognized, what reads it, and what messages call it."""
+
+    name: str
+    title: str
+    holds: Literal["workflow", "bags"]
+    suffixes: tuple[str, ...]
+    """What names of its documents end with, in lower case."""
+    recognize: Recognizer
+    reader: str
+    """``module:function``: a `DocumentReader` for a workflow, a `BagsReader` for bags."""
+    line_options: bool = False
+    """Whether its lines are tasks, which options such as ``--stdout`` describe."""
+    estimate_hint: str = ""
+    """How to state run times in a document of bags."""
+
+    def load(self) -> Any:
+        """The reader, imported."""
+        module, _, function = self.reader.partition(":")
+        return getattr(import_module(module), function)
+
+
+_WORKFLOWS, _BAGS = "wfrun.parsers.workflows", "wfrun.parsers.bags"
+_TABLES = (".csv", ".tsv", ".tab")
+_COMMANDS = (".txt", ".commands")
+_OPTION = "Add --estimate '90 s' (or a column, '{runtime}'), or take a"
+_KEY = "Add 'estimate: 90 s' (or a parameter, \"{runtime}\"), or take a"
+
+FORMATS: tuple[DocumentFormat, ...] = (
+    DocumentFormat(
+        "table", "tables (.csv, .tsv) with --command", "bags", _TABLES, has_suffix(*_TABLES),
+        f"{_BAGS}.commands:read_table_bag", True, _OPTION,
+    ),
+    DocumentFormat(
+        "jsdl", "JSDL (XML)", "bags", (".jsdl",), root_is(b"JobDefinition"),
+        f"{_BAGS}.jsdl:read_jsdl", False, "JSDL can't say it; take a",
+    ),
+    DocumentFormat(
+        "dax", "DAX (XML)", "workflow", (".dax", ".xml"), begins_with(b"<"),
+        f"{_WORKFLOWS}.dax:read_dax",
+    ),
+    DocumentFormat(
+        "wfformat", "WfFormat (JSON)", "workflow", (".json",),
+        begins_with(b"{", b"[", unless=_YAML), f"{_WORKFLOWS}.wfformat:read_wfformat",
+    ),
+    DocumentFormat(
+        "pegasus5", "Pegasus 5 (YAML)", "workflow", _YAML, has_key(b"pegasus", b"jobs"),
+        f"{_WORKFLOWS}.pegasus5:read_pegasus5",
+    ),
+    DocumentFormat(
+        "yaml", "YAML", "bags", _YAML, has_key(b"bags?", b"command", b"parameters"),
+        f"{_BAGS}.yaml_bags:read_bags", False, _KEY,
+    ),
+    DocumentFormat(
+        "commands", "lists of commands (.txt)", "bags", _COMMANDS, has_suffix(*_COMMANDS),
+        f"{_BAGS}.commands:read_commands", True, _OPTION,
+    ),
+)  # fmt: skip
+"""A document has the first of these formats that recognizes it."""
+
+TABLE = FORMATS[0]
+
+
+def known_formats() -> str:
+    """A sentence that names all formats."""
+    titles = {
+        kind: [each.title for each in FORMATS if each.holds == kind]
+        for kind in ("workflow", "bags")
+    }
+    workflows, bags = (f"{', '.join(t[:-1])} and {t[-1]}" for t in titles.values())
+    return f"wfrun reads workflows as {workflows}, and bags of tasks as {bags}."
+
+
+def may_be_table(path: Path) -> bool:
+    """Whether a command may be for the rows of this document."""
+    others = (each.suffixes for each in FORMATS if not each.line_options)
+    return not any(path.suffix.lower() in suffixes for suffixes in others)
+
+
+def may_be_commands(path: Path) -> bool:
+    """Whether the document may be a list of commands."""
+    return path.suffix.lower() in _COMMANDS
+
+
+def format_of(path: Path, template: LineTemplate | None = None) -> DocumentFormat:
+    """Recognize the format of a document.
+
+    A command in the ``template`` makes it a table, unless its name is that of another format.
+    Raises InvalidError for what has none of the formats; OSError where it can't be read.
+    """
+    content = Content(path)
+    if template is not None and template.command is not None and may_be_table(path):
+        return TABLE
+    found = next((each for each in FORMATS if each.recognize(content)), None)
+    if found is not None:
+        return found
+    message, hint = "not a workflow document", known_formats()
+    if not content.start:
+        message = "the document is empty"
+    elif content.is_binary:
+        message = "not a workflow document, but binary data"
+        hint = ("Unpack it first. " if content.head.startswith(_GZIP) else "") + hint
+    raise InvalidError(message, source=str(path), hint=hint)

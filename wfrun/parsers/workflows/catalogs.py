@@ -1,0 +1,125 @@
+"""Replica and transformation catalogs in DAX and Pegasus 5 documents: files, programs, documents.
+
+Source: Pegasus 5.0 user guide, "Catalogs".
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from wfrun.parsers.workflows.document import Document
+from wfrun.parsers.workflows.draft import SubworkflowDraft, TaskDraft
+
+
+def local_path(url: str, directory: Path) -> str | None:
+    """The path that a physical file name stands for, where it is one on this machine.
+
+    ``file://`` URLs and plain paths are; a relative path that has a directory part is looked up
+    from ``directory``, that of the document.
+    """
+    if "://" not in url and not url.startswith("file:"):
+        return str(directory / url) if "/" in url and not url.startswith("/") else url
+    parts = urlsplit(url)
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
+        return None
+    return unquote(parts.path) or None
+
+
+class PhysicalNames(msgspec.Struct):
+    """The places of one file or executable: (site, URL), in the order of the document."""
+
+    places: list[tuple[str, str]] = []
+    env: dict[str, str] = {}
+
+    def path(self, directory: Path) -> str | None:
+        """A path on this machine; one at the site ``local`` before others."""
+        for _, url in sorted(self.places, key=lambda place: place[0] != "local"):
+            path = local_path(url, directory)
+            if path is not None:
+                return path
+        return None
+
+    def url(self, directory: Path) -> str | None:
+        """A path on this machine, or else the first URL."""
+        return self.path(directory) or (self.places[0][1] if self.places else None)
+
+
+TransformationKey = tuple[str | None, str, str | None]
+"""Namespace, name and version."""
+
+
+class TransformationCatalog:
+    """Executables by namespace, name and version."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, list[tuple[TransformationKey, PhysicalNames]]] = {}
+        self._known: dict[TransformationKey, PhysicalNames | None] = {}
+
+    def entry(self, key: TransformationKey) -> PhysicalNames:
+        """The entry of exactly this key; made where there is none."""
+        entries = self._entries.setdefault(key[1], [])
+        self._known.clear()
+        for known, names in entries:
+            if known == key:
+                return names
+        names = PhysicalNames()
+        entries.append((key, names))
+        return names
+
+    def find(self, key: TransformationKey) -> PhysicalNames | None:
+        """The nearest entry of this name: namespace and version are the same, or else the
+        namespace is, or the version, or neither. The first of several."""
+        if key not in self._known:
+            entries = self._entries.get(key[1], [])
+            self._known[key] = max(
+                entries,
+                key=lambda entry: (entry[0][0] == key[0], entry[0][2] == key[2]),
+                default=(key, None),
+            )[1]
+        return self._known[key]
+
+
+def find_subworkflow(
+    document: Document,
+    node: str,
+    name: str,
+    places: PhysicalNames | None,
+    directory: Path,
+    line: int,
+) -> SubworkflowDraft:
+    """Find the document ``name`` of a sub-workflow.
+
+    It is where the replica catalog says, or beside the document that includes it (under its name,
+    or the name that the catalog gives). Raises InvalidError with the places that were searched.
+    """
+    path = places.path(directory) if places is not None else None
+    candidates = [] if path is None else [Path(path)]
+    candidates.append(directory / name)
+    if path is not None:
+        candidates.append(directory / Path(path).name)
+    for candidate in candidates:
+        if candidate.is_file():
+            return SubworkflowDraft(node, candidate, line)
+    looked = ", ".join(dict.fromkeys(map(str, candidates)))
+    return document.refuse(
+        f"sub-workflow {node}: its document {name} is not there",
+        line,
+        f"Put it at one of: {looked}.",
+    )
+
+
+def use_catalog_entry(
+    document: Document, entry: PhysicalNames, draft: TaskDraft, directory: Path, line: int
+) -> None:
+    """Take the program and the environment of a task from the transformation catalog."""
+    if entry.env:
+        draft.env = entry.env
+    path = entry.path(directory)
+    if path is not None:
+        draft.executable = path
+    elif entry.places:
+        text = "transformation whose catalog entry is not on this machine, looked up by name"
+        document.warn(text, line)

@@ -1,0 +1,115 @@
+"""One workflow document while it is read: its lines, its warnings, and the values it holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from wfrun.engine.errors import InvalidError
+from wfrun.parsers.workflows.profiles import ProfileError, Profiles, Requests, requests_of
+
+MAX_INTEGER = 2**63 - 1
+"""Maximum size of a file in bytes: SQLite and the model hold 64 bits."""
+
+Place = tuple[str, int | None, Callable[[int], int]]
+"""A document, a position in it, and the function that turns the position into a line."""
+
+
+def refuse_at(place: Place, message: str, hint: str | None = None) -> NoReturn:
+    """Raise InvalidError for what stands at ``place``."""
+    source, position, locate = place
+    line = None if position is None else locate(position)
+    raise InvalidError(message, source=source, line=line, hint=hint)
+
+
+class Document:
+    """A document that is being read, and what its reader found beside tasks and edges.
+
+    Warnings, file URLs and equal requests are shared with the documents that it includes. With
+    ``emulate`` the tasks are only imitated, and negative sizes and run times count as 0 instead of
+    unknown.
+    """
+
+    def __init__(
+        self, path: Path, *, emulate: bool = False, node: str = "", outer: Document | None = None
+    ) -> None:
+        """``outer`` includes this document in place of its node ``node``."""
+        self.source = str(path)
+        self.name = path.stem
+        self.emulate = emulate
+        self.prefix: str = "" if outer is None else f"{outer.prefix}{node}."
+        """What the ids of its tasks begin with in the workflow."""
+        self.locate: Callable[[int], int] = int
+        """Turns a position into a line. It may be slow: it is called for messages only."""
+        self.warnings: dict[str, tuple[int, Place]] = {} if outer is None else outer.warnings
+        """How often each warning occurred, and where first."""
+        self.urls: dict[str, str] = {} if outer is None else outer.urls
+        """Where the replica catalogs say that files are."""
+        self._requests: dict[tuple[tuple[tuple[str, str], str], ...], Requests] = (
+            {} if outer is None else outer._requests
+        )
+
+    def place(self, line: int | None) -> Place:
+        """The place of a position, for messages that may be needed later."""
+        return (self.source, line, self.locate)
+
+    def refuse(self, message: str, line: int | None, hint: str | None = None) -> NoReturn:
+        """Raise InvalidError for what stands at ``line``."""
+        refuse_at(self.place(line), message, hint)
+
+    def warn(self, text: str, line: int | None, count: int = 1) -> None:
+        """Count a warning. Equal ones become one message with the place of the first."""
+        seen, place = self.warnings.get(text) or (0, self.place(line))
+        self.warnings[text] = (seen + count, place)
+
+    def add_url(self, name: str, url: str) -> None:
+        """Note where the replica catalog says that a file is; its first entry counts."""
+        self.urls.setdefault(name, url)
+
+    def size(self, text: str | float, line: int | None) -> int | None:
+        """Convert to bytes. A negative size is unknown: None, or 0 under emulation."""
+        try:
+            size = int(text)
+        except (ValueError, OverflowError):
+            size = self._integral(text, line)
+        if 0 <= size <= MAX_INTEGER:
+            return size
+        if size > 0:
+            self.refuse(f"file size {text} is too large", line)
+        counted = "0" if self.emulate else "unknown"
+        self.warn(f"negative file size, counted as {counted}", line)
+        return 0 if self.emulate else None
+
+    def _integral(self, text: str | float, line: int | None) -> int:
+        try:
+            return int(float(text))
+        except (ValueError, OverflowError):
+            self.refuse(f"file size {text!r} is not a number of bytes", line)
+
+    def runtime(self, text: str | float, line: int | None) -> float | None:
+        """Convert to seconds. A negative run time is unknown: None, or 0 under emulation."""
+        try:
+            runtime_s = float(text)
+        except ValueError:
+            runtime_s = math.nan
+        if not math.isfinite(runtime_s):
+            self.refuse(f"run time {text!r} is not a number of seconds", line)
+        if runtime_s >= 0:
+            return runtime_s
+        counted = "0" if self.emulate else "unknown"
+        self.warn(f"negative run time, counted as {counted}", line)
+        return 0.0 if self.emulate else None
+
+    def requests(self, profiles: Profiles, line: int | None) -> Requests:
+        """The requests that profiles make; equal profiles give the same object."""
+        key = tuple(profiles.items())
+        known = self._requests.get(key)
+        if known is None:
+            try:
+                known = requests_of(profiles, lambda text: self.warn(text, line))
+            except ProfileError as error:
+                self.refuse(str(error), line)
+            self._requests[key] = known
+        return known

@@ -1,0 +1,228 @@
+"""Files of a workflow while its tasks are linked: one per name and producer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from posixpath import normpath
+
+import msgspec
+
+from wfrun.engine.model import File
+from wfrun.parsers.workflows.document import Document
+from wfrun.parsers.workflows.draft import TaskDraft
+from wfrun.parsers.workflows.edges import Edges
+
+_BAD_NAME = re.compile(r"\A\Z|[\n\r\0]|\A/|(?:\A|/)\.\.(?:/|\Z)|\A\.?/*\Z")
+_SPECIAL = ("", ".")
+_UNTIDY_NAME = re.compile(r"(?:\A|/)\.(?:/|\Z)|//|/\Z")
+
+
+class LinkedFile(msgspec.Struct, gc=False):
+    """One file of one producer, as far as the tasks linked so far describe it."""
+
+    index: int
+    name: str
+    producer: int | None = None
+    written_bytes: int | None = None
+    read_bytes: int | None = None
+    executable: bool = False
+    stage_out: bool | None = None
+
+
+class Files:
+    """All files by name.
+
+    Only under emulation several tasks may write one file: there is one `LinkedFile` per producer
+    then, its *twins*, and the first of them stands for all until producers are chosen.
+    """
+
+    def __init__(self, edges: Edges) -> None:
+        self._edges = edges
+        self.all: list[LinkedFile] = []
+        self.by_name: dict[str, LinkedFile] = {}
+        self.twins: dict[int, list[LinkedFile]] = {}
+        """All files of one name with several producers, by the index of the first."""
+        self.odd_sizes: set[str] = set()
+        """Names for which tasks state different sizes."""
+
+    def producers(self) -> list[int | None]:
+        """The producer of each file; None for an initial input."""
+        return [file.producer for file in self.all]
+
+    def sole_producers(self) -> list[int | None]:
+        """The producer of each file; None also where the file has several."""
+        return [None if f.index in self.twins else f.producer for f in self.all]
+
+    def link_inputs(
+        self, document: Document, draft: TaskDraft, optional: list[int]
+    ) -> dict[int, None]:
+        """Give the indices of the files that the task reads, and add optional ones to
+        ``optional``."""
+        inputs: dict[int, None] = {}
+        by_name = self.by_name
+        for use in draft.inputs:
+            file = by_name.get(use.name) or self._new(document, use.name, draft.line)
+            index = file.index
+            size = use.size_bytes
+            if size is not None:
+                known = file.read_bytes
+                if known is None:
+                    file.read_bytes = size
+                elif known != size:
+                    self.odd_sizes.add(file.name)
+                    file.read_bytes = max(known, size)
+            if index in inputs:
+                continue
+            inputs[index] = None
+            if use.executable:
+                file.executable = True
+            if use.optional:
+                optional.append(index)
+        return inputs
+
+    def link_outputs(
+        self,
+        document: Document,
+        draft: TaskDraft,
+        task: int,
+        inputs: dict[int, None],
+        optional: list[int],
+    ) -> dict[int, int]:
+        """Give the index of each file that the task writes, by the index of its first twin."""
+        outputs: dict[int, int] = {}
+        by_name = self.by_name
+        for use in draft.outputs:
+            named = file = by_name.get(use.name) or self._new(document, use.name, draft.line)
+            first = file.index
+            if first in inputs:
+                _overwrite(document, draft, file, inputs, optional)
+            if first in outputs:
+                file = self.all[outputs[first]]
+            elif file.producer is None:
+                file.producer = task
+            else:
+                file = self._twin(document, draft, file)
+                file.producer = task
+            outputs[first] = file.index
+            size = use.size_bytes
+            if size is not None:
+                known = named.written_bytes
+                if known is not None and known != size:
+                    self.odd_sizes.add(file.name)
+                file.written_bytes = size
+            if use.stage_out is not None:
+                file.stage_out = use.stage_out
+            if use.optional and file.index not in optional:
+                optional.append(file.index)
+        return outputs
+
+    def _new(self, document: Document, name: str, line: int | None) -> LinkedFile:
+        # Most names need no closer look. Newlines and the like are not printable.
+        if "/" in name or name[:1] in _SPECIAL or not name.isprintable():
+            tidy = _tidy_name(document, name, line)
+            if tidy != name:
+                file = self.by_name.get(tidy) or self._new(document, tidy, line)
+                self.by_name[name] = file
+                return file
+        file = LinkedFile(len(self.all), name)
+        self.all.append(file)
+        self.by_name[name] = file
+        return file
+
+    def _twin(self, document: Document, draft: TaskDraft, file: LinkedFile) -> LinkedFile:
+        """A further file of the same name, for its second producer."""
+        if not document.emulate:
+            document.refuse(
+                f"file {file.name} is written by two tasks: "
+                f"{self._edges.describe(file.producer or 0)} and "
+                f"{document.prefix}{draft.id}",
+                draft.line,
+                "Each file has one producer: rename one of them. (With --emulate each consumer "
+                "reads that of its declared parent.)",
+            )
+        twin = LinkedFile(len(self.all), file.name)
+        self.all.append(twin)
+        twins = self.twins.setdefault(file.index, [file])
+        if len(twins) == 1:
+            text = "file written by several tasks, consumers read their parent's"
+            document.warn(text, draft.line)
+        twins.append(twin)
+        return twin
+
+    def choose(self, first: int, index: int | None) -> int:
+        """The file that a consumer reads, where twins exist; None: one that no task has written."""
+        chosen = self._initial(first) if index is None else index
+        self.all[chosen].read_bytes = self.all[first].read_bytes
+        return chosen
+
+    def _initial(self, first: int) -> int:
+        twins = self.twins[first]
+        if twins[-1].producer is not None:
+            twins.append(LinkedFile(len(self.all), twins[0].name))
+            self.all.append(twins[-1])
+        return twins[-1].index
+
+    def between(self, inputs: tuple[int, ...], producer: int) -> str | None:
+        """The name of a file among ``inputs`` that ``producer`` writes."""
+        return next((self.all[i].name for i in inputs if self.all[i].producer == producer), None)
+
+    def finish(self, urls: Mapping[str, str], consumed: set[int]) -> list[File]:
+        """The files of the workflow. The producer's size counts, else the largest stated one."""
+        odd = self.odd_sizes
+        files = []
+        for file in self.all:
+            name, size = file.name, file.read_bytes
+            written = file.written_bytes
+            if written is not None:
+                if size is not None and size != written:
+                    odd.add(name)
+                size = written
+            if file.producer is None:
+                files.append(File(name, size, None, urls.get(name), file.executable))
+                continue
+            collect = file.stage_out
+            if collect is None:
+                collect = file.index not in consumed
+            files.append(File(name, size, file.producer, None, file.executable, collect))
+        return files
+
+
+def _overwrite(
+    document: Document,
+    draft: TaskDraft,
+    file: LinkedFile,
+    inputs: dict[int, None],
+    optional: list[int],
+) -> None:
+    """Handle a file that one task reads and writes."""
+    if not document.emulate:
+        document.refuse(
+            f"task {draft.id} reads and writes the same file, {file.name}",
+            draft.line,
+            "Let it write a file of another name, so that it can be tried again.",
+        )
+    text = "file read and written by the same task, taken as its output only"
+    document.warn(text, draft.line)
+    del inputs[file.index]
+    if file.index in optional:
+        optional.remove(file.index)
+
+
+def _tidy_name(document: Document, name: str, line: int | None) -> str:
+    if _BAD_NAME.search(name) or not _encodable(name):
+        document.refuse(
+            f"file name {name!r} can't be used",
+            line,
+            "A file name is a path relative to the task's directory: not empty, not absolute, "
+            "without '..' and without newlines.",
+        )
+    return normpath(name) if _UNTIDY_NAME.search(name) else name
+
+
+def _encodable(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,147 @@
+"""The stage *resolve* of a workflow: from ids and names of files to numbered tasks and files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from wfrun.engine.model import Task
+from wfrun.parsers.workflows.document import Document
+from wfrun.parsers.workflows.draft import Draft, EdgeDraft, FileUse, SubworkflowDraft, TaskDraft
+from wfrun.parsers.workflows.edges import Edges
+from wfrun.parsers.workflows.files import Files
+
+Opener = Callable[[Path, str, Document], tuple[Document, Iterator[Draft]]]
+"""Opens the document at a path that takes the place of a node of another document."""
+
+
+class Linked(msgspec.Struct):
+    """A workflow whose tasks, files and edges refer to each other by number."""
+
+    document: Document
+    tasks: list[Task]
+    files: Files
+    edges: Edges
+    parents: list[tuple[int, ...]]
+    """Of each task: the declared ones and those that its inputs imply."""
+
+
+def link(document: Document, drafts: Iterable[Draft], open_document: Opener) -> Linked:
+    """Number tasks and files, read in sub-workflows, and add the edges that files imply.
+
+    Raises InvalidError for ids that are missing or repeated, for edges of tasks that are not
+    there, for file names that leave the sandbox, and for a file with two producers. Under emulation
+    a file may have several, and each consumer reads that of one of them (see
+    `Edges.choose_producers`). A task that reads and writes one file only writes it then.
+    """
+    linker = _Linker(open_document)
+    linker.add(document, drafts, (str(Path(document.source).resolve()),))
+    tasks, files, edges = linker.tasks, linker.files, linker.edges
+    if not tasks:
+        document.refuse("has no tasks", None, "A workflow consists of at least one task.")
+    edges.resolve(tasks, files.producers())
+    if files.twins:
+        linker.choose_twins()
+    return Linked(document, tasks, files, edges, edges.parents(tasks, files.producers()))
+
+
+class _Linker:
+    def __init__(self, open_document: Opener) -> None:
+        self._open_document = open_document
+        self.tasks: list[Task] = []
+        self.edges = Edges()
+        self.files = Files(self.edges)
+        self._shared: dict[Any, Any] = {}
+        """One object of equal ones: tasks of a kind have names and arguments in common."""
+
+    def add(self, document: Document, drafts: Iterable[Draft], including: tuple[str, ...]) -> None:
+        """Add the drafts of a document. ``including``: the documents that are open."""
+        for draft in drafts:
+            if isinstance(draft, TaskDraft):
+                self._add_task(document, draft)
+            elif isinstance(draft, EdgeDraft):
+                self.edges.declare(document, draft.child, draft.parents, draft.line)
+            else:
+                self._include(document, draft, including)
+
+    def _add_task(self, document: Document, draft: TaskDraft) -> None:
+        task, share = len(self.tasks), self._shared.setdefault
+        task_id = self.edges.add_node(document, draft.id, draft.line)
+        words = draft.arguments
+        if "\0" in draft.executable or (words and any("\0" in word for word in words)):
+            document.refuse(f"task {task_id}: a NUL character in its command", draft.line)
+        _add_streams(draft)
+        optional: list[int] = []
+        inputs = self.files.link_inputs(document, draft, optional)
+        outputs = self.files.link_outputs(document, draft, task, inputs, optional)
+        by_name = self.files.by_name
+        stdin = by_name[draft.stdin].index if draft.stdin is not None else None
+        self.tasks.append(
+            Task(
+                id=task_id,
+                name=share(draft.name, draft.name),
+                executable=share(draft.executable, draft.executable),
+                arguments=share(words, words),
+                inputs=tuple(inputs),
+                outputs=tuple(outputs.values()),
+                optional=tuple(optional),
+                stdin=stdin if stdin in inputs else None,
+                stdout=outputs[by_name[draft.stdout].index] if draft.stdout is not None else None,
+                stderr=outputs[by_name[draft.stderr].index] if draft.stderr is not None else None,
+                env=draft.env,
+                resources=draft.resources,
+                runtime_s=draft.runtime_s,
+                priority=draft.priority,
+            )
+        )
+
+    def _include(
+        self, outer: Document, draft: SubworkflowDraft, including: tuple[str, ...]
+    ) -> None:
+        """Read in another document in place of a node.
+
+        The ids of its tasks get the prefix ``node.``, files are shared by name, and edges of the
+        node become edges of the first or last tasks in it.
+        """
+        resolved = str(draft.path.resolve())
+        if resolved in including:
+            text = f"{draft.id} includes {draft.path}, which is being read already"
+            outer.refuse(text, draft.line)
+        group = self.edges.open_group(outer, draft.id, draft.line)
+        first = len(self.tasks)
+        document, drafts = self._open_document(draft.path, draft.id, outer)
+        self.add(document, drafts, (*including, resolved))
+        if len(self.tasks) == first:
+            document.refuse("has no tasks", None)
+        self.edges.close_group(group, first)
+
+    def choose_twins(self) -> None:
+        """Choose whose file each consumer reads, where a file has several producers."""
+        files = self.files
+        twins = {
+            index: [(file.producer, file.index) for file in group if file.producer is not None]
+            for index, group in files.twins.items()
+        }
+        choices = self.edges.choose_producers(self.tasks, files.sole_producers(), twins)
+        for task, changes in choices.items():
+            chosen = {first: files.choose(first, index) for first, index in changes.items()}
+            old = self.tasks[task]
+            own = set(old.outputs)
+            self.tasks[task] = msgspec.structs.replace(
+                old,
+                inputs=tuple(chosen.get(index, index) for index in old.inputs),
+                optional=tuple(i if i in own else chosen.get(i, i) for i in old.optional),
+                stdin=None if old.stdin is None else chosen.get(old.stdin, old.stdin),
+            )
+
+
+def _add_streams(draft: TaskDraft) -> None:
+    """Add the files of the standard streams, which documents may leave out of their lists."""
+    if draft.stdin is not None:
+        draft.inputs.append(FileUse(draft.stdin))
+    for stream in (draft.stdout, draft.stderr):
+        if stream is not None:
+            draft.outputs.append(FileUse(stream))

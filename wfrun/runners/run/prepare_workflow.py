@@ -1,0 +1,168 @@
+"""What `prepare` does with a workflow: find its inputs and programs, and check its outputs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.model import File, Task, Workflow
+from wfrun.runners.run.located import (
+    folders,
+    is_inside,
+    is_program,
+    local_path,
+    missing_inputs,
+    some,
+)
+
+
+def with_inputs(workflow: Workflow, places: Sequence[Path], folder: Path) -> Workflow:
+    """Give initial inputs the absolute path where they are and their true size.
+
+    Optional inputs that are absent are dropped from their tasks. Raises InvalidError for all
+    required inputs that are missing.
+    """
+    required, optional = _initial_inputs(workflow.tasks, workflow.files)
+    files = list(workflow.files)
+    missing = []
+    for index in sorted(required | optional):
+        file = files[index]
+        found = _locate(file, places, folder)
+        if found is not None:
+            files[index] = replace(file, url=str(found), size_bytes=found.stat().st_size)
+            optional.discard(index)
+        elif index in required:
+            missing.append(file)
+    if missing:
+        first = f"for {missing[0].url} and " if missing[0].url else ""
+        raise missing_inputs(
+            [file.name for file in missing], first + folders(places), workflow.source
+        )
+    tasks = [_without_inputs(task, optional - required) for task in workflow.tasks]
+    return replace(workflow, files=files, tasks=tasks)
+
+
+def _initial_inputs(tasks: Sequence[Task], files: Sequence[File]) -> tuple[set[int], set[int]]:
+    """The files that no task writes: (required by some task, optional for some task)."""
+    required: set[int] = set()
+    optional: set[int] = set()
+    for task in tasks:
+        for index in task.inputs:
+            if files[index].producer is None:
+                (optional if index in task.optional else required).add(index)
+    return required, optional
+
+
+def _without_inputs(task: Task, absent: set[int]) -> Task:
+    if not absent or absent.isdisjoint(task.inputs):
+        return task
+    return replace(task, inputs=tuple(i for i in task.inputs if i not in absent))
+
+
+def _locate(file: File, places: Sequence[Path], folder: Path) -> Path | None:
+    """Find an initial input: where the document's catalog says, else by its name in ``places``."""
+    candidates = [place / file.name for place in places]
+    if file.url is not None:
+        path = local_path(file.url)
+        if path is not None:
+            candidates.insert(0, folder / path)
+    return next((c.absolute() for c in candidates if c.exists()), None)
+
+
+def with_executables(workflow: Workflow, folder: Path, *, clusters: bool) -> Workflow:
+    """Make relative paths of executables absolute. Raises InvalidError for all that are missing.
+
+    With clusters among the sites, a program is looked up there when its task starts. A relative
+    path, or one in the document's folder, is a file of the document's own: it becomes an input.
+    """
+    resolved: dict[tuple[str, str | None], str | None] = {}
+    missing: dict[str, list[Task]] = {}
+    carried: dict[str, int] = {}
+    files = list(workflow.files)
+    tasks = []
+    for task in workflow.tasks:
+        path = (task.env or {}).get("PATH")
+        key = (task.executable, path)
+        if key not in resolved:
+            resolved[key] = _resolve(task.executable, path, folder, clusters=clusters)
+        executable = resolved[key]
+        if executable is None:
+            missing.setdefault(task.executable, []).append(task)
+        elif clusters and os.path.isabs(executable) and _is_own(task.executable, folder):
+            task = _carry(task, executable, carried, files)
+        elif executable != task.executable:
+            task = replace(task, executable=executable)
+        tasks.append(task)
+    if missing:
+        raise _missing_executables(missing, workflow.source)
+    return replace(workflow, tasks=tasks, files=files)
+
+
+def _missing_executables(missing: dict[str, list[Task]], source: str) -> InvalidError:
+    lines = [
+        f"{name} (task {users[0].id}" + (f" and {len(users) - 1} more)" if users[1:] else ")")
+        for name, users in missing.items()
+    ]
+    return InvalidError(
+        f"{len(lines)} executables are not found: {some(lines)}"
+        if len(lines) > 1
+        else f"the executable {lines[0]} is not found",
+        source=source,
+        hint="install it, name its path in the document's transformation catalog, or run "
+        "with --emulate to replace each task by one that takes its run time",
+    )
+
+
+def _carry(task: Task, executable: str, carried: dict[str, int], files: list[File]) -> Task:
+    """Add the program to the inputs of a task, in a folder of its own in the sandbox."""
+    if executable not in carried:
+        carried[executable] = len(files)
+        name = f".wfrun-{len(carried)}/{os.path.basename(executable)}"
+        size_bytes = os.stat(executable).st_size
+        files.append(File(name, size_bytes, url=executable, executable=True))
+    file = carried[executable]
+    return replace(task, executable=f"./{files[file].name}", inputs=(*task.inputs, file))
+
+
+def _resolve(executable: str, path: str | None, folder: Path, *, clusters: bool) -> str | None:
+    """What to put into argv[0]; None where there is no such program."""
+    if executable.startswith("./"):
+        return executable  # one of the task's inputs
+    if clusters and not _is_own(executable, folder):
+        return executable
+    if "/" not in executable:
+        return executable if shutil.which(executable, path=path) else None
+    absolute = (folder / executable).absolute()
+    return str(absolute) if is_program(absolute) else None
+
+
+def _is_own(executable: str, folder: Path) -> bool:
+    """Whether it is a file of the document's: a relative path, or one in the document's folder."""
+    return is_inside(executable, folder) if os.path.isabs(executable) else "/" in executable
+
+
+def check_outputs(workflow: Workflow) -> None:
+    """Raise InvalidError for a final output that is the folder of another.
+
+    All final outputs are collected into one folder, where the later would replace the other.
+    """
+    names = {file.name: file for file in workflow.files if file.collect}
+    for name, file in names.items():
+        for end in (index for index, letter in enumerate(name) if letter == "/"):
+            folder = names.get(name[:end])
+            if folder is None:
+                continue
+            assert folder.producer is not None
+            assert file.producer is not None
+            raise InvalidError(
+                f"{folder.name!r} is an output of task {workflow.tasks[folder.producer].id} and "
+                f"also the folder of {name!r}, an output of task "
+                f"{workflow.tasks[file.producer].id}",
+                source=workflow.source,
+                hint="the two can't be kept in one place: rename one of them",
+            )

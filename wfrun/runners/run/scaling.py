@@ -1,0 +1,74 @@
+"""Emulation: sites, run times, sizes and links as the emulated run has them."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from wfrun.engine.bag import expand
+from wfrun.engine.capabilities.placements import expected_runtimes_s
+from wfrun.engine.events import Settings
+from wfrun.engine.model import Catalog, LinkSpec, SiteSpec, Workflow
+
+
+def on_this_machine(catalog: Catalog) -> Catalog:
+    """Replace each cluster by a local site of its size."""
+    return replace(catalog, sites=tuple(map(_local, catalog.sites)))
+
+
+def _local(site: SiteSpec) -> SiteSpec:
+    if site.access is None:
+        return site
+    return replace(site, access=None, directory=None, kind="local")
+
+
+def scaled(workflow: Workflow, settings: Settings) -> Workflow:
+    """Multiply run times and sizes by the scales of the settings.
+
+    Walltimes are dropped: an emulated task takes its documented time. A task of a bag without an
+    estimate takes 1 s.
+    """
+    if workflow.bag is not None:
+        return _scaled_bag(workflow, settings)
+    runtimes_s = expected_runtimes_s(workflow)
+    unlimited = {t.resources: replace(t.resources, walltime_s=None) for t in workflow.tasks}
+    return replace(
+        workflow,
+        tasks=[
+            replace(
+                task,
+                runtime_s=runtime_s * settings.time_scale,
+                resources=unlimited[task.resources],
+            )
+            for task, runtime_s in zip(workflow.tasks, runtimes_s, strict=True)
+        ],
+        files=[
+            replace(f, size_bytes=round((f.size_bytes or 0) * settings.size_scale))
+            for f in workflow.files
+        ],
+    )
+
+
+def _scaled_bag(workflow: Workflow, settings: Settings) -> Workflow:
+    bag = workflow.bag
+    assert bag is not None
+    return expand(
+        replace(
+            bag,
+            estimate=bag.estimate or "1",
+            scale=bag.scale * settings.time_scale,
+            resources=replace(bag.resources, walltime_s=None),
+            output_bytes=round((bag.output_bytes or 0) * settings.size_scale),
+        )
+    )
+
+
+def scaled_links(catalog: Catalog, scale: float) -> Catalog:
+    """Shorten transfers by the time scale, as run times are."""
+
+    def scaled_link(link: LinkSpec) -> LinkSpec:
+        bandwidth = link.bandwidth_bytes_per_s
+        if bandwidth is not None:
+            bandwidth = bandwidth / scale if scale > 0 else None
+        return replace(link, bandwidth_bytes_per_s=bandwidth, latency_s=link.latency_s * scale)
+
+    return replace(catalog, links=tuple(map(scaled_link, catalog.links)))
