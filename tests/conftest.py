@@ -26,14 +26,17 @@ WAITING_WORKERS = 1
 
 
 @pytest.fixture(autouse=True)
-def _own_history(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hide the runs of other tests, and of the user who runs the tests."""
-    folder = tmp_path_factory.getbasetemp() / "state" / secrets.token_hex(4)
-    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the home of the user who runs the tests, whose profile every login shell would run, and
+    the runs of other tests."""
+    base = tmp_path_factory.getbasetemp()
+    (base / "home").mkdir(exist_ok=True)  # One for all tests: matplotlib keeps its fonts there.
+    monkeypatch.setenv("HOME", str(base / "home"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(base / "state" / secrets.token_hex(4)))
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests that use the testbed, and skip those that need an absent corpus.
 
     One worker runs all tests of the testbed, one after the other: each is given all of it.
@@ -41,7 +44,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "testbed" in getattr(item, "fixturenames", ()):
             item.add_marker("testbed")
-            item.add_marker(pytest.mark.xdist_group("testbed"))
+            if config.pluginmanager.hasplugin("xdist"):
+                item.add_marker(pytest.mark.xdist_group("testbed"))
         if item.get_closest_marker("corpus") is not None and not CORPUS.is_dir():
             item.add_marker(pytest.mark.skip(reason=f"no corpus at {CORPUS} (WFRUN_CORPUS)"))
 

@@ -10,6 +10,7 @@ from types import ModuleType
 
 import pytest
 
+from tests.amount import some
 from tests.engine.steps import (
     ENGINE,
     Costs,
@@ -138,7 +139,7 @@ def test_an_event_costs_the_same_in_a_large_workflow(policy: str, launchers: boo
     assert_no_growth(small, large, 3200 / 200)
 
 
-@pytest.mark.parametrize("throttle", [None, 1], ids=["", "throttled"])
+@pytest.mark.parametrize("throttle", some([None, 1], quick=1), ids=["", "throttled"])
 @pytest.mark.parametrize("launchers", [False, True], ids=["jobs", "launchers"])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_an_event_costs_the_same_beside_many_workflows(
@@ -155,7 +156,7 @@ def test_an_event_costs_the_same_beside_many_workflows(
     assert_no_growth(small, large, 400 / 16)
 
 
-@pytest.mark.parametrize("throttle", [None, 1], ids=["", "throttled"])
+@pytest.mark.parametrize("throttle", some([None, 1], quick=1), ids=["", "throttled"])
 @pytest.mark.parametrize("launchers", [False, True], ids=["jobs", "launchers"])
 @pytest.mark.parametrize(
     ("selection", "bags_per_owner"),

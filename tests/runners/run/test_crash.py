@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from tests.amount import some
 from tests.runners.harness import (
     Engine,
     Job,
@@ -104,9 +105,9 @@ def check_quiet(user: User, run: Path) -> None:
     assert attempts_alive(read_state(RunDir(run)).run_id) == []
 
 
-@pytest.mark.parametrize(("seed", "policy"), list(enumerate(POLICIES)))
+@pytest.mark.parametrize(("seed", "policy"), some(enumerate(POLICIES), quick=3))
 def test_killed_at_three_random_moments(user: User, seed: int, policy: str) -> None:
-    """Ten runs, that is thirty moments."""
+    """Ten runs, which makes thirty moments."""
     random = Random(seed)
     record, run = user.folder / "record", user.folder / "run"
     jobs, contents = layered(record, random)
@@ -147,7 +148,7 @@ def test_killed_before_anything_is_done(user: User, seed: int) -> None:
     assert user.is_alone()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", some(range(3), quick=1))
 def test_everything_is_killed(user: User, seed: int) -> None:
     """Engine, launchers and tasks, as when the machine goes down. A task that is killed at its
     last act runs again; nothing else does."""

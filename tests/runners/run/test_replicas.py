@@ -1,17 +1,14 @@
-"""Several copies of a task run at several sites: one of them counts, whatever is killed.
-
-With WFRUN_LONG=1 the random kills have twenty seeds, else two.
-"""
+"""Several copies of a task run at several sites: one of them counts, whatever is killed."""
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from tests.amount import some
 from tests.runners.harness import Job, User, attempts_alive, kill, wait_until
 from tests.runners.replicated import (
     attempts_of,
@@ -27,8 +24,6 @@ from wfrun.engine.capabilities.replication.replication import Replication
 from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.session import read_state
 
-LONG = bool(os.environ.get("WFRUN_LONG"))
-SEEDS = range(20) if LONG else range(2)
 KILLS = 4
 SITES = """
 sites:
@@ -77,7 +72,7 @@ def test_the_first_success_is_what_is_kept(user: User, options: tuple[str, ...])
         assert len({attempt.site for attempt in attempts}) == len(attempts)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", some(range(20), quick=2))
 def test_killed_at_random(user: User, seed: int) -> None:
     """Engines and launchers, also both; each time the run is resumed, if it has to be."""
     random = Random(seed)
