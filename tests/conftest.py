@@ -21,8 +21,9 @@ settings.register_profile("repeat", derandomize=True)
 settings.register_profile("explore", derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
 
-WAITING_WORKERS = 1
-"""Worker processes beyond the number of cores: tests often wait, those of the testbed always."""
+WAITING_WORKERS = 2
+"""Worker processes beyond the number of cores, since tests often wait: those of each testbed wait
+for its servers nearly all the time."""
 
 
 @pytest.fixture(autouse=True)
@@ -39,13 +40,15 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests that use the testbed, and skip those that need an absent corpus.
 
-    One worker runs all tests of the testbed, one after the other: each is given all of it.
+    A test of the testbed has all of it. With several worker processes, one has a testbed for the
+    conformance suites, and one another for all other tests, which takes as long.
     """
     for item in items:
         if "testbed" in getattr(item, "fixturenames", ()):
             item.add_marker("testbed")
             if config.pluginmanager.hasplugin("xdist"):
-                item.add_marker(pytest.mark.xdist_group("testbed"))
+                is_suite = item.path.name.startswith("test_conformance_")
+                item.add_marker(pytest.mark.xdist_group("suites" if is_suite else "testbed"))
         if item.get_closest_marker("corpus") is not None and not CORPUS.is_dir():
             item.add_marker(pytest.mark.skip(reason=f"no corpus at {CORPUS} (WFRUN_CORPUS)"))
 

@@ -8,19 +8,21 @@ import pytest
 
 from tests.testbed import faults
 from tests.testbed.layout import PORTS, Layout, MissingError, TestbedError
-from tests.testbed.testbed import Testbed, check_machine, registered
+from tests.testbed.testbed import Testbed, check_machine, claim, unregister
 
 FIRST_BASE = 20000
 LAST_BASE = 32000
 
 
 def bring_up_free() -> Testbed:
-    """A testbed on the first ports that are free."""
+    """Bring up a testbed on the first ports that are free. Safe to call from several processes at
+    the same time."""
     for base in range(FIRST_BASE, LAST_BASE, PORTS):
-        if any(abs(base - other) < PORTS for other in registered()):
-            continue
         testbed = Testbed(Layout.of(base))
+        if not claim(testbed.layout):
+            continue
         if testbed.taken() is not None:
+            unregister(testbed.layout)
             continue
         try:
             testbed.up()
@@ -33,6 +35,7 @@ def bring_up_free() -> Testbed:
 
 @pytest.fixture(scope="session")
 def _testbed() -> Iterator[Testbed]:
+    """The testbed of this process."""
     try:
         check_machine()
     except MissingError as error:
@@ -46,8 +49,7 @@ def _testbed() -> Iterator[Testbed]:
 
 @pytest.fixture
 def testbed(_testbed: Testbed) -> Iterator[Testbed]:
-    """Four real sites, which the tests of a session share: faults of a test are undone and its
-    jobs cancelled when it ends. Skips where the machine has no packages for it or we are not
-    root."""
+    """Four real sites, shared by the tests of this process. After each test its faults are undone
+    and its jobs cancelled. Skips the test without root, or without the packages."""
     yield _testbed
     faults.heal(_testbed)

@@ -128,7 +128,7 @@ class Testbed:
             raise TestbedError(f"{self.layout.directory} can't be removed")
         if BEHIND.is_symlink() and BEHIND.readlink() == self.layout.client:
             BEHIND.unlink()
-        _unregister(self.layout)
+        unregister(self.layout)
 
     def status(self) -> list[tuple[Server, int | None]]:
         """Every server and its process; None where it does not run."""
@@ -184,11 +184,13 @@ class Testbed:
 
 def registered() -> dict[int, Path]:
     """The testbeds of this machine that are up, or were not brought down: base and directory."""
-    try:
-        files = [file for file in REGISTER.iterdir() if file.name.isdigit()]
-    except OSError:
-        return {}
-    return {int(file.name): Path(file.read_text()) for file in files}
+    found = {}
+    with contextlib.suppress(FileNotFoundError):  # None is registered.
+        for file in REGISTER.iterdir():
+            if file.name.isdigit():
+                with contextlib.suppress(FileNotFoundError):  # It was brought down meanwhile.
+                    found[int(file.name)] = Path(file.read_text())
+    return found
 
 
 @contextlib.contextmanager
@@ -207,6 +209,15 @@ def _register_locked() -> Iterator[None]:
             os.close(lock)
 
 
+def claim(layout: Layout) -> bool:
+    """Register a testbed that is about to be brought up; False: another has some of its ports."""
+    with _register_locked():
+        if any(abs(layout.base - base) < PORTS for base in registered()):
+            return False
+        _enter(layout)
+        return True
+
+
 def _register(layout: Layout) -> None:
     with _register_locked():
         for base, directory in registered().items():
@@ -218,13 +229,19 @@ def _register(layout: Layout) -> None:
                     f"least {PORTS} from it and another directory, or bring it down: "
                     f"python -m tests.testbed --base {base} --directory {directory} down"
                 )
-        (REGISTER / str(layout.base)).write_text(str(layout.directory))
-        if not SSHD_DIRECTORY.exists():
-            SSHD_DIRECTORY.mkdir(mode=0o755)
-            (REGISTER / "made-sshd").touch()
+        _enter(layout)
 
 
-def _unregister(layout: Layout) -> None:
+def _enter(layout: Layout) -> None:
+    """Write an entry, with the register locked."""
+    (REGISTER / str(layout.base)).write_text(str(layout.directory))
+    if not SSHD_DIRECTORY.exists():
+        SSHD_DIRECTORY.mkdir(mode=0o755)
+        (REGISTER / "made-sshd").touch()
+
+
+def unregister(layout: Layout) -> None:
+    """Remove a testbed's entry, and with the last one what testbeds share."""
     with _register_locked():
         (REGISTER / str(layout.base)).unlink(missing_ok=True)
         if registered():

@@ -338,26 +338,6 @@ async def test_ways_that_a_site_has_not_are_passed_over(tmp_path: Path) -> None:
     await rig.close()
 
 
-async def test_a_forwarded_port_where_there_is_no_agent(
-    tmp_path: Path, sockets: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("wfrun.sites.remote.agent_client._FIND_PYTHON",
-                        'printf "\\000wfrun-$3 none\\n"')  # fmt: skip
-    cluster = Cluster(tmp_path / "cluster", sockets)
-    rig = Rig("asyncssh", tmp_path / "run", lambda: cluster)
-    await rig.connection.open(rig.told.append)
-    spec = LauncherSpec(cores=1)
-    rig.links = SiteChannels(rig.connection, str(rig.directory), spec, "here")
-    await rig.links.expect(["one"])
-    await rig.links.open(rig.handler)
-    assert rig.links.channels == ("ssh",)
-    rig.start(kinds="tcp,ssh,spool")
-    assert (await rig.handler.hello(0)).channel == "ssh"
-    await rig.links.forget(["one"])
-    await rig.close()
-    cluster.sshd.stop()
-
-
 @pytest.mark.parametrize("way", ["asyncssh", "openssh"])
 async def test_a_server_that_does_not_forward(way: str, tmp_path: Path, sockets: Path) -> None:
     cluster = Cluster(tmp_path / "cluster", sockets)
