@@ -90,14 +90,18 @@ def cluster(line: str, kind: str = "slurm", host: str = "host: h") -> str:
 
 
 MISTAKES = {
-    "no host": (cluster("queue: x", host=""), 2, ["which host", "host: login", "transport: local"]),
-    "host and hosts": (cluster("hosts: [a]"), 5, ["either"]),
+    "no host": (
+        cluster("queue: x", host=""),
+        2,
+        ["no login host", "host: login", "transport: local"],
+    ),
+    "host and hosts": (cluster("hosts: [a]"), 5, ["both 'host' and 'hosts'"]),
     "no hosts": (cluster("hosts: []", host=""), 5, ["list of hosts"]),
-    "a host twice": (cluster("hosts: [a, a]", host=""), 5, ["'a' is there twice"]),
+    "a host twice": (cluster("hosts: [a, a]", host=""), 5, ["'a' is listed twice"]),
     "a user in the host": (cluster("host: me@h", host=""), 5, ["'user: me'"]),
     "a port in the host": (cluster("host: h:22", host=""), 5, ["'port: 22'"]),
-    "an option as host": (cluster("host: -oProxyCommand=x", host=""), 5, ["can't be a host"]),
-    "an option as user": (cluster("user: -x"), 5, ["can't be a user"]),
+    "an option as host": (cluster("host: -oProxyCommand=x", host=""), 5, ["is not a host"]),
+    "an option as user": (cluster("user: -x"), 5, ["is not a user name"]),
     "a large port": (cluster("port: 70000"), 5, ["port", "65535"]),
     "an unknown transport": (cluster("transport: telnet"), 5, ["'telnet'", "asyncssh, openssh"]),
     "an unknown dispatch": (cluster("dispatch: pilots"), 5, ["'pilots'", "jobs or launchers"]),
@@ -107,11 +111,11 @@ MISTAKES = {
         ["connects to no host", "'user'"],
     ),
     "options as text": (cluster("options: --qos=low"), 5, ["list of arguments", "[--qos=low"]),
-    "a queue that is an option": (cluster("queue: -x"), 5, ["queue", "can't be a name"]),
+    "a queue that is an option": (cluster("queue: -x"), 5, ["queue", "is not a name"]),
     "a queue on a local site": (
         cluster("queue: x", kind="local", host=""),
         5,
-        ["kind local, which has no 'queue'", "sites of kind slurm, grid-engine, pbs"],
+        ["kind local, which has no 'queue'", "Sites of kind slurm, grid-engine, pbs"],
     ),
     "a queue without a batch system": (cluster("queue: x", kind="ssh"), 5, ["no 'queue'"]),
     "a key of Grid Engine": (
@@ -132,7 +136,7 @@ MISTAKES = {
     ),
     "a home of another": (cluster("directory: ~bob/x"), 5, ["path of the cluster"]),
     "a negative patience": (cluster("patience: -1 s"), 5, ["patience", "above zero"]),
-    "bounds the wrong way round": (cluster("poll_max: 1 s"), 5, ["shorter than poll_min"]),
+    "bounds the wrong way round": (cluster("poll_max: 1 s"), 5, ["shorter than its poll_min"]),
     "one directory on a shared host": (
         "sites:\n  a: {kind: slurm, slots: 1, hosts: [h, i]}\n"
         "  b: {kind: slurm, slots: 1, hosts: [i, k]}\n",

@@ -1,4 +1,4 @@
-"""The part of a catalog's site that says how a cluster is reached and its batch system is used."""
+"""The part of a catalog entry that says how a cluster is reached and how it is used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wfrun.parsers.catalog.kinds import CatalogKind
 from wfrun.parsers.sections import Section, in_words, to_count, to_duration
 
 DEFAULT_DIRECTORY = "~/wfrun-scratch"
-"""Of a cluster: a home directory is there on every one, and its compute nodes see it."""
+"""Default directory of a remote site: compute nodes of every cluster see the home directory."""
 
 TRANSPORTS: tuple[Literal["asyncssh", "openssh", "local"], ...] = ("asyncssh", "openssh", "local")
 DISPATCHES: tuple[Literal["jobs", "launchers"], ...] = ("jobs", "launchers")
@@ -31,23 +31,24 @@ _REMOTE_PATH = re.compile(r"/|~(/|$)|\$([A-Za-z_]\w*|\{[A-Za-z_]\w*\})(/|$)", re
 
 
 def check_keys(site: Section, kind: CatalogKind, kinds: Iterable[CatalogKind]) -> None:
-    """Raise InvalidError for a key of other kinds than the site's."""
+    """Raise InvalidError for a key that sites of this kind do not take and others do."""
     for key in site.values:
         takers = [each.name for each in kinds if key in each.keys or key in each.own_keys]
         if takers and kind.name not in takers:
-            hint = f"It is for sites of kind {_or(takers)}; leave it out, or correct 'kind'."
+            hint = f"Sites of kind {_or(takers)} take it. Remove it, or correct 'kind'."
             raise site.error(
                 f"{site.title} is of kind {kind.name}, which has no {key!r}", key, hint=hint
             )
 
 
 def read_access(site: Section, kind: CatalogKind, base: Path) -> Access:
-    """How this cluster is reached; relative paths of this machine start at ``base``."""
+    """Read how this cluster is reached and used. Relative paths of this machine are resolved
+    against ``base``."""
     transport = site.take("transport", choice("transport", TRANSPORTS), TRANSPORTS[0])
     poll_min_s = site.take("poll_min", to_duration, 2.0)
     poll_max_s = site.take("poll_max", to_duration, max(60.0, poll_min_s))
     if poll_max_s < poll_min_s:
-        message = f"poll_max of {site.title} is shorter than poll_min, which is {poll_min_s:g} s"
+        message = f"poll_max of {site.title} is shorter than its poll_min, {poll_min_s:g} s"
         raise site.error(message, "poll_max")
     return Access(
         hosts=_read_hosts(site, transport),
@@ -78,49 +79,50 @@ def _read_hosts(site: Section, transport: str) -> tuple[str, ...]:
         for key in _SSH_KEYS:
             if site.has(key):
                 message = f"{site.title} has 'transport: local', which connects to no host"
-                raise site.error(message, key, hint=f"Leave {key!r} out, or 'transport'.")
+                raise site.error(message, key, hint=f"Remove {key!r}, or 'transport'.")
         return ()
     if site.has("host") and site.has("hosts"):
-        raise site.error(f"{site.title} has either 'host' or 'hosts'", "hosts")
+        raise site.error(f"{site.title} has both 'host' and 'hosts'", "hosts", hint="Keep one.")
     hosts: tuple[str, ...] = ()
     hosts = site.take("hosts", _hosts, hosts)
     hosts = site.take("host", lambda value: (host_name(value),), hosts)
     if not hosts:
         raise site.error(
-            f"{site.title} does not say which host to log in to",
+            f"{site.title} has no login host",
             hint="Add 'host: login.cluster.org', a name that 'ssh' understands; or "
-            "'transport: local' where wfrun itself runs on the cluster's login node.",
+            "'transport: local' if wfrun itself runs on the cluster's login node.",
         )
     return hosts
 
 
 def _hosts(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not value:
-        raise ValueError(f"a list of hosts is needed, not {in_words(value)}; write [one, other]")
+        raise ValueError(f"it must be a list of hosts, not {in_words(value)}: [one, other]")
     hosts = tuple(host_name(host) for host in value)
     for host in hosts:
         if hosts.count(host) > 1:
-            raise ValueError(f"{host!r} is there twice")
+            raise ValueError(f"{host!r} is listed twice")
     return hosts
 
 
 def host_name(value: Any) -> str:
-    """A host as ``ssh`` understands it, without user and port; for ``Section.take``."""
+    """Converter for a host as ``ssh`` understands it, without user and port."""
     host = _text(value)
     if "@" in host:
-        raise ValueError(f"{host!r} can't be a host; write 'user: {host.split('@')[0]}' beside it")
+        user, _, name = host.rpartition("@")
+        raise ValueError(f"{host!r} is not a host; write 'host: {name}' and 'user: {user}'")
     if _HOST_AND_PORT.fullmatch(host):
-        port = host.rsplit(":", 1)[1]
-        raise ValueError(f"{host!r} can't be a host; write 'port: {port}' beside it")
+        name, _, port = host.rpartition(":")
+        raise ValueError(f"{host!r} is not a host; write 'host: {name}' and 'port: {port}'")
     if not _HOST.fullmatch(host) or host.startswith("-"):
-        raise ValueError(f"{host!r} can't be a host; write a name, or an alias of ~/.ssh/config")
+        raise ValueError(f"{host!r} is not a host; write a name, or an alias of ~/.ssh/config")
     return host
 
 
 def _user(value: Any) -> str:
     user = _text(value)
     if not _USER.fullmatch(user):
-        raise ValueError(f"{user!r} can't be a user")
+        raise ValueError(f"{user!r} is not a user name")
     return user
 
 
@@ -132,73 +134,66 @@ def _port(value: Any) -> int:
 
 
 def _word(value: Any) -> str:
-    """The name of a queue, a partition or an account; numbers are meant as names."""
+    """Converter for the name of a queue, a partition or an account. YAML reads some as numbers."""
     text = _text(str(value) if type(value) is int else value)
     if text.startswith("-") or any(c.isspace() for c in text):
-        raise ValueError(f"{text!r} can't be a name")
+        raise ValueError(f"{text!r} is not a name: it begins with '-' or has spaces")
     return text
 
 
 def resource_name(value: Any) -> str:
-    """The name of a batch system's resource; for ``Section.take``."""
+    """Converter for the name of a resource of a batch system."""
     text = _text(value)
     if not _RESOURCE.fullmatch(text):
-        raise ValueError(f"{text!r} can't be a name")
+        raise ValueError(f"{text!r} is not the name of a resource")
     return text
 
 
 def _options(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise ValueError(
-            f"a list of arguments is needed, not {in_words(value)}; write [--qos=low, --nice=100]"
+            f"it must be a list of arguments, not {in_words(value)}: [--qos=low, --nice=100]"
         )
     return tuple(_text(str(v) if type(v) in (int, float) else v) for v in value)
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, what: str = "a text") -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"a text is needed, not {in_words(value)}")
+        raise ValueError(f"it must be {what}, not {in_words(value)}")
     if not value.isprintable():
-        raise ValueError("it can't have control characters")
+        raise ValueError("it has control characters")
     return value
 
 
 def choice(what: str, known: tuple[T, ...]) -> Callable[[Any], T]:
-    """A converter for ``Section.take`` that knows these words."""
+    """A converter that accepts the words of ``known``."""
 
     def convert(value: Any) -> T:
         for word in known:
             if value == word:
                 return word
-        raise ValueError(f"there is no {what} {str(value)!r}; choose {_or(known)}")
+        raise ValueError(f"{str(value)!r} is not a {what}; write {_or(known)}")
 
     return convert
 
 
 def own_path(value: Any, base: Path) -> str:
-    """An absolute path of this machine; a relative one starts at ``base``."""
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"a path is needed, not {in_words(value)}")
-    if not value.isprintable():
-        raise ValueError("a path can't have control characters")
-    expanded = os.path.expanduser(value)
+    """Converter for a path of this machine, made absolute; a relative one starts at ``base``."""
+    expanded = os.path.expanduser(_text(value, "a path"))
     if expanded.startswith("~"):
-        raise ValueError(f"there is no home directory for {value!r}")
+        raise ValueError(f"{value!r} has no home directory")
     return os.path.normpath(base / expanded)
 
 
 def remote_path(value: Any) -> str:
-    """A path of the cluster, as it is written: ``~`` and ``$NAME`` are expanded there."""
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"a path is needed, not {in_words(value)}")
-    if not value.isprintable():
-        raise ValueError("a path can't have control characters")
-    if not _REMOTE_PATH.match(value):
+    """Converter for a path of the cluster, unchanged: ``~`` and ``$NAME`` are expanded there."""
+    path = _text(value, "a path")
+    if not _REMOTE_PATH.match(path):
         raise ValueError(
-            f"{value!r} is a path of the cluster: it has to begin with '/', '~/' or a variable "
+            f"{path!r} is a path of the cluster: it must begin with '/', '~/' or a variable "
             "such as '$SCRATCH/'"
         )
-    return value
+    return path
 
 
 def _or(words: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Adding a site to a catalog's document, of which every other byte stays."""
+"""Adding a site to a catalog document without changing any other byte."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode
 
 from wfrun.engine.errors import InvalidError
 
-BEGINNING = "# The sites that wfrun may use; what may stand here: docs/catalog.md\nsites:\n"
+BEGINNING = "# The sites that wfrun may use. Format: docs/catalog.md\nsites:\n"
 
 
 def with_site(document: str, entry: str, source: str) -> str:
-    """``document`` with ``entry`` after its last site. The entry's lines are indented by two
-    spaces, its name's line too, and end with a line end; they take on the document's indentation
-    and line ends. A blank document is begun.
+    """Return ``document`` with ``entry`` after its last site. All lines of the entry, its first too,
+    are indented by two spaces or more and end with a newline; indentation and line ends are adapted
+    to the document's. An empty document gets a head.
 
-    Raises InvalidError where the sites stand in braces, so that there is no line to add to.
+    Raises InvalidError if the sites are written in braces: there is no line to insert at.
     """
     if not document.strip():
         return BEGINNING + entry
@@ -23,7 +23,7 @@ def with_site(document: str, entry: str, source: str) -> str:
     sites = _sites(root)
     if sites is None or sites.flow_style or not sites.value:
         raise InvalidError(
-            "the sites stand in braces, where none can be added",
+            "the sites are written in braces, so the new one cannot be inserted",
             source=source,
             hint=f"Add this by hand:\n{entry.rstrip()}",
         )
@@ -33,7 +33,7 @@ def with_site(document: str, entry: str, source: str) -> str:
     lines = document.splitlines(keepends=True)
     ending = "\r\n" if lines[0].endswith("\r\n") else "\n"
     at = _last_line(sites) + 1
-    # Comments that are indented belong to what they stand below.
+    # An indented comment belongs to the entry above it.
     while at < len(lines) and lines[at].lstrip(" ").startswith("#") and lines[at][0] == " ":
         at += 1
     if not lines[at - 1].endswith(("\n", "\r")):
@@ -50,7 +50,7 @@ def _sites(root: Node | None) -> MappingNode | None:
 
 
 def _last_line(node: Node) -> int:
-    """Number of the last line, from 0, that belongs to this node."""
+    """Number, from 0, of the last line of this node."""
     if isinstance(node, CollectionNode) and not node.flow_style and node.value:
         last = node.value[-1]
         pair = last if isinstance(last, tuple) else (last,)

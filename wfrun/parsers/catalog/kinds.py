@@ -39,9 +39,9 @@ class CatalogKind(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """The value of ``kind``."""
     is_remote: bool
-    """Whether a connection leads there; `SiteSpec.access` then says how."""
+    """Whether the site is reached over a connection, which `SiteSpec.access` describes."""
     keys: tuple[str, ...] = ()
-    """Catalog keys beyond those of every site."""
+    """Catalog keys that it takes in addition to those of every site."""
     own_keys: Mapping[str, Callable[[Any], str]] = {}
-    """Further keys, of this batch system alone, each with its converter for ``Section.take``. Their
-    values are in ``Access.batch_settings``."""
+    """Converter of each key that only this batch system has. The values are stored in
+    ``Access.batch_settings``."""

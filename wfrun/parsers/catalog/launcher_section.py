@@ -1,4 +1,4 @@
-"""The part of a catalog's site that says how its launchers are asked for: docs/launchers.md."""
+"""The part of a catalog entry that describes a site's launchers: docs/launchers.md."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from wfrun.parsers.sections import (
     to_size,
 )
 
-MOST_CORES = 4
-"""Slots of a launcher that nobody has sized: such a job starts soon on most clusters."""
+DEFAULT_CORES = 4
+"""Maximum slots of a launcher by default. A batch job of this size starts soon on most clusters."""
 
 _CHANNELS: tuple[Literal["tcp", "ssh", "spool"], ...] = ("tcp", "ssh", "spool")
 KEYS = (
@@ -35,26 +35,24 @@ KEYS = (
     "address",
     "patience",
 )
-_WALLTIME_S = 3600.0
+_DEFAULT_WALLTIME_S = 3600.0
 
 
 def with_launchers(site: Section, spec: SiteSpec) -> SiteSpec:
-    """The same site with its launchers, where it dispatches by them.
+    """The site with its launchers, if its tasks run in launchers.
 
-    Raises InvalidError for launchers that are asked for and not used, and for such as can't be.
+    Raises InvalidError for launchers that would not be used or cannot exist.
     """
     access = spec.access
     if access is None or access.dispatch != "launchers":
         if site.has("launchers"):
             message = f"{site.title} describes launchers, but runs each task as a job of its own"
-            raise site.error(
-                message, "launchers", hint="Add 'dispatch: launchers', or leave 'launchers' out."
-            )
+            hint = "Add 'dispatch: launchers', or remove 'launchers'."
+            raise site.error(message, "launchers", hint=hint)
         if spec.pin_cores and spec.has_batch_system:
             message = f"{site.title} can bind tasks to cores only inside launchers"
-            raise site.error(
-                message, "pin_cores", hint="Add 'dispatch: launchers', or leave 'pin_cores' out."
-            )
+            hint = "Add 'dispatch: launchers', or remove 'pin_cores'."
+            raise site.error(message, "pin_cores", hint=hint)
         return spec
     launchers = _read(site, spec, access.max_jobs)
     return msgspec.structs.replace(
@@ -66,7 +64,7 @@ def _read(site: Section, spec: SiteSpec, max_jobs: int | None) -> LauncherSpec:
     section = site.inner("launchers", f"'launchers' of {site.title}", KEYS)
     section.title = title = f"the launchers of {site.title}"
     nodes = section.take("nodes", to_count, 1)
-    cores = section.take("cores", to_count, max(1, min(spec.slots // nodes, MOST_CORES)))
+    cores = section.take("cores", to_count, max(1, min(spec.slots // nodes, DEFAULT_CORES)))
     if nodes * cores > spec.slots:
         what = f"one launcher takes {nodes * cores} cores" + (
             f" ({nodes} nodes with {cores} each)" if nodes > 1 else ""
@@ -74,9 +72,10 @@ def _read(site: Section, spec: SiteSpec, max_jobs: int | None) -> LauncherSpec:
         key = "cores" if section.has("cores") else "nodes"
         message = f"{what}, but {site.title} has {spec.slots} slots"
         raise section.error(message, key, hint="Make launchers smaller, or 'slots' larger.")
-    least, most = _how_many(site, section, spec.slots // (nodes * cores), max_jobs)
+    minimum, maximum = _read_bounds(site, section, spec.slots // (nodes * cores), max_jobs)
     granted_s = spec.walltime_s
-    walltime_s = section.take("walltime", to_duration, min(granted_s or _WALLTIME_S, _WALLTIME_S))
+    default_s = min(granted_s or _DEFAULT_WALLTIME_S, _DEFAULT_WALLTIME_S)
+    walltime_s = section.take("walltime", to_duration, default_s)
     if granted_s is not None and walltime_s > granted_s:
         message = f"walltime of {title} is {walltime_s:g} s; {site.title} grants {granted_s:g} s"
         raise section.error(message, "walltime", hint="Correct one of the two.")
@@ -91,16 +90,16 @@ def _read(site: Section, spec: SiteSpec, max_jobs: int | None) -> LauncherSpec:
     channels = section.take("channels", _channels, _CHANNELS)
     address = section.take("address", _address, None)
     if address is not None and channels == ("spool",):
-        message = f"{title} use files alone, so there is no address to connect to"
-        raise section.error(message, "address", hint="Leave 'address' out, or add a channel.")
+        message = f"{title} communicate through files alone, which need no address"
+        raise section.error(message, "address", hint="Remove 'address', or add a channel.")
     return LauncherSpec(
         cores=cores,
         nodes=nodes,
         memory_bytes=memory_bytes,
         gpus=gpus,
-        min=least,
-        max=most,
-        backlog=section.take("backlog", to_count, min(2, most)),
+        min=minimum,
+        max=maximum,
+        backlog=section.take("backlog", to_count, min(2, maximum)),
         idle_timeout_s=section.take("idle_timeout", to_duration, 60.0),
         walltime_s=walltime_s,
         channels=channels,
@@ -109,38 +108,40 @@ def _read(site: Section, spec: SiteSpec, max_jobs: int | None) -> LauncherSpec:
     )
 
 
-def _how_many(site: Section, section: Section, room: int, max_jobs: int | None) -> tuple[int, int]:
-    """The least and the most at once, within the site's slots and its bound on jobs."""
+def _read_bounds(
+    site: Section, section: Section, room: int, max_jobs: int | None
+) -> tuple[int, int]:
+    """Minimum and maximum number of launchers, within the site's slots and ``max_jobs``."""
     bound = room if max_jobs is None else min(room, max_jobs)
-    most = section.take("max", to_count, bound)
-    if most > room:
-        message = f"{most} of {section.title} take more cores than it has slots"
-        raise section.error(message, "max", hint=f"There is room for {room}; or raise 'slots'.")
-    if most > bound:
-        message = f"{most} of {section.title} are more jobs than its max_jobs, {max_jobs}"
+    maximum = section.take("max", to_count, bound)
+    if maximum > room:
+        message = f"max of {section.title} is {maximum}, but {site.title} has slots for {room}"
+        raise section.error(message, "max", hint="Lower 'max', or raise 'slots'.")
+    if maximum > bound:
+        message = f"max of {section.title} is {maximum}, above max_jobs, {max_jobs}"
         raise section.error(message, "max", hint="Correct one of the two.")
-    least = section.take("min", to_count_or_zero, 0)
-    if least > most:
-        raise section.error(f"min of {section.title} is above max, which is {most}", "min")
-    return least, most
+    minimum = section.take("min", to_count_or_zero, 0)
+    if minimum > maximum:
+        raise section.error(f"min of {section.title} is {minimum}, above max, {maximum}", "min")
+    return minimum, maximum
 
 
 def _address(value: Any) -> str:
     try:
         return host_name(value)
     except ValueError as error:
-        message = f"{value!r} can't be an address; write a name or a number, without user and port"
+        message = f"{value!r} is not an address; write a name or a number, without user and port"
         raise ValueError(message) from error
 
 
 def _channels(value: Any) -> tuple[Literal["tcp", "ssh", "spool"], ...]:
     given = value if isinstance(value, list) else [value]
     if not given:
-        raise ValueError("none is named; write [tcp, spool], or leave 'channels' out")
+        raise ValueError("the list is empty; write [tcp, spool], or remove 'channels'")
     if not all(isinstance(word, str) for word in given):
-        raise ValueError(f"a list of channels is needed, not {in_words(value)}; write [tcp, spool]")
+        raise ValueError(f"it must be a list of channels, not {in_words(value)}: [tcp, spool]")
     channels = tuple(choice("channel", _CHANNELS)(word) for word in given)
     for channel in channels:
         if channels.count(channel) > 1:
-            raise ValueError(f"{channel!r} is there twice")
+            raise ValueError(f"{channel!r} is listed twice")
     return channels

@@ -1,7 +1,7 @@
-"""Site catalogs: which sites there are, and the links between them. The form is in docs/catalog.md.
+"""The reader of site catalogs: sites, and the links between them. docs/catalog.md has the format.
 
-A catalog is checked completely when it is read. The first mistake is an InvalidError with file
-and line that names the nearest right word where there is one.
+A catalog is checked completely when it is read. The first mistake raises an InvalidError with its
+file and line, and with the nearest known word if there is one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from wfrun.parsers.sections import (
 from wfrun.parsers.yaml_document import YamlDocument, read_yaml
 
 ORIGIN_NAME = "origin"
-"""What links call the machine that wfrun runs on."""
+"""Name, in links, of the machine that wfrun runs on."""
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?", re.ASCII)
 _SITE_KEYS = (
@@ -53,23 +53,23 @@ _SITE_KEYS = (
     "walltime",
     "pin_cores",
 )
-"""Keys of sites of every kind."""
+"""Keys that sites of every kind take."""
 _NODE_KEYS = ("count", "cores", "speed", "mtbf", "mttr")
 _LINK_KEYS = ("between", "from", "to", "bandwidth", "latency")
 _ENDS_OF_A_LINK = 2
 
 
 def read_catalog(path: str | Path, kinds: Mapping[str, CatalogKind]) -> Catalog:
-    """Read the site catalog ``path``, whose sites are of these kinds; the first is that of a site
-    without ``kind``. `wfrun.sites.catalog` reads with all that there are.
+    """Read the site catalog ``path``. ``kinds`` are the kinds of site that it may name; the first
+    is that of a site without ``kind``. `wfrun.sites.catalog.read_catalog` passes all kinds.
 
     Sites keep the order of the document, and their directories become absolute paths. A link
-    ``between`` two sites becomes two one-way links. Raises InvalidError for whatever is wrong.
+    ``between`` two sites becomes two one-way links. Raises InvalidError for the first mistake.
     """
     document = read_yaml(path)
     root = Section(document, (), "the catalog", ("sites", "links"))
     if not root.has("sites"):
-        raise root.error("there are no sites", hint="Begin with 'sites:'; see docs/catalog.md.")
+        raise root.error("the catalog has no sites", hint="Add 'sites:'; see docs/catalog.md.")
     sites = _read_sites(document, kinds, Path(path).absolute().parent)
     links = _read_links(document, [site.name for site in sites])
     return Catalog(sites=sites, links=links, source=str(path))
@@ -80,9 +80,9 @@ def _read_sites(
 ) -> tuple[SiteSpec, ...]:
     table = document.value["sites"]
     if not table:
-        raise document.error("there are no sites", "sites", hint="Name at least one site.")
+        raise document.error("the catalog has no sites", "sites", hint="Add at least one site.")
     if not isinstance(table, dict):
-        message = f"'sites' has to be a mapping from names to sites, not {in_words(table)}"
+        message = f"'sites' must be a mapping from names to sites, not {in_words(table)}"
         raise document.error(message, "sites")
     sites = tuple(_read_site(document, name, kinds, base) for name in table)
     used: dict[tuple[str, str], str] = {}
@@ -91,13 +91,13 @@ def _read_sites(
             other = used.setdefault(place, site.name)
             if other != site.name:
                 message = f"site {site.name} has the same directory as site {other}"
-                hint = "Each site is a file system of its own: give each its own directory."
+                hint = "Each site needs a directory of its own."
                 raise document.error(message, "sites", site.name, "directory", hint=hint)
     return sites
 
 
 def _places(site: SiteSpec) -> list[tuple[str, str]]:
-    """(host, directory) of the site's files, in a form that tells whether two are the same."""
+    """(host, directory) pairs of the site's files, normalized so that equal places are equal."""
     if site.directory is None:
         return []
     if site.access is None:
@@ -138,13 +138,13 @@ def _read_site(
 def _section(
     document: YamlDocument, name: Any, kinds: Mapping[str, CatalogKind]
 ) -> tuple[Section, CatalogKind]:
-    """The entry of a site, whose name and keys are checked, and its kind."""
+    """The entry of a site, with its name and keys checked, and its kind."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        message = f"{str(name)!r} can't be the name of a site"
-        hint = "A name has letters, digits and inner hyphens; put one of digits alone in quotes."
+        message = f"{str(name)!r} is not a valid name of a site"
+        hint = "A name has letters, digits and inner hyphens; put a name of digits alone in quotes."
         raise document.error(message, "sites", name, hint=hint)
     if name == ORIGIN_NAME:
-        message = f"{ORIGIN_NAME!r} is the machine that wfrun runs on and can't name a site"
+        message = f"{ORIGIN_NAME!r} names the machine that wfrun runs on, not a site"
         raise document.error(message, "sites", name, hint="Choose another name.")
     keys = [*_SITE_KEYS, *(key for kind in kinds.values() for key in (*kind.keys, *kind.own_keys))]
     site = Section(document, ("sites", name), f"site {name}", dict.fromkeys(keys))
@@ -162,24 +162,25 @@ def _kind(value: Any, kinds: Mapping[str, CatalogKind]) -> CatalogKind:
 def _read_slots(site: Section, nodes: tuple[NodeGroup, ...]) -> int:
     if not site.has("slots") and not nodes:
         raise site.error(
-            f"{site.title} does not say how many slots it has",
-            hint="Add 'slots: N', the number of cores that wfrun may use there at once.",
+            f"{site.title} has no 'slots'",
+            hint="Add 'slots: N', the maximum number of cores that wfrun may use there.",
         )
     cores = sum(group.count * group.cores for group in nodes)
     slots = site.take("slots", to_count, cores)
     if nodes and slots != cores:
         message = f"{site.title} has {slots} slots, but its nodes have {cores} cores"
-        raise site.error(message, "slots", hint="Leave 'slots' out, or correct one of the two.")
+        raise site.error(message, "slots", hint="Remove 'slots', or correct one of the two.")
     return slots
 
 
 def _read_nodes(site: Section) -> tuple[NodeGroup, ...]:
     listed = site.values.get("nodes", [])
     if not isinstance(listed, list):
-        message = f"nodes of {site.title} have to be a list of groups, not {in_words(listed)}"
+        message = f"nodes of {site.title} must be a list of groups, not {in_words(listed)}"
         raise site.error(message, "nodes", hint="Write '- {count: 4, cores: 2}' for each group.")
     if site.has("nodes") and not listed:
-        raise site.error(f"{site.title} has no nodes", "nodes", hint="Name them, or leave it out.")
+        hint = "Add groups of nodes, or remove 'nodes'."
+        raise site.error(f"{site.title} has an empty list of nodes", "nodes", hint=hint)
     return tuple(_read_group(site, index) for index in range(len(listed)))
 
 
@@ -188,12 +189,12 @@ def _read_group(site: Section, index: int) -> NodeGroup:
     group = Section(site.document, path, f"a group of nodes of {site.title}", _NODE_KEYS)
     for key in ("count", "cores"):
         if not group.has(key):
-            hint = "'count' says how many nodes there are, 'cores' how many each of them has."
-            raise group.error(f"{group.title} lacks '{key}'", hint=hint)
+            hint = "'count' is the number of nodes, 'cores' the number of cores of each."
+            raise group.error(f"{group.title} has no '{key}'", hint=hint)
     for key, other in (("mtbf", "mttr"), ("mttr", "mtbf")):
         if group.has(key) and not group.has(other):
-            hint = "Nodes fail every 'mtbf' and are repaired in 'mttr', on average; give both."
-            raise group.error(f"{group.title} has '{key}' but lacks '{other}'", key, hint=hint)
+            hint = "Nodes fail every 'mtbf' and are repaired in 'mttr', on average: give both."
+            raise group.error(f"{group.title} has '{key}' but no '{other}'", key, hint=hint)
     return NodeGroup(
         count=group.take("count", to_count, 0),
         cores=group.take("cores", to_count, 0),
@@ -208,7 +209,7 @@ def _read_links(document: YamlDocument, sites: list[str]) -> tuple[LinkSpec, ...
     if listed is None:
         return ()
     if not isinstance(listed, list):
-        raise document.error(f"'links' has to be a list, not {in_words(listed)}", "links")
+        raise document.error(f"'links' must be a list, not {in_words(listed)}", "links")
     links: list[LinkSpec] = []
     lines: dict[tuple[str, str], int] = {}
     for index in range(len(listed)):
@@ -216,7 +217,7 @@ def _read_links(document: YamlDocument, sites: list[str]) -> tuple[LinkSpec, ...
         for link in _read_link(document, index, sites):
             ends = (link.source, link.destination)
             if ends in lines:
-                message = f"the link from {ends[0]} to {ends[1]} is on line {lines[ends]} already"
+                message = f"the link from {ends[0]} to {ends[1]} is already on line {lines[ends]}"
                 raise document.error(message, "links", index, hint="Keep one of the two.")
             lines[ends] = line
             links.append(link)
@@ -227,7 +228,8 @@ def _read_link(document: YamlDocument, index: int, sites: list[str]) -> list[Lin
     link = Section(document, ("links", index), "a link", _LINK_KEYS)
     ends = _ends(link, sites)
     if not link.has("bandwidth") and not link.has("latency"):
-        raise link.error("a link needs a bandwidth, a latency or both")
+        hint = "Add one of them, or both."
+        raise link.error("a link has neither 'bandwidth' nor 'latency'", hint=hint)
     bandwidth = link.take("bandwidth", to_bandwidth, None)
     latency = link.take("latency", to_latency, 0.0)
     pairs = [ends, ends[::-1]] if link.has("between") else [ends]
@@ -238,16 +240,16 @@ def _ends(link: Section, sites: list[str]) -> tuple[str, str]:
     if link.has("between"):
         for key in ("from", "to"):
             if link.has(key):
-                raise link.error(f"a link has either 'between' or '{key}'", key)
+                raise link.error(f"a link has both 'between' and '{key}'", key)
         pair = link.values["between"]
         if not isinstance(pair, list) or len(pair) != _ENDS_OF_A_LINK:
-            raise link.error("'between' takes two sites: [one, other]", "between")
+            raise link.error("'between' must be a list of two sites: [one, other]", "between")
         paths: list[tuple[str | int, ...]] = [("between", 0), ("between", 1)]
     else:
         for key in ("from", "to"):
             if not link.has(key):
                 hint = "Write 'between: [one, other]' (both ways), or 'from: one' and 'to: other'."
-                raise link.error(f"a link lacks '{key}'", hint=hint)
+                raise link.error(f"a link has no '{key}'", hint=hint)
         pair = [link.values["from"], link.values["to"]]
         paths = [("from",), ("to",)]
     for name, path in zip(pair, paths, strict=True):
@@ -255,5 +257,5 @@ def _ends(link: Section, sites: list[str]) -> tuple[str, str]:
             hint = nearest(str(name), [*sites, ORIGIN_NAME], "Sites")
             raise link.error(f"there is no site {str(name)!r}", *path, hint=hint)
     if pair[0] == pair[1]:
-        raise link.error(f"a link can't lead from {pair[0]} to itself", *paths[1])
+        raise link.error(f"a link leads from {pair[0]} to itself", *paths[1])
     return pair[0], pair[1]
