@@ -146,7 +146,7 @@ def test_a_parallel_environment_over_several_nodes_is_none() -> None:
     spread = environments.replace("$pe_slots", "$fill_up")
     queue = grid_engine(environments=spread).queues[0]
     assert queue.choices["parallel_environment"] == ()
-    assert "no parallel environment" in queue.notes[0]
+    assert "No parallel environment" in queue.notes[0]
     assert grid_engine().queues[0].notes == ()
 
 

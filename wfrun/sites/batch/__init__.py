@@ -1,1 +1,1 @@
-"""Batch systems: what to run at a head node, and what its answers mean. A folder for each."""
+"""Batch systems, one folder each: command lines for a head node and parsers of their output."""

@@ -1,4 +1,4 @@
-"""What the batch systems have in common."""
+"""Functions that several batch systems use."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ from wfrun.sites.batch.system import BackPressureError, BatchJob, QueueUnknownEr
 
 MIB = 1 << 20
 MAX_ARGUMENTS = 200
-"""Most jobs that are named on one command line."""
+"""Maximum number of jobs named on one command line."""
 
 _SHOWN = 500
+"""Maximum characters of a program's output in a message."""
 _SCRIPT = """\
 #!/bin/sh
-# Made by wfrun for {name}. What was asked for is on the command line of the submission.
+# Made by wfrun for {name}. The command line of the submission has the requested resources.
 {before}exec {command} {element}
 """
 
 
 def script(job: BatchJob, variable: str, before: str = "") -> str:
-    """The batch script. ``variable`` holds the element's number in an array; in the environment of
-    a job that is no array it may be left over from another, so it is not looked at."""
+    """The batch script. ``variable`` is the environment variable with the element's number in an
+    array. A job that is not an array does not read it: its value may be inherited from the job
+    that submitted this one."""
     element = f'"${variable}"' if job.count > 1 else "1"
     return _SCRIPT.format(
         name=job.name, before=before, command=shlex.join(job.command), element=element
@@ -32,12 +34,12 @@ def script(job: BatchJob, variable: str, before: str = "") -> str:
 
 
 def whole_minutes(walltime_s: float) -> int:
-    """Rounded up, and at least one: 0 means no limit to some."""
+    """Minutes, rounded up, at least 1: some systems read 0 as no limit."""
     return max(1, math.ceil(walltime_s / 60))
 
 
 def clock(walltime_s: float) -> str:
-    """``HH:MM:SS``, rounded up to seconds."""
+    """``HH:MM:SS``, rounded up to whole seconds."""
     seconds = max(1, math.ceil(walltime_s))
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
 
@@ -51,11 +53,11 @@ def refusal(
     limits: re.Pattern[str],
     never: re.Pattern[str],
 ) -> WfrunError:
-    """The error for a submission that gave no id: what its words mean."""
+    """The error for a submission that returned no id. Output that matches ``limits`` means a limit
+    on the user's jobs, output that matches ``never`` a request that this system cannot take."""
     words = f"{errors.strip()}\n{output.strip()}".strip()
     shown = words if len(words) <= _SHOWN else f"… {words[-_SHOWN:]}"
-    ended = "took too long" if exit_code is None else f"ended with exit code {exit_code}"
-    message = f"{program} {ended}: {shown or 'it printed nothing'}"
+    message = f"{program} {_end(exit_code)}: {shown or 'it printed nothing'}"
     if limits.search(words):
         return BackPressureError(message)
     if exit_code is not None and never.search(words):
@@ -66,14 +68,17 @@ def refusal(
 
 
 def check_answer(program: str, exit_code: int | None, errors: str) -> None:
-    """Raise QueueUnknownError where the command failed."""
+    """Raise QueueUnknownError if the command failed."""
     if exit_code != 0:
-        ended = "took too long" if exit_code is None else f"ended with exit code {exit_code}"
-        raise QueueUnknownError(f"{program} {ended}: {errors.strip()[-_SHOWN:]}")
+        raise QueueUnknownError(f"{program} {_end(exit_code)}: {errors.strip()[-_SHOWN:]}")
+
+
+def _end(exit_code: int | None) -> str:
+    return "timed out" if exit_code is None else f"ended with exit code {exit_code}"
 
 
 def grouped(jobs: Sequence[tuple[str, int | None]]) -> list[tuple[str, list[int]]]:
-    """Jobs in order with their elements sorted; none: the whole job."""
+    """Jobs in their order, each with its elements sorted; an empty list means the whole job."""
     groups: dict[str, set[int]] = {}
     whole = {job for job, element in jobs if element is None}
     for job, element in jobs:
@@ -84,6 +89,6 @@ def grouped(jobs: Sequence[tuple[str, int | None]]) -> list[tuple[str, list[int]
 
 
 def chunks(arguments: Sequence[str]) -> Iterator[list[str]]:
-    """Of as many as fit one command line."""
+    """Parts of ``arguments`` of at most ``MAX_ARGUMENTS`` each."""
     for start in range(0, len(arguments), MAX_ARGUMENTS):
         yield list(arguments[start : start + MAX_ARGUMENTS])

@@ -1,4 +1,4 @@
-"""Which elements of an array are meant: ``1-7:2,9``."""
+"""Expressions for elements of an array, such as ``1-7:2,9``."""
 
 from __future__ import annotations
 
@@ -7,32 +7,33 @@ import re
 from wfrun.sites.batch.jobs import QueueUnknownError
 
 MAX_ELEMENTS = 1_000_000
-"""More in one expression is an error of the sender: no batch system has arrays so large."""
+"""Maximum number of elements in one expression. No batch system has larger arrays; a longer
+expression is corrupt, and would exhaust memory."""
 
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
 
 
 def expand(text: str) -> list[int]:
-    """The numbers that ``1-7:2,9`` stands for: Slurm, Grid Engine and PBS write so. What follows
-    ``%`` (how many may run at once) is left out, and so is a last ``...``, with which Slurm cuts
-    off what is too long. Raises QueueUnknownError for anything else."""
+    """Numbers of an expression such as ``1-7:2,9``, in the form of Slurm, Grid Engine and PBS. A
+    limit on running elements (``%5``) is ignored, and a final ``...``, with which Slurm truncates
+    long expressions. Raises QueueUnknownError for anything else."""
     numbers: list[int] = []
     for part in text.partition("%")[0].split(","):
         if part == "...":
             continue
         match = _RANGE.fullmatch(part)
         if match is None:
-            raise QueueUnknownError(f"{text[:80]!r} names no elements of an array")
+            raise QueueUnknownError(f"{text[:80]!r} is not an expression for elements of an array")
         first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
         chosen = range(first, last + 1, max(step, 1))
         if len(numbers) + len(chosen) > MAX_ELEMENTS:
-            raise QueueUnknownError(f"{text[:80]!r} names more elements than an array can have")
+            raise QueueUnknownError(f"{text[:80]!r} has more elements than an array can have")
         numbers += chosen
     return numbers
 
 
 def compress(numbers: list[int]) -> str:
-    """``1-3,7`` for sorted numbers without duplicates 1, 2, 3, 7."""
+    """The expression, such as ``1-3,7``, for sorted numbers without duplicates."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:

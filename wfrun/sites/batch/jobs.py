@@ -1,4 +1,4 @@
-"""What a batch system tells of jobs."""
+"""Records of jobs as batch systems report them."""
 
 from __future__ import annotations
 
@@ -10,37 +10,38 @@ from wfrun.engine.errors import WfrunError
 from wfrun.engine.exchange import Cause
 
 State = Literal["queued", "running", "ending", "held", "suspended", "refused"]
-"""``refused``: the system has the job but will not run it as it is, for the job's reason; it stays
-in the queue until it is cancelled."""
+"""State of a job in the queue. ``refused``: the system will never run the job as it was submitted,
+and keeps it in the queue until it is cancelled."""
 
 
 class Job(msgspec.Struct, frozen=True):
-    """A job, or one element of an array, as the queue shows it."""
+    """A job, or one element of an array job, in the queue."""
 
     id: str
-    """Of the job or the whole array."""
+    """Id of the job or of the whole array."""
     element: int
-    """1 for a job that is no array."""
+    """Number in the array; 1 for a job that is not an array."""
     name: str
     user: str
     state: State
     cores: int
     reason: str = ""
-    """Why it waits, in the system's words."""
+    """Why it waits, as the system says it."""
     nodes: tuple[str, ...] = ()
     started_s: float | None = None
-    """Seconds since the epoch; None: not started, or the system told a local time only."""
+    """Seconds since the epoch; None: not started, or the system prints a local time only."""
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """What a batch system says of a job that ended."""
+    """Outcome of a job as the batch system reports it."""
 
     cause: Cause
     exit_code: int | None = None
     message: str = ""
-    """In the system's words: state and reason."""
+    """State and reason, as the system says them."""
     node: str | None = None
 
 
 class QueueUnknownError(WfrunError):
-    """The answer says nothing about the queue: empty, failed, or not to be understood."""
+    """The answer says nothing about the queue: the command failed, or its output is empty or cannot
+    be parsed."""

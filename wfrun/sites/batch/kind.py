@@ -1,4 +1,4 @@
-"""Sites with a batch system: what their kinds have in common."""
+"""The record of a kind of site with a batch system."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def batch_kind(
     survey: Callable[[], Survey],
     own_keys: Mapping[str, Callable[[Any], str]] | None = None,
 ) -> SiteKind:
-    """The kind of the sites that have this batch system. ``own_keys`` are the catalog keys that no
-    other has; see `CatalogKind`."""
+    """The kind of site that has this batch system. ``own_keys`` are converters of the catalog keys
+    that no other kind takes; see `CatalogKind`."""
     batch = BatchKind(title=title, system=system, survey=survey)
     return SiteKind(
         name=name,

@@ -1,4 +1,4 @@
-"""What a batch system offers to a user: its queues, and how much it takes."""
+"""Records of what a batch system offers to a user: its queues, and its limits on jobs."""
 
 from __future__ import annotations
 
@@ -11,56 +11,56 @@ _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40,
 
 
 class Queue(msgspec.Struct, frozen=True):
-    """A queue, or a partition, as far as this user may see it."""
+    """A queue or partition, as far as this user can see it."""
 
     name: str
     is_default: bool = False
     is_open: bool = True
-    """It takes jobs and starts them."""
+    """Whether it accepts and starts jobs."""
     cores: int = 0
-    """Of all its nodes; 0: not known."""
+    """Cores of all its nodes; 0: unknown."""
     down_cores: int = 0
-    """Of nodes that are out of service."""
+    """Cores of nodes that are out of service."""
     idle_cores: int = 0
     node_cores: int = 0
-    """Of its largest node; 0: not known."""
+    """Cores of its largest node; 0: unknown."""
     node_memory_bytes: int = 0
-    """The most that one task can get; 0: not known."""
+    """Maximum memory of one task; 0: unknown."""
     node_gpus: int | None = None
-    """Of its node with most; None: not known."""
+    """Maximum number of GPUs of a node; None: unknown."""
     walltime_s: float | None = None
-    """The longest that it grants; None: no limit is known."""
+    """Maximum walltime of a job; None: no limit is known."""
     choices: Mapping[str, tuple[str, ...]] = {}
-    """By catalog key of this batch system alone: the values that can be used, the best first. A key
-    is absent where they are not known."""
+    """Usable values, best first, of each catalog key that only this batch system has. A key is
+    absent if its values are unknown."""
     notes: tuple[str, ...] = ()
-    """What else a user should know before choosing it."""
+    """Further facts, in sentences, that matter for choosing this queue."""
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """What a batch system told of itself."""
+    """Queues and limits of a batch system."""
 
     queues: tuple[Queue, ...]
     """In the system's order."""
     max_array: int | None = None
-    """Most elements of one array; None: not known."""
+    """Maximum number of elements of an array; None: unknown."""
     max_jobs: int | None = None
-    """Most jobs that one user should have there, elements of arrays counted one by one."""
+    """Maximum number of jobs that one user should have there, each element of an array counted;
+    None: unknown."""
     max_jobs_why: str = ""
-    """Where that number comes from."""
+    """Source of ``max_jobs``, for readers."""
     picks_queue: bool = False
-    """The scheduler picks a queue for a job that names none, also without a default."""
+    """Whether the scheduler picks a queue for a job that names none, even without a default."""
 
     def queue(self, name: str | None) -> Queue | None:
-        """The queue of this name, or the one that jobs go to which name none; None: there is no
-        such."""
+        """The queue of this name, or the default queue without a name; None if there is none."""
         if name is not None:
             return next((queue for queue in self.queues if queue.name == name), None)
         return next((queue for queue in self.queues if queue.is_default), None)
 
     def best(self) -> Queue:
-        """The one to begin with: the default if it is open, else the largest that is; of equally
-        large ones the one that grants most time."""
+        """The queue to propose: the default if it is usable, else the largest usable one, and among
+        equally large ones that with the longest walltime."""
         return max(self.queues, key=_worth)
 
 
@@ -71,15 +71,15 @@ def _worth(queue: Queue) -> tuple[bool, bool, int, float]:
 
 
 def size_bytes(text: str) -> int:
-    """Bytes of ``24684096kb``, ``8G``, ``23.541G`` or ``100mb``, units in powers of 1024; 0 where
-    it is none."""
+    """Bytes of a size such as ``24684096kb``, ``8G``, ``23.541G`` or ``100mb``, with units in
+    powers of 1024; 0 for anything else."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([bkmgtp]?)b?", text.strip().lower(), re.ASCII)
     return round(float(match[1]) * _UNITS[match[2]]) if match else 0
 
 
 def clock_s(text: str) -> float | None:
-    """Seconds of ``1-00:00:00``, ``10:00``, ``24:00:00`` or a number of seconds; None where it is
-    none, as UNLIMITED and INFINITY."""
+    """Seconds of a time such as ``1-00:00:00``, ``10:00``, ``24:00:00`` or ``90``; None for
+    anything else, such as UNLIMITED and INFINITY."""
     match = re.fullmatch(r"(?:(\d+)-)?(\d+(?::\d+){0,2})", text.strip(), re.ASCII)
     if match is None:
         return None
@@ -90,8 +90,8 @@ def clock_s(text: str) -> float | None:
 
 
 def blocks(text: str, first: str) -> list[dict[str, str]]:
-    """Records of lines ``name value``, each beginning with a line that has the name ``first``;
-    lines that end with a backslash go on in the next."""
+    """Records of lines ``name value``. A line with the name ``first`` begins a record; a backslash
+    at the end of a line joins it with the next."""
     found: list[dict[str, str]] = []
     for line in text.replace("\\\n", " ").splitlines():
         name, _, value = line.strip().partition(" ")
@@ -103,5 +103,5 @@ def blocks(text: str, first: str) -> list[dict[str, str]]:
 
 
 def least(numbers: Sequence[int]) -> int | None:
-    """The smallest of those that are limits, that is above 0."""
+    """The smallest number above 0, since 0 means no limit; None if there is none."""
     return min((number for number in numbers if number > 0), default=None)

@@ -1,4 +1,4 @@
-"""What to ask a batch system, once, to learn what it offers. Nothing here runs anything."""
+"""The commands that show what a batch system offers. Nothing here runs them."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import NamedTuple
 
 from wfrun.sites.batch.offers import Offer
 
-ANY = re.compile("")
+_ANY = re.compile("")
 
 
 class Survey(NamedTuple):
-    """Commands for the head node, and what their outputs mean."""
+    """Commands for the head node, by name, and the parser of their outputs."""
 
     probe: tuple[str, ...]
-    """A cheap command that succeeds where this batch system is installed; prints its version."""
+    """A cheap command that prints the version, and succeeds only if the system is installed."""
     needed: Mapping[str, tuple[str, ...]]
-    """Commands without whose answers there is no offer."""
+    """Commands that must succeed."""
     wanted: Mapping[str, tuple[str, ...]]
-    """Commands that many sites do not answer."""
+    """Commands that fail at many sites, or are forbidden to users there."""
     read: Callable[[Mapping[str, str]], Offer]
-    """The offer from the outputs, by name; that of a command that failed is empty. Raises
+    """Parses the outputs, by name; the output of a failed command is empty. Raises
     QueueUnknownError."""
-    version: re.Pattern[str] = ANY
-    """Found in the probe's output; where it is not, another system with the same commands has
-    answered."""
+    version: re.Pattern[str] = _ANY
+    """Must be found in the output of ``probe``. Otherwise another batch system, with commands of
+    the same names, has answered."""

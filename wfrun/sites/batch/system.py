@@ -1,5 +1,5 @@
-"""The seam between a site and its batch system: pure functions from requests to command lines,
-and from what commands print to records. Nothing here runs anything."""
+"""The protocol between a site and its batch system: pure functions from requests to command lines,
+and from outputs to records. Nothing here runs a command."""
 
 from __future__ import annotations
 
@@ -23,82 +23,80 @@ __all__ = [
 
 
 class BatchJob(msgspec.Struct, frozen=True):
-    """One job, or one array of like jobs. Elements are numbered from 1."""
+    """A job, or an array of identical jobs. Elements are numbered from 1."""
 
     name: str
-    """``wfrun-<run id>-<number>``: how it is found again. Letters, digits and hyphens."""
+    """``wfrun-<run id>-<number>``, of letters, digits and hyphens. Recovery finds the job by it."""
     count: int
-    """Elements; 1: a job that is no array."""
+    """Number of elements; 1: not an array."""
     nodes: int
-    """Of each element."""
+    """Nodes of each element."""
     cores: int
-    """On each node."""
+    """Cores on each node."""
     memory_bytes: int
-    """On each node; 0: not stated."""
+    """Memory on each node; 0: not requested."""
     gpus: int
-    """On each node."""
+    """GPUs on each node."""
     walltime_s: float | None
     queue: str | None
-    """Partition or queue; None: the system's own choice."""
+    """Partition or queue; None: the system's default."""
     account: str | None
     options: tuple[str, ...]
-    """Further arguments of the submission command, as the user wrote them."""
+    """Further arguments of the submission command, from the catalog."""
     avoid_nodes: tuple[str, ...]
     log: str
-    """Absolute path of the file for what the job itself prints, that is, what goes wrong before
-    the wrapper runs."""
+    """Absolute path of the file for the job's own output: errors before the wrapper runs."""
     command: tuple[str, ...]
-    """What each element runs; the number of the element (1 where there is no array) is added as
-    the last argument."""
+    """Command of each element. The element's number, 1 without an array, is added as the last
+    argument."""
 
 
 class BackPressureError(WfrunError):
-    """A limit on jobs of this user is reached: wait, then submit again."""
+    """This user's limit on jobs is reached: wait, then submit again."""
 
 
 class BatchSystem(Protocol):
-    """One kind of batch system. Source of its facts: its manual, with the version, in the
-    implementation."""
+    """A batch system. Each implementation names the manual and the version that it follows."""
 
     environment: ClassVar[Mapping[str, str]]
-    """To be added to the environment of the commands for the queue and for endings, so that the
-    parsers can read what these print. Not for submissions: jobs would inherit it."""
+    """Variables for the commands of `queue` and `endings`, so that their output can be parsed.
+    Submissions do not get them: jobs would inherit them."""
     max_array: int
-    """Most elements of an array that one submission takes."""
+    """Maximum number of elements of one array."""
 
     def script(self, job: BatchJob) -> str:
-        """The batch script, in POSIX shell, without directives: what is asked for is on the command
-        line, where nothing has to be quoted. It ends by replacing itself with the job's command."""
+        """The batch script, in POSIX shell. It has no directives: resources are requested on the
+        command line, where no quoting is needed. It ends with ``exec`` of the job's command."""
 
     def submit(self, job: BatchJob, script: str) -> list[str]:
-        """The command that submits the script at this path. The user's options come last, so that
-        they have the last word."""
+        """The command that submits the script at this path. The user's options come last and
+        override all others."""
 
     def submitted(self, exit_code: int | None, output: str, errors: str) -> str:
-        """The id of the new job. Raises BackPressureError for a limit, InfeasibleError where the
-        request can never be taken (too large, no such queue or account), TransientError
-        otherwise: whether the job was taken is then not known."""
+        """The id of the new job. Raises BackPressureError if a limit on jobs is reached,
+        InfeasibleError if the request can never be accepted (too large, unknown queue or account),
+        and TransientError otherwise: the job may have been accepted then."""
 
     def queue(self, user: str | None) -> list[str]:
-        """The command that shows the jobs of this user, or of everybody. It may show more: PBS
-        can't choose."""
+        """The command that shows the jobs of this user; None: of all users. It may show more: PBS
+        cannot select."""
 
     def jobs(self, exit_code: int | None, output: str, errors: str) -> list[Job]:
-        """What it printed. Array elements that wait are given one by one. Jobs that have ended
-        are left out. Raises QueueUnknownError where the answer is none: a failure, nothing where
-        there has to be at least a header, or what can't be understood."""
+        """Parse the output of `queue`. Waiting array elements are listed one by one, ended jobs are
+        left out. Raises QueueUnknownError if the command failed, if its output lacks even the
+        header, or if it cannot be parsed."""
 
     def cancel(self, jobs: Sequence[tuple[str, int | None]]) -> list[list[str]]:
-        """The commands that cancel these jobs or elements. None: the whole job, and what is to be
-        given for a job that is no array."""
+        """The commands that cancel these jobs or elements. Element None: the whole job, and any job
+        that is not an array."""
 
     def endings(self, ids: Sequence[str]) -> list[list[str]]:
-        """The commands that tell how these jobs (of which some elements may still be queued)
-        ended, best first: an accounting database, then the scheduler's memory. Empty: this system
-        has none."""
+        """The commands that show how these jobs ended, most reliable first: the accounting
+        database, then the scheduler's memory. Some of their elements may still be queued. Empty if
+        this system has no such command."""
 
     def ended(
         self, exit_code: int | None, output: str, errors: str
     ) -> Mapping[tuple[str, int], Ending]:
-        """What such a command printed, by id and element; without those that have not ended or
-        are not known. Empty where it failed."""
+        """Parse the output of a command of `endings`, by id and element, without elements that have
+        not ended or are unknown. Empty if the command failed."""

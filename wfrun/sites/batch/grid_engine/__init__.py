@@ -1,1 +1,1 @@
-"""Grid Engine and its descendants: what it is asked, what it prints, and what it offers."""
+"""Grid Engine and its descendants."""

@@ -1,5 +1,5 @@
-"""What Grid Engine offers. Source: queue_conf(5), sge_pe(5), complex(5), host_conf(5), sge_conf(5)
-and qstat(1) of version 8.1.9."""
+"""The parser of Grid Engine's queues and limits. Source: queue_conf(5), sge_pe(5), complex(5),
+host_conf(5), sge_conf(5) and qstat(1) of version 8.1.9."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from wfrun.sites.batch.offers import Offer, Queue, blocks, clock_s, least, size_
 
 _ON_ONE_NODE = "$pe_slots"
 _ONE_CORE = (
-    "There is no parallel environment that keeps a job on one node: tasks with more than one core "
-    "can't run here."
+    "No parallel environment keeps a job on one node: tasks with more than one core cannot run "
+    "here."
 )
 _USUAL_ENVIRONMENTS = ("smp", "threaded", "threads", "shm", "openmp", "multicore")
 _USUAL_MEMORY = ("h_vmem", "virtual_free", "mem_free", "s_vmem", "h_rss", "mem_total")
 _ALWAYS_RUNNING = 2000
-"""max_aj_instances where nobody changed it: more elements than that are of no use."""
+"""Default of max_aj_instances, the maximum of elements that run at once. A larger array gains
+nothing."""
 
 
 def read_offer(
     queues: str, summary: str, environments: str, complexes: str, hosts: str, config: str
 ) -> Offer:
-    """From ``qconf -sq '*'``, ``qstat -g c``, ``qconf -sp`` of all parallel environments, ``qconf
-    -sc``, ``qconf -se`` of hosts and ``qconf -sconf``; all but the first two may be empty. Raises
-    QueueUnknownError."""
+    """The offer from the outputs of ``qconf -sq '*'``, ``qstat -g c``, ``qconf -sp`` of all
+    parallel environments, ``qconf -sc``, ``qconf -se`` of hosts, and ``qconf -sconf``. All but the
+    first two may be empty. Raises QueueUnknownError."""
     slots = _read_summary(summary)
     rules = {pe["pe_name"]: pe.get("allocation_rule", "") for pe in blocks(environments, "pe_name")}
     resources = _memory_resources(complexes)
@@ -52,10 +53,10 @@ def read_offer(
 
 
 def _read_summary(text: str) -> dict[str, tuple[int, int, int]]:
-    """Of each queue in ``qstat -g c``: slots available, all, out of service."""
+    """Available slots, all slots and slots out of service of each queue in ``qstat -g c``."""
     lines = text.splitlines()
     if len(lines) < 2 or not lines[0].startswith("CLUSTER QUEUE"):
-        raise QueueUnknownError(f"no table of qstat -g c: {text[:200]!r}")
+        raise QueueUnknownError(f"not a table of qstat -g c: {text[:200]!r}")
     found = {}
     for line in lines[2:]:
         match = re.fullmatch(r"(\S+)\s+\S+\s+\d+\s+\d+\s+(\d+)\s+(\d+)\s+\d+\s+(\d+)\s*", line)
@@ -98,7 +99,7 @@ def _queue(
 
 
 def _templates(rules: Mapping[str, str]) -> list[str]:
-    """``mpi-{cores}`` where there is an environment ``mpi-8`` that puts 8 cores on each node."""
+    """``mpi-{cores}`` if there are environments such as ``mpi-8``, with 8 cores on each node."""
     names = (
         re.sub(rf"(?<!\d){rule}(?!\d)", "{cores}", name)
         for name, rule in rules.items()
@@ -108,7 +109,7 @@ def _templates(rules: Mapping[str, str]) -> list[str]:
 
 
 def _memory_resources(complexes: str) -> tuple[str, ...]:
-    """Those that a job may ask for: consumables first, then by habit."""
+    """Memory resources that a job can request: consumables first, then by customary names."""
     found = []
     for line in complexes.splitlines():
         fields = line.split()
@@ -121,7 +122,7 @@ def _memory_resources(complexes: str) -> tuple[str, ...]:
 
 
 def _largest_host(hosts: str, resources: tuple[str, ...]) -> tuple[int, int]:
-    """Memory that one task can get, in bytes, and cores; 0: not known."""
+    """Maximum memory of one task in bytes, and maximum cores of a host; 0: unknown."""
     memory, cores = 0, 0
     for host in blocks(hosts, "hostname"):
         loads = dict(re.findall(r"([\w.]+)=([^,\s]+)", host.get("load_values", "")))

@@ -1,5 +1,5 @@
-"""What Grid Engine's qstat -xml and qacct print. Source: qstat(1), accounting(5) and sge_status(5)
-of version 8.1.9, and recordings of that version."""
+"""The parsers of ``qstat -xml`` and qacct. Source: qstat(1), accounting(5) and sge_status(5) of
+version 8.1.9, and recordings of that version."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wfrun.sites.batch.jobs import Ending, Job, QueueUnknownError, State
 
 _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff]")
 _BEFORE_JOB = frozenset({*range(1, 15), 21, 24, 25, 27, 28, 29, 38})
-"""Codes of ``failed`` with which the job proper was never begun, by no fault of its own."""
+"""Codes of ``failed`` of jobs that never started, through no fault of their own."""
 _NO_OUTPUT = 26
 _LIMIT = 37
 _UNITS = {
@@ -27,17 +27,19 @@ _REQUEST = re.compile(r"\b(h_rt|h_vmem)=([\w.:]+)", re.ASCII)
 
 
 def read_queue(output: str) -> list[Job]:
-    """The jobs in ``qstat -xml``. Its start times are local times, and left out. Raises
+    """The jobs in ``qstat -xml``. Start times are left out: they are local times. Raises
     QueueUnknownError."""
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
-    # A name may hold bytes of any encoding: only its job's owner shall suffer.
+    # A job's name may have bytes of any encoding. They must not hide the other jobs.
     data = _NO_XML.sub("?", output).encode(errors="replace")
     try:
         root = etree.fromstring(data, parser)
     except (etree.XMLSyntaxError, ValueError) as error:
-        raise QueueUnknownError(f"no whole document of qstat: {output[:200]!r}: {error}") from None
+        raise QueueUnknownError(
+            f"not a complete document of qstat: {output[:200]!r}: {error}"
+        ) from None
     if root.tag != "job_info" or root.find("queue_info") is None or root.find("job_info") is None:
-        raise QueueUnknownError(f"no queue in what qstat printed: {output[:200]!r}")
+        raise QueueUnknownError(f"no queue in the output of qstat: {output[:200]!r}")
     return [job for entry in root.iter("job_list") for job in _jobs(entry)]
 
 
@@ -69,8 +71,9 @@ def _jobs(entry: etree._Element) -> list[Job]:
 
 
 def _state(code: str) -> State:
-    """qstat(1): d(eletion), E(rror), h(old), r(unning), R(estarted), s(uspended), S (queue
-    suspended), t(ransferring), T(hreshold), w(aiting). An unknown letter changes nothing."""
+    """The state of a code of qstat(1): d(eletion), E(rror), h(old), r(unning), R(estarted),
+    s(uspended), S (queue suspended), t(ransferring), T(hreshold), w(aiting). Unknown letters are
+    ignored."""
     if "d" in code:
         return "ending"
     if "E" in code:
@@ -83,8 +86,8 @@ def _state(code: str) -> State:
 
 
 def read_accounting(output: str) -> dict[tuple[str, int], Ending]:
-    """The jobs in ``qacct -j``. A record that is not whole is left out; of several of one element,
-    which was restarted or whose number was used before, the last counts."""
+    """The jobs in ``qacct -j``. Incomplete records are left out. An element has several records if
+    it was restarted or if its number was reused; the last one counts."""
     endings = {}
     for record in _records(output):
         number, task = record.get("jobnumber", ""), record.get("taskid", "")
@@ -98,7 +101,7 @@ def read_accounting(output: str) -> dict[tuple[str, int], Ending]:
 
 def _records(output: str) -> Iterator[dict[str, str]]:
     for block in re.split(r"^={10,}\n", output, flags=re.MULTILINE)[1:]:
-        # What follows the last line break was cut off, or is nothing.
+        # The part after the last line break is truncated or empty.
         pairs = (line.partition(" ") for line in block.split("\n")[:-1])
         yield {key: value.strip() for key, _, value in pairs}
 
@@ -128,7 +131,7 @@ def _cause(code: int, exit_code: int, record: dict[str, str]) -> Cause:
         return "storage"
     if exit_code <= 128 and code != _LIMIT:
         return "exit"
-    # Killed. By whom is not told, but which limits there were and what it used is.
+    # Killed. The record does not say by whom, but has the limits and the usage.
     limits = dict(_REQUEST.findall(record.get("category", "")))
     walltime = _seconds(limits.get("h_rt", ""))
     memory = _bytes(limits.get("h_vmem", ""))
@@ -137,7 +140,7 @@ def _cause(code: int, exit_code: int, record: dict[str, str]) -> Cause:
     if walltime is not None and elapsed is not None and elapsed >= walltime:
         return "walltime"
     peak = _bytes(record.get("maxvmem", ""))
-    # The peak is sampled: what broke the limit may not have been seen.
+    # The peak is sampled, so it may miss the allocation that exceeded the limit.
     if memory is not None and (code == _LIMIT or (peak is not None and peak >= memory * slots)):
         return "memory"
     return "signal"
@@ -148,7 +151,7 @@ def _joined(padded: str) -> str:
 
 
 def _seconds(text: str) -> float | None:
-    """Of ``3600``, ``5s``, ``5.12`` or ``1:00:00``."""
+    """Seconds of ``3600``, ``5s``, ``5.12`` or ``1:00:00``."""
     clock = _CLOCK.fullmatch(text)
     if clock is not None:
         return int(clock[1]) * 3600.0 + int(clock[2]) * 60 + int(clock[3])

@@ -1,4 +1,4 @@
-"""What Grid Engine is asked to learn what it offers. Source: qstat(1) and qconf(1) of version
+"""The commands that show Grid Engine's queues and limits. Source: qstat(1) and qconf(1) of version
 8.1.9."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from wfrun.sites.batch.offers import Offer
 from wfrun.sites.batch.survey import Survey
 
 MOST_HOSTS = 32
-"""Maximum number of hosts whose memory is read: each is a command of its own."""
+"""Maximum number of hosts whose memory is read, since each takes a command of its own."""
 
 _QUEUES_OF_USER = 'exec qstat -g c -U "$(id -un)"'
 """Leaves out queues that this user may not use."""

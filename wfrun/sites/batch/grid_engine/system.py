@@ -1,5 +1,5 @@
-"""Grid Engine and its descendants (Son of, Univa, Open). Source: qsub(1), qstat(1), qacct(1) and
-qdel(1) of version 8.1.9; tried with it."""
+"""Commands of Grid Engine and its descendants (Son of, Univa, Open). Source: qsub(1), qstat(1),
+qacct(1) and qdel(1) of version 8.1.9; tested with 8.1.9."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wfrun.sites.batch.grid_engine import queue as parser
 from wfrun.sites.batch.system import BackPressureError, BatchJob, Ending, Job, QueueUnknownError
 
 _TRY_AGAIN = 25
-"""With this qsub says that the same request may be taken later."""
+"""Exit code of qsub: the same request may be accepted later."""
 _LIMITS = re.compile(r"job rejected: only \d+ jobs are allowed|exceeds? .*(max_u_jobs|max_jobs)")
 _NEVER = re.compile(
     r"unknown (queue|resource)|does not exist|no suitable queues|with more than \d+ tasks"
@@ -26,14 +26,15 @@ _NEVER = re.compile(
 
 
 class GridEngine:
-    """Jobs have the environment of the login on the head node (``-V``); without it PATH is lost.
-    Of several lines in a variable the first arrives, functions do not.
+    """Grid Engine.
 
-    ``parallel_environment`` is what a job with several cores asks for; it has to put them on one
-    node (``allocation_rule $pe_slots``). Jobs on several nodes need one whose allocation rule is
-    the number of cores on each: ``{cores}`` in its name stands for that number.
-    ``memory_resource`` is asked for per slot, as Grid Engine counts it. GPUs are asked for as the
-    resource ``gpu``.
+    Jobs get the environment of the login on the head node (``-V``); without it PATH is lost. Only
+    the first line of a variable arrives, and no shell functions.
+
+    Jobs with several cores request ``parallel_environment``, which must put them on one node
+    (``allocation_rule $pe_slots``). Jobs on several nodes need one whose allocation rule is the
+    number of cores on each node: ``{cores}`` in its name stands for that number.
+    ``memory_resource`` is requested per slot, as Grid Engine counts it, GPUs as resource ``gpu``.
     """
 
     environment: ClassVar[Mapping[str, str]] = {}
@@ -44,7 +45,7 @@ class GridEngine:
         parallel_environment: str | None = None,
         memory_resource: str | None = None,
     ) -> None:
-        # max_aj_tasks is 75,000 where nobody changed it, but only 2,000 run at once.
+        # max_aj_tasks is 75,000 by default, but no more than max_aj_instances, 2,000, run at once.
         self.max_array = max_array or 2000
         self.parallel_environment = parallel_environment or "smp"
         self.memory_resource = memory_resource or "h_vmem"
@@ -71,7 +72,7 @@ class GridEngine:
         if job.account is not None:
             command += ["-P", job.account]
         if job.avoid_nodes:
-            # A node may be known by its short name or by the whole.
+            # A node may be known by its short name or by its full one.
             names = dict.fromkeys(node.partition(".")[0] for node in job.avoid_nodes)
             avoided = "|".join(f"{name}|{name}.*" for name in names)
             command += ["-l", f"h=!({avoided})"]
@@ -81,15 +82,15 @@ class GridEngine:
         name = self.parallel_environment
         if job.nodes > 1 and "{cores}" not in name:
             raise InfeasibleError(
-                f"a task on {job.nodes} nodes: the parallel environment {name} puts all cores of a "
-                "job on one",
-                hint="Write 'parallel_environment: mpi-{cores}' or the like in the catalog, where "
-                "mpi-8 is one whose allocation rule is 8 ('qconf -spl' lists them).",
+                f"a task needs {job.nodes} nodes, and the parallel environment {name} puts all "
+                "cores of a job on one node",
+                hint="Write 'parallel_environment: mpi-{cores}' or similar in the catalog if there "
+                "are environments such as mpi-8 with allocation rule 8 ('qconf -spl' lists all).",
             )
         return name.replace("{cores}", str(job.cores))
 
     def submitted(self, exit_code: int | None, output: str, errors: str) -> str:
-        # "7" or "7.1-20:1"; a site's verifier may have its say before.
+        # "7" or "7.1-20:1". A verifier of the cluster may print lines before it.
         found = re.findall(r"^(\d+)(?:\.\d+-\d+:\d+)?$", output, re.MULTILINE | re.ASCII)
         if exit_code == 0 and found:
             return str(found[-1])
@@ -116,7 +117,7 @@ class GridEngine:
         return [["qdel", *chunk] for chunk in common.chunks(named)]
 
     def endings(self, ids: Sequence[str]) -> list[list[str]]:
-        """One command a job. Each reads the whole accounting file, so ask for few."""
+        """One command for each job. Each reads the whole accounting file, so ids should be few."""
         return [["qacct", "-j", job] for job in ids]
 
     def ended(

@@ -1,1 +1,1 @@
-"""PBS Professional, OpenPBS and Torque: what it is asked, what it prints, and what it offers."""
+"""PBS Professional, OpenPBS and Torque."""

@@ -1,6 +1,6 @@
-"""The jobs of PBS and Torque from their attributes, in whatever form these were printed. Source:
-the OpenPBS 23.06 reference guide, "Job States" and "Job Exit Status", and recordings of that
-version; for Torque the 6.1 administrator's guide and qstat(1B)."""
+"""Jobs of PBS and Torque from their attributes, whichever form these were printed in. Source: the
+OpenPBS 23.06 reference guide, "Job States" and "Job Exit Status", and recordings of that version;
+for Torque the 6.1 administrator's guide and qstat(1B)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wfrun.sites.batch.elements import expand
 from wfrun.sites.batch.jobs import Ending, Job, QueueUnknownError, State
 
 Attributes: TypeAlias = Mapping[str, Mapping[str, str]]
-"""By job id: its attributes; those of a group are ``group.name``."""
+"""Attributes by job id; those of a group are named ``group.name``."""
 
 _ID = re.compile(r"(\d+)(?:\[(\d*)\])?((?:\.[\w.-]+)?)", re.ASCII)
 _STATES: dict[str, State | None] = {
@@ -38,7 +38,7 @@ _KILLED_BY_PBS: dict[int, Cause] = {
     -29: "walltime",
 }
 _KILLED_BY_TORQUE: dict[int, Cause] = {
-    -9: "storage",  # its output can't be opened
+    -9: "storage",  # its output cannot be opened
     -10: "memory",
     -11: "walltime",
     -12: "walltime",  # CPU time
@@ -47,7 +47,7 @@ _NEVER = "can never run"
 
 
 def jobs_of(jobs: Attributes) -> list[Job]:
-    """Those that have not ended, arrays element by element. Raises QueueUnknownError."""
+    """The jobs that have not ended, arrays element by element. Raises QueueUnknownError."""
     found = []
     listed: set[tuple[str, int]] = set()
     for ident, attributes in jobs.items():
@@ -63,7 +63,7 @@ def jobs_of(jobs: Attributes) -> list[Job]:
         state = _state(attributes)
         if element is not None or state is None:
             continue
-        # The array as a whole; of its elements those that wait may not have been listed.
+        # The array as a whole. Its waiting elements may not be listed.
         waiting = attributes.get("array_indices_remaining") or attributes.get("job_array_request")
         if waiting in (None, "-") or (listed and "job_array_request" in attributes):
             continue
@@ -74,7 +74,7 @@ def jobs_of(jobs: Attributes) -> list[Job]:
 
 
 def endings_of(jobs: Attributes, torque: bool) -> dict[tuple[str, int], Ending]:
-    """Of those that have ended with an exit status."""
+    """The outcomes of the jobs that have ended with an exit status."""
     endings = {}
     for ident, attributes in jobs.items():
         job, element = _parts(ident)
@@ -90,7 +90,7 @@ def _job(job: str, element: int, state: State, attributes: Mapping[str, str]) ->
     comment = attributes.get("comment", "")
     name = attributes.get("Job_Name", "")
     if "job_array_id" in attributes:
-        # Torque gives each element a name of its own.
+        # Torque appends the number of the element to the name.
         name = name.removesuffix(f"-{element}")
     waits = state in ("queued", "held", "refused")
     return Job(
@@ -109,7 +109,7 @@ def _state(attributes: Mapping[str, str]) -> State | None:
     letter = attributes.get("job_state")
     if letter is None:
         raise QueueUnknownError("qstat shows a job without a state")
-    # A state that is newer than this: the job is there, more is not known.
+    # A state of a newer version: the job exists, nothing else is known.
     state = _STATES.get(letter, "queued")
     if state == "queued" and _NEVER in attributes.get("comment", "").lower():
         return "refused"
@@ -140,17 +140,17 @@ def _cause(status: int, comment: str, attributes: Mapping[str, str], torque: boo
     if status > 256 and granted is not None and elapsed is not None and elapsed >= granted:
         return "walltime"
     if "terminated by" in comment:
-        return "cancelled"  # whatever it made of the signal
+        return "cancelled"  # with any exit status: it may have caught the signal
     if status == 0:
         return "done"
     return "exit" if status <= 256 else "signal"
 
 
 def _parts(ident: str) -> tuple[str, int | None]:
-    """Job and element of ``7.host``, ``7[3].host``; ``7[].host`` is the array as a whole."""
+    """Job and element of ``7.host`` or ``7[3].host``; None for ``7[].host``, the whole array."""
     match = _ID.fullmatch(ident)
     if match is None:
-        raise QueueUnknownError(f"{ident[:80]!r} is no id of a job")
+        raise QueueUnknownError(f"{ident[:80]!r} is not the id of a job")
     if match[2] is None:
         return ident, 1
     return f"{match[1]}[]{match[3]}", int(match[2]) if match[2] else None
@@ -165,7 +165,7 @@ def _cores(attributes: Mapping[str, str]) -> int:
 
 
 def _nodes(attributes: Mapping[str, str]) -> tuple[str, ...]:
-    """Of ``node1/0*2+node2/1``."""
+    """Nodes of ``node1/0*2+node2/1``."""
     chunks = attributes.get("exec_host", "").split("+")
     return tuple(dict.fromkeys(host for chunk in chunks if (host := chunk.partition("/")[0])))
 

@@ -1,6 +1,6 @@
-"""What PBS and Torque offer. Source: recordings of OpenPBS 23.06 and its manual pages
-pbs_queue_attributes(7B), pbs_node_attributes(7B) and pbs_server_attributes(7B); of Torque 6.1 the
-manual alone."""
+"""The parser of queues and limits of PBS and Torque. Source: recordings of OpenPBS 23.06 and its
+manual pages pbs_queue_attributes(7B), pbs_node_attributes(7B) and pbs_server_attributes(7B); for
+Torque 6.1 the manual alone."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from wfrun.sites.batch.jobs import QueueUnknownError
 from wfrun.sites.batch.offers import Offer, Queue, clock_s, least, size_bytes
 
 Objects = Mapping[str, Mapping[str, str]]
-"""Attributes by the name of the queue, the node or the server."""
+"""Attributes of queues, nodes or servers, by name."""
 
 _OUT_OF_SERVICE = frozenset({"down", "offline", "unknown", "state-unknown", "stale", "sleep",
                              "provisioning", "wait-provisioning"})  # fmt: skip
 
 
 def read_json_objects(output: str, kind: str) -> Objects:
-    """``qstat -Q -f -F json`` (kind ``Queue``), ``qstat -B -f -F json`` (``Server``), ``pbsnodes -a
-    -F json`` (``nodes``). Raises QueueUnknownError."""
+    """The objects in ``qstat -Q -f -F json`` (kind ``Queue``), ``qstat -B -f -F json`` (``Server``)
+    or ``pbsnodes -a -F json`` (``nodes``). Raises QueueUnknownError."""
     try:
         found = json.loads(output, strict=False)[kind]
         return {
@@ -32,12 +32,12 @@ def read_json_objects(output: str, kind: str) -> Objects:
             for name, attributes in found.items()
         }
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise QueueUnknownError(f"no {kind} in what was printed: {output[:200]!r}") from error
+        raise QueueUnknownError(f"no {kind} in the output: {output[:200]!r}") from error
 
 
 def read_text_objects(output: str) -> Objects:
-    """``qstat -Q -f`` and ``qstat -B -f``, where each begins with ``Queue: batch`` or ``Server:
-    host``, and ``pbsnodes -a``, where each begins with its name alone; long values are wrapped
+    """The objects in ``qstat -Q -f`` and ``qstat -B -f``, which begin with ``Queue: batch`` or
+    ``Server: host``, or in ``pbsnodes -a``, which begin with their names. Long values are wrapped
     with a line break and a tab."""
     objects: dict[str, dict[str, str]] = {}
     name = key = ""
@@ -56,7 +56,8 @@ def read_text_objects(output: str) -> Objects:
 def offer_of(
     queues: Objects, nodes: Objects, server: Objects, *, picks_queue: bool = False
 ) -> Offer:
-    """``server`` may be empty. Raises QueueUnknownError where there is no queue."""
+    """The offer from these objects; ``server`` may be empty. Raises QueueUnknownError without a
+    queue."""
     settings = next(iter(server.values()), {})
     default = settings.get("default_queue", "")
     found = tuple(
@@ -83,7 +84,7 @@ def offer_of(
 
 
 def _queue(name: str, queue: Mapping[str, str], nodes: Objects, *, is_default: bool) -> Queue:
-    # A node that names a queue is for that alone; the others are for those without nodes.
+    # A node that names a queue serves that queue alone; other nodes serve queues without own nodes.
     own = {key: node for key, node in nodes.items() if node.get("queue") == name}
     shared = {key: node for key, node in nodes.items() if "queue" not in node}
     of_queue = list((own or shared).values())
@@ -141,13 +142,13 @@ def _memory(node: Mapping[str, str]) -> int:
 
 
 def _gpus(node: Mapping[str, str]) -> int | None:
-    if "np" in node:  # Torque names them only where it was built for them
+    if "np" in node:  # Torque prints them only if it was built with GPU support
         return int(node["gpus"]) if node.get("gpus", "").isdecimal() else None
     return _number(node.get("resources_available.ngpus", ""))
 
 
 def _per_user(limit: str) -> int:
-    """Of ``[u:PBS_GENERIC=100],[o:PBS_ALL=5000]``."""
+    """The limit of each user in ``[u:PBS_GENERIC=100],[o:PBS_ALL=5000]``; 0: none."""
     match = re.search(r"u:PBS_GENERIC=(\d+)", limit, re.ASCII)
     return int(match[1]) if match else 0
 

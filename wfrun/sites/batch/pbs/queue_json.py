@@ -1,4 +1,4 @@
-"""What OpenPBS and PBS Professional print for ``qstat -f -F json``. Source: qstat(1B) of OpenPBS
+"""The parser of ``qstat -f -F json`` of OpenPBS and PBS Professional. Source: qstat(1B) of OpenPBS
 23.06, and recordings of that version."""
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _WANTED = re.compile(
 
 
 def read_json(output: str) -> Attributes:
-    """The attributes of all jobs. Older versions do not escape what users have in their jobs'
-    environment; such a document is read line by line. Raises QueueUnknownError where it is not
-    whole."""
+    """The attributes of all jobs. Older versions do not escape the environment of jobs, which makes
+    the document invalid; it is then read line by line. Raises QueueUnknownError if it is
+    incomplete."""
     try:
         root = json.loads(output, strict=False)
     except (ValueError, RecursionError):
         return _read_lines(output)
     jobs = root.get("Jobs", {}) if isinstance(root, dict) else None
     if not isinstance(jobs, dict) or "pbs_version" not in root:
-        raise QueueUnknownError(f"no queue in what qstat printed: {output[:200]!r}")
+        raise QueueUnknownError(f"no queue in the output of qstat: {output[:200]!r}")
     if not all(isinstance(job, dict) for job in jobs.values()):
         raise QueueUnknownError(f"not jobs of qstat: {output[:200]!r}")
     return {ident: _flat(job) for ident, job in jobs.items()}
@@ -48,7 +48,7 @@ def _read_lines(output: str) -> Attributes:
     starts = list(_JOB.finditer(output))
     whole = '"pbs_version"' in output and re.search(r"^\}\s*\Z", output, re.MULTILINE)
     if not starts or not whole:
-        raise QueueUnknownError(f"no whole document of qstat: {output[:200]!r}")
+        raise QueueUnknownError(f"not a complete document of qstat: {output[:200]!r}")
     jobs = {}
     ends = [*(start.start() for start in starts[1:]), len(output)]
     for start, end in zip(starts, ends, strict=True):
@@ -63,7 +63,7 @@ def _read_lines(output: str) -> Attributes:
             if key in ("walltime", "ncpus"):
                 key = group + key
             value = number if text is None else text.replace('\\"', '"')
-            # What a user's environment holds comes later, and does not count.
+            # The first value counts: later ones may come from the job's environment.
             attributes.setdefault(key, value or "")
         jobs[start[1]] = attributes
     return jobs

@@ -1,5 +1,5 @@
-"""What Torque prints for ``qstat -f``, and PBS too. Source: qstat(1B) of Torque 6.1, and recordings
-of OpenPBS 23.06, which prints the same form."""
+"""The parser of ``qstat -f`` of Torque. Source: qstat(1B) of Torque 6.1, and recordings of OpenPBS
+23.06, which prints the same form."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _JOB = "Job Id:"
 
 
 def read_text(output: str) -> Attributes:
-    """The attributes of all jobs; long values are wrapped with a line break and a tab. Nothing at
-    all means no jobs. Raises QueueUnknownError where it is not whole."""
+    """The attributes of all jobs. Long values are wrapped with a line break and a tab. Empty output
+    means no jobs. Raises QueueUnknownError if it is incomplete."""
     if output and not output.endswith("\n\n"):
-        raise QueueUnknownError(f"what qstat printed has no end: {output[-200:]!r}")
+        raise QueueUnknownError(f"the output of qstat is truncated: {output[-200:]!r}")
     jobs: dict[str, dict[str, str]] = {}
     attributes: dict[str, str] = {}
     key = ""
-    # No other line breaks than these: values may hold stranger ones.
+    # Not splitlines: values may contain other line separators.
     for line in output.split("\n"):
         if line.startswith(_JOB):
             attributes = jobs.setdefault(line.removeprefix(_JOB).strip(), {})
@@ -33,10 +33,10 @@ def read_text(output: str) -> Attributes:
 
 
 def after_header(output: str) -> str:
-    """What follows the table of ``qstat -B``, which shows that the server answered. Raises
-    QueueUnknownError where that is missing."""
+    """The output after the table of ``qstat -B``, which shows that the server answered. Raises
+    QueueUnknownError without that table."""
     head, separator, rest = output.partition(_JOB)
     lines = head.splitlines()
     if len(lines) < 3 or not lines[0].startswith("Server") or not lines[1].startswith("---"):
-        raise QueueUnknownError(f"no answer of a server: {output[:200]!r}")
+        raise QueueUnknownError(f"no table of qstat -B: {output[:200]!r}")
     return separator + rest

@@ -1,5 +1,5 @@
-"""What PBS and Torque are asked to learn what they offer. Source: qstat(1B) and pbsnodes(8B) of
-OpenPBS 23.06, and recordings of that version; of Torque 6.1 the manual alone."""
+"""The commands that show queues and limits of PBS and Torque. Source: qstat(1B) and pbsnodes(8B) of
+OpenPBS 23.06, and recordings of that version; for Torque 6.1 the manual alone."""
 
 from __future__ import annotations
 

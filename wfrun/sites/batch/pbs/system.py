@@ -1,5 +1,5 @@
-"""PBS Professional and OpenPBS, and Torque, which has gone its own way. Source: qsub(1B), qstat(1B)
-and qdel(1B) of OpenPBS 23.06 and recordings of its server; of Torque 6.1 the manual alone."""
+"""Commands of PBS Professional and OpenPBS, and of Torque. Source: qsub(1B), qstat(1B) and qdel(1B)
+of OpenPBS 23.06 and recordings of its server; for Torque 6.1 the manual alone."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _NEWLINES = re.MULTILINE | re.ASCII
 
 
 class _Family(ABC):
-    """What PBS and Torque have in common. Jobs have the environment of the login on the head node
-    (``-V``); without it PATH is lost. Neither can be told to avoid nodes."""
+    """The common part of PBS and Torque. Jobs get the environment of the login on the head node
+    (``-V``); without it PATH is lost. Neither has an option to exclude nodes."""
 
     environment: ClassVar[Mapping[str, str]] = {}
     variable: ClassVar[str]
 
     def script(self, job: BatchJob) -> str:
-        """It opens the log itself: PBS would bring each element's output there when that has ended,
-        in place of the others'."""
+        """The script opens the log itself: PBS would copy each element's output there at its end,
+        over that of the others."""
         return common.script(job, self.variable, before=f"exec >>{shlex.quote(job.log)} 2>&1\n")
 
     def submit(self, job: BatchJob, script: str) -> list[str]:
@@ -55,7 +55,7 @@ class _Family(ABC):
 
     @abstractmethod
     def _size(self, job: BatchJob) -> list[str]:
-        """What asks for elements, cores, memory and GPUs."""
+        """The arguments that request elements, cores, memory and GPUs."""
 
     def submitted(self, exit_code: int | None, output: str, errors: str) -> str:
         found = re.findall(r"^(\d+(?:\[\])?(?:\.[\w.-]+)?)$", output, _NEWLINES)
@@ -65,13 +65,13 @@ class _Family(ABC):
 
 
 class Pbs(_Family):
-    """PBS Professional and OpenPBS. Finished jobs are told of where the server keeps a history
+    """PBS Professional and OpenPBS. The server reports finished jobs only if it keeps a history
     (``job_history_enable``)."""
 
     variable: ClassVar[str] = "PBS_ARRAY_INDEX"
 
     def __init__(self, max_array: int | None = None) -> None:
-        # max_array_size is 10,000 where nobody changed it.
+        # max_array_size is 10,000 by default.
         self.max_array = max_array or 10_000
 
     def _size(self, job: BatchJob) -> list[str]:
@@ -86,7 +86,7 @@ class Pbs(_Family):
         return [*array, "-l", chunk, *(["-l", "place=scatter"] if job.nodes > 1 else [])]
 
     def queue(self, user: str | None) -> list[str]:
-        """Everybody's jobs: ``-u`` and ``-f`` exclude each other."""
+        """All users' jobs: ``-u`` and ``-f`` exclude each other."""
         return ["qstat", "-t", "-f", "-F", "json"]
 
     def jobs(self, exit_code: int | None, output: str, errors: str) -> list[Job]:
@@ -101,7 +101,7 @@ class Pbs(_Family):
                 [job.replace("[]", f"[{element}]") for element in elements] if elements else [job]
             )
         ]
-        # An element of a job that is no array is the job.
+        # Element 1 of a job that is not an array is the job itself.
         return [["qdel", *chunk] for chunk in common.chunks(list(dict.fromkeys(named)))]
 
     def endings(self, ids: Sequence[str]) -> list[list[str]]:
@@ -117,12 +117,12 @@ class Pbs(_Family):
 
 
 class Torque(_Family):
-    """Torque. Ended jobs are told of while the server keeps them (``keep_completed``)."""
+    """Torque. The server reports ended jobs for ``keep_completed`` seconds."""
 
     variable: ClassVar[str] = "PBS_ARRAYID"
 
     def __init__(self, max_array: int | None = None) -> None:
-        # max_job_array_size is the server's, without a bound where nobody set it.
+        # max_job_array_size of the server has no default, so this limit is ours.
         self.max_array = max_array or 1000
 
     def _size(self, job: BatchJob) -> list[str]:
@@ -134,8 +134,8 @@ class Torque(_Family):
         return [*array, "-l", nodes, *(["-l", memory] if job.memory_bytes else [])]
 
     def queue(self, user: str | None) -> list[str]:
-        """Everybody's jobs. The server's line comes first: qstat alone prints nothing where there
-        are no jobs, and then nobody knows whether the server was asked."""
+        """All users' jobs, after the server's own line. Without jobs ``qstat -f`` prints nothing,
+        which would not show that the server has answered."""
         return ["sh", "-c", "qstat -B && qstat -t -f"]
 
     def jobs(self, exit_code: int | None, output: str, errors: str) -> list[Job]:

@@ -1,1 +1,1 @@
-"""Slurm: what it is asked, what it prints, and what it offers."""
+"""Slurm."""

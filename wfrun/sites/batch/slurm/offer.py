@@ -1,4 +1,5 @@
-"""What Slurm offers. Source: sinfo(1), scontrol(1) and sacctmgr(1) of version 22.05."""
+"""The parser of Slurm's partitions and limits. Source: sinfo(1), scontrol(1) and sacctmgr(1) of
+version 22.05."""
 
 from __future__ import annotations
 
@@ -8,17 +9,17 @@ from wfrun.sites.batch.jobs import QueueUnknownError
 from wfrun.sites.batch.offers import Offer, Queue, clock_s, least
 
 SINFO_FORMAT = "%R|%P|%a|%l|%c|%m|%G|%D|%T|%C"
-"""Partition, the same with a star if it is the default, whether it is up, time limit; cores,
-memory in MiB and generic resources of a node; number and state of these nodes; their cores:
-allocated, idle, others, all."""
+"""Partition; the same with a star if it is the default; whether it is up; time limit; cores, memory
+in MiB and generic resources of a node; number and state of these nodes; their cores: allocated,
+idle, others, all."""
 _FIELDS = SINFO_FORMAT.count("|") + 1
 _MIB = 1 << 20
 
 
 def read_offer(sinfo: str, config: str, associations: str) -> Offer:
-    """From ``sinfo --exact --noheader``, ``scontrol show config`` and ``sacctmgr --parsable2
-    --noheader show associations format=MaxSubmitJobs``; the last two may be empty. Raises
-    QueueUnknownError."""
+    """The offer from the outputs of ``sinfo --exact --noheader``, ``scontrol show config`` and
+    ``sacctmgr --parsable2 --noheader show associations format=MaxSubmitJobs``. The last two may be
+    empty. Raises QueueUnknownError."""
     queues: dict[str, Queue] = {}
     for line in sinfo.splitlines():
         queue = _read_line(line)
@@ -34,7 +35,7 @@ def read_offer(sinfo: str, config: str, associations: str) -> Offer:
         max_jobs, why = max(1, of_all // 2), f"half of MaxJobCount, which is {of_all} for all users"
     return Offer(
         queues=tuple(queues.values()),
-        # It bounds the greatest number of an element plus one.
+        # MaxArraySize limits the largest element number plus one.
         max_array=largest - 1 if largest > 1 else None,
         max_jobs=max_jobs,
         max_jobs_why=why,
@@ -48,7 +49,7 @@ def _read_line(line: str) -> Queue:
     name, starred, up, limit, cores, memory, gres, _, _, counts = fields
     match = re.fullmatch(r"\d+/(\d+)/(\d+)/(\d+)", counts, re.ASCII)
     if match is None:
-        raise QueueUnknownError(f"no numbers of cores: {line[:200]!r}")
+        raise QueueUnknownError(f"no core counts in a line of sinfo: {line[:200]!r}")
     idle, down, total = map(int, match.groups())
     return Queue(
         name=name,
@@ -65,7 +66,7 @@ def _read_line(line: str) -> Queue:
 
 
 def _sum(one: Queue, other: Queue) -> Queue:
-    """The same partition's nodes of another kind or state."""
+    """Nodes of different kinds or states of the same partition, together."""
     return Queue(
         name=one.name,
         is_default=one.is_default,
@@ -81,7 +82,7 @@ def _sum(one: Queue, other: Queue) -> Queue:
 
 
 def _gpus(gres: str) -> int:
-    """Of ``gpu:a100:4(S:0-1),gpu:2``."""
+    """Number of GPUs in ``gpu:a100:4(S:0-1),gpu:2``."""
     found = re.findall(r"\bgpu(?::[^:,(]+)*?:(\d+)(?=[,(]|$)", gres, re.ASCII)
     return sum(map(int, found))
 

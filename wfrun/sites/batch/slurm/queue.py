@@ -1,5 +1,5 @@
-"""What Slurm's squeue and sacct print. Source: their manual pages of version 22.05, "JOB REASON
-CODES" and "JOB STATE CODES", and recordings of that version."""
+"""The parsers of squeue and sacct. Source: their manual pages of version 22.05, "JOB REASON CODES"
+and "JOB STATE CODES", and recordings of that version."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from wfrun.sites.batch.jobs import Ending, Job, QueueUnknownError, State
 _FIELD = "\x1f"
 _END = "\x1e"
 SQUEUE_FORMAT = _FIELD.join(("%i", "%T", "%u", "%C", "%S", "%N", "%r", "%j")) + _END
-"""Id, state, user, cores, start, nodes, reason, and the name, which may hold anything but ends with
-a character that nobody types, so that a name with line breaks breaks nothing."""
+"""Id, state, user, cores, start, nodes, reason, name. The separators are control characters because
+a name may contain anything else, line breaks too."""
 SACCT_FORMAT = "JobID,State,ExitCode,NodeList"
 
 _FIELDS = 8
@@ -53,11 +53,12 @@ _NEVER = re.compile(
     r"|AccountNotAllowed|QOSNotAllowed|InvalidAccount|InvalidQOS"
     r"|(Assoc|QOS)Max\w*Per(Job|Node)(Limit)?|QOSMin\w*"
 )
-"""Reasons that time does not heal. Those that may mean nodes that are down are not among them."""
+"""Reasons for which a job never starts. Reasons that can also mean nodes out of service are left
+out."""
 _SIGNALLED = "JobLaunchFailure"
-"""What squeue calls the end by any signal, also one that the task sent itself."""
+"""squeue's reason for an end by any signal, even one that the task sent to itself."""
 _NO_OUTPUT = 53
-"""The "signal" with which slurmstepd ends where it can't open the job's output."""
+"""The "signal" with which slurmstepd ends if it cannot open the job's output file."""
 
 
 def read_queue(output: str) -> list[Job]:
@@ -68,7 +69,7 @@ def read_queue(output: str) -> list[Job]:
         if state is None:
             if state_name in _STATES or state_name in _CAUSES:
                 continue
-            # A state that is newer than this: the job is there, more is not known.
+            # A state of a newer Slurm: the job exists, nothing else is known.
             state, reason = "queued", f"in state {state_name}"
         elif state == "queued":
             state = _waiting(reason)
@@ -92,10 +93,9 @@ def read_queue(output: str) -> list[Job]:
 
 
 def read_queue_endings(output: str) -> dict[tuple[str, int], Ending]:
-    """The ended jobs among those in ``squeue --states all``, which remembers them for a while
-    (MinJobAge, 300 s where nobody changed it). Of an array whose waiting elements were cancelled it
-    shows one line without their numbers: it is taken for element 1, unless that has a line.
-    Raises QueueUnknownError."""
+    """The ended jobs in ``squeue --states all``, which shows them for MinJobAge, 300 s by default.
+    For the cancelled waiting elements of an array it prints one line without their numbers; that
+    line counts as element 1, unless element 1 has a line of its own. Raises QueueUnknownError."""
     endings: dict[tuple[str, int], Ending] = {}
     rest: dict[tuple[str, int], Ending] = {}
     for ident, state, _, _, _, nodes, reason, _ in _rows(output):
@@ -124,7 +124,7 @@ def read_accounting(output: str) -> dict[tuple[str, int], Ending]:
         match = re.fullmatch(r"(\d+):(\d+)", fields[2], re.ASCII) if len(fields) == 4 else None
         if match is None:
             raise QueueUnknownError(f"not a line of sacct: {line[:200]!r}")
-        # Cancelled ones are "CANCELLED by 1001".
+        # A cancelled job has the state "CANCELLED by 1001".
         cause = _CAUSES.get(fields[1].partition(" ")[0])
         if cause is None:
             continue
@@ -138,7 +138,7 @@ def read_accounting(output: str) -> dict[tuple[str, int], Ending]:
 
 def _accounted(cause: Cause, state: str, code: int, signal: int, node: str | None) -> Ending:
     if cause == "exit" and signal == _NO_OUTPUT:
-        return Ending(cause="storage", message=f"{state}: its log can't be opened", node=node)
+        return Ending(cause="storage", message=f"{state}: its log cannot be opened", node=node)
     if cause == "exit" and signal:
         return Ending(cause="signal", message=f"{state}: signal {signal}", node=node)
     message = f"{state}: exit code {code}" if cause == "exit" else state
@@ -153,7 +153,7 @@ def _waiting(reason: str) -> State:
 
 
 def _rows(output: str) -> Iterator[list[str]]:
-    """The fields of each job, without the header, which has to be there."""
+    """The fields of each job. Raises QueueUnknownError without a header."""
     records = output.split(f"{_END}\n")
     if records.pop() or not records or records[0].count(_FIELD) != _FIELDS - 1:
         raise QueueUnknownError(f"no whole table of squeue: {output[:200]!r}")
@@ -170,15 +170,15 @@ def _parts(ident: str) -> tuple[str, list[int]]:
     """Job and elements of ``7``, ``7_3`` or ``7_[3-5%2]``."""
     match = _ID.fullmatch(ident)
     if match is None:
-        raise QueueUnknownError(f"{ident[:80]!r} is no id of a job")
+        raise QueueUnknownError(f"{ident[:80]!r} is not the id of a job")
     if match[3] is not None:
         return match[1], expand(match[3])
     return match[1], [int(match[2] or 1)]
 
 
 def _number(text: str) -> int:
-    """Of ``4``, or of ``4-8`` where a job leaves it open: the least."""
+    """The number in ``4``, or the minimum of ``4-8``, the range of a job of variable size."""
     match = re.match(r"\d+", text, re.ASCII)
     if match is None:
-        raise QueueUnknownError(f"{text[:80]!r} is no number of cores")
+        raise QueueUnknownError(f"{text[:80]!r} is not a number of cores")
     return int(match[0])

@@ -1,5 +1,5 @@
-"""What Slurm is asked to learn what it offers. Source: sinfo(1), scontrol(1) and sacctmgr(1) of
-version 22.05."""
+"""The commands that show Slurm's partitions and limits. Source: sinfo(1), scontrol(1) and
+sacctmgr(1) of version 22.05."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Slurm. Source: sbatch(1), squeue(1), sacct(1) and scancel(1) of version 22.05, and its errors in
-slurm_errno.c; tried with 22.05.8."""
+"""Slurm's commands. Source: sbatch(1), squeue(1), sacct(1) and scancel(1) of version 22.05, and the
+error messages of slurm_errno.c; tested with 22.05.8."""
 
 from __future__ import annotations
 
@@ -33,18 +33,20 @@ _NEVER = re.compile(
 
 
 class Slurm:
-    """Jobs have the environment of the login on the head node (``--export=ALL``), as they have for
-    those who submit by hand: so PATH and modules are there. ``NONE`` would make each node log the
-    user in, which is slow and fails under load. Nothing of a task's own environment is in it.
+    """Slurm.
 
-    One command line serves one cluster; with several (``-M``, federations) set ``SLURM_CLUSTERS``
-    in the login's environment and write one site for each.
+    Jobs get the environment of the login on the head node (``--export=ALL``), as if submitted by
+    hand, so PATH and modules work. ``NONE`` would make each node log the user in, which is slow and
+    fails under load. The task's own environment is set later, by the wrapper.
+
+    A site is one cluster. For several (``-M``, federations) write one site each, with
+    ``SLURM_CLUSTERS`` in its login environment.
     """
 
     environment: ClassVar[Mapping[str, str]] = {"SLURM_TIME_FORMAT": "%s"}
 
     def __init__(self, max_array: int | None = None) -> None:
-        # MaxArraySize is 1001 where nobody changed it, and bounds the greatest number plus one.
+        # MaxArraySize is 1001 by default, and limits the largest element number plus one.
         self.max_array = max_array or 1000
 
     def script(self, job: BatchJob) -> str:
@@ -58,7 +60,7 @@ class Slurm:
             "--no-requeue",
             "--export=ALL",
             "--chdir=/",
-            # "%" begins a field, "\" would switch all fields off.
+            # "%" begins a replacement; "\" would disable all replacements.
             f"--output={job.log.replace('%', '%%')}",
             "--open-mode=append",
             f"--nodes={job.nodes}",
@@ -77,13 +79,13 @@ class Slurm:
         if job.account is not None:
             command.append(f"--account={job.account}")
         if job.avoid_nodes:
-            # Nodes may call themselves by their whole name; Slurm knows them by the short one.
+            # A node may report its full name; Slurm knows the short one.
             names = dict.fromkeys(node.partition(".")[0] for node in job.avoid_nodes)
             command.append(f"--exclude={','.join(names)}")
         return [*command, *job.options, script]
 
     def submitted(self, exit_code: int | None, output: str, errors: str) -> str:
-        # "7" or "7;cluster"; a site's plug-in may have its say before.
+        # "7" or "7;cluster". A plug-in of the cluster may print lines before it.
         found = re.findall(r"^(\d+)(?:;\S*)?$", output, re.MULTILINE | re.ASCII)
         if exit_code == 0 and found:
             return str(found[-1])
@@ -97,7 +99,7 @@ class Slurm:
 
     def jobs(self, exit_code: int | None, output: str, errors: str) -> list[Job]:
         common.check_answer("squeue", exit_code, errors)
-        # An unknown user, for one, is an error with exit code 0 and an empty table.
+        # Some errors, such as an unknown user, have exit code 0 and an empty table.
         if "error:" in errors:
             raise QueueUnknownError(f"squeue: {errors.strip()}")
         return parser.read_queue(output)
@@ -133,8 +135,7 @@ class Slurm:
 
 
 def _cores(job: BatchJob) -> list[str]:
-    """One process with all the cores, or, on several nodes, as an MPI program wants it: as many as
-    there are cores."""
+    """One process with all cores; on several nodes one process a core, as MPI programs need."""
     if job.nodes == 1:
         return ["--ntasks=1", f"--cpus-per-task={job.cores}"]
     return [f"--ntasks-per-node={job.cores}", "--cpus-per-task=1"]
