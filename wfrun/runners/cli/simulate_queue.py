@@ -9,12 +9,18 @@ import click
 from rich.table import Table
 
 from wfrun.engine.errors import InvalidError
-from wfrun.parsers.logs import LoggedJob
 from wfrun.runners.display.report import duration, make_console
 from wfrun.runners.experiments.metrics.jobs import THRESHOLD_S
 from wfrun.runners.experiments.metrics.samples import summarize
 from wfrun.runners.simulate.background import read_log
-from wfrun.sites.simulated.queues import Schedule, SimulatedJob, make_lrm, simulate_batch
+from wfrun.sites.simulated.queues import (
+    Schedule,
+    SimulatedJob,
+    has_request,
+    make_lrm,
+    simulate_batch,
+    simulated_jobs,
+)
 
 
 def simulate_queue(
@@ -45,27 +51,15 @@ def simulate_queue(
         )
     if larger:
         told.append(f"{path}: {_jobs(larger)} dropped: larger than the {size} processors")
-    unasked = sum(1 for job in fitting if not _asked(job))
+    unasked = sum(1 for job in fitting if not has_request(job))
     if unasked:
         told.append(f"{path}: {_jobs(unasked)} asked for no time; their run time stands in for it")
     for line in told:
         click.echo(f"warning: {line}", err=True)
-    batch = [
-        SimulatedJob(job.submit_s, job.runtime_s or 0.0, job.size or 1, _requested_s(job))
-        for job in fitting
-    ]
+    batch = simulated_jobs(fitting)
     schedule = simulate_batch(batch, size, lrm, kill_overruns=kill_overruns)
     killed = sum(1 for job in batch if kill_overruns and job.runtime_s > job.requested_s)
     make_console().print(batch_table(batch, schedule, size, lrm, killed))
-
-
-def _asked(job: LoggedJob) -> bool:
-    return job.requested_s is not None and job.requested_s > 0
-
-
-def _requested_s(job: LoggedJob) -> float:
-    asked_s = job.requested_s if _asked(job) else job.runtime_s
-    return asked_s or 0.0
 
 
 def _jobs(count: int) -> str:

@@ -17,7 +17,7 @@ from wfrun.parsers.logs import (
     read_gwf,
     read_swf,
 )
-from wfrun.sites.simulated.queues import SimulatedJob
+from wfrun.sites.simulated.queues import SimulatedJob, simulated_jobs
 
 WARM_UP_S = 2 * 86400.0
 """The background runs alone for so long, so that the workflow meets a queue in its usual state."""
@@ -92,18 +92,17 @@ def _for_site(
     offset_s = random.random() * length_s
     window_s = (WARM_UP_S + HORIZON_S) / factor
     chosen = []
+    simulated = simulated_jobs(fitting)
     start = next(
         (i for i, job in enumerate(fitting) if job.submit_s - first_s >= offset_s), len(fitting)
     )
     for index in count(start):
         lap, place = divmod(index, len(fitting))
-        job = fitting[place]
+        job = simulated[place]
         since_s = lap * length_s + job.submit_s - first_s - offset_s
         if since_s > window_s:
             break
-        runtime_s = job.runtime_s or 0.0
-        requested_s = job.requested_s if job.requested_s is not None else runtime_s
         chosen.append(
-            SimulatedJob(since_s * factor, runtime_s, job.size or 1, max(requested_s, 1.0))
+            SimulatedJob(since_s * factor, job.runtime_s, job.cores, max(job.requested_s, 1.0))
         )
     return chosen

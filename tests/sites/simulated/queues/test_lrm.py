@@ -306,13 +306,13 @@ def test_every_model_is_an_lrm() -> None:
 def test_jobs_of_a_log() -> None:
     log = [
         LoggedJob(1, 5.0, runtime_s=10.0, processors=4, requested_processors=6, requested_s=8.0),
-        LoggedJob(2, 6.0, runtime_s=10.0, processors=4),
+        LoggedJob(2, 6.0, runtime_s=10.0, requested_processors=6, requested_s=0.0),
     ]
     assert simulated_jobs(log) == [
-        SimulatedJob(5.0, 10.0, 6, 8.0),
-        SimulatedJob(6.0, 10.0, 4, 10.0),
+        SimulatedJob(5.0, 10.0, 4, 8.0),
+        SimulatedJob(6.0, 10.0, 6, 10.0),
     ]
     with pytest.raises(InvalidError, match=r"job 3 can't be simulated.*run time"):
         simulated_jobs([LoggedJob(3, 5.0, processors=4)])
-    with pytest.raises(InvalidError, match="does not tell its processors"):
+    with pytest.raises(InvalidError, match="does not give its processors"):
         simulated_jobs([LoggedJob(3, 5.0, runtime_s=4.0)])

@@ -12,7 +12,7 @@ from wfrun.sites.simulated.queues.batch import Schedule, SimulatedJob, run_batch
 from wfrun.sites.simulated.queues.conservative import Conservative
 from wfrun.sites.simulated.queues.easy import Easy
 from wfrun.sites.simulated.queues.fcfs import Fcfs
-from wfrun.sites.simulated.queues.logged import simulated_jobs
+from wfrun.sites.simulated.queues.logged import has_request, simulated_jobs
 from wfrun.sites.simulated.queues.lrm import JobId, Lrm, QueuedJob
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "QueuedJob",
     "Schedule",
     "SimulatedJob",
+    "has_request",
     "make_lrm",
     "simulate_batch",
     "simulated_jobs",

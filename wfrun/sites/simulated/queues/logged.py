@@ -1,4 +1,4 @@
-"""From jobs of a workload log to jobs of a batch simulation."""
+"""From the jobs of a workload log to jobs of a simulation."""
 
 from __future__ import annotations
 
@@ -10,23 +10,27 @@ from wfrun.sites.simulated.queues.batch import SimulatedJob
 
 
 def simulated_jobs(jobs: Iterable[LoggedJob]) -> list[SimulatedJob]:
-    """What each job asked for, and how long it ran, in the order of the log.
+    """The request and the run time of each job, in the order of the log.
 
-    The queue is asked for the processors that the user asked for; where a log does not tell, for
-    those that the job got. A job without a request counts as having asked for its run time. Those
-    that ran past their request stay as they are, see ``settle_overruns``.
+    A job asks for the processors that it was allocated; where the log does not say, for those that
+    the user requested. A job without a requested time asks for its run time. Run times beyond the
+    request are kept, see ``settle_overruns``.
 
     Raises InvalidError for a job whose run time or processors are unknown.
     """
     found = []
     for job in jobs:
-        cores = job.requested_processors or job.processors
-        if cores is None or job.runtime_s is None:
-            what = "processors" if cores is None else "run time"
+        if not job.size or job.runtime_s is None:
+            what = "run time" if job.size else "processors"
             raise InvalidError(
-                f"job {job.id} can't be simulated: the log does not tell its {what}",
+                f"job {job.id} can't be simulated: the log does not give its {what}",
                 hint="leave such jobs out: drop_jobs(jobs, RUNNABLE_RULES)",
             )
-        requested_s = job.runtime_s if job.requested_s is None else job.requested_s
-        found.append(SimulatedJob(job.submit_s, job.runtime_s, cores, requested_s))
+        requested_s = job.requested_s if has_request(job) else job.runtime_s
+        found.append(SimulatedJob(job.submit_s, job.runtime_s, job.size, requested_s or 0.0))
     return found
+
+
+def has_request(job: LoggedJob) -> bool:
+    """Whether the job requested a time; 0 is none."""
+    return job.requested_s is not None and job.requested_s > 0
