@@ -56,7 +56,7 @@ def simulate_queue(
         told.append(f"{path}: {_jobs(unasked)} asked for no time; their run time stands in for it")
     for line in told:
         click.echo(f"warning: {line}", err=True)
-    batch = simulated_jobs(fitting)
+    batch = simulated_jobs(fitting, allocated=True)
     schedule = simulate_batch(batch, size, lrm, kill_overruns=kill_overruns)
     killed = sum(1 for job in batch if kill_overruns and job.runtime_s > job.requested_s)
     make_console().print(batch_table(batch, schedule, size, lrm, killed))

@@ -6,11 +6,9 @@ Networks*, 2nd edition, section 6.5.2). A transfer takes part after the latency 
 uses the link from its source to its destination, one way, and, where they have a bound, the head
 nodes of both sites, which all that goes in and out shares.
 
-Transfers between the same two places always have the same rate. They are one *pair*, with a
-counter of the bytes that each of its transfers has got (virtual time, as in fair queueing: Demers,
-Keshav and Shenker 1989) and a heap of the counts at which they end, so that most changes cost
-O(log n). Rates are filled in anew (progressive filling) over pairs, not transfers, and only when a
-change can reach beyond its pair, through a head node.
+Transfers between the same two places always have the same rate. They are one *pair*, a
+`FairQueue`, so that most changes cost O(log n). Rates are computed again (progressive filling) over
+pairs, not transfers, and only when a change can reach beyond its pair, through a head node.
 """
 
 from __future__ import annotations
@@ -23,6 +21,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import ORIGIN, LinkSpec
 from wfrun.engine.network import DEFAULT_BANDWIDTH_BYTES_PER_S
+from wfrun.sites.transfers.fair_queue import FairQueue
 
 Key = TypeVar("Key")
 
@@ -48,14 +47,14 @@ class _Head:
         return sum(pair.filled * pair.rate for pair in self.pairs)
 
 
-class _Pair:
-    """All transfers from one place to another."""
+class _Pair(FairQueue):
+    """All transfers from one place to another that are past their latency."""
 
-    __slots__ = ("alone_rate", "capacity", "count", "due_s", "ends", "filled", "heads", "held",
-                 "index", "latency_s", "next_rate", "rate", "served", "settled_s",
-                 "version")  # fmt: skip
+    __slots__ = ("alone_rate", "capacity", "filled", "heads", "held", "index", "latency_s",
+                 "next_rate", "version")  # fmt: skip
 
     def __init__(self, index: int, capacity: float, latency_s: float, heads: list[_Head]) -> None:
+        super().__init__()
         self.index = index
         self.capacity = capacity
         """Of the link, in bytes per second."""
@@ -63,24 +62,12 @@ class _Pair:
         self.heads = heads
         self.alone_rate = min([capacity, *(head.capacity for head in heads)])
         """Bytes per second of a transfer that shares nothing; inf: no bound."""
-        self.count = 0
-        """Transfers that are past their latency."""
         self.filled = 0
-        """What ``count`` was when the rate was computed."""
-        self.rate = 0.0
-        """Bytes per second of each of them."""
+        """``count`` when the rate was computed."""
         self.next_rate = 0.0
         """While filling: the rate to come; negative: not settled yet."""
         self.held = False
         """A head node bounds the rate, not the link."""
-        self.served = 0.0
-        """Bytes that a transfer has got that was there since the pair was last idle."""
-        self.settled_s = 0.0
-        """The time at which ``served`` is that."""
-        self.ends: list[tuple[float, int]] = []
-        """A heap of (``served`` at its end, serial number) of each transfer."""
-        self.due_s = inf
-        """When the first of them ends, at the present rate."""
         self.version = 0
         """Tells ``due_s`` from earlier ones."""
 
@@ -264,18 +251,12 @@ class SimNetwork(Generic[Key]):
             del self._lanes[entry.task]  # two of one task may end at the same time
 
     def _join(self, pair: _Pair, serial: int, size_bytes: float) -> None:
-        pair.served += pair.rate * (self._now_s - pair.settled_s)
-        pair.settled_s = self._now_s
-        heapq.heappush(pair.ends, (pair.served + size_bytes, serial))
-        pair.count += 1
+        pair.join(serial, size_bytes, self._now_s)
         self._dirty.add(pair.index)
 
     def _leave(self, pair: _Pair, ended: list[int]) -> None:
-        """The first transfer of the pair ends now, and those that have got just as much to get."""
-        pair.served, pair.settled_s = pair.ends[0][0], self._now_s
-        while pair.ends and pair.ends[0][0] <= pair.served:
-            ended.append(heapq.heappop(pair.ends)[1])
-        pair.count = len(pair.ends)
+        """The first transfer of the pair ends now, and those that end with it."""
+        ended += pair.leave(self._now_s)
         pair.version += 1
         self._dirty.add(pair.index)
 
@@ -364,19 +345,13 @@ class SimNetwork(Generic[Key]):
                 self._set_rate(self._pairs[index], 0.0)
 
     def _set_rate(self, pair: _Pair, rate: float) -> None:
-        now_s = self._now_s
         pair.version += 1
         pair.filled = pair.count
-        if not pair.count:
-            pair.rate, pair.served, pair.due_s, pair.held = 0.0, 0.0, inf, False
-            return
-        pair.served += pair.rate * (now_s - pair.settled_s)
-        pair.settled_s = now_s
-        pair.rate = rate
-        left = pair.ends[0][0] - pair.served
-        # Rounding may have passed the end.
-        pair.due_s = due_s = now_s + left / rate if left > 0 else now_s
-        heapq.heappush(self._due, (due_s, pair.index, pair.version))
+        pair.set_rate(rate, self._now_s)
+        if pair.count:
+            heapq.heappush(self._due, (pair.due_s, pair.index, pair.version))
+        else:
+            pair.held = False
 
     # Checks
 

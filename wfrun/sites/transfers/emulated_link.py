@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import heapq
 import itertools
 
 from wfrun.engine.model import LinkSpec
+from wfrun.sites.transfers.fair_queue import FairQueue
 
 
 class EmulatedLink:
@@ -14,20 +14,14 @@ class EmulatedLink:
 
     The files on the link share its bandwidth evenly, as in `SimNetwork` and as TCP connections on
     a line do. A file joins them after the latency.
-
-    Fair queueing by virtual time (Demers, Keshav and Shenker 1989): ``_served_bytes`` is the
-    number of bytes that a file has got which has been on the link since it was last idle. The
-    count at which a file ends is thus known when it joins, whatever joins or leaves later.
     """
 
     def __init__(self, spec: LinkSpec) -> None:
         self._bandwidth = spec.bandwidth_bytes_per_s
         self._latency_s = spec.latency_s
-        self._served_bytes = 0.0
-        self._settled_s = 0.0
-        """Time of the last update of ``_served_bytes``."""
-        self._ends: list[tuple[float, int, asyncio.Future[None]]] = []
-        """Heap: the count at which a file ends, its serial number, and its waiting caller."""
+        self._queue = FairQueue()
+        self._arrivals: dict[int, asyncio.Future[None]] = {}
+        """By serial number of the file: its waiting caller."""
         self._serial = itertools.count()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -37,40 +31,44 @@ class EmulatedLink:
         if self._bandwidth is None:
             return
         loop = asyncio.get_running_loop()
-        self._settle(loop)
-        arrived = loop.create_future()
-        entry = (self._served_bytes + size_bytes, next(self._serial), arrived)
-        heapq.heappush(self._ends, entry)
-        self._settle(loop)
+        serial = next(self._serial)
+        arrived = self._arrivals[serial] = loop.create_future()
+        self._queue.join(serial, size_bytes, self._advance(loop))
+        self._set_timer(loop)
         try:
             await arrived
         except asyncio.CancelledError:
-            self._settle(loop)
-            if entry in self._ends:
-                self._ends.remove(entry)
-                heapq.heapify(self._ends)
-                self._settle(loop)
+            now_s = self._advance(loop)
+            if self._arrivals.pop(serial, None) is not None:
+                self._queue.remove(serial, now_s)
+            self._set_timer(loop)
             raise
 
-    def _settle(self, loop: asyncio.AbstractEventLoop) -> None:
-        """End the files that have arrived by now, in order, and set a timer for the next one."""
+    def _advance(self, loop: asyncio.AbstractEventLoop) -> float:
+        """End the files that have arrived by now, each at its time; returns the present time."""
+        now_s, queue = loop.time(), self._queue
+        while queue.due_s <= now_s:
+            at_s = queue.due_s
+            for serial in queue.leave(at_s):
+                arrived = self._arrivals.pop(serial)
+                if not arrived.done():
+                    arrived.set_result(None)
+            self._share(at_s)
+        return now_s
+
+    def _share(self, now_s: float) -> None:
+        """Divide the bandwidth among the files."""
         assert self._bandwidth is not None
-        now_s = loop.time()
-        due_s = now_s
-        while self._ends:
-            end, _, arrived = self._ends[0]
-            due_s = self._settled_s + (end - self._served_bytes) * len(self._ends) / self._bandwidth
-            if due_s > now_s:
-                elapsed_s = now_s - self._settled_s
-                self._served_bytes += self._bandwidth / len(self._ends) * elapsed_s
-                break
-            heapq.heappop(self._ends)
-            self._served_bytes, self._settled_s = end, max(due_s, self._settled_s)
-            if not arrived.done():
-                arrived.set_result(None)
-        else:
-            self._served_bytes = 0.0
-        self._settled_s = now_s
+        self._queue.set_rate(self._bandwidth / max(1, self._queue.count), now_s)
+
+    def _set_timer(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Continue when the next file arrives."""
+        self._share(loop.time())
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = loop.call_at(due_s, self._settle, loop) if self._ends else None
+        due_s = self._queue.due_s
+        self._timer = loop.call_at(due_s, self._on_timer, loop) if self._queue.count else None
+
+    def _on_timer(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._advance(loop)
+        self._set_timer(loop)

@@ -9,25 +9,26 @@ from wfrun.parsers.logs import LoggedJob
 from wfrun.sites.simulated.queues.batch import SimulatedJob
 
 
-def simulated_jobs(jobs: Iterable[LoggedJob]) -> list[SimulatedJob]:
+def simulated_jobs(jobs: Iterable[LoggedJob], *, allocated: bool = False) -> list[SimulatedJob]:
     """The request and the run time of each job, in the order of the log.
 
-    A job asks for the processors that it was allocated; where the log does not say, for those that
-    the user requested. A job without a requested time asks for its run time. Run times beyond the
-    request are kept, see ``settle_overruns``.
+    A job asks for the processors that its user requested, or with ``allocated`` for those that it
+    was allocated; where the log does not give these, for the other ones. A job without a requested
+    time asks for its run time. Run times beyond the request are kept, see ``settle_overruns``.
 
     Raises InvalidError for a job whose run time or processors are unknown.
     """
     found = []
     for job in jobs:
-        if not job.size or job.runtime_s is None:
-            what = "run time" if job.size else "processors"
+        cores = job.size if allocated else job.requested_processors or job.processors
+        if not cores or job.runtime_s is None:
+            what = "run time" if cores else "processors"
             raise InvalidError(
                 f"job {job.id} can't be simulated: the log does not give its {what}",
                 hint="leave such jobs out: drop_jobs(jobs, RUNNABLE_RULES)",
             )
         requested_s = job.requested_s if has_request(job) else job.runtime_s
-        found.append(SimulatedJob(job.submit_s, job.runtime_s, job.size, requested_s or 0.0))
+        found.append(SimulatedJob(job.submit_s, job.runtime_s, cores, requested_s or 0.0))
     return found
 
 
