@@ -161,11 +161,15 @@ class User:
 
     def start(self, *words: str | Path) -> Engine:
         """Start the command and do not wait for it."""
+        return self.launch([str(WFRUN), *map(str, words)])
+
+    def launch(self, argv: Sequence[str]) -> Engine:
+        """Start a program in the user's folder and do not wait for it."""
         number = len(self._engines)
         out, err = self.folder / f".out-{number}", self.folder / f".err-{number}"
         with out.open("wb") as stdout, err.open("wb") as stderr:
             process = subprocess.Popen(
-                [str(WFRUN), *map(str, words)],
+                argv,
                 cwd=self.folder,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,

@@ -4,7 +4,6 @@ starting, and none that it was never started, as long as its engine lives."""
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -76,18 +75,8 @@ every_window = pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
 def start(user: User, window: str) -> Engine:
     """A real engine that stops in a window of its start until the file ``go`` is there."""
     document = user.write([Job("a", f"echo a >> {user.folder / 'record'}")])
-    out, err = user.folder / "out", user.folder / "err"
     words = [str(document), "--run-dir", "wfrun-runs/run"]
-    with out.open("wb") as stdout, err.open("wb") as stderr:
-        process = subprocess.Popen(
-            [sys.executable, "-c", ENGINE.format(window=window), *words],
-            cwd=user.folder,
-            env=user.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
-        )
-    engine = Engine(process, out, err)
+    engine = user.launch([sys.executable, "-c", ENGINE.format(window=window), *words])
     assert wait_until((user.folder / "held").exists), engine.told
     return engine
 
