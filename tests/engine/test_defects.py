@@ -18,6 +18,7 @@ from wfrun.engine.errors import InvalidError
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Catalog, Resources, SiteSpec, Task, Workflow
 from wfrun.engine.policies.selection import SELECTION, SelectBags
+from wfrun.engine.state import TaskStatus
 from wfrun.testing.fake_world import FakeWorld
 
 FAILED = Outcome("exit", exit_code=1)
@@ -246,7 +247,7 @@ def test_replicas_are_not_subtracted_from_the_tasks_that_wait() -> None:
     world = FakeWorld(
         [workflow, bag(3)], sites((2, 0.5), (2, 1.0), (2, 1.0)), ev.Settings("wqr", replicas=2)
     )
-    seen = [w.waiting_tasks for _ in world.steps() for w in world.core.state.workflows]
+    seen = [w.counts[TaskStatus.WAITING] for _ in world.steps() for w in world.core.state.workflows]
     assert world.core.state.ended == "done"
     assert set(seen) == {0, 1}
     assert len([key for key in placed(world.log) if key.endswith(".2")]) > 0

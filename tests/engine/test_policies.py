@@ -312,6 +312,25 @@ def test_a_policy_that_places_nothing_ends_the_run_with_the_reason(
     assert "places none" in str(world.core.state.end_reason)
 
 
+@pytest.mark.parametrize("attributes", [{"binds_late": True}, {"late": True}])
+def test_late_binding_can_be_declared_by_its_former_name(
+    attributes: dict[str, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Plugin(_Wrong):
+        name = "plugin"
+        answer = 0
+
+    declared: dict[str, bool]
+    for declared, placed_at_once in (({}, 5), (attributes, 2)):
+        policy = type("Policy", (Plugin,), dict(declared))
+        monkeypatch.setitem(PLACEMENT, "plugin", policy)
+        world = FakeWorld([bag(5)], sites((2, 1.0)), ev.Settings(policy="plugin"))
+        world.run()
+        assert sum(isinstance(e, ev.AttemptPlaced) and e.at_s == 0 for e in world.log) == (
+            placed_at_once
+        )
+
+
 def test_unknown_names_get_the_nearest_right_one() -> None:
     with pytest.raises(InvalidError, match="did you mean 'cluster-min'"):
         placement_class("cluster_min")

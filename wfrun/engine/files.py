@@ -44,7 +44,6 @@ def transfer_ended(run: Run, event: ev.TransferEnded) -> None:
 
 def _count_arrival(state: RunState, w: WorkflowState, event: ev.TransferEnded) -> None:
     if event.destination == ORIGIN:
-        w.collected += 1
         return
     site = state.sites[event.destination]
     site.transfers_in += 1

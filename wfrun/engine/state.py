@@ -203,7 +203,7 @@ class Openings:
 class WorkflowState:
     """The state of one workflow. Lists and arrays are indexed by task or by file."""
 
-    __slots__ = ("added_s", "asks", "attempts_of", "avoid", "children", "class_masks", "collected",
+    __slots__ = ("added_s", "asks", "attempts_of", "avoid", "children", "class_masks",
                  "counts", "dispatched", "eligible", "ended_s", "failures", "index", "task_classes",
                  "lost", "masks", "order", "present", "queue", "ran_s", "refused", "resource_class",
                  "runtimes_s", "serials", "setbacks", "siblings", "sizes", "staging_s", "status",
@@ -262,7 +262,6 @@ class WorkflowState:
         self.sizes = _sizes(workflow)
         """Size of each file in bytes: as documented, then as written; -1 if unknown."""
         self.to_collect = _to_collect(workflow)
-        self.collected = 0
         self.staging_s = 0.0
         """Sum over attempts of the time from placement to the arrival of the last input (FTD)."""
         self.waiting_s = 0.0
@@ -290,11 +289,6 @@ class WorkflowState:
     @property
     def delayed(self) -> int:
         return self.counts[TaskStatus.DELAYED]
-
-    @property
-    def waiting_tasks(self) -> int:
-        """Number of tasks with predecessors that are not done."""
-        return self.counts[TaskStatus.WAITING]
 
     @property
     def open(self) -> bool:
@@ -396,6 +390,10 @@ class RunState:
         """A task failed, and the run stops on failure: nothing more is dispatched."""
         self.ended: str | None = None
         self.end_reason: str | None = None
+        self._init_counts()
+
+    def _init_counts(self) -> None:
+        """Counts over all workflows, for decisions and display."""
         self.tasks = 0
         self.counts = [0, 0, 0, 0, 0, 0, 0]
         """Number of tasks of all workflows by TaskStatus."""

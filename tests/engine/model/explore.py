@@ -13,9 +13,10 @@ import msgspec
 
 from tests.engine.model import peek
 from tests.engine.model.auditor import Auditor, files_at_sites
+from tests.engine.model.random_world import make_world
 from tests.engine.model.rules import RULES as LOG_RULES
 from tests.engine.model.rules import Violation
-from tests.engine.model.world_of import Crash, WorldSpec, make_world, world_of
+from tests.engine.model.world_of import Crash, WorldSpec, world_of
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from wfrun.engine.capabilities.usage import Usages
 from wfrun.engine.core import Core
+from wfrun.engine.state import TaskStatus
 
 
 def usage_s(core: Core, owner: str, now_s: float) -> float:
@@ -20,4 +21,4 @@ def keeps_usage(core: Core) -> bool:
 
 def fewest_waiting_tasks(core: Core) -> int:
     """Smallest number of waiting tasks of any workflow."""
-    return min((w.waiting_tasks for w in core.state.workflows), default=0)
+    return min((w.counts[TaskStatus.WAITING] for w in core.state.workflows), default=0)

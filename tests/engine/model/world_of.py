@@ -1,16 +1,15 @@
-"""Random worlds, each from one integer seed."""
+"""Descriptions of random worlds, each drawn from one integer seed."""
 
 from __future__ import annotations
 
 from random import Random
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
-from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.bag import expand
-from wfrun.engine.exchange import Cause, Outcome
+from wfrun.engine.exchange import Cause
 from wfrun.engine.model import (
     Access,
     Axis,
@@ -28,13 +27,11 @@ from wfrun.engine.model import (
 )
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.selection import SELECTION
-from wfrun.testing.fake_sites import Behaviour, LauncherPlan
-from wfrun.testing.fake_world import FakeWorld
 
 RETRIABLE: tuple[Cause, ...] = (
     "exit", "signal", "output", "cancelled", "staging", "storage", "preempted", "node", "lost",
 )  # fmt: skip
-"""Causes after which a task is tried again as long as it has retries."""
+"""Causes after which a task is retried while it has retries."""
 
 ALL_CAUSES: tuple[Cause, ...] = (*RETRIABLE, "start", "memory", "walltime", "refused")
 
@@ -45,15 +42,15 @@ class Crash(msgspec.Struct, frozen=True):
     """The engine dies."""
 
     after_steps: int
-    """Since the last crash, or the start."""
+    """Number of steps since the last crash, or the start."""
     away_s: float
     lost_share: float
-    """Share of the files at the sites that the next engine does not find."""
+    """Share of the files at sites that the next engine does not find."""
     forgets: bool
 
 
 class WorldSpec(msgspec.Struct, frozen=True):
-    """A world: what runs where, and what goes wrong. Shrink one by hand with
+    """Description of a world: what runs where, and what fails. Shrink one by hand with
     ``msgspec.structs.replace`` and pass it to ``explore``."""
 
     seed: int
@@ -63,41 +60,42 @@ class WorldSpec(msgspec.Struct, frozen=True):
     arrive_s: tuple[float, ...]
     queues: tuple[tuple[int, ...], ...]
     is_mild: bool
-    """Failures are retriable and retries are many: the run has to end ``done``."""
+    """Whether all failures are retriable and retries are many, so that the run must end
+    ``done``."""
     runtimes_s: tuple[float, ...]
     failure_share: float
-    """Of attempts."""
+    """Share of attempts that fail."""
     causes: tuple[Cause, ...]
     bad_site: int
-    """A site where every attempt fails as soon as it has started; -1: none."""
+    """A site where every attempt fails immediately; -1: none."""
     absent_share: float
-    """Of optional outputs that are not written."""
+    """Share of optional outputs that are not written."""
     copy_failure_share: float
     infeasible_share: float
-    """Of the copies that fail."""
+    """Share of failing copies that fail for good."""
     reports_times: bool
     report_delay_s: tuple[float, ...]
-    """Delays of what sites tell."""
+    """Possible delays of the reports of sites."""
     cancel_s: tuple[float, ...]
     kept_share: float
-    """Of what waits at sites, at a crash."""
+    """Share of waiting attempts that survive a crash."""
     vanished_share: float
-    """Of what runs at sites, at a crash."""
+    """Share of running attempts that do not survive a crash."""
     launcher_wait_s: tuple[float, ...]
     launcher_failure_share: float
     cut_off_share: float
-    """Of live launchers, at a crash."""
+    """Share of live launchers that are disconnected by a crash."""
     crashes: tuple[Crash, ...]
     cancels: tuple[tuple[float, Literal["drain", "kill"]], ...]
     pauses: tuple[tuple[int, float, float], ...]
     """(site, from, until), in seconds."""
     loads: tuple[tuple[float, int, tuple[ev.BackgroundJob, ...]], ...]
-    """(time, site, jobs) of foreign load."""
+    """(time, site, jobs) of the load of other users."""
     resumes: int
-    """How often a failed run is resumed."""
+    """Number of times that a failed run is resumed."""
 
     def describe(self) -> str:
-        """All of it but the seed's own tasks, as text for a reader."""
+        """The description as text, without the seed's own draws."""
         lines = [f"seed {self.seed}"]
         for index, w in enumerate(self.workflows):
             kind = "bag" if w.bag is not None else "DAG"
@@ -124,52 +122,26 @@ class WorldSpec(msgspec.Struct, frozen=True):
 
 
 def world_of(seed: int) -> WorldSpec:
-    """The world of a seed; always the same."""
+    """The description of the world of a seed; always the same."""
     random = Random(f"world {seed}")
     choice = random.choice
     is_mild = random.random() < 0.6
-    sites = tuple(_site(random, number, is_mild) for number in range(random.randint(1, 4)))
-    first = max(range(len(sites)), key=lambda i: _width(sites[i]))
-    widest = min(8, _width(sites[first]))
-    workflows = [
-        _bag(random, i, widest, most=choice([16, 16, 40]))
-        if random.random() < 0.4
-        else _workflow(random, i, widest)
-        for i in range(choice([1, 1, 2, 2, 3, 4, 6]))
-    ]
-    # One site takes every task.
-    unbounded = msgspec.structs.replace(sites[first], memory_bytes=0, walltime_s=None)
-    sites = (*sites[:first], unbounded, *sites[first + 1 :])
-    names = [*(s.name for s in sites), "origin"]
-    links = tuple(
-        LinkSpec(a, b, choice([None, 1e6, 1e8]), choice([0, 0.1]))
-        for a in names
-        for b in names
-        if a != b and random.random() < 0.5
-    )
-    settings = _settings(random, is_mild)
-    queues: tuple[tuple[int, ...], ...] = ()
-    if settings.selection and len(sites) > 1 and random.random() < 0.15:
-        # Every resource manager has a site that fits all tasks, or none would take some.
-        rest = tuple(i for i in range(len(sites)) if i != first)
-        if any(_width(sites[i]) >= widest and not sites[i].memory_bytes for i in rest):
-            queues = (first,), rest
-    others = [i for i in range(len(sites)) if i != first]
-    bad_site = choice(others) if others and not queues and random.random() < 0.2 else -1
+    layout = _layout(random, is_mild)
+    workflows, sites = layout.workflows, layout.sites
     quick = random.random() < 0.3
     crash_count = choice([0, 0, 1, 2, 3, 4])
     return WorldSpec(
         seed=seed,
         workflows=workflows,
-        catalog=Catalog(sites, links),
-        settings=settings,
+        catalog=Catalog(sites, layout.links),
+        settings=layout.settings,
         arrive_s=tuple(sorted(choice([0.0, 0.0, 0.0, 5.0, 40.0]) for _ in workflows)),
-        queues=queues,
+        queues=layout.queues,
         is_mild=is_mild,
         runtimes_s=(0.0, 0.5, 1.0, 3.0) if quick else (1.5, 5.0, 20.0, 60.0),
         failure_share=choice([0.0, 0.05, 0.2]) if is_mild else choice([0.0, 0.1, 0.3, 0.6]),
         causes=RETRIABLE if is_mild else choice([RETRIABLE, ALL_CAUSES, ALL_CAUSES]),
-        bad_site=bad_site,
+        bad_site=layout.bad_site,
         absent_share=choice([0.0, 0.3, 0.8]),
         copy_failure_share=choice([0.0, 0.0, 0.1, 0.3]),
         infeasible_share=0.0 if is_mild else choice([0.0, 0.3]),
@@ -200,8 +172,54 @@ def world_of(seed: int) -> WorldSpec:
     )
 
 
+class Layout(NamedTuple):
+    """What runs where in a world."""
+
+    workflows: list[Workflow]
+    sites: tuple[SiteSpec, ...]
+    links: tuple[LinkSpec, ...]
+    settings: ev.Settings
+    queues: tuple[tuple[int, ...], ...]
+    bad_site: int
+    """See ``WorldSpec``."""
+
+
+def _layout(random: Random, is_mild: bool) -> Layout:
+    """Draw what runs where. One site fits every task, so that no task is refused."""
+    choice = random.choice
+    sites = tuple(_site(random, number, is_mild) for number in range(random.randint(1, 4)))
+    first = max(range(len(sites)), key=lambda i: _width(sites[i]))
+    widest = min(8, _width(sites[first]))
+    workflows = [
+        _bag(random, i, widest, most=choice([16, 16, 40]))
+        if random.random() < 0.4
+        else _workflow(random, i, widest)
+        for i in range(choice([1, 1, 2, 2, 3, 4, 6]))
+    ]
+    # One site takes every task.
+    unbounded = msgspec.structs.replace(sites[first], memory_bytes=0, walltime_s=None)
+    sites = (*sites[:first], unbounded, *sites[first + 1 :])
+    names = [*(s.name for s in sites), "origin"]
+    links = tuple(
+        LinkSpec(a, b, choice([None, 1e6, 1e8]), choice([0, 0.1]))
+        for a in names
+        for b in names
+        if a != b and random.random() < 0.5
+    )
+    settings = _settings(random, is_mild)
+    queues: tuple[tuple[int, ...], ...] = ()
+    if settings.selection and len(sites) > 1 and random.random() < 0.15:
+        # Each resource manager needs a site that fits all tasks, or it would refuse some.
+        rest = tuple(i for i in range(len(sites)) if i != first)
+        if any(_width(sites[i]) >= widest and not sites[i].memory_bytes for i in rest):
+            queues = (first,), rest
+    others = [i for i in range(len(sites)) if i != first]
+    bad_site = choice(others) if others and not queues and random.random() < 0.2 else -1
+    return Layout(workflows, sites, links, settings, queues, bad_site)
+
+
 def _width(site: SiteSpec) -> int:
-    """The widest task that the site takes, in cores."""
+    """Cores of the widest task that the site takes."""
     access = site.access
     if access is not None and access.launchers is not None:
         return access.launchers.cores
@@ -336,7 +354,7 @@ def _settings(random: Random, is_mild: bool) -> ev.Settings:
 
 
 def _pause(random: Random, sites: int) -> tuple[int, float, float]:
-    # Shorter than a run waits for a local site that says that it is out of order.
+    # Shorter than the time for which a run waits for a local site with a problem.
     at_s = round(random.uniform(0, 100), 1)
     return random.randrange(sites), at_s, at_s + random.choice([0.0, 5.0, 40.0])
 
@@ -356,112 +374,3 @@ def _load(
         for number in range(random.randint(0, 3))
     )
     return at_s, site, jobs
-
-
-# What goes wrong
-
-
-class RandomBehaviour(Behaviour):
-    """What the sites of a world do, drawn from its seed."""
-
-    def __init__(self, spec: WorldSpec) -> None:
-        self._spec = spec
-        self.reports_times = spec.reports_times
-
-    def _random(self, *what: object) -> Random:
-        return Random("/".join(map(str, (self._spec.seed, *what))))
-
-    def report_delay_s(self, key: str) -> float:
-        delays_s = self._spec.report_delay_s
-        return delays_s[0] if len(delays_s) == 1 else self._random("told", key).choice(delays_s)
-
-    def outcome(self, key: str, site: int) -> Outcome | None:
-        if site == self._spec.bad_site:
-            return Outcome("exit", exit_code=1, message="this site fails everything")
-        return None
-
-    def cancel_s(self, key: str) -> float:
-        delays_s = self._spec.cancel_s
-        return delays_s[0] if len(delays_s) == 1 else self._random("cancel", key).choice(delays_s)
-
-    def keeps(self, key: str, crash: int, *, started: bool) -> bool:
-        share = 1 - self._spec.vanished_share if started else self._spec.kept_share
-        return self._random("keeps", key, crash).random() < share
-
-    def launcher(self, key: str) -> LauncherPlan:
-        random = self._random("launcher", key)
-        fails = random.random() < self._spec.launcher_failure_share
-        kind = random.choice(["refused", "dies", "dies"]) if fails else ""
-        cause: Cause = random.choice(["node", "preempted", "lost"])
-        return LauncherPlan(
-            wait_s=random.choice(self._spec.launcher_wait_s),
-            refused="refused" if kind == "refused" else None,
-            dies_s=random.choice([0.0, 10.0, 90.0]) if kind == "dies" else None,
-            death=cause,
-            drains_s=random.choice([None, 10.0, 60.0]),
-        )
-
-    def return_s(self, key: str, crash: int) -> float | None:
-        random = self._random("return", key, crash)
-        if random.random() < self._spec.cut_off_share:
-            return None
-        return random.choice([0.0, 0.5, 20.0, 130.0])
-
-
-def make_world(spec: WorldSpec) -> FakeWorld:
-    """The world as described, at its beginning."""
-    workflows = spec.workflows
-    most_failures = 3 if spec.is_mild else 10**9
-    failures: dict[tuple[int, int, int], int] = {}
-
-    def result(key: str, workflow: int, task: int) -> Outcome:
-        random = Random(f"{spec.seed}/{key}")
-        if random.random() < spec.failure_share:
-            host = random.choice([None, "n1", "n2"])
-            cause = random.choice(spec.causes)
-            return Outcome(cause, host=host, peak_memory_bytes=2**29, message="failed by the test")
-        record = workflows[workflow].tasks[task]
-        sizes = tuple(
-            None
-            if file in record.optional and random.random() < spec.absent_share
-            else random.randrange(10**7)
-            for file in record.outputs
-        )
-        return Outcome("done", exit_code=0, host=random.choice(["n1", "n2"]), sizes=sizes)
-
-    def runtime_s(workflow: int, task: int, site: int) -> float:
-        if site == spec.bad_site:
-            return 0.0
-        return Random(f"{spec.seed}/{workflow}/{task}/{site}").choice(spec.runtimes_s)
-
-    def fails(action: act.CopyFile) -> Literal["transient", "infeasible"] | None:
-        copy = action.workflow, action.file, action.destination
-        count = failures.get(copy, 0)
-        random = Random(f"{spec.seed}/{copy}/{count}")
-        if count >= most_failures or random.random() >= spec.copy_failure_share:
-            return None
-        failures[copy] = count + 1
-        return "infeasible" if random.random() < spec.infeasible_share else "transient"
-
-    world = FakeWorld(
-        workflows,
-        spec.catalog,
-        spec.settings,
-        result=result,
-        runtime_s=runtime_s,
-        fails=fails if spec.copy_failure_share else None,
-        behaviour=RandomBehaviour(spec),
-        arrive_s=spec.arrive_s,
-        queues=spec.queues,
-    )
-    for site, from_s, until_s in spec.pauses:
-        world.post(from_s, ev.SitePaused(from_s, site, "closed by the test"))
-        world.post(until_s, ev.SiteReopened(until_s, site))
-    for at_s, site, jobs in spec.loads:
-        world.post(at_s, ev.SiteObserved(at_s, site, jobs))
-    if spec.loads:  # Foreign jobs end at last, so that a run never waits for them for ever.
-        for site in range(len(spec.catalog.sites)):
-            world.post(200.0, ev.SiteObserved(200.0, site, ()))
-    for at_s, mode in spec.cancels:
-        world.post(at_s, ev.CancelAsked(at_s, mode))
-    return world
