@@ -4,14 +4,12 @@ their own, outside of every sandbox, and what has to hold when their run is over
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from tests.runners.harness import (
@@ -31,8 +29,6 @@ from wfrun.engine.state import RunState
 from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.session import read_state
 from wfrun.runners.run.store import Store
-
-LONG = pytest.mark.skipif(not os.environ.get("WFRUN_LONG"), reason="takes minutes: WFRUN_LONG=1")
 
 SCRIPT = (
     "set -e; echo begin:{id}:$WFRUN_ATTEMPT >> {record}; sleep {seconds}; "

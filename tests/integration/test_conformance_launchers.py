@@ -1,9 +1,8 @@
-"""A cluster whose tasks are run by a launcher passes the suite of all sites: with a TCP connection,
-and with WFRUN_LONG=1 on the other channels too."""
+"""A cluster whose tasks are run by a launcher passes the suite of all sites, through each kind of
+channel."""
 
 from __future__ import annotations
 
-from tests.integration.clusters import LONG
 from tests.integration.conformance import LaunchersOnTestbed, access_of
 from wfrun.engine.model import Access
 
@@ -16,7 +15,6 @@ class TestTcp(LaunchersOnTestbed):
         return access_of("alpha", "asyncssh")
 
 
-@LONG
 class TestForwarded(LaunchersOnTestbed):
     name = "alpha"
     channel = "ssh"
@@ -25,7 +23,6 @@ class TestForwarded(LaunchersOnTestbed):
         return access_of("alpha", "openssh")
 
 
-@LONG
 class TestSpool(LaunchersOnTestbed):
     name = "alpha"
     channel = "spool"
@@ -34,7 +31,6 @@ class TestSpool(LaunchersOnTestbed):
         return access_of("alpha", "asyncssh")
 
 
-@LONG
 class TestGridEngine(LaunchersOnTestbed):
     name = "gamma"
     channel = "spool"

@@ -1,7 +1,5 @@
 """What tasks, strangers and networks do to launchers costs nothing: every task succeeds once, and
 nothing is left behind.
-
-With WFRUN_LONG=1 also what takes minutes.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.clusters import LONG, Grid
+from tests.integration.clusters import Grid
 from tests.integration.test_launchers_faults import launchers, live, pids
 from tests.runners.harness import Job, kill, lines_of, wait_until
 from tests.testbed import faults
@@ -84,9 +82,7 @@ def test_a_bag_of_tasks_that_one_site_can_not_run(testbed: Testbed, grid: Grid) 
     grid.check_quiet()
 
 
-@pytest.mark.parametrize(
-    "size_bytes", [10**8, pytest.param(10**9, marks=LONG)], ids=["100 MB", "1 GB"]
-)
+@pytest.mark.parametrize("size_bytes", [10**8, 10**9], ids=["100 MB", "1 GB"])
 @pytest.mark.parametrize(
     ("site", "way"), [("alpha", "kept"), ("alpha", "packed"), ("delta", "kept")]
 )
@@ -146,7 +142,6 @@ def test_tasks_that_do_not_end_when_they_are_cancelled(grid: Grid) -> None:
     grid.check_quiet()
 
 
-@LONG
 @pytest.mark.timeout(300)
 def test_a_disk_fills_up(testbed: Testbed, grid: Grid) -> None:
     """Tasks and records wait for room, and then all goes on."""
@@ -260,7 +255,6 @@ def test_a_launcher_dies_while_there_is_no_engine(testbed: Testbed, grid: Grid) 
     assert set(grid.failures()) <= {"lost", "node"}
 
 
-@LONG
 @pytest.mark.timeout(300)
 def test_two_launchers_have_the_same_tasks(testbed: Testbed, grid: Grid) -> None:
     """The stock of one that can't be reached is given to the other; when it goes on it finds that
@@ -285,7 +279,6 @@ def test_two_launchers_have_the_same_tasks(testbed: Testbed, grid: Grid) -> None
     assert max(given.values()) == 2, "no two have had the same task"
 
 
-@LONG
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("channel", ["tcp", "ssh", "spool"])
 def test_a_channel_is_silent_for_a_minute(testbed: Testbed, grid: Grid, channel: str) -> None:

@@ -1,19 +1,16 @@
 """Copies of a task at several clusters: one of them counts, whatever happens to engines, agents and
 connections.
-
-With WFRUN_LONG=1 also what takes minutes.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from tests.integration.clusters import LONG, Grid
+from tests.integration.clusters import Grid
 from tests.integration.test_launchers_faults import launchers
 from tests.runners.harness import Engine, kill, wait_until
 from tests.runners.replicated import check_committed_once, telling
@@ -21,7 +18,6 @@ from tests.testbed import faults
 from tests.testbed.testbed import Testbed
 
 SITES = ("alpha", "beta", "gamma", "delta")
-SEEDS = range(6) if os.environ.get("WFRUN_LONG") else range(1)
 REPLICATED = ("--policy", "wqr", "--replicas", "3", "--retries", "9", "--retry-delay", "0.05")
 
 
@@ -41,7 +37,7 @@ def check(grid: Grid) -> None:
 
 
 @pytest.mark.timeout(200)
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", range(3))
 def test_killed_while_replicas_are_superseded(testbed: Testbed, grid: Grid, seed: int) -> None:
     """Fewer tasks than slots, so that each has copies from the first, and tasks end all the
     time."""
@@ -67,7 +63,6 @@ def test_killed_while_replicas_are_superseded(testbed: Testbed, grid: Grid, seed
     check(grid)
 
 
-@LONG
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("away", ["alpha", "beta", "delta"])
 def test_a_site_away_holds_up_no_run_that_is_done(testbed: Testbed, grid: Grid, away: str) -> None:
