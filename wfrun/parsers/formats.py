@@ -169,18 +169,18 @@ def may_be_commands(path: Path) -> bool:
     return path.suffix.lower() in _COMMANDS
 
 
-def format_of(path: Path, template: LineTemplate | None = None) -> DocumentFormat:
-    """Recognize the format of a document.
+def format_of(path: Path, template: LineTemplate | None = None) -> tuple[DocumentFormat, Any]:
+    """Recognize the format of a document, and import its reader.
 
     A command in the ``template`` makes it a table, unless its name is that of another format.
     Raises InvalidError for what has none of the formats; OSError where it can't be read.
     """
     content = Content(path)
     if template is not None and template.command is not None and may_be_table(path):
-        return TABLE
+        return TABLE, TABLE.load()
     found = next((each for each in FORMATS if each.recognize(content)), None)
     if found is not None:
-        return found
+        return found, found.load()
     message, hint = "not a workflow document", known_formats()
     if not content.start:
         message = "the document is empty"
@@ -188,3 +188,9 @@ def format_of(path: Path, template: LineTemplate | None = None) -> DocumentForma
         message = "not a workflow document, but binary data"
         hint = ("Unpack it first. " if content.head.startswith(_GZIP) else "") + hint
     raise InvalidError(message, source=str(path), hint=hint)
+
+
+def unreadable(path: Path, error: OSError) -> InvalidError:
+    """The error for a document that the system can't read."""
+    reason = error.strerror or str(error)
+    return InvalidError(f"can't be read: {reason}", source=str(path), hint=known_formats())

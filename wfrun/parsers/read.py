@@ -1,11 +1,11 @@
 """Documents to workflows and bags, in four stages: read, resolve, check, build.
 
-Each stage is called from here, takes the record of the stage before, and returns its own:
-
-- *read*: the reader of the format yields drafts, which say what is written and on which line;
-- *resolve*: ids, names of files and sub-workflows become numbers; parameters of bags get values;
-- *check*: no cycles; names of outputs differ;
-- *build*: the model's `Workflow`.
+Each stage takes the record of the stage before and returns its own. A workflow
+(`wfrun.parsers.workflows.pipeline`): the reader of its format yields `Draft` records, `link` turns
+them into `Linked` tasks and files, `check_acyclic` refuses cycles, `build_workflow` makes the
+`Workflow`. A bag (`wfrun.parsers.bags.build`): its reader returns a `BagDraft`, templates are
+checked, the estimate becomes seconds, names of files are checked, and `expand` makes the
+`Workflow`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,10 @@ import msgspec
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Workflow
-from wfrun.parsers.formats import DocumentFormat, format_of, known_formats
+from wfrun.parsers.formats import DocumentFormat, format_of, unreadable
 
 if TYPE_CHECKING:
     from wfrun.parsers.bags.line_template import LineTemplate
-    from wfrun.parsers.workflows.document import Document
-    from wfrun.parsers.workflows.draft import Draft
 
 
 class ReadDocument(msgspec.Struct, frozen=True):
@@ -80,52 +78,18 @@ def read_document(
     Raises InvalidError, with the document and where there is one the line, for whatever is wrong.
     """
     try:
-        found = format_of(path, template)
         with paused_gc():
+            found, reader = format_of(path, template)
             if found.holds == "bags":
-                return _bags(path, found, template)
-            return [_workflow(path, found, emulate=emulate)]
+                from wfrun.parsers.bags.build import make_bags
+
+                bags = make_bags(path, reader, template)
+                return [ReadDocument(bag, path.parent, found, lines) for bag, lines in bags]
+            from wfrun.parsers.workflows.pipeline import make_workflow
+
+            return [ReadDocument(make_workflow(path, reader, emulate=emulate), path.parent, found)]
     except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def _workflow(path: Path, found: DocumentFormat, *, emulate: bool) -> ReadDocument:
-    from wfrun.parsers.workflows.build import build_workflow
-    from wfrun.parsers.workflows.check import check_acyclic
-    from wfrun.parsers.workflows.document import Document
-    from wfrun.parsers.workflows.link import link
-
-    document = Document(path, emulate=emulate)
-    linked = link(document, found.load()(document, path), _open_included)
-    check_acyclic(linked)
-    return ReadDocument(build_workflow(linked), path.parent, found)
-
-
-def _open_included(path: Path, node: str, outer: Document) -> tuple[Document, Iterator[Draft]]:
-    """Open the document of a sub-workflow."""
-    from wfrun.parsers.workflows.document import Document
-
-    inner = Document(path, emulate=outer.emulate, node=node, outer=outer)
-    try:
-        found = format_of(path)
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    if found.holds != "workflow":
-        inner.refuse("not a workflow document", None, known_formats())
-    return inner, found.load()(inner, path)
-
-
-def _bags(path: Path, found: DocumentFormat, template: LineTemplate | None) -> list[ReadDocument]:
-    from wfrun.parsers.bags.build import build_bag
-    from wfrun.parsers.bags.line_template import LineTemplate
-
-    drafts = found.load()(path, template or LineTemplate())
-    return [ReadDocument(build_bag(draft), path.parent, found, draft.lines) for draft in drafts]
-
-
-def _unreadable(path: Path, error: OSError) -> InvalidError:
-    reason = error.strerror or str(error)
-    return InvalidError(f"can't be read: {reason}", source=str(path), hint=known_formats())
+        raise unreadable(path, error) from error
 
 
 @contextmanager

@@ -1,24 +1,35 @@
-"""From the draft of a bag to its workflow: the stages check, resolve, check, build."""
+"""The stages of a document of bags one after another: read, check, resolve, build."""
 
 from __future__ import annotations
 
-from wfrun.engine.bag import expand
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from wfrun.engine.bag import Expansion, expand
 from wfrun.engine.model import Workflow
 from wfrun.parsers.bags.check import check_templates
-from wfrun.parsers.bags.draft import BagDraft
+from wfrun.parsers.bags.draft import BagDraft, BagsReader
 from wfrun.parsers.bags.estimate import in_seconds
+from wfrun.parsers.bags.line_template import LineTemplate
 from wfrun.parsers.bags.names import check_names
 
 
+def make_bags(
+    path: Path, reader: BagsReader, template: LineTemplate | None
+) -> Iterator[tuple[Workflow, Mapping[str, int]]]:
+    """Read the bags of a document, each with the lines of its keys."""
+    for draft in reader(path, template or LineTemplate()):
+        yield build_bag(draft), draft.lines
+
+
 def build_bag(draft: BagDraft) -> Workflow:
-    """Check the bag, and make the workflow that expands it when its tasks are requested.
+    """Check a bag, and make the workflow that expands it when its tasks are requested.
 
     Raises InvalidError for templates that name unknown parameters or have a format that does not
     fit the values, for too many tasks, for file names that leave the sandbox or that two outputs
     have, and for an estimate that is no time.
     """
-    bag, refuse = draft.bag, draft.refuse
-    columns = check_templates(bag, refuse)
-    bag = in_seconds(bag, columns, refuse)
-    check_names(bag, columns, refuse)
+    columns = check_templates(draft.bag, draft.refuse)
+    bag = in_seconds(draft.bag, columns, draft.refuse)
+    check_names(Expansion(bag), columns, draft.refuse)
     return expand(bag)

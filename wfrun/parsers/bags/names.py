@@ -34,10 +34,10 @@ _LETTERS = {
 """What numbers in these formats are made of."""
 
 
-def check_names(bag: Bag, columns: Mapping[str, Column], refuse: Refuse) -> None:
+def check_names(expansion: Expansion, columns: Mapping[str, Column], refuse: Refuse) -> None:
     """Raise InvalidError for a file that is not in the sandbox, for two of a task with one name,
     and for outputs, of any two tasks, with one name or one of them the folder of another."""
-    expansion = Expansion(bag)
+    bag = expansion.bag
     for file in (*bag.inputs, *bag.outputs):
         _check_inside(file.name, expansion, columns, refuse)
     _check_within_tasks(bag, expansion, columns, refuse)

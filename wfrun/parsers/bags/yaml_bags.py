@@ -7,8 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.model import Axis, Bag, BagFile, Resources
+from wfrun.engine.model import Bag, BagFile, Resources
 from wfrun.parsers.bags.draft import BagDraft
 from wfrun.parsers.bags.line_template import LineTemplate
 from wfrun.parsers.bags.parameters import read_parameters
@@ -89,10 +91,6 @@ class _BagReader:
             )
         words: tuple[str, ...] = self._take("command", to_command, ())
         self._note(words, "command")
-        axes: tuple[Axis, ...] = ()
-        parameters = self._section("parameters")
-        if parameters is not None:
-            axes = read_parameters(parameters, self._path.parent, self._parameters)
         inputs, outputs = self._files("inputs"), self._files("outputs")
         stdin = self._stream("stdin", inputs)
         stdout, stderr = self._stream("stdout", outputs), self._stream("stderr", outputs)
@@ -104,7 +102,6 @@ class _BagReader:
             source=str(self._path),
             executable=words[0],
             arguments=words[1:],
-            axes=axes,
             inputs=tuple(inputs),
             outputs=tuple(outputs),
             stdin=stdin,
@@ -117,7 +114,12 @@ class _BagReader:
             application=self._take("application", to_name, ""),
             priority=self._take("priority", to_priority, 0),
         )
-        return BagDraft(bag, self._refuse, self._lines())
+        lines = self._lines()
+        parameters = self._section("parameters")
+        if parameters is not None:
+            axes = read_parameters(parameters, self._path.parent, self._parameters)
+            bag = replace(bag, axes=axes)
+        return BagDraft(bag, self._refuse, lines)
 
     def _refuse(self, message: str, what: str, hint: str | None = None) -> InvalidError:
         place = self._parameters.get(what) or self._places.get(what)

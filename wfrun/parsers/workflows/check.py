@@ -20,8 +20,9 @@ def check_acyclic(linked: Linked) -> None:
     shown = [*names[:_SHOWN], "..."] if len(names) > _SHOWN else names
     reasons: list[str] = []
     for parent, child in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
-        if not linked.edges.is_declared(parent, child) and len(reasons) < _SHOWN:
-            file = linked.files.between(tasks[child].inputs, parent)
+        if parent not in linked.edges.declared.get(child, ()) and len(reasons) < _SHOWN:
+            files = (linked.files.all[index] for index in tasks[child].inputs)
+            file = next(file.name for file in files if file.producer == parent)
             reasons.append(f"{tasks[child].id} reads {file}, which {tasks[parent].id} writes")
     hint = "Remove one of these dependencies."
     if reasons:

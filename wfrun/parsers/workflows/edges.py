@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NoReturn
 
 from wfrun.engine.model import Task
-from wfrun.parsers.workflows.cycles import children_of, descendants, topological_order
+from wfrun.parsers.workflows.cycles import children_of
 from wfrun.parsers.workflows.document import Document, Place, refuse_at
 
 
@@ -21,7 +21,8 @@ class Edges:
         """The documents of the tasks: each from the task of this number on."""
         self._groups: dict[str, range] = {}
         self._group_places: dict[str, Place] = {}
-        self._declared: dict[int, list[int]] = {}
+        self.declared: dict[int, list[int]] = {}
+        """The parents of each task that the documents state."""
         self._pending: list[tuple[str, str, Place]] = []
         """Edges of nodes that were not there when the edges were declared."""
 
@@ -80,14 +81,10 @@ class Edges:
             found = [ids.get(prefix + parent) for parent in parents]
             known = [parent for parent in found if parent is not None]
             if len(known) == len(found):
-                self._declared.setdefault(index, []).extend(known)
+                self.declared.setdefault(index, []).extend(known)
                 return
         place = document.place(line)
         self._pending += [(prefix + child, prefix + parent, place) for parent in parents]
-
-    def is_declared(self, parent: int, child: int) -> bool:
-        """Whether the document states this edge; files may imply it all the same."""
-        return parent in self._declared.get(child, ())
 
     def resolve(self, tasks: Sequence[Task], producers: Sequence[int | None]) -> None:
         """Turn edges to and from sub-workflows into edges of their first and last tasks.
@@ -104,7 +101,7 @@ class Edges:
                         "Add the task, or remove the edge.",
                     )
             if child in self._ids and parent in self._ids:
-                self._declared.setdefault(self._ids[child], []).append(self._ids[parent])
+                self.declared.setdefault(self._ids[child], []).append(self._ids[parent])
             else:
                 grouped.append((child, parent))
         self._pending.clear()
@@ -122,7 +119,7 @@ class Edges:
                 tasks = self._groups[parent]
                 exits = [t for t in tasks if not any(c in tasks for c in children[t])]
             for entry in entries:
-                self._declared.setdefault(entry, []).extend(exits)
+                self.declared.setdefault(entry, []).extend(exits)
 
     def parents(
         self, tasks: Sequence[Task], producers: Sequence[int | None]
@@ -132,7 +129,7 @@ class Edges:
         Equal tuples are one object, because many tasks have the same parents.
         """
         result: list[tuple[int, ...]] = []
-        declared, nothing = self._declared.get, ()
+        declared, nothing = self.declared.get, ()
         shared: dict[tuple[int, ...], tuple[int, ...]] = {}
         for index, task in enumerate(tasks):
             above = set(declared(index, nothing))
@@ -143,63 +140,3 @@ class Edges:
             parents = tuple(sorted(above))
             result.append(shared.setdefault(parents, parents))
         return result
-
-    def choose_producers(
-        self,
-        tasks: Sequence[Task],
-        producers: Sequence[int | None],
-        twins: Mapping[int, Sequence[tuple[int, int]]],
-    ) -> dict[int, dict[int, int | None]]:
-        """Choose, for each task that reads a file with several producers, whose it reads.
-
-        ``twins`` gives (producer, file) in document order, by the file that stands for all. The
-        result gives the file by that key; None where no producer can come before the task. The
-        declared parent's file is chosen, the last in document order of several. Where no declared
-        parent writes it, it is that of the last producer in document order that comes before the
-        task in a topological order of the edges known by then, else of the last one that does not
-        depend on the task.
-        """
-        chosen: dict[int, dict[int, int | None]] = {}
-        open_uses: list[tuple[int, int]] = []
-        for index, task in enumerate(tasks):
-            declared = set(self._declared.get(index, ()))
-            for first in task.inputs:
-                if first not in twins:
-                    continue
-                own = [file for producer, file in twins[first] if producer in declared]
-                if own:
-                    chosen.setdefault(index, {})[first] = own[-1]
-                else:
-                    open_uses.append((index, first))
-        if open_uses:
-            self._choose_others(open_uses, chosen, self.parents(tasks, producers), twins)
-        return chosen
-
-    def _choose_others(
-        self,
-        open_uses: Sequence[tuple[int, int]],
-        chosen: dict[int, dict[int, int | None]],
-        parents: Sequence[tuple[int, ...]],
-        twins: Mapping[int, Sequence[tuple[int, int]]],
-    ) -> None:
-        """Choose where no declared parent writes the file, without closing a cycle."""
-        position = {task: number for number, task in enumerate(topological_order(parents))}
-        children = children_of(parents)
-        rest = []
-        for task, first in open_uses:
-            before = [
-                (producer, file)
-                for producer, file in twins[first]
-                if position.get(producer, len(parents)) < position.get(task, -1)
-            ]
-            if before:
-                producer, chosen.setdefault(task, {})[first] = before[-1]
-                children[producer].append(task)
-            else:
-                rest.append((task, first))
-        for task, first in rest:
-            behind = descendants(task, children)
-            free = [(p, file) for p, file in twins[first] if p not in behind]
-            chosen.setdefault(task, {})[first] = free[-1][1] if free else None
-            if free:
-                children[free[-1][0]].append(task)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from posixpath import normpath
 
 import msgspec
 
-from wfrun.engine.model import File
 from wfrun.parsers.workflows.document import Document
-from wfrun.parsers.workflows.draft import TaskDraft
+from wfrun.parsers.workflows.draft import FileUse, TaskDraft
 from wfrun.parsers.workflows.edges import Edges
 
 _BAD_NAME = re.compile(r"\A\Z|[\n\r\0]|\A/|(?:\A|/)\.\.(?:/|\Z)|\A\.?/*\Z")
@@ -46,19 +44,12 @@ class Files:
         self.odd_sizes: set[str] = set()
         """Names for which tasks state different sizes."""
 
-    def producers(self) -> list[int | None]:
-        """The producer of each file; None for an initial input."""
-        return [file.producer for file in self.all]
-
-    def sole_producers(self) -> list[int | None]:
-        """The producer of each file; None also where the file has several."""
-        return [None if f.index in self.twins else f.producer for f in self.all]
-
     def link_inputs(
         self, document: Document, draft: TaskDraft, optional: list[int]
     ) -> dict[int, None]:
         """Give the indices of the files that the task reads, and add optional ones to
-        ``optional``."""
+        ``optional``. The files of the standard streams are added to the draft's."""
+        _add_streams(draft)
         inputs: dict[int, None] = {}
         by_name = self.by_name
         for use in draft.inputs:
@@ -150,42 +141,14 @@ class Files:
         twins.append(twin)
         return twin
 
-    def choose(self, first: int, index: int | None) -> int:
-        """The file that a consumer reads, where twins exist; None: one that no task has written."""
-        chosen = self._initial(first) if index is None else index
-        self.all[chosen].read_bytes = self.all[first].read_bytes
-        return chosen
 
-    def _initial(self, first: int) -> int:
-        twins = self.twins[first]
-        if twins[-1].producer is not None:
-            twins.append(LinkedFile(len(self.all), twins[0].name))
-            self.all.append(twins[-1])
-        return twins[-1].index
-
-    def between(self, inputs: tuple[int, ...], producer: int) -> str | None:
-        """The name of a file among ``inputs`` that ``producer`` writes."""
-        return next((self.all[i].name for i in inputs if self.all[i].producer == producer), None)
-
-    def finish(self, urls: Mapping[str, str], consumed: set[int]) -> list[File]:
-        """The files of the workflow. The producer's size counts, else the largest stated one."""
-        odd = self.odd_sizes
-        files = []
-        for file in self.all:
-            name, size = file.name, file.read_bytes
-            written = file.written_bytes
-            if written is not None:
-                if size is not None and size != written:
-                    odd.add(name)
-                size = written
-            if file.producer is None:
-                files.append(File(name, size, None, urls.get(name), file.executable))
-                continue
-            collect = file.stage_out
-            if collect is None:
-                collect = file.index not in consumed
-            files.append(File(name, size, file.producer, None, file.executable, collect))
-        return files
+def _add_streams(draft: TaskDraft) -> None:
+    """Add the files of the standard streams, which documents may leave out of their lists."""
+    if draft.stdin is not None:
+        draft.inputs.append(FileUse(draft.stdin))
+    for stream in (draft.stdout, draft.stderr):
+        if stream is not None:
+            draft.outputs.append(FileUse(stream))
 
 
 def _overwrite(

@@ -10,9 +10,10 @@ import msgspec
 
 from wfrun.engine.model import Task
 from wfrun.parsers.workflows.document import Document
-from wfrun.parsers.workflows.draft import Draft, EdgeDraft, FileUse, SubworkflowDraft, TaskDraft
+from wfrun.parsers.workflows.draft import Draft, EdgeDraft, SubworkflowDraft, TaskDraft
 from wfrun.parsers.workflows.edges import Edges
 from wfrun.parsers.workflows.files import Files
+from wfrun.parsers.workflows.twins import choose_twins
 
 Opener = Callable[[Path, str, Document], tuple[Document, Iterator[Draft]]]
 """Opens the document at a path that takes the place of a node of another document."""
@@ -35,17 +36,18 @@ def link(document: Document, drafts: Iterable[Draft], open_document: Opener) -> 
     Raises InvalidError for ids that are missing or repeated, for edges of tasks that are not
     there, for file names that leave the sandbox, and for a file with two producers. Under emulation
     a file may have several, and each consumer reads that of one of them (see
-    `Edges.choose_producers`). A task that reads and writes one file only writes it then.
+    `choose_twins`). A task that reads and writes one file only writes it then.
     """
     linker = _Linker(open_document)
     linker.add(document, drafts, (str(Path(document.source).resolve()),))
     tasks, files, edges = linker.tasks, linker.files, linker.edges
     if not tasks:
         document.refuse("has no tasks", None, "A workflow consists of at least one task.")
-    edges.resolve(tasks, files.producers())
+    edges.resolve(tasks, [file.producer for file in files.all])
     if files.twins:
-        linker.choose_twins()
-    return Linked(document, tasks, files, edges, edges.parents(tasks, files.producers()))
+        choose_twins(tasks, files, edges)
+    parents = edges.parents(tasks, [file.producer for file in files.all])
+    return Linked(document, tasks, files, edges, parents)
 
 
 class _Linker:
@@ -73,7 +75,6 @@ class _Linker:
         words = draft.arguments
         if "\0" in draft.executable or (words and any("\0" in word for word in words)):
             document.refuse(f"task {task_id}: a NUL character in its command", draft.line)
-        _add_streams(draft)
         optional: list[int] = []
         inputs = self.files.link_inputs(document, draft, optional)
         outputs = self.files.link_outputs(document, draft, task, inputs, optional)
@@ -117,31 +118,3 @@ class _Linker:
         if len(self.tasks) == first:
             document.refuse("has no tasks", None)
         self.edges.close_group(group, first)
-
-    def choose_twins(self) -> None:
-        """Choose whose file each consumer reads, where a file has several producers."""
-        files = self.files
-        twins = {
-            index: [(file.producer, file.index) for file in group if file.producer is not None]
-            for index, group in files.twins.items()
-        }
-        choices = self.edges.choose_producers(self.tasks, files.sole_producers(), twins)
-        for task, changes in choices.items():
-            chosen = {first: files.choose(first, index) for first, index in changes.items()}
-            old = self.tasks[task]
-            own = set(old.outputs)
-            self.tasks[task] = msgspec.structs.replace(
-                old,
-                inputs=tuple(chosen.get(index, index) for index in old.inputs),
-                optional=tuple(i if i in own else chosen.get(i, i) for i in old.optional),
-                stdin=None if old.stdin is None else chosen.get(old.stdin, old.stdin),
-            )
-
-
-def _add_streams(draft: TaskDraft) -> None:
-    """Add the files of the standard streams, which documents may leave out of their lists."""
-    if draft.stdin is not None:
-        draft.inputs.append(FileUse(draft.stdin))
-    for stream in (draft.stdout, draft.stderr):
-        if stream is not None:
-            draft.outputs.append(FileUse(stream))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -10,11 +10,8 @@ import msgspec
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import Settings
 from wfrun.engine.fit import fits, site_mask
-from wfrun.engine.information import Knowledge
 from wfrun.engine.model import Catalog, Resources, Task, Workflow
-from wfrun.engine.policies.placement import binds_late
 from wfrun.engine.policies.selection import selection_class
-from wfrun.engine.protocols import Placement
 from wfrun.parsers.bags.line_template import LineTemplate
 from wfrun.parsers.formats import may_be_commands, may_be_table
 from wfrun.parsers.read import ReadDocument
@@ -22,7 +19,7 @@ from wfrun.parsers.yaml_document import read_yaml
 
 
 def check_template(template: LineTemplate, paths: Sequence[Path]) -> None:
-    """Raise InvalidError for one that is for none of the documents."""
+    """Raise InvalidError for a template that applies to none of the documents."""
     if template.command is not None:
         if not any(map(may_be_table, paths)):
             raise InvalidError(
@@ -67,46 +64,11 @@ def _check_bag_fits(read: ReadDocument, task: Task, catalog: Catalog) -> None:
         raise InvalidError(error.message, source=source, line=line, hint=error.hint) from error
 
 
-def check_estimates(read: ReadDocument, policy: type[Placement], settings: Settings) -> None:
-    """Raise InvalidError for a bag without an estimate under a policy that plans with run times."""
-    bag = read.workflow.bag
-    needs = policy.information.task_runtime is Knowledge.KNOWN and (
-        binds_late(policy) or policy.name == "ect"
-    )
-    if bag is not None and bag.estimate is None and needs and not settings.emulate:
-        how = "Add estimate='90 s' (or a parameter, '{runtime}'), or take a"
-        if read.format is not None:
-            how = read.format.estimate_hint
-        raise InvalidError(
-            f"the policy {policy.name!r} needs to know how long tasks take, and the bag "
-            f"{bag.name!r} does not say",
-            source=bag.source,
-            line=read.line("estimate"),
-            hint=f"{how} policy that needs none: `wfrun policies` lists them.",
-        )
-
-
-def runtime_warnings(
-    workflow: Workflow, policy: type[Placement], settings: Settings
-) -> Iterator[str]:
-    """Warn of unknown run times where emulation or the policy replaces them by a mean."""
-    bag, count = workflow.bag, len(workflow.tasks)
-    if bag is not None:
-        unknown = count if bag.estimate is None else 0
-    else:
-        unknown = sum(1 for t in workflow.tasks if t.runtime_s is None)
-    known = policy.information.task_runtime is Knowledge.KNOWN
-    if unknown and (settings.emulate or known):
-        user = "emulation" if settings.emulate else f"policy {settings.policy!r}"
-        yield (
-            f"{workflow.source}: {unknown} of {count} tasks have no run time; "
-            f"{user} takes the mean of their kind, else of all, else 1 s"
-        )
-
-
 def with_selection(settings: Settings, workflows: Sequence[Workflow], catalog: Catalog) -> Settings:
-    """Bags are selected one after another where nothing else is said. Raises InvalidError for a
-    selection policy that there is not, and for more replicas than there are other sites."""
+    """Select bags one after another unless the settings name a selection policy.
+
+    Raises InvalidError for an unknown selection policy, and for more replicas than other sites.
+    """
     if settings.selection:
         _check_selection(settings.selection)
     elif any(workflow.bag is not None for workflow in workflows):

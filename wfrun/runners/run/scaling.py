@@ -10,9 +10,15 @@ from wfrun.engine.events import Settings
 from wfrun.engine.model import Catalog, LinkSpec, SiteSpec, Workflow
 
 
-def on_this_machine(catalog: Catalog) -> Catalog:
-    """Replace each cluster by a local site of its size."""
-    return replace(catalog, sites=tuple(map(_local, catalog.sites)))
+def emulated(catalog: Catalog, time_scale: float, *, at_sites: bool) -> Catalog:
+    """The sites and links of an emulated run.
+
+    Unless tasks run ``at_sites``, a local site of its size replaces each cluster. Transfers shrink
+    with the time scale, as run times do.
+    """
+    sites = catalog.sites if at_sites else tuple(map(_local, catalog.sites))
+    links = tuple(_scaled_link(link, time_scale) for link in catalog.links)
+    return replace(catalog, sites=sites, links=links)
 
 
 def _local(site: SiteSpec) -> SiteSpec:
@@ -62,13 +68,8 @@ def _scaled_bag(workflow: Workflow, settings: Settings) -> Workflow:
     )
 
 
-def scaled_links(catalog: Catalog, scale: float) -> Catalog:
-    """Shorten transfers by the time scale, as run times are."""
-
-    def scaled_link(link: LinkSpec) -> LinkSpec:
-        bandwidth = link.bandwidth_bytes_per_s
-        if bandwidth is not None:
-            bandwidth = bandwidth / scale if scale > 0 else None
-        return replace(link, bandwidth_bytes_per_s=bandwidth, latency_s=link.latency_s * scale)
-
-    return replace(catalog, links=tuple(map(scaled_link, catalog.links)))
+def _scaled_link(link: LinkSpec, scale: float) -> LinkSpec:
+    bandwidth = link.bandwidth_bytes_per_s
+    if bandwidth is not None:
+        bandwidth = bandwidth / scale if scale > 0 else None
+    return replace(link, bandwidth_bytes_per_s=bandwidth, latency_s=link.latency_s * scale)

@@ -1,0 +1,109 @@
+"""The choice of a producer where several tasks write one file, which only emulation accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from wfrun.engine.model import Task
+from wfrun.parsers.workflows.cycles import children_of, descendants, topological_order
+from wfrun.parsers.workflows.edges import Edges
+from wfrun.parsers.workflows.files import Files, LinkedFile
+
+Twins = Mapping[int, Sequence[tuple[int, int]]]
+"""(producer, file) in document order, by the file that stands for all."""
+
+Choices = dict[int, dict[int, int | None]]
+"""Per task: the file that it reads, by the file that stands for all; None: no producer can come
+before the task."""
+
+
+def choose_twins(tasks: list[Task], files: Files, edges: Edges) -> None:
+    """Let each consumer of a file with several producers read that of one of them.
+
+    It is the declared parent's, the last in document order of several. Where no declared parent
+    writes the file, it is that of the last producer in document order that comes before the task
+    in a topological order of the edges known by then, else of the last one that does not depend on
+    the task, else an initial input of that name.
+    """
+    twins = {
+        index: [(file.producer, file.index) for file in group if file.producer is not None]
+        for index, group in files.twins.items()
+    }
+    choices, open_uses = _declared_choices(tasks, edges.declared, twins)
+    if open_uses:
+        known = [None if f.index in files.twins else f.producer for f in files.all]
+        _choose_others(open_uses, choices, edges.parents(tasks, known), twins)
+    for task, changes in choices.items():
+        chosen = {
+            first: _initial(files, first) if index is None else index
+            for first, index in changes.items()
+        }
+        for first, index in chosen.items():
+            files.all[index].read_bytes = files.all[first].read_bytes
+        old = tasks[task]
+        own = set(old.outputs)
+        tasks[task] = replace(
+            old,
+            inputs=tuple(chosen.get(index, index) for index in old.inputs),
+            optional=tuple(i if i in own else chosen.get(i, i) for i in old.optional),
+            stdin=None if old.stdin is None else chosen.get(old.stdin, old.stdin),
+        )
+
+
+def _declared_choices(
+    tasks: Sequence[Task], declared: Mapping[int, Sequence[int]], twins: Twins
+) -> tuple[Choices, list[tuple[int, int]]]:
+    """Choose declared parents' files, and give the (task, file) pairs that are left."""
+    chosen: Choices = {}
+    open_uses: list[tuple[int, int]] = []
+    for index, task in enumerate(tasks):
+        parents = set(declared.get(index, ()))
+        for first in task.inputs:
+            if first not in twins:
+                continue
+            own = [file for producer, file in twins[first] if producer in parents]
+            if own:
+                chosen.setdefault(index, {})[first] = own[-1]
+            else:
+                open_uses.append((index, first))
+    return chosen, open_uses
+
+
+def _choose_others(
+    open_uses: Sequence[tuple[int, int]],
+    chosen: Choices,
+    parents: Sequence[tuple[int, ...]],
+    twins: Twins,
+) -> None:
+    """Choose where no declared parent writes the file, without closing a cycle."""
+    position = {task: number for number, task in enumerate(topological_order(parents))}
+    children = children_of(parents)
+    rest = []
+    for task, first in open_uses:
+        before = [
+            (producer, file)
+            for producer, file in twins[first]
+            if position.get(producer, len(parents)) < position.get(task, -1)
+        ]
+        if before:
+            producer, chosen.setdefault(task, {})[first] = before[-1]
+            children[producer].append(task)
+        else:
+            rest.append((task, first))
+    for task, first in rest:
+        behind = descendants(task, children)
+        free = [(p, file) for p, file in twins[first] if p not in behind]
+        chosen.setdefault(task, {})[first] = free[-1][1] if free else None
+        if free:
+            children[free[-1][0]].append(task)
+
+
+def _initial(files: Files, first: int) -> int:
+    """The index of the file of this name that no task has written yet."""
+    group = files.twins[first]
+    if group[-1].producer is not None:
+        group.append(LinkedFile(len(files.all), group[0].name))
+        files.all.append(group[-1])
+    return group[-1].index

@@ -1,0 +1,31 @@
+"""The stage *resolve* of a run: what a document names is found, or scaled for emulation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from wfrun.engine.events import Settings
+from wfrun.engine.model import Catalog, Workflow
+from wfrun.parsers.read import ReadDocument
+from wfrun.runners.run.prepare_bag import with_files
+from wfrun.runners.run.prepare_workflow import check_outputs, with_executables, with_inputs
+from wfrun.runners.run.scaling import scaled
+
+
+def resolve(
+    read: ReadDocument, catalog: Catalog, settings: Settings, inputs: Path | None
+) -> Workflow:
+    """Find the input files and programs of a document; ``inputs`` is searched before its folder.
+
+    Raises InvalidError for missing ones, and for outputs that can't be kept in one folder.
+    """
+    workflow, folder = read.workflow, read.folder
+    if workflow.bag is None:
+        check_outputs(workflow)
+    if settings.emulate:
+        return scaled(workflow, settings)
+    places = [place for place in (inputs, folder) if place is not None]
+    clusters = any(site.access is not None for site in catalog.sites)
+    if workflow.bag is not None:
+        return with_files(read, places, clusters=clusters)
+    return with_executables(with_inputs(workflow, places, folder), folder, clusters=clusters)
