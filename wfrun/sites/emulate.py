@@ -12,13 +12,13 @@ from wfrun.engine.exchange import AttemptRequest
 def emulated(
     request: AttemptRequest, *, runtime_s: float, output_sizes: Sequence[int]
 ) -> AttemptRequest:
-    """The same attempt, with a command that waits ``runtime_s`` and then writes the outputs.
+    """The same attempt with a command that waits ``runtime_s`` and then writes the outputs.
 
-    ``output_sizes`` are bytes, in the order of ``request.outputs``; the files are sparse, so they
-    occupy nothing. Negative times and sizes count as 0. A standard stream that is an output gets
-    its size too. The command needs ``sh``, ``sleep`` and ``truncate`` (GNU coreutils or busybox),
-    and is one single process where there is nothing to wait for or nothing to write.
-    Raises ValueError unless there is one size for each output.
+    ``output_sizes`` are bytes, in the order of ``request.outputs``. The files are sparse and occupy
+    no space. Negative times and sizes count as 0. A standard stream that is an output gets its size
+    too. The command needs ``sh``, ``sleep`` and ``truncate`` (GNU coreutils or busybox). It is a
+    single process if there is nothing to wait for or nothing to write. Raises ValueError unless
+    there is one size for each output.
     """
     if len(output_sizes) != len(request.outputs):
         raise ValueError(f"{len(output_sizes)} sizes for {len(request.outputs)} outputs")
@@ -32,9 +32,9 @@ def emulated(
 
 
 def _one_command(commands: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """A command that runs these one after another, the last one in the shell's own process.
+    """A command that runs these in sequence, the last one in place of the shell.
 
-    The words are arguments of the script, so that it does not matter what is in a file's name.
+    File names are arguments of the script and never part of its text.
     """
     if not commands:
         return ("true",)

@@ -1,4 +1,4 @@
-"""What sites tell of the jobs of others."""
+"""What sites report about other users' jobs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from wfrun.engine.information import Observed
 
 
 class Observer:
-    """Makes events of what is in a site's queue, as much of it as the run uses, where it has
-    changed."""
+    """Turns snapshots of a site's queue into events, with as much detail as the run uses, when they
+    have changed."""
 
     def __init__(self, site: int, observed: Observed) -> None:
         self._site = site
@@ -20,8 +20,8 @@ class Observer:
     def observe(
         self, at_s: float, jobs: Sequence[BackgroundJob]
     ) -> SiteObserved | SiteLoadObserved | None:
-        """The jobs of others, running ones first, then the queue in order. None: what the run uses
-        of them is as it was."""
+        """The event for these jobs of others, running ones first, then the queue in order; None:
+        what the run uses of them is unchanged."""
         if self._observed == "nothing":
             return None
         if self._observed == "jobs":

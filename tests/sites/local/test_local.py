@@ -40,8 +40,8 @@ async def opened(
 
 
 def launcher_pid(site: LocalSite) -> int:
-    assert isinstance(site._pipes, Pipes)
-    return site._pipes.pid
+    assert isinstance(site._pipe, Pipes)
+    return site._pipe.pid
 
 
 def asking(attempt: AttemptRequest, **resources: int) -> AttemptRequest:
@@ -89,7 +89,7 @@ async def test_a_task_that_kills_the_launcher_is_lost(tmp_path: Path) -> None:
 async def test_an_idle_launcher_that_died_is_started_when_it_is_needed(tmp_path: Path) -> None:
     async with opened(tmp_path / "site") as (site, probe):
         os.kill(launcher_pid(site), signal.SIGKILL)
-        while site._pipes is not None:
+        while site._pipe is not None:
             await asyncio.sleep(0.01)
         assert (await site.find(["k-1"]))["k-1"].state == "absent"
         await site.submit([request("k-1", "true")])

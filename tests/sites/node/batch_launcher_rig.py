@@ -118,16 +118,24 @@ class Engine:
         """What a batch job with a launcher has to run."""
         request = launcher_request(key, {"cores": 2, "channels": ["tcp"], **config})
         (self.directory / "batches" / f"{key}.jsonl").write_bytes(msgspec.json.encode(request))
+        return self.command(key)
+
+    def command(self, key: str) -> list[str]:
+        """The command of the batch job of this key."""
         return ["/bin/sh", str(self.directory / "bin" / "job.sh"), str(self.directory), key, "1"]
 
     def start(
         self, key: str = "run-s.1", env: Mapping[str, str] | None = None, **config: Any
     ) -> subprocess.Popen[bytes]:
         """A batch job with a launcher, without a batch system."""
-        words = self.job(key, **config)
+        self.job(key, **config)
+        return self.start_job(key, env)
+
+    def start_job(self, key: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+        """Run the job of a batch that was written."""
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         environment = {"PATH": path, **(env or {})}
-        process = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(self.command(key), env=environment, stdin=subprocess.DEVNULL)
         self.processes.append(process)
         return process
 

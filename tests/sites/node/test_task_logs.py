@@ -11,7 +11,7 @@ import pytest
 
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import SiteSpec
-from wfrun.sites.local import direct_launcher as launched
+from wfrun.sites.local import direct_launcher
 from wfrun.sites.local.site import LocalSite
 from wfrun.testing.probe import Probe, request, shell
 
@@ -108,8 +108,8 @@ async def test_what_is_long_is_not_packed(tmp_path: Path) -> None:
 async def test_what_a_launcher_is_not_sent_yet_is_active_and_can_be_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launched, "WINDOW", 4)
-    monkeypatch.setattr(launched, "CHUNK", 2)
+    monkeypatch.setattr(direct_launcher, "MAX_SENT_ATTEMPTS", 4)
+    monkeypatch.setattr(direct_launcher, "MESSAGE_KEYS", 2)
     go = tmp_path / "go"
     script = 'while [ ! -e "$1" ]; do sleep 0.02; done'
     keys = [f"k-{n}" for n in range(20)]

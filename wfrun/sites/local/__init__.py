@@ -1,1 +1,1 @@
-"""Sites on this machine, and tasks that are processes of one launcher."""
+"""Sites on this machine, and sites with one launcher that is started directly."""

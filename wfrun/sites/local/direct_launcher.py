@@ -1,8 +1,8 @@
-"""A site whose tasks are processes that its launcher starts (``wfrun/sites/node/launcher.py``).
+"""A site whose tasks are run by a launcher that the engine starts directly, without a batch system.
 
-The launcher is a process in a session of its own that outlives us. What it and we say to each
-other is described in that file. The host that it stands on is this machine (``local.py``) or
-another one behind a connection (``ssh.py``).
+The launcher (``wfrun/sites/node/launcher.py``, which describes the messages) is a process in a
+session of its own that outlives the engine. Its host is this machine (``LocalSite``) or another one
+behind a connection (``SshSite``).
 """
 
 from __future__ import annotations
@@ -33,20 +33,22 @@ from wfrun.sites.tasks import end_tasks
 _T = TypeVar("_T")
 _LOGGER = logging.getLogger(__name__)
 PROTOCOL = 1
-"""Of the launcher; the two files are of one release."""
+"""Version of the messages. Engine and launcher are of one release, as the engine sends the program.
+"""
 HELLO_S = 30.0
-"""A launcher that has not said hello by then won't; a Python from a slow network file system
-takes seconds."""
+"""Timeout of a launcher's start. Loading Python from a slow network file system takes seconds."""
 RESTART_DELAYS_S = (0.0, 1.0, 5.0, 30.0)
-"""Before a launcher is started again, after one, two, … short lives or failures in a row."""
-SHORT_LIFE_S = 2.0
-GOODBYE_S = 5.0
-"""For a launcher that has nothing left to do to end."""
-WINDOW = 4000
-"""Most attempts that a launcher has at a time, more than a second's worth of the shortest there
-are. The others wait here, where each takes a fraction of the memory."""
-CHUNK = 100
-"""Attempts or keys in a message, so that neither side works on one for long."""
+"""Delay before a launcher is started again, after one, two, … failures in a row."""
+SHORT_RUN_S = 2.0
+"""A launcher that dies within this time counts as a further failure in a row."""
+EXIT_S = 5.0
+"""Time for a launcher without attempts to exit when the site is closed."""
+MAX_SENT_ATTEMPTS = 4000
+"""Maximum number of open attempts sent to a launcher: more than one second of the shortest tasks.
+The others stay here, where each takes a fraction of the memory."""
+MESSAGE_KEYS = 100
+"""Maximum number of attempts or keys in a message, so that neither side is busy with one for long.
+"""
 
 
 class Report(msgspec.Struct):
@@ -64,34 +66,33 @@ class Report(msgspec.Struct):
 
 
 class LauncherPipe(Protocol):
-    """Lines to a launcher that was started."""
+    """The connection to a launcher process: lines in both directions."""
 
     def send(self, line: bytes) -> None:
-        """Send a line, now or when the launcher has read what came before it."""
+        """Send a line, given without its end, after those sent before. Never waits."""
 
     async def drained(self) -> None:
-        """Return when little enough is still to be sent."""
+        """Return when little is left to send."""
 
     async def close(self, *, patience_s: float) -> None:
-        """Close the launcher's input, wait so long for its end, and then leave it alone."""
+        """Close the launcher's input, wait this long for its end, then release it."""
 
 
 class LauncherHost(Protocol):
-    """The machine and the directory of a site.
+    """The machine on which a launcher runs, and the directory of the site there.
 
     The directory is the site's file system for one run: its file store, the sandboxes and logs of
-    the attempts and their exit records.
+    the attempts, and their exit records.
     """
 
     launcher_log: str
-    """Where the launcher's stderr goes, for messages."""
+    """Where the launcher's stderr is written, for messages."""
 
     async def prepare(self) -> None:
-        """Make the directory (mode 0700). Raises InfeasibleError where it can't be made or
-        written."""
+        """Make the directory (mode 0700). Raises InfeasibleError if it can't be made or written."""
 
     async def is_removed(self) -> bool:
-        """Whether the directory is not there any more."""
+        """Whether the directory does not exist any more."""
 
     async def launch(
         self,
@@ -99,12 +100,15 @@ class LauncherHost(Protocol):
         on_lines: Callable[[list[bytes]], None],
         on_end: Callable[[], None],
     ) -> LauncherPipe:
-        """Start a launcher. ``on_lines`` is given what it says, without the line ends, ``on_end``
-        is called once when it is gone, but not after ``close``. Raises OSError where it can't be
-        started, TransientError where the machine can't be reached."""
+        """Start a launcher.
 
-    async def complaints(self) -> str:
-        """The end of what launchers said on stderr."""
+        ``on_lines`` is called with its lines, without their ends; ``on_end`` once when it has
+        ended, but not after ``close``. Raises OSError if it can't be started, TransientError if the
+        machine can't be reached.
+        """
+
+    async def stderr_tail(self) -> str:
+        """The end of the launchers' stderr."""
 
     async def log(self, key: str) -> tuple[bytes, bytes]:
         """Stdout and stderr of an attempt."""
@@ -113,23 +117,23 @@ class LauncherHost(Protocol):
         """As ``Site.absent``."""
 
     async def close(self) -> None:
-        """Let go of the machine."""
+        """Release the machine."""
 
 
 class _LauncherDiedError(LostError):
-    """While it was asked; the next one may be asked again."""
+    """The launcher died before it answered; the next one may be asked."""
 
 
 class DirectLauncherSite:
     """Implements ``Site``. ``index`` is the site's number in the run's events.
 
-    A launcher that dies is started again as long as attempts are open; those that it had started
-    are then lost, those that it had not are queued again. While no launcher can be started the
-    site is paused (SitePaused, SiteReopened), and likewise while exit records can't be written.
+    A launcher that dies is started again while attempts are open. Those that it had started are
+    lost, the others are queued again. The site is paused (SitePaused, SiteReopened) while no
+    launcher can be started and while exit records can't be written.
     """
 
     patience_s: float | None = HELLO_S
-    """What is asked waits so long for a launcher; None: as long as it takes."""
+    """Maximum time that a question waits for a launcher; None: no limit."""
 
     def __init__(
         self,
@@ -147,19 +151,19 @@ class DirectLauncherSite:
         self._clock = clock
         self._post: Callable[[Event], None] = _refuse
         self._decoder = msgspec.json.Decoder(Report)
-        self._pipes: LauncherPipe | None = None
-        self._hello: asyncio.Future[None] | None = None
-        self._born_s = 0.0
+        self._pipe: LauncherPipe | None = None
+        self._has_greeted: asyncio.Future[None] | None = None
+        self._launched_s = 0.0
         self._failures = 0
         self._recovery: asyncio.Task[None] | None = None
         self._paused = False
         self._closed = False
-        self._open: dict[str, AttemptRequest | None] = {}
-        """Attempts whose end is to be posted; those that we did not submit have no request."""
+        self._attempts: dict[str, AttemptRequest | None] = {}
+        """Attempts whose end has not been posted, by key; None: an earlier engine submitted it."""
         self._outgoing: deque[AttemptRequest] = deque()
-        """Not sent yet."""
+        """Attempts that are not sent yet."""
         self._sent: set[str] = set()
-        """Open attempts that our launcher was sent."""
+        """Open attempts that the launcher was sent."""
         self._questions: dict[int, asyncio.Future[dict[str, Found]]] = {}
         self._asked = 0
         self._cleaned: asyncio.Future[None] | None = None
@@ -175,42 +179,42 @@ class DirectLauncherSite:
         try:
             await self._host.prepare()
             await self._start_launcher()
-        except TransientError as error:  # it can't be reached now
+        except TransientError as error:  # not reachable now
             self._pause(str(error))
-            self._recover()
+            self._start_recovery()
 
     async def submit(self, batch: Sequence[AttemptRequest]) -> None:
         keys = tuple(request.key for request in batch)
-        self._open.update(zip(keys, batch, strict=True))
+        self._attempts.update(zip(keys, batch, strict=True))
         self._post(AttemptsSubmitted(self._clock(), self._index, keys))
-        if self._pipes is None:
-            self._recover()  # It sends whatever of this is not known at the site.
+        if self._pipe is None:
+            self._start_recovery()  # which sends what is not known at the site
             return
         if not self._outgoing:
             asyncio.get_running_loop().call_soon(self._send_outgoing)
         self._outgoing.extend(batch)
-        await self._pipes.drained()
+        await self._pipe.drained()
 
     async def cancel(self, keys: Sequence[str], *, queued_only: bool = False) -> None:
-        pipes = await self._connected()
+        pipe = await self._wait_for_launcher()
         there = keys
         if self._outgoing:
             wanted = set(keys)
             here = {request.key for request in self._outgoing if request.key in wanted}
             self._outgoing = deque(r for r in self._outgoing if r.key not in here)
             for key in here:
-                self._end(key, Outcome("cancelled", message="was cancelled before it started"))
+                self._post_end(key, Outcome("cancelled", message="was cancelled before it started"))
             there = [key for key in keys if key not in here]
         for chunk in _chunks(there):
-            pipes.send(msgspec.json.encode({"cancel": chunk, "queued_only": queued_only}))
+            pipe.send(msgspec.json.encode({"cancel": chunk, "queued_only": queued_only}))
 
     async def find(self, keys: Sequence[str]) -> Mapping[str, Found]:
-        """What became of these attempts.
+        """The states of attempts.
 
-        Raises LostError when one launcher after another dies while it is asked, InfeasibleError
-        when none can be started.
+        Raises LostError when several launchers die before they answer, InfeasibleError when none
+        can be started.
         """
-        return await self._insist(lambda _: self._ask(keys))
+        return await self._retry_until_answered(lambda _: self._ask(keys))
 
     async def log(self, key: str) -> tuple[bytes, bytes]:
         return await self._host.log(key)
@@ -219,32 +223,33 @@ class DirectLauncherSite:
         return await self._host.absent(files)
 
     async def clean(self) -> None:
-        await self._insist(self._clean)
+        await self._retry_until_answered(self._clean)
 
-    async def _clean(self, pipes: LauncherPipe) -> None:
+    async def _clean(self, pipe: LauncherPipe) -> None:
         self._cleaned = asyncio.get_running_loop().create_future()
-        pipes.send(b'{"clean":true}')
+        pipe.send(b'{"clean":true}')
         await self._cleaned
 
-    async def _insist(self, question: Callable[[LauncherPipe], Awaitable[_T]]) -> _T:
-        """Ask the next launcher if the first dies over it; LostError: so do several."""
+    async def _retry_until_answered(self, question: Callable[[LauncherPipe], Awaitable[_T]]) -> _T:
+        """Ask, and ask the next launcher if this one dies before it answers. Raises LostError when
+        several do."""
         for _ in RESTART_DELAYS_S:
-            pipes = await self._connected()
+            pipe = await self._wait_for_launcher()
             with contextlib.suppress(_LauncherDiedError):
-                return await question(pipes)
+                return await question(pipe)
         raise LostError(
             f"site {self.spec.name}: its launcher dies again and again",
             hint=f"See {self._host.launcher_log}, then `wfrun resume`.",
         )
 
     async def close(self) -> None:
-        """Let go of the launcher: it drops what is queued, and ends when its last task has."""
+        """Release the launcher: it drops its queue, and exits after its last running task."""
         self._closed = True
         if self._recovery is not None:
             await end_tasks([self._recovery])
-        if self._pipes is not None:
-            pipes, self._pipes = self._pipes, None
-            await pipes.close(patience_s=0.0 if self._open else GOODBYE_S)
+        if self._pipe is not None:
+            pipe, self._pipe = self._pipe, None
+            await pipe.close(patience_s=0.0 if self._attempts else EXIT_S)
         self._fail_questions(LostError(f"site {self.spec.name}: the site was closed"))
         await self._host.close()
 
@@ -252,7 +257,7 @@ class DirectLauncherSite:
 
     async def _start_launcher(self) -> None:
         loop = asyncio.get_running_loop()
-        self._hello = loop.create_future()
+        self._has_greeted = loop.create_future()
         config = {
             "slots": self.spec.slots,
             "memory_bytes": self.spec.memory_bytes,
@@ -260,49 +265,50 @@ class DirectLauncherSite:
             "pin_cores": self.spec.pin_cores,
             "pack_logs": self._pack_logs,
         }
-        self._born_s = loop.time()
-        pipes: LauncherPipe | None = None
+        self._launched_s = loop.time()
+        pipe: LauncherPipe | None = None
         try:
-            pipes = await self._host.launch(config, self._on_lines, self._on_end)
-            await asyncio.wait_for(self._hello, HELLO_S)
+            pipe = await self._host.launch(config, self._on_lines, self._on_end)
+            await asyncio.wait_for(self._has_greeted, HELLO_S)
         except (OSError, LostError, asyncio.TimeoutError) as error:
-            if pipes is not None:
-                await pipes.close(patience_s=0.0)
-            tail = await self._host.complaints()
+            if pipe is not None:
+                await pipe.close(patience_s=0.0)
+            tail = await self._host.stderr_tail()
             raise InfeasibleError(
                 f"site {self.spec.name}: its launcher could not be started: "
                 f"{error or 'it did not answer'}" + (f"\n{tail}" if tail else ""),
                 hint="Check that Python works there and that the machine is not out of processes.",
             ) from error
-        self._pipes = pipes
+        self._pipe = pipe
 
     def _on_end(self) -> None:
-        """The launcher has died, for it ends of itself only after we have let go of it."""
-        self._pipes = None
+        """Called when the launcher has ended without ``close``: it has died."""
+        self._pipe = None
         self._outgoing.clear()
         self._sent.clear()
         error = _LauncherDiedError(
             f"site {self.spec.name}: its launcher died", hint=f"See {self._host.launcher_log}."
         )
         self._fail_questions(error)
-        lived_s = asyncio.get_running_loop().time() - self._born_s
-        self._failures = self._failures + 1 if lived_s < SHORT_LIFE_S else 1
-        if self._open:
-            self._recover()
+        ran_s = asyncio.get_running_loop().time() - self._launched_s
+        self._failures = self._failures + 1 if ran_s < SHORT_RUN_S else 1
+        if self._attempts:
+            self._start_recovery()
 
     def _fail_questions(self, error: LostError) -> None:
-        waiting = (self._hello, self._cleaned, *self._questions.values())
+        waiting = (self._has_greeted, self._cleaned, *self._questions.values())
         for future in waiting:
             if future is not None and not future.done():
                 future.set_exception(error)
         self._questions.clear()
 
-    def _recover(self) -> None:
+    def _start_recovery(self) -> None:
         if (self._recovery is None or self._recovery.done()) and not self._closed:
-            self._recovery = asyncio.get_running_loop().create_task(self._restart())
+            self._recovery = asyncio.get_running_loop().create_task(self._recover())
 
-    async def _restart(self) -> None:
-        """Start a launcher, however often it takes, and find out what the last one has left."""
+    async def _recover(self) -> None:
+        """Start a launcher, retrying without a limit, and find the attempts that the last one
+        had."""
         while True:
             failures = max(1, min(self._failures, len(RESTART_DELAYS_S)))
             delay_s = RESTART_DELAYS_S[failures - 1]
@@ -313,11 +319,11 @@ class DirectLauncherSite:
                 await self._start_launcher()
                 if removed:
                     self._lose_all()
-                await self._resume_open()
+                await self._find_attempts()
             except WfrunError as error:
                 self._failures += 1
                 self._pause(error.message)
-            except Exception as error:  # A bug, which must not end the trying.
+            except Exception as error:  # a defect, which must not end the retries
                 _LOGGER.exception("site %s", self.spec.name)
                 self._failures += 1
                 self._pause(f"internal error: {error!r}")
@@ -326,23 +332,23 @@ class DirectLauncherSite:
                 return
 
     def _lose_all(self) -> None:
-        """Somebody removed the directory, and the claims with it: what had run can't be told from
-        what had not, so nothing is just queued again."""
-        for key in tuple(self._open):
-            self._end(key, Outcome("lost", message="its site's directory was removed"))
+        """End all attempts as lost. The directory was removed and the claims with it, so that it is
+        unknown which attempts have started; queueing them again could start one twice."""
+        for key in tuple(self._attempts):
+            self._post_end(key, Outcome("lost", message="its site's directory was removed"))
 
-    async def _resume_open(self) -> None:
-        """Post what has ended, and queue again what was never started."""
-        answers = await self._ask(tuple(self._open))
+    async def _find_attempts(self) -> None:
+        """Post the ends of open attempts, and queue those again that never started."""
+        answers = await self._ask(tuple(self._attempts))
         again = []
         for key, found in answers.items():
-            request = self._open.get(key)
+            request = self._attempts.get(key)
             if found.outcome is not None:
-                self._end(key, found.outcome)
+                self._post_end(key, found.outcome)
             elif found.state == "absent" and request is not None:
                 again.append(request)
             elif found.state == "absent":
-                self._end(key, Outcome("lost", message="nothing is known of it at its site"))
+                self._post_end(key, Outcome("lost", message="nothing is known of it at its site"))
         self._outgoing.extend(again)
         self._send_outgoing()
 
@@ -356,30 +362,30 @@ class DirectLauncherSite:
             self._paused = False
             self._post(SiteReopened(self._clock(), self._index))
 
-    async def _connected(self) -> LauncherPipe:
-        """The pipes to a living launcher; one is started if there is none."""
-        if self._pipes is None or (self._recovery is not None and not self._recovery.done()):
-            self._recover()
+    async def _wait_for_launcher(self) -> LauncherPipe:
+        """The pipe to a running launcher; one is started if there is none."""
+        if self._pipe is None or (self._recovery is not None and not self._recovery.done()):
+            self._start_recovery()
             if self._recovery is not None:
                 await asyncio.wait([self._recovery], timeout=self.patience_s)
-        if self._pipes is None:
+        if self._pipe is None:
             raise InfeasibleError(
                 f"site {self.spec.name}: its launcher can't be started",
                 hint=f"See {self._host.launcher_log}.",
             )
         self._send_outgoing()
-        return self._pipes
+        return self._pipe
 
     # -- messages
 
     def _send_outgoing(self) -> None:
-        if self._pipes is None or len(self._sent) > WINDOW // 2:
+        if self._pipe is None or len(self._sent) > MAX_SENT_ATTEMPTS // 2:
             return
-        while self._outgoing and len(self._sent) < WINDOW:
-            count = min(CHUNK, len(self._outgoing))
+        while self._outgoing and len(self._sent) < MAX_SENT_ATTEMPTS:
+            count = min(MESSAGE_KEYS, len(self._outgoing))
             chunk = [self._outgoing.popleft() for _ in range(count)]
             self._sent.update(request.key for request in chunk)
-            self._pipes.send(msgspec.json.encode({"run": chunk}))
+            self._pipe.send(msgspec.json.encode({"run": chunk}))
 
     async def _ask(self, keys: Sequence[str]) -> dict[str, Found]:
         answers: dict[str, Found] = {}
@@ -387,12 +393,12 @@ class DirectLauncherSite:
             here = {request.key for request in self._outgoing}
             answers = {key: Found("active") for key in keys if key in here}
             keys = [key for key in keys if key not in here]
-        if keys and self._pipes is not None:
+        if keys and self._pipe is not None:
             self._asked += 1
             question: asyncio.Future[dict[str, Found]]
             question = asyncio.get_running_loop().create_future()
             self._questions[self._asked] = question
-            self._pipes.send(msgspec.json.encode({"find": keys, "id": self._asked}))
+            self._pipe.send(msgspec.json.encode({"find": keys, "id": self._asked}))
             answers.update(await question)
         return answers
 
@@ -404,18 +410,18 @@ class DirectLauncherSite:
         if report.started or report.ended:
             at_s = self._clock()
             for key in report.started:
-                if key in self._open:
+                if key in self._attempts:
                     self._post(AttemptStarted(at_s, key))
             for key, outcome in report.ended:
-                self._end(key, outcome)
+                self._post_end(key, outcome)
             if self._outgoing:
                 self._send_outgoing()
         elif report.found is not None:
-            self._answer(report.id, report.found)
+            self._on_answer(report.id, report.found)
         elif report.cleaned and self._cleaned is not None:
             self._cleaned.set_result(None)
-        elif report.hello is not None and self._hello is not None:
-            self._greet(report.hello, self._hello)
+        elif report.hello is not None and self._has_greeted is not None:
+            self._on_hello(report.hello, self._has_greeted)
         elif report.failing is not None:
             self._pause(report.failing)
         elif report.error is not None:
@@ -423,7 +429,7 @@ class DirectLauncherSite:
         elif report.recovered:
             self._reopen()
 
-    def _greet(self, version: int, hello: asyncio.Future[None]) -> None:
+    def _on_hello(self, version: int, hello: asyncio.Future[None]) -> None:
         if hello.done():
             return
         if version == PROTOCOL:
@@ -431,19 +437,20 @@ class DirectLauncherSite:
         else:
             hello.set_exception(LostError(f"it speaks version {version}, not {PROTOCOL}"))
 
-    def _answer(self, question: int, found: dict[str, Found]) -> None:
-        """Done as the message comes: the end of an active attempt may be in the very next one."""
+    def _on_answer(self, question: int, found: dict[str, Found]) -> None:
+        """Take an answer. Done at once and not by the one who asked: the next line may be the end
+        of an attempt that this one calls active."""
         for key, answer in found.items():
             if answer.state == "active":
-                self._open.setdefault(key, None)
+                self._attempts.setdefault(key, None)
         future = self._questions.pop(question, None)
         if future is not None and not future.done():
             future.set_result(found)
 
-    def _end(self, key: str, outcome: Outcome) -> None:
-        """Post an end once, whichever way it came to be known."""
-        if key in self._open:
-            del self._open[key]
+    def _post_end(self, key: str, outcome: Outcome) -> None:
+        """Post the end of an attempt, once, from whichever source it is known first."""
+        if key in self._attempts:
+            del self._attempts[key]
             self._sent.discard(key)
             self._post(AttemptEnded(self._clock(), key, outcome))
 
@@ -453,4 +460,4 @@ def _refuse(event: Event) -> None:
 
 
 def _chunks(items: Sequence[_T]) -> list[Sequence[_T]]:
-    return [items[start : start + CHUNK] for start in range(0, len(items), CHUNK)]
+    return [items[start : start + MESSAGE_KEYS] for start in range(0, len(items), MESSAGE_KEYS)]

@@ -1,4 +1,4 @@
-"""A process that speaks lines on its standard streams, on the event loop."""
+"""A process that exchanges lines over its standard streams, on the event loop."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from collections.abc import Callable
 _READ_BYTES = 1 << 20
 _HIGH_WATER_BYTES = 4 << 20
 _unreaped: set[int] = set()
-"""Processes that we let go of, and which may have ended since."""
+"""Released processes that have not been waited for yet."""
 
 
 def reap() -> None:
-    """Collect what has ended of the processes that were let go of."""
+    """Wait for the released processes that have ended."""
     for pid in tuple(_unreaped):
         ended = pid
         with contextlib.suppress(ChildProcessError):
@@ -25,24 +25,25 @@ def reap() -> None:
 
 
 def _spawn(argv: tuple[str, ...], log_path: str, stdin: int, stdout: int) -> int:
-    """Start it in a session of its own: neither Ctrl-C nor a closed terminal reaches it."""
+    """Start a process in a session of its own, which neither Ctrl-C nor a closed terminal
+    reaches."""
     log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     actions = [(os.POSIX_SPAWN_DUP2, fd, n) for n, fd in enumerate((stdin, stdout, log))]
     try:
         try:
             return os.posix_spawnp(argv[0], argv, os.environ, file_actions=actions, setsid=True)
-        except NotImplementedError:  # A C library that is too old; a group is nearly as good.
+        except NotImplementedError:  # an old C library; a process group is nearly as good
             return os.posix_spawnp(argv[0], argv, os.environ, file_actions=actions, setpgroup=0)
     finally:
         os.close(log)
 
 
 class Pipes:
-    """Starts a process and exchanges lines with it.
+    """Implements ``LauncherPipe``: starts a process and exchanges lines with it.
 
-    ``on_lines`` is given what has come, without the line ends, ``on_end`` is called once when the
-    process closes its output, but not after ``close``. Its stderr is appended to ``log_path``.
-    Raises OSError when the process can't be started.
+    ``on_lines`` is called with received lines, without their ends; ``on_end`` once when the process
+    closes its output, but not after ``close``. Its stderr is appended to ``log_path``. Raises
+    OSError when the process can't be started.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class Pipes:
         self._loop.add_reader(self._output, self._read)
 
     def send(self, line: bytes) -> None:
-        """Send a line, now or when the process has read what came before it."""
+        """Send a line, given without its end, after those sent before. Never waits."""
         if self._ended.is_set():
             return
         idle = not self._unsent
@@ -89,7 +90,7 @@ class Pipes:
             self._write()
 
     async def drained(self) -> None:
-        """Return when no more than a few megabytes are still to be sent."""
+        """Return when at most a few megabytes are left to send."""
         await self._drained.wait()
 
     def _write(self) -> None:
@@ -100,7 +101,7 @@ class Pipes:
             self._loop.add_writer(self._input, self._write)
             if len(self._unsent) > _HIGH_WATER_BYTES:
                 self._drained.clear()
-        except OSError:  # It has died, which its output says too.
+        except OSError:  # the process has died; the end of its output is handled
             self._unsent.clear()
         if len(self._unsent) <= _HIGH_WATER_BYTES:
             self._drained.set()
@@ -142,7 +143,7 @@ class Pipes:
             self._input = -1
 
     async def close(self, *, patience_s: float) -> None:
-        """Close the process's input, wait so long for its end, and then leave it alone."""
+        """Close the process's input, wait this long for its end, then release it."""
         self._on_end = None
         self._on_lines = _ignore
         self._unsent.clear()
@@ -150,7 +151,7 @@ class Pipes:
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._ended.wait(), patience_s)
         self._let_go()
-        for _ in range(20 if patience_s else 0):  # Its output is closed a little before its end.
+        for _ in range(20 if patience_s else 0):  # its output is closed shortly before its end
             if self.pid not in _unreaped:
                 break
             await asyncio.sleep(0.005)
@@ -158,4 +159,4 @@ class Pipes:
 
 
 def _ignore(lines: list[bytes]) -> None:
-    """After ``close`` nobody listens."""
+    """Drop lines received after ``close``."""

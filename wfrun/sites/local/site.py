@@ -1,4 +1,4 @@
-"""A site on this machine: a directory of its own, and tasks that are real processes there."""
+"""A site on this machine: a directory, and tasks that are real processes in it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def available_cores() -> int:
 
 
 class LocalSite(DirectLauncherSite):
-    """A ``DirectLauncherSite`` of this machine, whose files are in ``directory``."""
+    """A site on this machine with its files in ``directory``. ``python`` runs the launcher."""
 
     def __init__(
         self,
@@ -42,12 +42,12 @@ class LocalSite(DirectLauncherSite):
         self.store = host.store
 
     def store_path(self, name: str) -> Path:
-        """Where the file of this name is in the site's store."""
+        """Path of a file in the site's store."""
         return self.store / name
 
 
 class _LocalHost:
-    """Implements ``LauncherHost``."""
+    """Implements ``LauncherHost``: this machine."""
 
     def __init__(self, site: str, directory: Path, python: str) -> None:
         self._site = site
@@ -83,14 +83,14 @@ class _LocalHost:
         on_end: Callable[[], None],
     ) -> LauncherPipe:
         program = str(node.FOLDER / "launcher.py")
-        # Isolated and without site-packages: quick to start, and small.
+        # Isolated and without site-packages: starts faster and takes less memory.
         flags = ("-I", "-S", "-X", "utf8")
-        # json: in ASCII, also of a directory whose name is not UTF-8.
+        # JSON is ASCII, also for a directory whose name is not UTF-8.
         words = json.dumps({"directory": str(self._directory), **config})
         argv = (self._python, *flags, program, words)
         return Pipes(argv, self.launcher_log, on_lines, on_end)
 
-    async def complaints(self) -> str:
+    async def stderr_tail(self) -> str:
         return _read(self.launcher_log)[-2000:].decode("utf-8", "replace").strip()
 
     async def log(self, key: str) -> tuple[bytes, bytes]:
@@ -107,7 +107,7 @@ class _LocalHost:
         )
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Nothing to release."""
 
 
 def _read(path: str) -> bytes:

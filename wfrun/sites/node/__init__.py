@@ -1,17 +1,29 @@
-"""What runs on the machines of sites: files of the standard library for Python >= 3.6, which import
-nothing of wfrun but each other, by their bare names. They are put into a run's directory there."""
+"""Programs that run on the machines of sites. They are copied into a run's directory there.
+
+They need the standard library of Python >= 3.6 alone, and import nothing of wfrun but each other.
+On a machine of a site they do so by bare names, here as ``wfrun.sites.node.<name>``.
+"""
 
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
 
-_RUNNER = ("python.sh", "runner.py", "starter.py", "slots.py", "logs.py", "journals.py", "store.py",
-           "processes.py")  # fmt: skip
-LAUNCHER_PROGRAMS = (*_RUNNER, "launch.sh", "launcher.py")
-"""For a host that is reached by SSH alone."""
+_RUNNER = (
+    "python.sh",
+    "runner.py",
+    "starter.py",
+    "slots.py",
+    "logs.py",
+    "store.py",
+    "processes.py",
+)
+LAUNCHER_PROGRAMS = (*_RUNNER, "queue_runner.py", "journals.py", "launch.sh", "launcher.py")
+"""For a host that is reached by SSH and has no batch system."""
 JOB_PROGRAMS = (*_RUNNER, "job.sh", "job.py")
 """For a cluster."""
 BATCH_LAUNCHER_PROGRAMS = (
+    "queue_runner.py",
+    "journals.py",
     "batch_launcher.sh",
     "batch_launcher.py",
     "batch_job.py",
@@ -20,4 +32,5 @@ BATCH_LAUNCHER_PROGRAMS = (
     "signing.py",
     "allocated.sh",
 )
-"""For a cluster with ``dispatch: launchers``, beside the programs of jobs."""
+"""For a cluster with ``dispatch: launchers``, in addition to JOB_PROGRAMS. ``allocated.sh`` is the
+former name of ``batch_launcher.sh``, for jobs that wfrun 0.1.0 submitted."""

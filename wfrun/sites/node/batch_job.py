@@ -1,8 +1,8 @@
-"""What a process in a batch job can know of the job: its end, its nodes, and how to start something
-on these.
+"""What a launcher can find out about its batch job: the time left, the nodes, how to start
+processes on them.
 
-A file of the standard library for Python >= 3.6 that stands beside ``batch_launcher.py`` in
-the run's directory at the site.
+It stands beside ``batch_launcher.py`` in the run's directory at the site and needs the standard
+library of Python >= 3.6 alone.
 """
 
 import contextlib
@@ -15,12 +15,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import List, Optional
 
+MAX_MARGIN_S = 10.0
+MIN_MARGIN_S = 2.0
+"""Limits of the time before the end of the walltime at which a launcher ends its tasks."""
 ASK_S = 15.0
-"""The batch system answers within this time, or does without."""
+"""Timeout of a question to the batch system; without an answer the launcher relies on its walltime.
+"""
 
 
 def time_granted_s(walltime_s: "Optional[float]") -> "Optional[float]":
-    """How long we can run from now on: what was asked for, or less where the batch system says so.
+    """Time until the end of the job, in seconds: the requested walltime, or less if the batch
+    system says so; None: unlimited or unknown.
 
     Source: squeue(1), SLURM_JOB_END_TIME (sbatch(1)); PBS_WALLTIME of Torque.
     """
@@ -40,8 +45,15 @@ def time_granted_s(walltime_s: "Optional[float]") -> "Optional[float]":
     return max(1.0, min(known)) if known else None
 
 
+def margin_of(walltime_s: float) -> float:
+    """Time before the end of this walltime at which running tasks are ended: a tenth of it, within
+    the limits, and never more than half of it."""
+    return min(MAX_MARGIN_S, max(walltime_s / 10, min(MIN_MARGIN_S, walltime_s / 2)))
+
+
 def seconds(text: str) -> float:
-    """``[[days-]hours:]minutes:seconds``. Raises ValueError for ``UNLIMITED`` and its like."""
+    """Parse ``[[days-]hours:]minutes:seconds``. Raises ValueError for ``UNLIMITED`` and other
+    words."""
     days, _, clock = text.rpartition("-")
     total = 0
     for part in clock.split(":"):
@@ -50,8 +62,8 @@ def seconds(text: str) -> float:
 
 
 def hosts_here() -> "List[str]":
-    """The nodes of the job, this one first, from the file that job.py made for us as for a task
-    of several nodes."""
+    """The nodes of the job, this one first, from the node file that ``job.py`` writes for a task on
+    several nodes."""
     with contextlib.suppress(OSError), open(os.environ.get("WFRUN_NODEFILE", "")) as file:
         names: "List[str]" = []
         for line in file:
@@ -63,9 +75,10 @@ def hosts_here() -> "List[str]":
 
 
 def remote_commands(program: "List[str]", hosts: "List[str]", cores: int) -> "List[List[str]]":
-    """Commands that run a program, with all its cores, on each of the nodes but the first. Added as
-    its last argument is the number of the node, or "srun", where srun tells it (SLURM_PROCID + 1).
-    Empty where there is nothing to start it with.
+    """Commands that run a program, with all ``cores``, on each node of the job but the first.
+
+    The last argument of the program is the number of the node, or "srun" where SLURM_PROCID + 1 is
+    that number. Empty if the batch system has no such command here.
 
     Source: srun(1); pbs_tmrsh(8) of OpenPBS, pbsdsh(1) of Torque; qrsh(1) of Grid Engine.
     """

@@ -1,7 +1,7 @@
-"""One attempt as a batch job: what runs on the compute node.
+"""Runs one attempt as a batch job, on the compute node.
 
-A single file of the standard library for Python >= 3.6 that stands beside ``runner.py`` in the
-run's directory at the site, and is started there as
+It stands beside ``runner.py`` in the run's directory at the site, needs the standard library of
+Python >= 3.6 alone, and is started there as
 
     sh job.sh DIRECTORY BATCH ELEMENT
 
@@ -9,17 +9,17 @@ where line ELEMENT (from 1) of ``DIRECTORY/batches/BATCH.jsonl`` is the request 
 AttemptRequest of ``wfrun.engine.exchange``). It claims the attempt as a launcher does, runs it, and
 leaves its exit record:
 
-    exits/<key>.json       {"key": ..., "outcome": ...}, an Outcome of ``wfrun.engine.exchange``;
-                           it comes to be there by a rename
-    exits/<key>.<id>.part  room for it, taken before the task starts, so that a disk that the task
-                           fills still has room for its record
+    exits/<key>.json       {"key": ..., "outcome": ...}, an Outcome of ``wfrun.engine.exchange``,
+                           put there by a rename
+    exits/<key>.<id>.part  space for it, allocated before the task starts, so that a task that fills
+                           the disk does not prevent its record
 
-Who finds the attempt claimed leaves it alone: a job that the batch system started twice, or that
-was given up and comes late, does no harm. An attempt with a ``attempts/<key>.revoked`` was given
-up after it had started, and commits nothing.
+A job that finds its attempt claimed does nothing. So a job that the batch system starts twice, or
+that was given up and starts late, does no harm. An attempt with ``attempts/<key>.revoked`` was
+given up after its start, and commits nothing.
 
-A task of several nodes runs on the first one of its job, where ``WFRUN_NODEFILE`` names a file with
-a line for each of its cores, on which there is the core's host.
+A task on several nodes runs on the first node of its job. ``WFRUN_NODEFILE`` names a file with a
+line for each of its cores: the host of that core.
 """
 
 import collections
@@ -41,15 +41,15 @@ else:
     import slots
     import store
 
-ROOM_BYTES = 8192
-"""Kept for a record; one that does not fit is shortened where the disk is full."""
+RESERVED_BYTES = 8192
+"""Space allocated for a record. A longer one is shortened if the disk is full."""
 HOSTS_S = 60.0
-"""The names of the nodes come within this time."""
+"""Timeout of the command that lists the job's nodes."""
 SWEEP_S = 10.0
-"""What can't be killed within this time, since it hangs in the kernel, is left to the batch system.
-"""
-RECORD_PATIENCE_S = 600.0
-"""A record that can't be written is tried again for so long."""
+"""Maximum time for killing leftovers. A process that survives it hangs in the kernel and is left to
+the batch system."""
+MAX_RECORD_RETRY_S = 600.0
+"""Time for which writing the record is retried."""
 
 
 class Job(runner.Runner):
@@ -59,18 +59,22 @@ class Job(runner.Runner):
         resources = request["resources"]
         config = {"slots": resources["cores"], "gpus": resources["gpus"]}
         runner.Runner.__init__(self, directory, config)
-        # The batch system's name of the node, with which it can be told to avoid it.
+        # The batch system's name of the node: with it a later job can avoid the node.
         self.host = os.environ.get("SLURMD_NODENAME") or self.host
         self.request = request
         if resources.get("nodes", 1) > 1:
             request["hosts"] = hosts_of_job(os.environ) or [self.host]
         self.record = directory + "/exits/" + request["key"] + ".json"
+        """Path of the exit record."""
         self.part = "%s/exits/%s.%s-%d.part" % (directory, request["key"], self.host, os.getpid())
+        """Path of the space for it."""
         self.outcome: "Optional[Dict[str, Any]]" = None
         self.is_ours = True
+        """We have the claim."""
 
     def run(self) -> None:
-        """Returns when the record is written, or the attempt turns out to be somebody else's."""
+        """Run the attempt; returns when its record is written, or when another process has claimed
+        it."""
         grant = self.slots.take(self.request["resources"])
         assert grant is not None
         self._reserve()
@@ -78,10 +82,11 @@ class Job(runner.Runner):
         while self.outcome is None and self.is_ours:
             for fd, _ in self.poller.poll(self._timeout_ms()):
                 if fd == self.wake:
-                    for end in self._wake():
+                    for end in self._on_wakeup():
                         self._settle(*end)
             self._fire_timers()
-        # The record says that nothing of it runs any more: with a launcher ends what it ran.
+        # The record means that nothing of the attempt runs any more. If it was a launcher, the
+        # engine relies on that when it declares the launcher's attempts lost.
         self.sweep(SWEEP_S)
         self.starter.close()
         if self.outcome is not None:
@@ -94,36 +99,37 @@ class Job(runner.Runner):
             return None
         return max(0, int((self.timers[0][0] - time.monotonic()) * 1000) + 1)
 
-    def _begun(self, attempt: slots.Attempt) -> None:
-        """The queue shows it."""
+    def _on_started(self, attempt: slots.RunningAttempt) -> None:
+        """Nothing to do: the queue shows it."""
 
-    def _conclude(self, key: str, outcome: "Dict[str, Any]") -> None:
+    def _on_outcome(self, key: str, outcome: "Dict[str, Any]") -> None:
         self.outcome = outcome
 
-    def _claimed_elsewhere(self, key: str) -> None:
+    def _on_claimed_elsewhere(self, key: str) -> None:
         self.is_ours = False
 
-    def _terminate(self) -> None:
-        """The batch system ends the job; it knows why, and is asked."""
+    def _on_sigterm(self) -> None:
+        """End the attempt as ``lost``; the engine asks the batch system for the reason."""
         for attempt in list(self.running.values()):
             self._end(attempt, "lost")
 
-    def _commit(self, attempt: slots.Attempt, sandbox: str) -> "List[Optional[int]]":
+    def _commit(self, attempt: slots.RunningAttempt, sandbox: str) -> "List[Optional[int]]":
         store.refuse_revoked(self.starter.attempts, attempt.key)
         return runner.Runner._commit(self, attempt, sandbox)
 
     # -- the record
 
     def _reserve(self) -> None:
+        """Allocate space for the record."""
         try:
             with open(self.part, "wb") as file:
-                file.write(b" " * ROOM_BYTES)
+                file.write(b" " * RESERVED_BYTES)
         except OSError:
             store.remove(self.part)
 
     def _record(self, outcome: "Dict[str, Any]") -> None:
-        """Write it, however long it takes until there is room."""
-        deadline_s = time.monotonic() + RECORD_PATIENCE_S
+        """Write the record; retried while the disk is full."""
+        deadline_s = time.monotonic() + MAX_RECORD_RETRY_S
         while not self._write(outcome):
             if time.monotonic() > deadline_s:
                 sys.exit("wfrun: the exit record of %s can't be written" % self.request["key"])
@@ -133,16 +139,16 @@ class Job(runner.Runner):
     def _write(self, outcome: "Dict[str, Any]") -> bool:
         text = json.dumps({"key": self.request["key"], "outcome": outcome}).encode()
         try:
-            # Over what was kept for it, so that no more room is needed.
+            # Over the allocated space, so that no more is needed.
             fd = os.open(self.part, os.O_WRONLY | os.O_CREAT, 0o644)
             try:
-                store.write_all(fd, text.ljust(ROOM_BYTES) + b"\n")
+                store.write_all(fd, text.ljust(RESERVED_BYTES) + b"\n")
                 os.ftruncate(fd, len(text))
             finally:
                 os.close(fd)
             os.rename(self.part, self.record)
         except OSError as error:
-            # Where this goes to may be on the same disk.
+            # stderr may be on the same full disk.
             with contextlib.suppress(OSError):
                 os.write(2, b"wfrun: %s\n" % str(error).encode())
             return False
@@ -150,8 +156,9 @@ class Job(runner.Runner):
 
 
 def hosts_of_job(environ: "Mapping[str, str]") -> "List[str]":
-    """The nodes of the batch job that we are in, in the batch system's order; empty where it does
-    not say. Source: sbatch(1), SLURM_JOB_NODELIST; qsub(1B), PBS_NODEFILE; sge_pe(5), PE_HOSTFILE.
+    """The nodes of our batch job, in the batch system's order; empty if they are unknown.
+
+    Source: sbatch(1), SLURM_JOB_NODELIST; qsub(1B), PBS_NODEFILE; sge_pe(5), PE_HOSTFILE.
     """
     import subprocess
 
@@ -171,7 +178,7 @@ def hosts_of_job(environ: "Mapping[str, str]") -> "List[str]":
 
 
 def read_request(directory: str, batch: str, element: int) -> "Dict[str, Any]":
-    """The request of this element. Raises ValueError where there is none."""
+    """The request of an element of a batch. Raises ValueError if there is none."""
     path = "%s/batches/%s.jsonl" % (directory, batch)
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):

@@ -1,4 +1,4 @@
-"""What launchers have written down of their attempts."""
+"""The journals in which launchers record their attempts. ``launcher.py`` describes the format."""
 
 import contextlib
 import fcntl
@@ -18,7 +18,7 @@ else:
 
 
 def lock(fd: int, kind: int) -> bool:
-    """Lock a file without waiting; False: somebody else has locked it, or it can't be locked."""
+    """Lock a file without waiting; False: another process holds the lock, or it can't be locked."""
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except OSError:
@@ -27,30 +27,34 @@ def lock(fd: int, kind: int) -> bool:
 
 
 class Journal:
-    """The records of this launcher. What can't be written now is kept and tried again."""
+    """The journal that this launcher writes. Lines that can't be written now are kept for the next
+    ``write``."""
 
     def __init__(self, directory: str, name: str = "") -> None:
-        """Raises OSError, FileExistsError where there is one of this name."""
+        """Create the journal. Raises OSError; FileExistsError if there is one of this name."""
         owner = identity()
         own_name = "%s-%d-%x.jsonl" % (owner["host"], owner["pid"], int(time.time() * 1e6))
         self.name = name or own_name
         self._path = directory + "/" + self.name
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
         self._fd = os.open(self._path, flags, 0o644)
-        # Held while we live, and seen from any container of this machine, where our host name and
-        # pid say nothing. Tasks do not inherit it.
+        # Held for the life of this process, and seen from every container of this machine, in
+        # which our host name and pid mean nothing. Tasks do not inherit it.
         owner["locked"] = lock(self._fd, fcntl.LOCK_EX)
         self.unwritten = b""
+        """Lines, or the rest of one, that are not written yet."""
         self.error: "Optional[OSError]" = None
+        """Why the last ``write`` failed; None: it did not."""
         self.add(json.dumps({"launcher": owner}))
         if not self.write() and self.error is not None:
             raise self.error
 
     def add(self, line: str) -> None:
+        """Add a line; ``write`` writes it."""
         self.unwritten += line.encode() + b"\n"
 
     def write(self) -> bool:
-        """One write for all that was added, in the common case."""
+        """Write all lines that were added, in one system call if possible; False: it failed."""
         try:
             while self.unwritten:
                 self.unwritten = self.unwritten[os.write(self._fd, self.unwritten) :]
@@ -61,7 +65,8 @@ class Journal:
         return True
 
     def ends(self, keys: "Set[str]") -> "Dict[str, Outcome]":
-        """The outcomes of those of these attempts whose end is recorded here. Reads all of it."""
+        """The recorded outcomes of these attempts, as far as they ended. Reads the whole
+        journal."""
         ends: "Dict[str, Outcome]" = {}
         for line in self._lines() if keys else ():
             if b'"ended": ' in line[:16]:
@@ -82,7 +87,7 @@ class Journal:
             yield line
 
 
-class Trace:
+class AttemptTrace:
     """What the journals say of one attempt."""
 
     __slots__ = ("outcome", "owner", "started", "candidates")
@@ -90,11 +95,15 @@ class Trace:
     def __init__(self) -> None:
         self.outcome: "Optional[Outcome]" = None
         self.owner: "Optional[str]" = None
+        """Name of the journal whose launcher started it."""
         self.started: "Optional[List[Any]]" = None
+        """The entry of its start: key, pid, start time, cores, memory, GPUs, cores that it is
+        pinned to."""
         self.candidates: "Set[str]" = set()
+        """Journals whose launchers queued it and have not dropped it since."""
 
 
-class History:
+class JournalHistory:
     """The journals of all launchers that ever worked in this directory."""
 
     def __init__(self, directory: str, own: Journal) -> None:
@@ -107,8 +116,8 @@ class History:
     def living(self) -> "Set[str]":
         """The other journals whose launchers may still write into them.
 
-        Of a launcher on another machine nothing is known here, so it counts as living. A machine
-        is known by its boot, since a container has a host name of its own.
+        A launcher on another machine counts as alive, since this machine can't tell. Machines are
+        identified by their boot, because a container has a host name of its own.
         """
         names = set()
         for name in os.listdir(self._directory):
@@ -120,11 +129,11 @@ class History:
                         self._owners[name] = message["launcher"]
                     break
             owner = self._owners.get(name)
-            if owner is None or self._lives(name, owner):
+            if owner is None or self._is_alive(name, owner):
                 names.add(name)
         return names
 
-    def _lives(self, name: str, owner: "Dict[str, Any]") -> bool:
+    def _is_alive(self, name: str, owner: "Dict[str, Any]") -> bool:
         if owner["boot"] != self._boot:
             return bool(owner["host"] != self._host)
         if owner.get("locked"):
@@ -142,13 +151,13 @@ class History:
             os.close(fd)
 
     def _read(self, name: str, offsets: "Dict[str, int]") -> "Iterator[Dict[str, Any]]":
-        """The whole lines of a journal after the offset, which moves on."""
+        """The complete lines of a journal after its offset, which is advanced."""
         path = self._directory + "/" + name
         with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
             file.seek(offsets.get(name, 0))
             for line in file:
                 if not line.endswith(b"\n"):
-                    break  # is being written, or its launcher died while it wrote
+                    break  # it is being written, or its launcher died in the middle of it
                 offsets[name] = offsets.get(name, 0) + len(line)
                 try:
                     yield json.loads(line.decode())
@@ -163,10 +172,10 @@ class History:
             try:
                 yield self._own.name, json.loads(line.decode())
             except ValueError:
-                continue  # the rest of a line of which the first part is written
+                continue  # the rest of a line whose first part is written
 
-    def follow(self, traces: "Dict[str, Trace]", offsets: "Dict[str, int]") -> None:
-        """Bring these traces up to date by all that is beyond the offsets."""
+    def follow(self, traces: "Dict[str, AttemptTrace]", offsets: "Dict[str, int]") -> None:
+        """Update traces with all lines after the offsets, which are advanced."""
         for name, message in self._messages(offsets):
             for key in message.get("queued", ()):
                 if key in traces:

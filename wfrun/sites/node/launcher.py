@@ -1,52 +1,53 @@
-"""The launcher: one process of a site that starts tasks, watches them and keeps their records.
+"""The launcher of a site without a batch system: starts tasks, watches them and keeps their
+records.
 
-It needs the standard library of Python >= 3.6 on Linux and the files beside it, so that it also
-runs on a cluster. It is started as
+It needs Linux, the standard library of Python >= 3.6, and the files beside it. It is started as
 
     python launcher.py '{"directory": "/scratch/run-7", "slots": 32}'
 
-with the optional keys ``memory_bytes``, ``gpus``, ``pin_cores`` and ``pack_logs``, and speaks
+with the optional keys ``memory_bytes``, ``gpus``, ``pin_cores`` and ``pack_logs``. Messages are
 JSON lines.
 
-Messages in, on stdin (an attempt is an AttemptRequest of ``wfrun.engine.exchange``):
+From the engine, on stdin (an attempt is an AttemptRequest of ``wfrun.engine.exchange``):
     {"run": [attempt, ...]}             queue these; they start in this order (strict FCFS)
     {"cancel": [key, ...]}              end these; a queued one is just removed. With
-                                        "queued_only": true those that run are left alone
-    {"find": [key, ...], "id": n}       what became of these?
+                                        "queued_only": true running ones are left alone
+    {"find": [key, ...], "id": n}       report the state of these
     {"clean": true}                     remove stored files and sandboxes; logs and records stay
     {"stop": true}                      drop the queue, let running tasks end, then end
 
-Messages out, on stdout (an outcome is an Outcome of ``wfrun.engine.exchange``):
-    {"hello": 1, "pid": ..., "host": ...}       first of all; the number is the protocol's version
+To the engine, on stdout (an outcome is an Outcome of ``wfrun.engine.exchange``):
+    {"hello": 1, "pid": ..., "host": ...}       first message; the number is the protocol's version
     {"started": [key, ...], "ended": [[key, outcome], ...]}
     {"found": {key: {"state": "absent" | "active" | "ended", "outcome": ...}}, "id": n}
     {"cleaned": true}
     {"failing": text}, {"recovered": true}      exit records can't be written; they can be again
     {"error": text}                             a message was not understood
 
-The end of stdin means that the engine is gone, and does what ``stop`` does. SIGTERM ends the
-running tasks too (cause ``lost``: it was not their fault).
+The end of stdin means that the engine is gone, and acts like ``stop``. SIGTERM also ends the
+running tasks, with the cause ``lost``: the tasks did not fail.
 
 The directory of a site:
     attempts/<key>.out, .err   what a task printed. Creating <key>.out exclusively is the claim:
-                               whoever succeeds may start the attempt, and nobody else ever will
-    attempts/<key>/            sandbox and working directory of a task; kept after a failure. One of
-                               several nodes finds their names in .wfrun-nodes
+                               only the process that does it may ever start the attempt
+    attempts/<key>/            sandbox and working directory of a task; kept after a failure. For a
+                               task on several nodes, .wfrun-nodes has their names
     attempts/.spare-...        an empty sandbox or log for the next task. While tasks are short they
                                run in these, which get their names when one fails or prints
-    logs/<launcher>.log        with ``pack_logs``: what tasks printed that have ended, one after the
-                               other, each after a line with its key and how much it is. Their logs
-                               in attempts/ are then empty, and names of one file; only what is
-                               longer than a megabyte stays there. The outcome says where it is:
-                               "packed": [name of the file, offset, bytes of stdout, of stderr]
+    logs/<launcher>.log        with ``pack_logs``: the output of ended tasks, each after a line with
+                               its key and the lengths. Their logs in attempts/ are then empty,
+                               names of one file; output of more than 1 MiB stays there. The outcome
+                               says where it is: "packed": [file name, offset, stdout bytes, stderr
+                               bytes]
     files/<name>               the store; files in it are read-only
-    exits/<launcher>.jsonl     the journal of one launcher: who it is, and then, in order, the keys
-                               it queued, dropped, started (with pid) and saw end. The launcher
-                               holds a lock on it (flock) as long as it lives
+    exits/<launcher>.jsonl     the journal of one launcher: its identity, then, in order, the keys
+    it
+                               queued, dropped, started (with pid) and saw end. The launcher holds a
+                               lock on it (flock) as long as it runs
 
-A journal is written before a claim is made (``queued``) and before an end is reported
-(``ended``), so that another launcher finds out about every claim: its exit record, or a live
-launcher that may still write one, or else it is lost.
+A journal entry is written before the claim that it announces (``queued``) and before the end that
+it records is reported (``ended``). So another launcher can settle every claim: by its exit record,
+by a live launcher that may still write one, or else as lost.
 """
 
 import collections
@@ -64,10 +65,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, Dict, List, Optional, Set, Tuple
 
-    from wfrun.sites.node.journals import History, Journal, Trace
+    from wfrun.sites.node.journals import AttemptTrace, Journal, JournalHistory
     from wfrun.sites.node.processes import close_inherited, is_running, kill_leftovers, signal_group
-    from wfrun.sites.node.runner import GRACE_S, PROTOCOL, READ_BYTES, Worker
-    from wfrun.sites.node.slots import Attempt
+    from wfrun.sites.node.queue_runner import PROTOCOL, QueueRunner
+    from wfrun.sites.node.runner import GRACE_S, READ_BYTES
+    from wfrun.sites.node.slots import RunningAttempt
     from wfrun.sites.node.store import remove
 
     Request = Dict[str, Any]
@@ -75,15 +77,16 @@ if TYPE_CHECKING or __package__:
     Grant = Tuple[int, int, List[str], List[int]]
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    from journals import History, Journal, Trace
+    from journals import AttemptTrace, Journal, JournalHistory
     from processes import close_inherited, is_running, kill_leftovers, signal_group
-    from runner import GRACE_S, PROTOCOL, READ_BYTES, Worker
-    from slots import Attempt
+    from queue_runner import PROTOCOL, QueueRunner
+    from runner import GRACE_S, READ_BYTES
+    from slots import RunningAttempt
     from store import remove
 
 
-class Channel:
-    """JSON lines on stdin and stdout, neither of which is ever waited for."""
+class StdioChannel:
+    """JSON lines on stdin and stdout. No method waits, except ``drain``."""
 
     def __init__(self, poller: "select.poll") -> None:
         self._poller = poller
@@ -91,12 +94,13 @@ class Channel:
         self._unsent = b""
         self._waits = False
         self.is_open = True
+        """False after the end of stdin."""
         for fd in (0, 1):
             os.set_blocking(fd, False)
         poller.register(0, select.POLLIN)
 
     def receive(self) -> "List[bytes]":
-        """The lines that have come. At the end of the stream ``is_open`` becomes false."""
+        """The lines that have arrived."""
         try:
             data = os.read(0, READ_BYTES)
         except BlockingIOError:
@@ -112,10 +116,12 @@ class Channel:
         return lines
 
     def say(self, text: str) -> None:
+        """Add a line; ``send`` sends it."""
         self._unsent += text.encode() + b"\n"
 
     def send(self) -> None:
-        """Write as much as the engine takes. If it reads no more, the records are kept anyway."""
+        """Send as much as the engine accepts. If it has closed the stream the rest is dropped: the
+        records are kept in any case."""
         while self._unsent:
             try:
                 self._unsent = self._unsent[os.write(1, self._unsent) :]
@@ -131,7 +137,7 @@ class Channel:
                 self._poller.unregister(1)
 
     def drain(self) -> None:
-        """Give a slow reader some time for the last words."""
+        """Send the rest, waiting up to 5 s for a slow reader."""
         for _ in range(50):
             self.send()
             if not self._unsent:
@@ -139,59 +145,65 @@ class Channel:
             self._poller.poll(100)
 
 
-class Watch:
-    """An attempt of another launcher."""
+class WatchedAttempt:
+    """An attempt that another launcher has claimed."""
 
-    __slots__ = ("trace", "asked", "grant", "cancelled", "told")
+    __slots__ = ("trace", "asked", "grant", "cancelled", "reported")
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: AttemptTrace) -> None:
         self.trace = trace
         self.asked = False
+        """The engine wants its start and its end reported."""
         self.grant: "Optional[Grant]" = None
+        """Resources that it uses here; None: it has not started, or has no start entry yet."""
         self.cancelled = False
-        self.told = False
+        self.reported = False
+        """Its start was reported."""
 
 
-class Launcher(Worker):
-    """The loop. One thread; nothing in it blocks but the wait for news."""
+class DirectLauncher(QueueRunner):
+    """The event loop of a launcher: single-threaded, waits for events only in ``poll``."""
 
     def __init__(self, config: "Dict[str, Any]") -> None:
         directory = os.path.realpath(config["directory"])
         for name in ("attempts", "files", "exits"):
             os.makedirs(directory + "/" + name, exist_ok=True)
-        Worker.__init__(self, directory, config, Journal(directory + "/exits"))
-        self.history = History(directory + "/exits", self.journal)
+        QueueRunner.__init__(self, directory, config, Journal(directory + "/exits"))
+        self.history = JournalHistory(directory + "/exits", self.journal)
         self.offsets: "Dict[str, int]" = {}
-        self.channel = Channel(self.poller)
+        """How far each journal has been read for the watched attempts."""
+        self.channel = StdioChannel(self.poller)
         self.contested: "List[str]" = []
-        self.watched: "Dict[str, Watch]" = {}
+        """Attempts whose claims other processes turned out to have."""
+        self.watched: "Dict[str, WatchedAttempt]" = {}
         self.watch_due = 0.0
         self.watch_interval_s = 0.01
         self.stopping = False
 
     def run(self) -> None:
+        """Run until the engine has ended or sent ``stop``, and no task runs any more."""
         self.channel.say(json.dumps({"hello": PROTOCOL, "pid": os.getpid(), "host": self.host}))
         self.channel.send()
-        self._adopt()
-        ended: "collections.deque[Tuple[Attempt, int, Any, float]]" = collections.deque()
+        self._adopt_unfinished()
+        ended: "collections.deque[Tuple[RunningAttempt, int, Any, float]]" = collections.deque()
         while ended or not self._is_done():
             for fd, _ in self.poller.poll(0 if ended else self._timeout_ms()):
                 if fd == self.wake:
-                    ended.extend(self._wake())
+                    ended.extend(self._on_wakeup())
                 elif fd == 0:
                     self._receive()
             self._fire_timers()
-            # Slots are filled before the outputs of the last tasks are looked at.
+            # Free slots are filled before outputs are committed, so that slots do not wait for the
+            # file system. At most as many ended tasks as there are cores stay uncommitted.
             self._start_queued()
-            # Nor at one while another slot is free, unless they come faster than they are done.
             while ended:
                 self._settle(*ended.popleft())
                 if len(ended) <= self.slots.all_cores:
                     break
             if self.contested:
-                self._contest()
+                self._settle_contested()
             if self.watched and time.monotonic() >= self.watch_due:
-                self._look_around()
+                self._check_watched()
             self._flush()
         self._write_all()
         self.starter.close()
@@ -213,7 +225,7 @@ class Launcher(Worker):
     # -- what comes in
 
     def _receive(self) -> None:
-        self._hear(self.channel.receive())
+        self._handle_lines(self.channel.receive())
         if not self.channel.is_open:
             self._stop()
 
@@ -237,6 +249,7 @@ class Launcher(Worker):
             raise ValueError("unknown message")
 
     def _queue(self, requests: "List[Request]") -> None:
+        """Queue the attempts that are new here."""
         fresh = []
         for request in requests:
             key = request["key"]
@@ -247,10 +260,11 @@ class Launcher(Worker):
         self._enqueue(fresh)
 
     def _cancel(self, key: str, queued_only: bool) -> None:
+        """Cancel an attempt, whichever launcher runs it."""
         if key in self.queue:
             del self.queue[key]
             outcome = {"cause": "cancelled", "message": "was cancelled before it started"}
-            self._conclude(key, outcome)
+            self._on_outcome(key, outcome)
         elif queued_only:
             return
         elif key in self.keys:
@@ -262,21 +276,22 @@ class Launcher(Worker):
             heapq.heappush(self.timers, (time.monotonic() + GRACE_S, self.serial, 0))
             self._signal_watched(watch, signal.SIGTERM)
 
-    def _signal_watched(self, watch: Watch, number: int) -> None:
+    def _signal_watched(self, watch: WatchedAttempt, number: int) -> None:
         started = watch.trace.started
         if started is not None and is_running(started[1], started[2]):
             signal_group(started[1], number)
             signal_group(started[1], signal.SIGCONT)
 
     def _stop(self) -> None:
-        """Drop what is queued, as if it had never been here; running tasks go on."""
+        """Drop the queue; running tasks go on. The claims are free for the next launcher."""
         self.stopping = True
         if self.queue:
             self.journal.add(json.dumps({"dropped": list(self.queue)}))
             self._write_journal()
             self.queue.clear()
 
-    def _terminate(self) -> None:
+    def _on_sigterm(self) -> None:
+        """End the running tasks; a second SIGTERM kills them."""
         self._stop()
         for attempt in list(self.running.values()):
             if attempt.reason == "lost":
@@ -284,18 +299,19 @@ class Launcher(Worker):
             self._end(attempt, "lost")
 
     def _clean(self) -> None:
+        """Remove stored files and sandboxes, except what running tasks use."""
         self.starter.close()
         used: "Set[str]" = set()
         for attempt in self.keys.values():
             names = [attempt.sandbox] + [log.spare for log in (attempt.out, attempt.err) if log]
             used.update(map(os.path.basename, names))
         doomed = []
-        with contextlib.suppress(FileNotFoundError):  # Somebody was quicker.
+        with contextlib.suppress(FileNotFoundError):  # somebody else removed it
             for name in os.listdir(self.starter.store):
                 remove(self.starter.store + "/" + name)
             for entry in os.scandir(self.starter.attempts):
                 spare = entry.name.startswith(".spare-")
-                # Those that are watched may be using any.
+                # Attempts of other launchers may use any spare sandbox or log.
                 elsewhere = bool(self.watched) if spare else entry.name in self.watched
                 if elsewhere or entry.name in used:
                     continue
@@ -312,35 +328,37 @@ class Launcher(Worker):
 
     # -- attempts of other launchers
 
-    def _claimed_elsewhere(self, key: str) -> None:
+    def _on_claimed_elsewhere(self, key: str) -> None:
         self.contested.append(key)
 
-    def _grace_is_over(self) -> None:
+    def _on_grace_over(self) -> None:
         for watch in self.watched.values():
             if watch.cancelled:
                 self._signal_watched(watch, signal.SIGKILL)
 
-    def _adopt(self) -> None:
-        """What launchers before this one have started and not ended: it occupies slots while it
+    def _adopt_unfinished(self) -> None:
+        """Watch what earlier launchers started and did not see end: it uses resources while it
         runs, and is lost if its launcher is dead."""
         keys = sorted(self.history.unfinished())
-        for key, answer in self._trace(keys).items():
+        for key, answer in self._examine(keys).items():
             if answer["state"] == "active":
                 self.watched[key].asked = False
 
-    def _contest(self) -> None:
-        """Somebody else has claimed what was to be started here: tell what became of it."""
+    def _settle_contested(self) -> None:
+        """Report the state of attempts that another process has claimed."""
         keys, self.contested = self.contested, []
-        # At once: another launcher may wait for us to start them, as we might for it.
+        # Written at once: two launchers that each have the other's entry as ``queued`` would
+        # otherwise take these attempts for active and wait for each other.
         self.journal.add(json.dumps({"dropped": keys}))
         self._write_journal()
-        for key, answer in self._trace(keys).items():
+        for key, answer in self._examine(keys).items():
             if answer["state"] == "ended":
-                self._announce(key, answer["outcome"])
-            elif answer["state"] == "absent":  # Somebody removed the claim by hand.
-                self._conclude(key, {"cause": "lost", "message": "its claim has disappeared"})
+                self._report_recorded_end(key, answer["outcome"])
+            elif answer["state"] == "absent":  # somebody removed the claim by hand
+                self._on_outcome(key, {"cause": "lost", "message": "its claim has disappeared"})
 
     def _find(self, keys: "List[str]") -> "Dict[str, Any]":
+        """The states of attempts; those that are elsewhere are watched from now on."""
         found: "Dict[str, Any]" = {}
         self._write_all()
         others = []
@@ -352,17 +370,17 @@ class Launcher(Worker):
                 found[key] = {"state": "active"}
             else:
                 others.append(key)
-        found.update(self._trace(others))
+        found.update(self._examine(others))
         return found
 
-    def _trace(self, keys: "List[str]") -> "Dict[str, Any]":
-        """Find out about attempts that are not here, and watch those that are elsewhere."""
+    def _examine(self, keys: "List[str]") -> "Dict[str, Any]":
+        """The states of attempts that are not here; active ones are watched from now on."""
         if not keys:
             return {}
-        # First who lives, then what they wrote: the other way round one that writes its last
-        # record and ends in between would be taken for dead without a record.
+        # Which launchers are alive is found out before their journals are read: in the other order
+        # one that writes its last record and ends in between would seem to have died without it.
         living = self.history.living()
-        traces = {key: Trace() for key in keys}
+        traces = {key: AttemptTrace() for key in keys}
         offsets: "Dict[str, int]" = {}
         self.history.follow(traces, offsets)
         if not self.watched:
@@ -370,23 +388,26 @@ class Launcher(Worker):
         answers: "Dict[str, Any]" = {}
         lost = {}
         for key, trace in traces.items():
-            state = self._judge(key, trace, living)
+            state = self._state_of(key, trace, living)
             answers[key] = {"state": state}
             if state == "ended":
                 answers[key]["outcome"] = trace.outcome
             elif state == "active":
-                watch = self.watched[key] = Watch(trace)
+                watch = self.watched[key] = WatchedAttempt(trace)
                 watch.asked = True
                 self._charge(watch)
                 self.watch_interval_s = 0.01
                 self.watch_due = 0.0
             elif state == "lost":
                 lost[key] = trace
-        for key, outcome in self._bury(lost).items():
+        for key, outcome in self._record_lost(lost).items():
             answers[key] = {"state": "ended", "outcome": outcome}
         return answers
 
-    def _judge(self, key: str, trace: Trace, living: "Set[str]") -> str:
+    def _state_of(self, key: str, trace: AttemptTrace, living: "Set[str]") -> str:
+        """The state of an attempt by its trace and its claim: absent, active, ended or lost.
+        Without a claim no launcher has started it; with one, only a living launcher that queued it
+        can have."""
         if trace.outcome is not None:
             return "ended"
         if trace.owner is not None:
@@ -395,8 +416,9 @@ class Launcher(Worker):
             return "absent"
         return "active" if trace.candidates & living else "lost"
 
-    def _bury(self, lost: "Dict[str, Trace]") -> "Dict[str, Outcome]":
-        """Kill what is left of attempts whose launcher died, and record that they are lost."""
+    def _record_lost(self, lost: "Dict[str, AttemptTrace]") -> "Dict[str, Outcome]":
+        """Kill the leftovers of attempts whose launcher died, and record them as lost; returns
+        their outcomes."""
         if not lost:
             return {}
         pids = [(trace.started[1], trace.started[2]) for trace in lost.values() if trace.started]
@@ -408,30 +430,32 @@ class Launcher(Worker):
         self._write_journal()
         return dict.fromkeys(lost, outcome)
 
-    def _charge(self, watch: Watch) -> None:
+    def _charge(self, watch: WatchedAttempt) -> None:
+        """Count the resources that an attempt of another launcher uses."""
         if watch.grant is None and watch.trace.started is not None:
             _, _, _, cores, memory, gpus, pins = watch.trace.started
             watch.grant = (cores, memory, gpus, pins)
             self.slots.charge(watch.grant)
 
-    def _look_around(self) -> None:
-        """Whether attempts of other launchers have ended; less and less often while none has."""
+    def _check_watched(self) -> None:
+        """Check whether watched attempts have started or ended; the interval grows while none
+        has."""
         living = self.history.living()
         self.history.follow({key: watch.trace for key, watch in self.watched.items()}, self.offsets)
         ends: "Dict[str, Outcome]" = {}
         lost = {}
         for key, watch in self.watched.items():
             self._charge(watch)
-            if watch.asked and not watch.told and watch.trace.started is not None:
-                watch.told = True
-                self._news()
+            if watch.asked and not watch.reported and watch.trace.started is not None:
+                watch.reported = True
+                self._schedule_flush()
                 self.announced.append(key)
-            state = self._judge(key, watch.trace, living)
+            state = self._state_of(key, watch.trace, living)
             if state == "ended" and watch.trace.outcome is not None:
                 ends[key] = watch.trace.outcome
             elif state != "active":
                 lost[key] = watch.trace
-        ends.update(self._bury(lost))
+        ends.update(self._record_lost(lost))
         for key, outcome in ends.items():
             watch = self.watched.pop(key)
             if watch.grant is not None:
@@ -439,7 +463,7 @@ class Launcher(Worker):
             if watch.cancelled and outcome["cause"] != "done":
                 outcome = dict(outcome, cause="cancelled")
             if watch.asked:
-                self._announce(key, outcome)
+                self._report_recorded_end(key, outcome)
         self.watch_interval_s = 0.01 if ends else min(1.0, self.watch_interval_s * 1.5)
         self.watch_due = time.monotonic() + self.watch_interval_s
         if ends:
@@ -451,13 +475,13 @@ def main() -> None:
     with contextlib.suppress(OSError):  # it leads a session already
         os.setsid()
     try:
-        launcher = Launcher(json.loads(sys.argv[1]))
+        launcher = DirectLauncher(json.loads(sys.argv[1]))
     except (IndexError, KeyError, TypeError, ValueError) as error:
         sys.exit('usage: launcher.py \'{"directory": DIRECTORY, "slots": CORES}\': %r' % error)
     except OSError as error:
         sys.exit("launcher: its directory can't be used: %s" % error)
-    # A long queue is a million objects without a cycle: looking through all of them again and
-    # again would cost a tenth of the speed.
+    # A long queue is a million objects without a cycle. Frequent collections would cost a tenth of
+    # the throughput.
     gc.set_threshold(20000, 100, 100)
     launcher.run()
 

@@ -1,4 +1,4 @@
-"""What tasks print."""
+"""The files for what tasks print."""
 
 import os
 
@@ -10,15 +10,18 @@ if TYPE_CHECKING or __package__:
 else:
     from store import remove, write_all
 
-MOST_SPARE_LOGS = 128
-"""They are open, and a process has a thousand files at most, two for each task that runs."""
-PACK_BYTES = 1 << 20
-"""What a task printed is packed if it is no more than this."""
+MAX_SPARE_LOGS = 128
+"""Maximum number of spare logs. Each is an open file; a process may have about a thousand, of which
+each running task takes two."""
+MAX_PACKED_BYTES = 1 << 20
+"""Maximum output of a task that is moved to a pack."""
 FEW_BYTES = 4096
+"""Size of a read that fits the common case."""
 
 
 class Log:
-    """An open file for what a task prints. ``spare`` is its name until it gets the task's."""
+    """An open file for stdout or stderr of a task. ``spare`` is its temporary name; empty: it has
+    its final name."""
 
     __slots__ = ("fd", "spare")
 
@@ -28,18 +31,19 @@ class Log:
         self.spare = ""
 
     def close(self) -> None:
+        """Close the file, and remove it if it has no final name."""
         os.close(self.fd)
         if self.spare:
             remove(self.spare)
 
 
 class Logs:
-    """The logs of attempts. Most stay empty, and their files are used again.
+    """The logs of attempts. The files of logs that stay empty, as most do, are used again.
 
-    To create a file takes an inode, which a parallel file system hands out slowly, and ext4 thirty
-    times as slowly as usual while there are thousands that were freed in the last minute. To link
-    one is always quick, and just as exclusive: a claim is a link to an empty file, and a log gets
-    the task's name when it is ``shown``, or when something was printed.
+    Creating a file takes an inode. Parallel file systems allocate these slowly, and ext4 about
+    thirty times as slowly as usual while thousands were freed within the last minute. A hard link
+    takes none and is as exclusive as a creation. So a claim is a link to an empty file, and a log
+    gets its final name when it is shown (``show``) or something was printed.
     """
 
     def __init__(self, attempts: str) -> None:
@@ -47,11 +51,12 @@ class Logs:
         self._spares: "List[Log]" = []
         self._empty = ""
         self._made = 0
-        # Launchers on other machines, where pids say nothing, may share the directory.
+        # Random, since launchers of other machines, with pids of their own, share the directory.
         self._prefix = "%s.spare-%s-" % (attempts, os.urandom(6).hex())
 
     def claim(self, name: str) -> Log:
-        """Make the log of this name; FileExistsError: there is one, and it is somebody else's."""
+        """Create the log of this name, which is the claim of an attempt. Raises FileExistsError if
+        it exists: the claim is another process's."""
         path = self._attempts + name
         if self._spares and self._empty:
             try:
@@ -59,22 +64,23 @@ class Logs:
                 return self._spares.pop()
             except FileExistsError:
                 raise
-            except OSError:  # For instance, a file can have only so many names.
+            except OSError:  # e.g. too many links to the empty file
                 self._forget_empty()
         return Log(path)
 
     def open(self, name: str) -> Log:
-        """A log that is to have this name, which nobody else gives to one."""
+        """A log for this name, which no other process uses."""
         return self._spares.pop() if self._spares else Log(self._attempts + name)
 
     def show(self, log: Log, name: str) -> None:
-        """Let the log be found under its name, whatever that was the name of before."""
+        """Give a log its final name, in place of what has that name (the claim)."""
         if log.spare:
             os.rename(log.spare, self._attempts + name)
             log.spare = ""
 
     def retire(self, log: Log, name: str, limit: int, is_claim: bool) -> None:
-        """A task has ended, and so have all that could write into its log."""
+        """Keep or close the log of a task that has ended; no process may have it open for writing
+        any more. Up to ``limit`` spare logs are kept."""
         keep = False
         try:
             if os.fstat(log.fd).st_size:
@@ -83,7 +89,7 @@ class Logs:
                 if not log.spare:
                     self._hide(log, name, is_claim)
                 keep = len(self._spares) < limit
-        except OSError:  # For instance, a file can have only so many names.
+        except OSError:  # e.g. too many links to the empty file
             self._forget_empty()
         if keep:
             self._spares.append(log)
@@ -91,7 +97,8 @@ class Logs:
             log.close()
 
     def _hide(self, log: Log, name: str, is_claim: bool) -> None:
-        """Give a log another name than the task's, which for a claim is there all the time."""
+        """Make an empty log a spare one. If it is a claim, its name goes on to exist, as a link to
+        the empty file."""
         path = self._attempts + name
         spare = self.spare_name()
         if not is_claim:
@@ -109,6 +116,7 @@ class Logs:
         os.rename(temporary, path)
 
     def spare_name(self) -> str:
+        """A new temporary path."""
         self._made += 1
         return self._prefix + str(self._made)
 
@@ -118,14 +126,14 @@ class Logs:
             self._empty = ""
 
     def close(self) -> None:
-        """Remove what was kept for later tasks."""
+        """Close and remove all spare logs."""
         while self._spares:
             self._spares.pop().close()
         self._forget_empty()
 
 
 class Pack:
-    """A file for what many tasks printed, so that it takes no inodes."""
+    """One file for what many tasks of a launcher printed, to save inodes."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -134,8 +142,9 @@ class Pack:
         self._name = "%s-%d-%s.log" % where
 
     def add(self, key: str, out: "Tuple[Log, int]", err: "Tuple[Log, int]") -> "List[Any]":
-        """Copy an attempt's logs, so many bytes of each; returns where they are now. OSError: they
-        are where they were."""
+        """Append these numbers of bytes of an attempt's stdout and stderr. Returns where they are:
+        file name, offset, lengths. Raises OSError if they can't be written; the pack is then as
+        before."""
         texts = [read_log(*out), read_log(*err)]
         head = "--- %s: %d bytes of stdout, %d of stderr\n" % (key, len(texts[0]), len(texts[1]))
         if self._fd < 0:
@@ -152,7 +161,7 @@ class Pack:
 
 
 def read_log(log: Log, size: int) -> bytes:
-    """The first bytes of a log, which itself is open for writing alone."""
+    """The first ``size`` bytes of a log, whose own descriptor is for writing only."""
     if not size:
         return b""
     fd = os.open("/proc/self/fd/%d" % log.fd, os.O_RDONLY)

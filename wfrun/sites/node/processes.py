@@ -1,4 +1,4 @@
-"""Processes of a machine: who they are, whose they are, and their ends."""
+"""Processes of this machine: their identity, the attempts that they belong to, their end."""
 
 import contextlib
 import os
@@ -10,15 +10,16 @@ if TYPE_CHECKING:
     from typing import Any, Dict, Iterable, Optional, Set, Tuple
 
 MARK = b"WFRUN_ATTEMPT="
+"""The variable that marks the processes of an attempt."""
 
 
 def boot_clock() -> float:
-    """Seconds since the machine booted, on the clock that /proc counts start times by."""
+    """Seconds since boot, on the clock of the start times in /proc."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", 7))
 
 
 def read_small(path: str) -> bytes:
-    """A file of /proc, empty where it is gone or not ours to read."""
+    """Contents of a file of /proc; empty if it is gone or may not be read."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except OSError:
@@ -32,7 +33,7 @@ def read_small(path: str) -> bytes:
 
 
 def start_time(pid: int) -> "Optional[float]":
-    """When a process was started, on ``boot_clock``; None: there is none that still runs.
+    """Start time of a process on ``boot_clock``; None if it does not run (any more).
 
     Source: proc(5), fields 3 (state) and 22 (starttime) of /proc/PID/stat.
     """
@@ -43,38 +44,40 @@ def start_time(pid: int) -> "Optional[float]":
 
 
 def is_running(pid: int, started_s: float) -> bool:
-    """Whether this very process runs: a recycled pid has another start time.
+    """Whether this very process runs: a process that got its pid later has another start time.
 
-    A second of tolerance is safe: no machine hands out all of its pids in one.
+    A tolerance of 1 s is safe: no machine uses up all its pids in 1 s.
     """
     found = start_time(pid)
     return found is not None and abs(found - started_s) < 1.0
 
 
 def identity() -> "Dict[str, Any]":
-    """What tells other launchers whether this one still lives."""
+    """What other launchers need to find out whether this one is alive."""
     boot = read_small("/proc/sys/kernel/random/boot_id").decode().strip()
     pid = os.getpid()
     return {"host": os.uname().nodename, "boot": boot, "pid": pid, "start_s": start_time(pid)}
 
 
 def attempt_of(pid: "Any") -> "Optional[str]":
-    """The key of the attempt that a process belongs to, by the environment it was started with."""
+    """Key of the attempt that a process belongs to, from the environment it was started with; None
+    if it belongs to none."""
     environment = b"\0" + read_small("/proc/%s/environ" % pid)
     _, mark, rest = environment.partition(b"\0" + MARK)
     return rest.partition(b"\0")[0].decode("ascii", "replace") if mark else None
 
 
 def signal_group(pid: int, number: int) -> None:
+    """Signal a process group; nothing happens if it has ended."""
     with contextlib.suppress(OSError):  # it has ended already
         os.killpg(pid, number)
 
 
 def kill_leftovers(keys: "Set[str]", pids: "Iterable[Tuple[int, float]]") -> None:
-    """Kill what a launcher that died has left of these attempts.
+    """Kill the processes that a dead launcher left of these attempts.
 
-    ``pids`` are group leaders and their start times. What left its group, or was started just
-    before the launcher's death, is found by its environment.
+    ``pids`` are the group leaders, with their start times. Processes that left their group, or were
+    started just before the launcher's death and never recorded, are found by their environment.
     """
     for pid, started_s in pids:
         if is_running(pid, started_s):
@@ -86,7 +89,8 @@ def kill_leftovers(keys: "Set[str]", pids: "Iterable[Tuple[int, float]]") -> Non
 
 
 def become_subreaper() -> bool:
-    """Be given the orphans of tasks, also of daemons that left their process group.
+    """Make this process the parent of its descendants' orphans, including daemons that left the
+    process group of their task. Returns False where the system does not support it.
 
     Source: prctl(2), PR_SET_CHILD_SUBREAPER, Linux 3.4.
     """
@@ -99,9 +103,29 @@ def become_subreaper() -> bool:
         return False
 
 
+def end_with_parent() -> None:
+    """Get SIGTERM when our parent dies. Source: prctl(2), PR_SET_PDEATHSIG."""
+    with contextlib.suppress(ImportError, OSError, AttributeError):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, int(signal.SIGTERM), 0, 0, 0)
+
+
+def is_terminated(status: int) -> bool:
+    """Whether a process, or what a shell waited for, was ended by SIGTERM or SIGKILL; ``status`` is
+    that of wait(2)."""
+    numbers = (signal.SIGTERM, signal.SIGKILL)
+    if os.WIFSIGNALED(status):
+        return os.WTERMSIG(status) in numbers
+    return os.WEXITSTATUS(status) - 128 in numbers
+
+
 def close_inherited() -> None:
-    """Let go of what our parent's parents left open: we, and tasks, may outlive them all, and
-    somebody may wait for the end of such a pipe."""
+    """Close all files but the standard streams.
+
+    This process and its tasks may outlive their ancestors, and a reader of an inherited pipe would
+    wait for its end until then.
+    """
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):  # the listing's own
             if int(name) > 2:

@@ -1,28 +1,29 @@
-"""Calls a function of a Python file: as a command, or in a process of a warm interpreter.
+"""Calls a function of a Python file: as a command, or in a child of a warm interpreter.
 
-A single file of the standard library for Python >= 3.6. It travels to a site as an input of the
-tasks that use it, under the name ``wfrun_function.py``, and is a command there like any other:
+It needs the standard library of Python >= 3.6 alone. It is sent to a site as an input of the tasks
+that use it, under the name ``wfrun_function.py``, and is a command there like any other:
 
     python3 wfrun_function.py FILE FUNCTION ARGUMENTS RESULT
 
-imports FILE as a module, calls FUNCTION of it, and writes what it returns, as JSON, to RESULT.
+imports FILE as a module, calls its FUNCTION, and writes the return value, as JSON, to RESULT.
 ARGUMENTS is a JSON object:
 
-    {"args": [...], "kwargs": {...}}   what the function is called with
-    {"files": [[where, file], ...]}    what is read from these files, each JSON too, comes in place
-                                       of the positional argument of this number, or of the keyword
-                                       argument of this name
+    {"args": [...], "kwargs": {...}}   arguments of the call
+    {"files": [[where, file], ...]}    the contents of these files, JSON too, replace the positional
+                                       argument of this number, or the keyword argument of this name
 
-A launcher saves the start of an interpreter for each task: it runs the same file once, as
+A launcher saves the start of an interpreter for each task. It runs the same file once, as
 
     python3 wfrun_function.py --serve
 
 with a socket as standard input, and asks for processes (``Interpreter``). Each is the child of a
-child that ends at once, so the launcher, a subreaper, becomes its parent: it waits for it, measures
-and ends it like any other. In its memory the environment is changed where /proc shows it.
+child that exits at once, so that the launcher, a subreaper, becomes its parent: it waits for it,
+measures it and ends it like any other task. The variable that marks an attempt's processes is
+changed in the process's memory, where /proc shows it.
 
 Request: length (4 bytes), JSON {"argv", "env", "cwd", "pins"}, with the three standard streams as
-ancillary data of the first byte. Answer: the pid (4 bytes). First of all the server sends a 0.
+ancillary data of the first byte. Answer: the pid (4 bytes). The server's first answer, before any
+request, is 0.
 """
 
 import json
@@ -37,13 +38,15 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Dict, List, Optional, Tuple
 
 NAME = "wfrun_function.py"
+"""Name of this file at a site."""
 MARK = "WFRUN_ATTEMPT"
+"""Variable with the attempt's key, as in ``processes.py``."""
 MARK_BYTES = 200
-"""Room for the attempt's key in the environment."""
+"""Maximum length of an attempt's key: the space for it in the server's environment."""
 PATIENCE_S = 60.0
-"""An interpreter that takes longer to start, or to answer, is given up."""
+"""Timeout of the start of an interpreter and of its answers."""
 SAME = ("PYTHON", "LD_", "LC_", "LANG", "TZ", "HOME", "VIRTUAL_ENV")
-"""An interpreter looks at variables whose names begin like this when it starts."""
+"""Prefixes of the variables that an interpreter reads when it starts."""
 _LENGTH = struct.Struct("=i")
 
 
@@ -51,7 +54,7 @@ _LENGTH = struct.Struct("=i")
 
 
 def _call(argv: "List[str]", code: "Optional[CodeType]") -> None:
-    """What the command does with these arguments; ``code`` is the compiled FILE."""
+    """Do what the command does; ``code`` is the compiled FILE, if it is known."""
     path, function, arguments, result = argv
     sys.path[0] = os.getcwd()  # where the other inputs are; the file itself may be a link
     name = os.path.basename(path)
@@ -79,8 +82,8 @@ def _compiled(path: str) -> "CodeType":
 
 
 def _call_and_exit(argv: "List[str]", code: "Optional[CodeType]" = None) -> None:
-    """What the command does, and what an interpreter does at its end that others can see. To take
-    it down in order would take longer than all the rest."""
+    """Do what the command does, then the visible part of an interpreter's shutdown. The complete
+    shutdown would take longer than everything else."""
     status = 0
     try:
         _call(argv, code)
@@ -111,8 +114,11 @@ def _call_and_exit(argv: "List[str]", code: "Optional[CodeType]" = None) -> None
 
 
 def serve() -> "Tuple[List[str], Optional[CodeType]]":
-    """Make a process for each request. Returns in each of these, with what to call; the server
-    itself ends with the socket."""
+    """Make a process for each request.
+
+    Returns in each of these processes, with the arguments and the compiled file. The server itself
+    exits when its socket is closed.
+    """
     import ctypes
     import gc
     import socket
@@ -124,7 +130,8 @@ def serve() -> "Tuple[List[str], Optional[CodeType]]":
     os.chdir("/")
     codes: "Dict[Tuple[str, int, int], CodeType]" = {}
     channel.sendall(_LENGTH.pack(0))
-    getattr(gc, "freeze", int)()  # what is not looked at stays shared; since Python 3.7
+    # Objects that the collector ignores stay shared with the children (Python >= 3.7).
+    getattr(gc, "freeze", int)()
     while True:
         request, streams = _receive(channel)
         code = _known(os.path.join(request["cwd"], request["argv"][2]), codes)
@@ -148,6 +155,7 @@ def serve() -> "Tuple[List[str], Optional[CodeType]]":
 
 
 def _settle_in(request: "Dict[str, Any]", streams: "List[int]") -> None:
+    """Give a new process the directory, streams, environment and cores of its request."""
     if request["pins"]:
         os.sched_setaffinity(0, request["pins"])
     os.chdir(request["cwd"])
@@ -159,19 +167,20 @@ def _settle_in(request: "Dict[str, Any]", streams: "List[int]") -> None:
 
 
 def _known(path: str, codes: "Dict[Tuple[str, int, int], CodeType]") -> "Optional[CodeType]":
-    """The compiled file; None where that fails: the task will, too, and say why."""
+    """The compiled file; None if it can't be compiled: the task will fail with the same error and
+    report it."""
     try:
         stat = os.stat(path)
         identity = (os.path.basename(path), stat.st_ino, stat.st_mtime_ns)
         if identity not in codes:
             codes[identity] = _compiled(path)
         return codes[identity]
-    except Exception:  # whatever a file that is no Python makes of the compiler
+    except Exception:  # of any kind, from the compiler
         return None
 
 
 def _receive(channel: "socket.socket") -> "Tuple[Dict[str, Any], List[int]]":
-    """The next request, with the standard streams. Ends the process where there is none."""
+    """The next request, with the standard streams. Exits when the socket is closed."""
     import array
 
     streams = array.array("i")
@@ -198,10 +207,10 @@ def _exactly(channel: "socket.socket", count: int) -> bytes:
 
 
 class Interpreter:
-    """A warm interpreter, and the launcher's end of its socket.
+    """A warm interpreter, seen from the launcher.
 
     ``spawn(program, argv, environment, streams)`` starts a process and returns its pid. Raises
-    OSError or EOFError where the program is none that can do it.
+    OSError or EOFError if the program does not work as an interpreter.
     """
 
     def __init__(
@@ -228,7 +237,7 @@ class Interpreter:
         _exactly(self._channel, _LENGTH.size)
 
     def can(self, program: str, environment: "Dict[str, str]") -> bool:
-        """Whether it is what this program would be in this environment."""
+        """Whether a command with this program and environment would run in the same interpreter."""
         return (
             program == self._program
             and alike(environment) == self._alike
@@ -242,8 +251,8 @@ class Interpreter:
         streams: "List[int]",
         pins: "List[int]",
     ) -> int:
-        """Start a process in the current directory and in a group of its own; returns its pid.
-        After an OSError or EOFError nobody knows whether it was started."""
+        """Start a process in the current directory and in a process group of its own; returns its
+        pid. After an OSError or EOFError it is unknown whether it was started."""
         import array
         import socket
 
@@ -257,12 +266,12 @@ class Interpreter:
 
 
 def alike(environment: "Dict[str, str]") -> "Dict[str, str]":
-    """What an interpreter looks at when it starts."""
+    """The variables that an interpreter reads when it starts."""
     return {name: value for name, value in environment.items() if name.startswith(SAME)}
 
 
 def main() -> None:
-    """The command."""
+    """Run the command, or the server."""
     if sys.argv[1:] == ["--serve"]:
         _call_and_exit(*serve())
     elif len(sys.argv) == 5:

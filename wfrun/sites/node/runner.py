@@ -1,9 +1,7 @@
-"""Running attempts to their ends, whoever they are from."""
+"""Runs attempts on this machine, from the claim to the outcome."""
 
-import collections
 import contextlib
 import heapq
-import json
 import os
 import select
 import signal
@@ -13,10 +11,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, Dict, List, Optional, Set, Tuple
 
-    from wfrun.sites.node.journals import Journal
     from wfrun.sites.node.logs import FEW_BYTES
     from wfrun.sites.node.processes import attempt_of, become_subreaper, signal_group
-    from wfrun.sites.node.slots import Attempt, Slots
+    from wfrun.sites.node.slots import RunningAttempt, Slots
     from wfrun.sites.node.starter import SHORT_S, SPARE_MARGIN, Starter
     from wfrun.sites.node.store import AttemptError, commit, failure_of, tail
 
@@ -24,25 +21,20 @@ if TYPE_CHECKING or __package__:
     Outcome = Dict[str, Any]
     Grant = Tuple[int, int, List[str], List[int]]
 else:
-    from journals import Journal
     from logs import FEW_BYTES
     from processes import attempt_of, become_subreaper, signal_group
-    from slots import Attempt, Slots
+    from slots import RunningAttempt, Slots
     from starter import SHORT_S, SPARE_MARGIN, Starter
     from store import AttemptError, commit, failure_of, tail
 
-PROTOCOL = 1
 GRACE_S = 5.0
-"""Between SIGTERM and SIGKILL."""
-FLUSH_S = 0.02
-"""News is held back this long while there is queued work, to be written in one go."""
-RETRY_S = 1.0
-"""Between tries to write a journal on a full disk."""
+"""Time between SIGTERM and SIGKILL."""
 READ_BYTES = 1 << 18
+"""Size of a large read."""
 
 
-def describe(attempt: Attempt, code: "Optional[int]", number: "Optional[int]") -> str:
-    """What happened to an attempt that failed, in words."""
+def describe(attempt: RunningAttempt, code: "Optional[int]", number: "Optional[int]") -> str:
+    """What happened to an attempt that failed, for the user."""
     if attempt.reason == "walltime":
         return "ran longer than its walltime of %g s" % attempt.request["resources"]["walltime_s"]
     if attempt.reason == "lost":
@@ -60,8 +52,12 @@ def describe(attempt: Attempt, code: "Optional[int]", number: "Optional[int]") -
 
 
 class Runner:
-    """Starts attempts in a site's directory and sees them end. What becomes of that is said by
-    whoever extends it: ``_begun``, ``_conclude`` and ``_claimed_elsewhere``."""
+    """Starts attempts in a site's directory and handles their ends. Subclasses report them:
+    ``_on_started``, ``_on_outcome``, ``_on_claimed_elsewhere``, ``_on_sigterm``.
+
+    ``config`` is described in ``launcher.py``. It is single-threaded: the subclass polls ``poller``
+    and calls ``_on_wakeup`` for ``wake`` and ``_fire_timers`` when a timer is due.
+    """
 
     def __init__(self, directory: str, config: "Dict[str, Any]") -> None:
         self.directory = directory
@@ -69,48 +65,50 @@ class Runner:
         self.slots = Slots(config)
         self.starter = Starter(directory, self.slots, bool(config.get("pack_logs")))
         self.poller = select.poll()
-        self.running: "Dict[int, Attempt]" = {}
-        self.keys: "Dict[str, Attempt]" = {}
-        """What was started, until its end is concluded."""
+        self.running: "Dict[int, RunningAttempt]" = {}
+        """Running attempts by pid."""
+        self.keys: "Dict[str, RunningAttempt]" = {}
+        """Attempts by key, from their start until their outcome is reported."""
         self.timers: "List[Tuple[float, int, int]]" = []
+        """A heap of: due time, serial number of the attempt, pid (0: a timer of the subclass)."""
         self.serial = 0
         self.grace_s = GRACE_S
         self.helpers: "Set[int]" = set()
-        """Processes of our own, which belong to no attempt."""
+        """Processes that belong to no attempt, such as the warm interpreter."""
         self.reaps_orphans = become_subreaper()
         self.children = -1
         if self.reaps_orphans:
             self.children = os.open("/proc/thread-self/children", os.O_RDONLY)
         self.orphans_known = True
-        """What tasks left behind was looked for since the last of them ended."""
+        """Whether leftovers of tasks were looked for since the last task ended."""
         self.wake = self._catch_signals()
 
-    def _begun(self, attempt: Attempt) -> None:
-        """It runs."""
+    def _on_started(self, attempt: RunningAttempt) -> None:
+        """Called after an attempt has started."""
         raise NotImplementedError
 
-    def _conclude(self, key: str, outcome: "Outcome") -> None:
-        """It has ended, or could not be started."""
+    def _on_outcome(self, key: str, outcome: "Outcome") -> None:
+        """Called when an attempt has ended or could not be started."""
         raise NotImplementedError
 
-    def _claimed_elsewhere(self, key: str) -> None:
-        """Somebody else has claimed what was to be started here."""
+    def _on_claimed_elsewhere(self, key: str) -> None:
+        """Called when another process has claimed an attempt that was to be started."""
         raise NotImplementedError
 
-    def _terminate(self) -> None:
-        """SIGTERM has come."""
+    def _on_sigterm(self) -> None:
+        """Called after SIGTERM."""
         raise NotImplementedError
 
-    def _grace_is_over(self) -> None:
-        """A timer of no attempt in particular fired."""
+    def _on_grace_over(self) -> None:
+        """Called when a timer of the subclass fires."""
 
-    def _commit(self, attempt: Attempt, sandbox: str) -> "List[Optional[int]]":
-        """Put the outputs of a success into the store; returns their sizes in bytes."""
+    def _commit(self, attempt: RunningAttempt, sandbox: str) -> "List[Optional[int]]":
+        """Commit the outputs of a successful attempt; returns their sizes in bytes."""
         return commit(attempt.request, sandbox, self.starter.store)
 
     def _catch_signals(self) -> int:
-        """Every signal only writes its number into a pipe. A handler, unlike SIG_IGN, is not
-        inherited by tasks."""
+        """Let every signal write its number into a pipe; returns the end to read. Tasks do not
+        inherit a handler, unlike SIG_IGN."""
         wake, write = os.pipe()
         os.set_blocking(wake, False)
         os.set_blocking(write, False)
@@ -121,8 +119,9 @@ class Runner:
         return wake
 
     def _start(self, request: "Request", grant: "Grant") -> None:
+        """Claim an attempt and start it with the resources ``grant``."""
         self.serial += 1
-        attempt = Attempt(request, grant, self.serial)
+        attempt = RunningAttempt(request, grant, self.serial)
         try:
             self.starter.claim(attempt)
             assert attempt.out is not None
@@ -130,22 +129,23 @@ class Runner:
         except (AttemptError, OSError, ValueError) as error:
             self.slots.give_back(grant)
             if isinstance(error, FileExistsError) and attempt.out is None:
-                self._claimed_elsewhere(attempt.key)
+                self._on_claimed_elsewhere(attempt.key)
                 return
             if attempt.out is not None:
                 self.starter.retire(attempt, True)
             failure = failure_of(error)
             outcome = {"cause": failure.cause, "message": failure.message, "host": self.host}
-            self._conclude(attempt.key, outcome)
+            self._on_outcome(attempt.key, outcome)
             return
         self.running[attempt.pid] = attempt
         self.keys[attempt.key] = attempt
-        self._begun(attempt)
+        self._on_started(attempt)
         walltime_s = request["resources"]["walltime_s"]
         if walltime_s is not None:
             self._set_timer(attempt, walltime_s)
 
-    def _set_timer(self, attempt: Attempt, delay_s: float) -> None:
+    def _set_timer(self, attempt: RunningAttempt, delay_s: float) -> None:
+        """Set a timer of an attempt. The timers of ended attempts are removed from time to time."""
         if len(self.timers) > 64 + 4 * len(self.running):
             serials = {running.serial for running in self.running.values()}
             self.timers = [entry for entry in self.timers if entry[1] in serials or not entry[2]]
@@ -154,34 +154,42 @@ class Runner:
         heapq.heappush(self.timers, (due, attempt.serial, attempt.pid))
 
     def _fire_timers(self) -> None:
-        """A walltime or a grace that is over; those of ended attempts say nothing."""
+        """Handle timers that are due: the end of a walltime, or of the time between SIGTERM and
+        SIGKILL. Timers of ended attempts are ignored."""
         while self.timers and self.timers[0][0] <= time.monotonic():
             _, serial, pid = heapq.heappop(self.timers)
             attempt = self.running.get(pid)
             if not pid:
-                self._grace_is_over()
+                self._on_grace_over()
             elif attempt is not None and attempt.serial == serial:
                 if attempt.reason is None:
                     self._end(attempt, "walltime")
                 else:
                     signal_group(pid, signal.SIGKILL)
 
-    def _end(self, attempt: Attempt, reason: str) -> None:
+    def _end(self, attempt: RunningAttempt, reason: str) -> None:
+        """End an attempt: SIGTERM now, SIGKILL after ``grace_s``. SIGCONT lets a stopped task
+        react."""
         if attempt.reason is None and self.running.get(attempt.pid) is attempt:
             attempt.reason = reason
             signal_group(attempt.pid, signal.SIGTERM)
             signal_group(attempt.pid, signal.SIGCONT)
             self._set_timer(attempt, self.grace_s)
 
-    def _wake(self) -> "List[Tuple[Attempt, int, Any, float]]":
+    def _on_wakeup(self) -> "List[Tuple[RunningAttempt, int, Any, float]]":
+        """Handle the signals that have arrived; returns the attempts that have ended, with status,
+        resource usage and time."""
         numbers = os.read(self.wake, FEW_BYTES)
         if signal.SIGTERM in numbers:
-            self._terminate()
+            self._on_sigterm()
         return self._reap() if signal.SIGCHLD in numbers else []
 
-    def _reap(self) -> "List[Tuple[Attempt, int, Any, float]]":
-        """Wait for all that have ended. What a task has left behind ends with it: its process
-        group is killed while the task is a zombie, so that its number can't be another's."""
+    def _reap(self) -> "List[Tuple[RunningAttempt, int, Any, float]]":
+        """Wait for all processes that have ended.
+
+        The process group of an attempt is killed while its leader is still a zombie, so that the
+        number of the group can't have been given to another one.
+        """
         ended = []
         orphan = False
         flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
@@ -206,12 +214,12 @@ class Runner:
                 orphan = True
         self.orphans_known = False
         if orphan and self.reaps_orphans:
-            self._kill_orphans()  # its children are ours now
+            self._kill_orphans()  # its children have become ours
         return ended
 
     def _kill_orphans(self) -> int:
-        """Daemons that left the process group of a task which has ended; returns how many
-        processes there are that tasks have left behind."""
+        """Kill daemons that left the process group of a task that has ended; returns the number of
+        processes that tasks left behind, including those of running tasks."""
         orphans = 0
         found = os.pread(self.children, FEW_BYTES, 0)
         if len(found) > FEW_BYTES // 2:
@@ -228,30 +236,31 @@ class Runner:
         return orphans
 
     def sweep(self, patience_s: float) -> None:
-        """When nothing runs any more: kill what tasks have left behind, and what these leave."""
+        """Kill all that tasks left behind, and what these leave, for at most ``patience_s``. For
+        when no task runs any more."""
         deadline_s = time.monotonic() + patience_s
         while self.reaps_orphans and self._kill_orphans() and time.monotonic() < deadline_s:
             time.sleep(0.005)
             self._reap()
 
-    def _settle(self, attempt: Attempt, status: int, usage: "Any", ended_s: float) -> None:
-        """Commit the outputs of an attempt that has ended, and make its exit record."""
+    def _settle(self, attempt: RunningAttempt, status: int, usage: "Any", ended_s: float) -> None:
+        """Commit the outputs of an attempt that has ended, and report its outcome."""
         if not self.orphans_known:
             self.orphans_known = True
             alone = self.reaps_orphans and not self._kill_orphans()
-            # What a task left behind may still write into its sandbox until it is dead.
+            # A process that a task left behind may write into its sandbox until it is dead.
             self.starter.spare_limit = self.slots.all_cores + SPARE_MARGIN if alone else 0
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
         code = os.WEXITSTATUS(status) if number is None else None
         sandbox = attempt.sandbox
-        self.starter.are_short = ended_s - attempt.started_s < SHORT_S
+        self.starter.has_short_tasks = ended_s - attempt.started_s < SHORT_S
         outcome = {
             "cause": "done",
             "started_s": round(attempt.started_s, 6),
             "ended_s": round(ended_s, 6),
             "cpu_s": round(usage.ru_utime + usage.ru_stime, 6),
-            # At least what this launcher itself occupies, for a child of vfork is charged with
-            # it: one more reason to keep it small.
+            # At least the size of this process: it is charged to a child of vfork. One more reason
+            # to keep it small.
             "peak_memory_bytes": usage.ru_maxrss * 1024,
             "host": self.host,
         }
@@ -281,9 +290,10 @@ class Runner:
         if packed is not None:
             outcome["packed"] = packed
         del self.keys[attempt.key]
-        self._conclude(attempt.key, outcome)
+        self._on_outcome(attempt.key, outcome)
 
-    def _quote(self, attempt: Attempt) -> str:
+    def _quote(self, attempt: RunningAttempt) -> str:
+        """The end of an attempt's stderr, for the message of its outcome."""
         stderr = attempt.request["stderr"]
         named = self.starter.attempts + attempt.key + ".err"
         text = tail(attempt.sandbox + "/" + stderr if stderr else named).strip()
@@ -296,7 +306,8 @@ class Runner:
         )
 
     def _is_full(self, but_for: "Optional[str]" = None) -> bool:
-        """Whether the disk is full; not so where a tree has a good part in it that it is."""
+        """Whether the disk is full. With ``but_for``, only if that tree takes less than 1% of the
+        disk: a task that has filled the disk itself has failed by its own fault."""
         try:
             disk = os.statvfs(self.starter.attempts)
             if disk.f_bavail or but_for is None:
@@ -309,145 +320,3 @@ class Runner:
             return taken < disk.f_blocks * disk.f_frsize / 100
         except OSError:
             return False
-
-
-class Worker(Runner):
-    """A Runner with a queue (strict FCFS) and a journal, which tells an engine what it does.
-
-    An end is in the journal before it is told, and news is gathered while there is queued work.
-    How it is sent (``_say``, ``_send``) and what comes (``_handle``) is for whoever extends it."""
-
-    def __init__(self, directory: str, config: "Dict[str, Any]", journal: Journal) -> None:
-        self.journal = journal
-        Runner.__init__(self, directory, config)
-        if self.reaps_orphans:
-            self.starter.helpers = self.helpers
-        self.queue: "collections.OrderedDict[str, Request]" = collections.OrderedDict()
-        self.started: "List[Attempt]" = []
-        self.ended: "List[Tuple[str, Outcome]]" = []
-        self.announced: "List[str]" = []
-        self.flush_due = 0.0
-        self.retry_due = 0.0
-        self.failing = False
-
-    def _say(self, text: str) -> None:
-        """Put a line on its way to the engine."""
-        raise NotImplementedError
-
-    def _send(self) -> None:
-        """Write as much as the engine takes."""
-        raise NotImplementedError
-
-    def _handle(self, message: "Dict[str, Any]") -> None:
-        """Raises ValueError, KeyError, TypeError or AttributeError for what is no message."""
-        raise NotImplementedError
-
-    def _due(self) -> "List[float]":
-        """When there is something to do next."""
-        due = []
-        if self.timers:
-            due.append(self.timers[0][0])
-        if self.started or self.ended or self.announced:
-            due.append(self.flush_due)
-        if self.failing:
-            due.append(self.retry_due)
-        return due
-
-    def _hear(self, lines: "List[bytes]") -> None:
-        for line in lines:
-            try:
-                self._handle(json.loads(line.decode()))
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                text = "launcher: message not understood: %r: %s" % (
-                    error,
-                    line[:200].decode("utf-8", "replace"),
-                )
-                self._say(json.dumps({"error": text}))
-
-    def _enqueue(self, fresh: "List[Request]") -> None:
-        if not fresh:
-            return
-        self.journal.add(json.dumps({"queued": [request["key"] for request in fresh]}))
-        written = self.journal.write()
-        for request in fresh:
-            refusal = self.slots.refusal(request["resources"])
-            if not written:
-                text = "exit records can't be written: %s" % self.journal.error
-                self._conclude(request["key"], {"cause": "storage", "message": text})
-            elif refusal is not None:
-                text = "can't be started at this site: %s" % refusal
-                self._conclude(request["key"], {"cause": "start", "message": text})
-            else:
-                self.queue[request["key"]] = request
-
-    def _start_queued(self) -> None:
-        while self.queue:
-            key = next(iter(self.queue))
-            request = self.queue[key]
-            grant = self.slots.take(request["resources"])
-            if grant is None:
-                break
-            del self.queue[key]
-            self._start(request, grant)
-
-    def _begun(self, attempt: Attempt) -> None:
-        self._news()
-        self.started.append(attempt)
-
-    # -- what goes out
-
-    def _news(self) -> None:
-        if not (self.started or self.ended or self.announced):
-            self.flush_due = time.monotonic() + FLUSH_S
-
-    def _conclude(self, key: str, outcome: "Outcome") -> None:
-        """The end of an attempt of ours: recorded, then reported."""
-        self._news()
-        self.ended.append((key, outcome))
-
-    def _announce(self, key: str, outcome: "Outcome") -> None:
-        """The end of an attempt that is recorded elsewhere."""
-        self._say(json.dumps({"ended": [[key, outcome]]}))
-        self._send()
-
-    def _flush(self) -> None:
-        """Nobody waits for news of tasks while others can be started, so it is gathered."""
-        now = time.monotonic()
-        waiting = self.started or self.ended or self.announced
-        if waiting and (now >= self.flush_due or (self.ended and not self.queue)):
-            self._write_all()
-        elif self.failing and now >= self.retry_due:
-            self._write_journal()
-        self._send()
-
-    def _write_all(self) -> None:
-        if not (self.started or self.ended or self.announced):
-            self._write_journal()
-            return
-        ends = json.dumps(self.ended)
-        if self.ended:
-            self.journal.add('{"ended": %s}' % ends)
-        starts = []
-        for attempt in self.started:
-            if self.running.get(attempt.pid) is attempt:
-                self.starter.show(attempt)
-                starts.append([attempt.key, attempt.pid, attempt.boot_s, *attempt.grant])
-        if starts:
-            self.journal.add(json.dumps({"started": starts}))
-        self._write_journal()
-        keys = json.dumps([attempt.key for attempt in self.started] + self.announced)
-        self._say('{"started": %s, "ended": %s}' % (keys, ends))
-        self.started, self.ended, self.announced = [], [], []
-
-    def _write_journal(self) -> None:
-        """A record that can't be written is reported all the same, or the engine would wait for
-        a disk that may never have room; it is tried again until it is written."""
-        failed = not self.journal.write()
-        self.retry_due = time.monotonic() + RETRY_S
-        if failed and not self.failing:
-            text = "exit records can't be written to %s/exits: %s; make room there"
-            text = text % (self.directory, self.journal.error)
-            self._say(json.dumps({"failing": text}))
-        elif self.failing and not failed:
-            self._say(json.dumps({"recovered": True}))
-        self.failing = failed

@@ -1,4 +1,4 @@
-"""What is free of a node, and what occupies it."""
+"""The capacity of a node, and the attempts that use it."""
 
 import os
 
@@ -12,13 +12,16 @@ if TYPE_CHECKING or __package__:
     Grant = Tuple[int, int, List[str], List[int]]
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+"""Variables from which numerical libraries take their number of threads."""
 
 
 class Slots:
-    """What is free of the cores, memory and GPUs: of the site's, or, where attempts can have
-    several nodes, of this one's, of which each takes its part."""
+    """The free cores, memory and GPUs: of the site, or of one node where attempts may use several
+    nodes, each of which provides an equal part."""
 
     def __init__(self, config: "Dict[str, Any]") -> None:
+        """``config`` is the configuration of the launcher or job (see ``launcher.py``). GPUs are
+        named by CUDA_VISIBLE_DEVICES, where the batch system sets it, and else by numbers."""
         self.cores = self.all_cores = int(config["slots"])
         self.memory = self.all_memory = int(config.get("memory_bytes", 0))
         visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
@@ -27,14 +30,16 @@ class Slots:
         names += [str(n) for n in range(self.all_gpus) if str(n) not in names]
         self.gpus = names[: self.all_gpus]
         self.pins: "List[int]" = []
+        """Free cores to pin tasks to."""
         allowed = sorted(os.sched_getaffinity(0))
         self.pinned = bool(config.get("pin_cores")) and len(allowed) >= self.cores
+        """Whether tasks are pinned to cores of their own."""
         if self.pinned:
             self.pins = allowed[: self.cores]
         self.allowed = allowed
 
     def refusal(self, asked: "Dict[str, Any]") -> "Optional[str]":
-        """Why a request can never be met here."""
+        """Why a request can't be met even on an idle node; None: it can."""
         cores = asked["cores"] // asked.get("nodes", 1)
         if cores > self.all_cores:
             return "asks for %d cores of %d" % (cores, self.all_cores)
@@ -45,6 +50,7 @@ class Slots:
         return None
 
     def take(self, asked: "Dict[str, Any]") -> "Optional[Grant]":
+        """Reserve the resources of a request; None: they are not free now."""
         cores = asked["cores"] // asked.get("nodes", 1)
         memory, gpus = asked["memory_bytes"], asked["gpus"]
         if cores > self.cores or (self.all_memory and memory > self.memory):
@@ -56,6 +62,7 @@ class Slots:
         return grant
 
     def charge(self, grant: "Grant") -> None:
+        """Count resources as used: also those of an attempt that another launcher started."""
         self.cores -= grant[0]
         self.memory -= grant[1]
         if grant[2]:
@@ -64,6 +71,7 @@ class Slots:
             self.pins = [pin for pin in self.pins if pin not in grant[3]]
 
     def give_back(self, grant: "Grant") -> None:
+        """Count resources as free again."""
         self.cores += grant[0]
         self.memory += grant[1]
         self.gpus += grant[2]
@@ -71,8 +79,8 @@ class Slots:
             self.pins = sorted(self.pins + grant[3])
 
 
-class Attempt:
-    """A task that runs."""
+class RunningAttempt:
+    """A running attempt."""
 
     __slots__ = (
         "key",
@@ -93,11 +101,14 @@ class Attempt:
         self.request = request
         self.grant = grant
         self.serial = serial
+        """Distinguishes its timers from those of an earlier attempt with the same pid."""
         self.pid = 0
         self.boot_s = 0.0
+        """Start time on ``processes.boot_clock``, which identifies the process together with its
+        pid."""
         self.started_s = 0.0
         self.out: "Optional[Log]" = None
         self.err: "Optional[Log]" = None
         self.sandbox = ""
         self.reason: "Optional[str]" = None
-        """Why it is being ended: a cause."""
+        """Cause with which we are ending it; None: it is not being ended."""

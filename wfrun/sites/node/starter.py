@@ -1,4 +1,4 @@
-"""Making a sandbox and starting a process in it."""
+"""Makes sandboxes and starts processes in them."""
 
 import contextlib
 import errno
@@ -9,9 +9,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, Dict, List, Optional, Set, Tuple
 
-    from wfrun.sites.node.logs import MOST_SPARE_LOGS, PACK_BYTES, Log, Logs, Pack
+    from wfrun.sites.node.logs import MAX_PACKED_BYTES, MAX_SPARE_LOGS, Log, Logs, Pack
     from wfrun.sites.node.processes import boot_clock, kill_leftovers
-    from wfrun.sites.node.slots import THREADS, Attempt, Slots
+    from wfrun.sites.node.slots import THREADS, RunningAttempt, Slots
     from wfrun.sites.node.store import (
         AttemptError,
         inside,
@@ -23,22 +23,23 @@ if TYPE_CHECKING or __package__:
 
     Request = Dict[str, Any]
 else:
-    from logs import MOST_SPARE_LOGS, PACK_BYTES, Log, Logs, Pack
+    from logs import MAX_PACKED_BYTES, MAX_SPARE_LOGS, Log, Logs, Pack
     from processes import boot_clock, kill_leftovers
-    from slots import THREADS, Attempt, Slots
+    from slots import THREADS, RunningAttempt, Slots
     from store import AttemptError, inside, link_input, make_parent, remove, remove_tree
 
 SPARE_MARGIN = 8
-"""Empty sandboxes and pairs of logs that are kept beyond one for each slot, for tasks that have
-ended and were not looked at yet."""
+"""Spare sandboxes and pairs of logs beyond one for each core, for tasks that have ended and are not
+settled yet."""
 SHORT_S = 0.1
-"""Of tasks that run no longer than this the files are not shown while they run."""
+"""Maximum run time of tasks whose files get their names only after a failure or output."""
 FUNCTION = "wfrun_function.py"
-"""The program of tasks that are Python functions (``python_function.py``)."""
+"""Program name of tasks that are Python functions (``python_function.py``)."""
 
 
 class Starter:
-    """Makes a sandbox and starts a process in it."""
+    """Claims attempts, makes their sandboxes and starts their processes. Empty sandboxes and logs
+    are used again (see ``Logs``)."""
 
     def __init__(self, directory: str, slots: Slots, pack_logs: bool = False) -> None:
         self.attempts = directory + "/attempts/"
@@ -49,24 +50,23 @@ class Starter:
         self._logs = Logs(self.attempts)
         self._pack = Pack(directory + "/logs") if pack_logs else None
         self.spare_limit = 0
-        """How many empty sandboxes, and as many empty logs, to keep."""
+        """Maximum number of spare sandboxes and of spare pairs of logs."""
         self.helpers: "Optional[Set[int]]" = None
-        """Where many tasks are started: gets the warm interpreter for Python functions."""
+        """Pids of helper processes of the launcher; None: no warm interpreter is started."""
         self._interpreter: "Any" = None
-        self.are_short = False
-        """The tasks that end now had run for a moment."""
+        """The warm interpreter; None: not started yet, False: it failed."""
+        self.has_short_tasks = False
+        """The last task that ended was short."""
         self._programs: "Dict[Tuple[str, str], str]" = {}
         self._environments: "Dict[int, Dict[str, str]]" = {}
 
-    def claim(self, attempt: Attempt) -> None:
-        """Claim an attempt; FileExistsError: it is somebody else's."""
+    def claim(self, attempt: RunningAttempt) -> None:
+        """Claim an attempt. Raises FileExistsError if another process has claimed it."""
         attempt.out = self._logs.claim(attempt.key + ".out")
 
-    def start(self, attempt: Attempt, out: Log) -> None:
-        """Start an attempt whose claim is ``out``.
-
-        Raises AttemptError, OSError or ValueError where it can't be started.
-        """
+    def start(self, attempt: RunningAttempt, out: Log) -> None:
+        """Start an attempt with the claim ``out``. Raises AttemptError, OSError or ValueError if it
+        can't be started."""
         request = attempt.request
         base = attempt.sandbox = self.attempts + attempt.key
         opened: "List[int]" = []
@@ -76,17 +76,17 @@ class Starter:
             furnished = request["inputs"] or request["outputs"] or request.get("hosts")
             if not self._spares:
                 os.mkdir(base, 0o755)
-            elif self.are_short and not (redirected or furnished):
-                # Nobody is going to look for it, unless the task fails.
+            elif self.has_short_tasks and not (redirected or furnished):
+                # A rename costs more than it is worth: nobody looks into it unless the task fails.
                 base = attempt.sandbox = self._spares.pop()
             else:
                 os.rename(self._spares.pop(), base)
             if request["inputs"] or request["outputs"]:
-                self._furnish(request, base)
+                self._place_files(request, base)
             streams = [self._null, out.fd, attempt.err.fd]
             if redirected:
                 streams = self._redirect(request, base, streams, opened)
-            # The task inherits it. Later attempts move on, and the launcher has no other use.
+            # The task inherits the current directory, which the launcher uses for nothing else.
             os.chdir(base)
             environment = self._environment(attempt)
             program = self._program(request["argv"][0], environment.get("PATH", os.defpath))
@@ -97,24 +97,24 @@ class Starter:
             for fd in opened:
                 os.close(fd)
 
-    def show(self, attempt: Attempt) -> None:
-        """Let what a task prints be found, as is to be done for one that runs for some time."""
+    def show(self, attempt: RunningAttempt) -> None:
+        """Give the logs of an attempt their names, so that users find them while it runs."""
         with contextlib.suppress(OSError):
             if attempt.out is not None:
                 self._logs.show(attempt.out, attempt.key + ".out")
             if attempt.err is not None:
                 self._logs.show(attempt.err, attempt.key + ".err")
 
-    def retire(self, attempt: Attempt, empty_sandbox: bool) -> "Optional[List[Any]]":
-        """Done with the logs, and perhaps with the sandbox, which is kept for another attempt.
-        Returns where what it printed is packed."""
+    def retire(self, attempt: RunningAttempt, empty_sandbox: bool) -> "Optional[List[Any]]":
+        """Release the logs of an attempt that has ended, and its sandbox if it is to be emptied.
+        Returns the place of its output in the pack; None: it is in its logs."""
         base = attempt.sandbox
         named = self.attempts + attempt.key
         limit = self.spare_limit
         packed = None
         if self._pack is not None and limit and attempt.out is not None and attempt.err is not None:
             packed = self._pack_logs(self._pack, attempt, attempt.out, attempt.err)
-        logs = min(2 * limit, MOST_SPARE_LOGS)
+        logs = min(2 * limit, MAX_SPARE_LOGS)
         if attempt.out is not None:
             self._logs.retire(attempt.out, attempt.key + ".out", logs, True)
         if attempt.err is not None:
@@ -126,20 +126,23 @@ class Starter:
                 os.rename(base, named)
         return packed
 
-    def _pack_logs(self, pack: Pack, attempt: Attempt, out: Log, err: Log) -> "Optional[List[Any]]":
-        """Move what a task printed into the pack; None: it stays where it is."""
+    def _pack_logs(
+        self, pack: Pack, attempt: RunningAttempt, out: Log, err: Log
+    ) -> "Optional[List[Any]]":
+        """Move what a task printed to the pack; None: it stays in the logs."""
         try:
             sizes = os.fstat(out.fd).st_size, os.fstat(err.fd).st_size
-            if not 0 < sum(sizes) <= PACK_BYTES:
+            if not 0 < sum(sizes) <= MAX_PACKED_BYTES:
                 return None
             packed = pack.add(attempt.key, (out, sizes[0]), (err, sizes[1]))
             os.ftruncate(out.fd, 0)
             os.ftruncate(err.fd, 0)
-        except OSError:  # For instance, the disk is full.
+        except OSError:  # e.g. the disk is full
             return None
         return packed
 
     def _clear(self, base: str, named: str, limit: int) -> None:
+        """Empty a sandbox and keep it as a spare one, or remove it."""
         if len(self._spares) >= limit:
             remove_tree(base)
             return
@@ -156,12 +159,13 @@ class Starter:
             self._spares.append(base)
 
     def close(self) -> None:
-        """Remove what was kept for later tasks."""
+        """Remove spare sandboxes and logs."""
         while self._spares:
             remove_tree(self._spares.pop())
         self._logs.close()
 
-    def _furnish(self, request: "Request", sandbox: str) -> None:
+    def _place_files(self, request: "Request", sandbox: str) -> None:
+        """Link the inputs into a sandbox, and make the directories of the outputs."""
         for link in request["inputs"]:
             stored = self.store + "/" + link["stored"]
             if not os.path.exists(stored):
@@ -179,7 +183,8 @@ class Starter:
     def _redirect(
         self, request: "Request", sandbox: str, streams: "List[int]", opened: "List[int]"
     ) -> "List[int]":
-        """Standard streams that are files of the sandbox."""
+        """Standard streams that are files of the sandbox; their descriptors are added to
+        ``opened``."""
         stdin, stdout, stderr = request["stdin"], request["stdout"], request["stderr"]
         if stdin:
             try:
@@ -196,12 +201,14 @@ class Starter:
                 continue
             path = sandbox + "/" + inside(name)
             make_parent(path)
-            remove(path)  # An input of the same name: its link, not the stored file.
+            remove(path)  # the link of an input of the same name, not the stored file
             streams[number] = os.open(path, flags, 0o644)
             opened.append(streams[number])
         return streams
 
-    def _environment(self, attempt: Attempt) -> "Dict[str, str]":
+    def _environment(self, attempt: RunningAttempt) -> "Dict[str, str]":
+        """The environment of a task: the launcher's, threads and GPUs as granted, then the task's
+        own variables."""
         cores, _, gpus, _ = attempt.grant
         if cores not in self._environments:
             base = dict(os.environ)
@@ -217,9 +224,12 @@ class Starter:
             environment.update(self._node_file(attempt, hosts))
         return environment
 
-    def _node_file(self, attempt: Attempt, hosts: "List[str]") -> "Dict[str, str]":
-        """The nodes of a task that has several, a line for each of its cores as PBS writes them,
-        which every mpirun reads. It starts a process for each core, so each has one thread."""
+    def _node_file(self, attempt: RunningAttempt, hosts: "List[str]") -> "Dict[str, str]":
+        """Write the node file of a task on several nodes, and return the variables that go with it.
+
+        It has a line with the host for each core, as PBS writes it, which every mpirun reads.
+        mpirun starts a process for each line, so each process gets one thread.
+        """
         asked = attempt.request["resources"]
         if len(hosts) != asked["nodes"]:
             text = "it needs %d nodes, and its job has these: %s"
@@ -231,7 +241,8 @@ class Starter:
         return dict(dict.fromkeys(THREADS, "1"), WFRUN_NODEFILE=path)
 
     def _program(self, name: str, path: str) -> str:
-        """The file to execute. Relative names are relative to the sandbox, where we are."""
+        """Path of the executable. Relative paths are relative to the sandbox, the current
+        directory. Absolute results are cached."""
         found = self._programs.get((name, path))
         if found is not None:
             return found
@@ -254,18 +265,19 @@ class Starter:
 
     def _spawn(
         self,
-        attempt: Attempt,
+        attempt: RunningAttempt,
         program: str,
         environment: "Dict[str, str]",
         streams: "List[int]",
     ) -> int:
+        """Start the process of an attempt; returns its pid."""
         argv = attempt.request["argv"]
         pins = attempt.grant[3]
         if pins:
             os.sched_setaffinity(0, pins)  # inherited by the task
         try:
             if self.helpers is not None and argv[1:2] == [FUNCTION]:
-                pid = self._call(program, argv, environment, streams, pins)
+                pid = self._start_function(program, argv, environment, streams, pins)
                 if pid:
                     return pid
             try:
@@ -273,7 +285,7 @@ class Starter:
             except OSError as error:
                 if error.errno != errno.ENOEXEC:
                     raise
-                # A script without a first line #!, which execvp(3) gives to the shell too.
+                # A script without a #! line, which execvp(3) gives to the shell too.
                 return spawn("/bin/sh", ["sh", program, *argv[1:]], environment, streams)
         except FileNotFoundError:
             self._programs.clear()
@@ -283,7 +295,7 @@ class Starter:
             if pins:
                 os.sched_setaffinity(0, self._slots.allowed)
 
-    def _call(
+    def _start_function(
         self,
         program: str,
         argv: "List[str]",
@@ -291,8 +303,8 @@ class Starter:
         streams: "List[int]",
         pins: "List[int]",
     ) -> int:
-        """Start a Python function in a process of a warm interpreter. 0: it is a command like any
-        other here. Once the interpreter has failed, all are."""
+        """Start a Python function in a child of the warm interpreter; returns its pid, or 0 if it
+        has to be started as a command: it needs another interpreter, or the warm one has failed."""
         assert self.helpers is not None
         try:
             if self._interpreter is None:
@@ -319,7 +331,8 @@ class Starter:
 def spawn(
     program: str, argv: "List[str]", environment: "Dict[str, str]", streams: "List[int]"
 ) -> int:
-    """Start a process in the current directory and in a group of its own; returns its pid."""
+    """Start a process in the current directory and in a process group of its own; returns its
+    pid."""
     posix_spawn = getattr(os, "posix_spawn", None)
     if posix_spawn is None:  # Python 3.6 and 3.7
         return popen(program, argv, environment, streams)
@@ -331,7 +344,7 @@ def spawn(
 def popen(
     program: str, argv: "List[str]", environment: "Dict[str, str]", streams: "List[int]"
 ) -> int:
-    """What ``spawn`` does, where posix_spawn is not at hand."""
+    """``spawn`` for systems without posix_spawn."""
     import subprocess
 
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The files of a site: sandboxes, and the store that outputs are committed to."""
+"""The files of a site: sandboxes, and the store to which outputs are committed."""
 
 import contextlib
 import errno
@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     Request = Dict[str, Any]
 
 TAIL_BYTES = 2000
+"""Maximum length of a quoted end of a file."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+"""Errors of a file system that can't be written."""
 
 
 class AttemptError(Exception):
-    """An attempt can't go on; becomes its outcome."""
+    """An attempt has failed; ``cause`` and ``message`` become those of its outcome."""
 
     def __init__(self, cause: str, message: str) -> None:
         Exception.__init__(self, message)
@@ -25,7 +27,7 @@ class AttemptError(Exception):
 
 
 def failure_of(error: Exception) -> AttemptError:
-    """An operating-system error while an attempt is set up or committed."""
+    """The failure of an attempt that an error during its start or its commit means."""
     if isinstance(error, AttemptError):
         return error
     if isinstance(error, OSError) and error.errno in FULL:
@@ -34,18 +36,19 @@ def failure_of(error: Exception) -> AttemptError:
 
 
 def inside(name: str) -> str:
-    """A name relative to the sandbox, refused where it would lead out of it."""
+    """``name``, a path relative to the sandbox. Raises AttemptError where it leads out of it."""
     if name.startswith("/") or ".." in name.split("/"):
         raise AttemptError("start", "file name %r leads out of the sandbox" % name)
     return name
 
 
 def make_parent(path: str) -> None:
+    """Make the directory of a path."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
 
 
 def remove_tree(top: str) -> None:
-    """Remove a directory with all that is in it, as far as that is allowed."""
+    """Remove a directory and its contents, as far as permissions allow."""
     try:
         os.rmdir(top)
         return
@@ -70,10 +73,8 @@ def remove_tree(top: str) -> None:
 
 
 def link_input(stored: str, path: str) -> None:
-    """Make a stored file appear in a sandbox.
-
-    A hard link takes no inode, a symbolic one does, and is for what can't have the other kind.
-    """
+    """Make a stored file appear in a sandbox: by a hard link, which takes no inode, or else by a
+    symbolic link (directories, other file systems)."""
     try:
         os.link(stored, path)
     except OSError as error:
@@ -83,13 +84,13 @@ def link_input(stored: str, path: str) -> None:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write all of it, or raise OSError."""
+    """Write all of ``data``, or raise OSError."""
     while data:
         data = data[os.write(fd, data) :]
 
 
 def remove(path: str) -> None:
-    """Remove a file, a link or a directory, present or not."""
+    """Remove a file, a link or a directory; nothing happens if it does not exist."""
     try:
         os.unlink(path)
     except IsADirectoryError:
@@ -99,7 +100,7 @@ def remove(path: str) -> None:
 
 
 def refuse_special(path: str) -> None:
-    """Raises AttemptError for a pipe, a socket or a device: who reads it may wait for ever."""
+    """Raise AttemptError for a pipe, a socket or a device, whose reader might wait for ever."""
     mode = os.stat(path).st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         text = "its output %r is neither a file nor a directory"
@@ -107,7 +108,7 @@ def refuse_special(path: str) -> None:
 
 
 def copy_file(source: str, target: str, follow_symlinks: bool = True) -> str:
-    """``shutil.copy``, but of what has an end."""
+    """As ``shutil.copy``, but refuses special files."""
     import shutil
 
     refuse_special(source)
@@ -117,8 +118,8 @@ def copy_file(source: str, target: str, follow_symlinks: bool = True) -> str:
 def make_read_only(path: str, status: os.stat_result) -> int:
     """Make a file, or the files in a directory, read-only; returns their size in bytes.
 
-    A file that may still be written under another name, perhaps one of the user's own, is replaced
-    by a copy, or that one would become read-only, and could change what is in the store.
+    A file with another name that can be written is replaced by a copy: it may be one of the user's
+    own, which would become read-only too, and through which the stored file could be changed.
     """
     if not stat.S_ISDIR(status.st_mode):
         if status.st_nlink > 1 and status.st_mode & 0o222:
@@ -138,8 +139,8 @@ def make_read_only(path: str, status: os.stat_result) -> int:
 
 
 def resolve_link(path: str, site: str) -> None:
-    """Replace a symbolic link, which a task left as its output, by what it points to: linked if
-    that is in the site's own directory, else copied, since it is somebody else's."""
+    """Replace a symbolic link that is an output by its target: linked if the target is in the
+    site's directory ``site``, else copied, since it belongs to somebody else."""
     import shutil
 
     target = os.path.realpath(path)
@@ -155,7 +156,7 @@ def resolve_link(path: str, site: str) -> None:
 
 
 def move_into_store(source: str, destination: str) -> int:
-    """Give an output its place in the store in one step; returns its size in bytes."""
+    """Give an output its name in the store by a rename; returns its size in bytes."""
     size = make_read_only(source, os.stat(source))
     try:
         os.rename(source, destination)
@@ -168,9 +169,10 @@ def move_into_store(source: str, destination: str) -> int:
 
 
 def commit(request: "Request", sandbox: str, store: str) -> "List[Optional[int]]":
-    """Move the outputs of a successful attempt into the store; returns their sizes in bytes.
+    """Move the outputs of a successful attempt into the store; returns their sizes in bytes, None
+    for an optional one that was not written.
 
-    Nothing is moved unless all that have to be there are there.
+    Raises AttemptError before anything is moved if a required output is missing.
     """
     outputs = request["outputs"]
     present = [os.path.exists(sandbox + "/" + output["name"]) for output in outputs]
@@ -181,7 +183,7 @@ def commit(request: "Request", sandbox: str, store: str) -> "List[Optional[int]]
     ]
     if missing:
         raise AttemptError("output", "ended without writing its output %s" % ", ".join(missing))
-    # While all that a link may point to is still in its place.
+    # Links first: their targets, which may be outputs too, are still in place.
     for output, there in zip(outputs, present):
         path = sandbox + "/" + output["name"]
         if there:
@@ -197,14 +199,14 @@ def commit(request: "Request", sandbox: str, store: str) -> "List[Optional[int]]
 
 
 def refuse_revoked(attempts: str, key: str) -> None:
-    """Raises AttemptError for an attempt that was given up while it ran: another one may have put
-    its outputs into the store by now."""
+    """Raise AttemptError for an attempt that was revoked while it ran: another attempt of its task
+    may have committed its outputs by now."""
     if os.path.exists(attempts + key + ".revoked"):
         raise AttemptError("lost", "was given up before it ended")
 
 
 def tail(path: str) -> str:
-    """The end of a text file."""
+    """The end of a text file; empty if it can't be read."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except OSError:

@@ -1,4 +1,4 @@
-"""A host without a batch system, reached over SSH: a launcher runs the tasks there."""
+"""A host without a batch system, reached over SSH: a launcher there runs the tasks."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ _HIGH_WATER_BYTES = 4 << 20
 
 
 class SshSite(DirectLauncherSite):
-    """A ``DirectLauncherSite`` behind a connection.
+    """A site at the other end of an SSH connection.
 
-    When the connection is lost the launcher drops what it has queued, and what runs goes on; the
-    next launcher finds it, as after a crash of the engine.
+    When the connection is lost the launcher drops its queue and running tasks go on. The next
+    launcher finds them, as after a crash of the engine.
     """
 
     patience_s = None
+    """Questions wait without a limit: the connection may come back after hours."""
 
     def __init__(
         self,
@@ -48,12 +49,12 @@ class SshSite(DirectLauncherSite):
         self.connection = connection
 
     def store_path(self, name: str) -> str:
-        """Where the file of this name is in the site's store."""
+        """Path of a file in the site's store."""
         return f"{self._remote.directory}/files/{name}"
 
 
 class _RemoteHost:
-    """Implements ``LauncherHost``."""
+    """Implements ``LauncherHost``: a host behind a connection."""
 
     def __init__(self, spec: SiteSpec, run_id: str, connection: Connection) -> None:
         self._spec = spec
@@ -64,7 +65,7 @@ class _RemoteHost:
         self.launcher_log = f"launcher.log of site {spec.name}"
 
     async def prepare(self) -> None:
-        """Raises TransientError too, when the host can't be reached."""
+        """Raises TransientError as well, when the host can't be reached."""
         if not self._is_open:
             self._is_open = True
             await self._connection.open(_ignore)
@@ -93,13 +94,13 @@ class _RemoteHost:
         words = json.dumps({"directory": self.directory, **config})
         argv = ("sh", f"{self.directory}/bin/launch.sh", self.directory, words)
         log = shlex.quote(f"{self.directory}/launcher.log")
-        # What the login prints, as some do from ~/.bashrc, comes before this line.
+        # What the login shell prints, for instance from ~/.bashrc, comes before this line.
         mark = secrets.token_hex(8)
         command = f"printf '\\n%s\\n' {mark}; exec {shlex.join(argv)} 2>>{log}"
         process = await transport.start(command)
         return _RemotePipe(process, on_lines, on_end, mark.encode())
 
-    async def complaints(self) -> str:
+    async def stderr_tail(self) -> str:
         try:
             host = await self._connection.host()
             said = (await host.read([f"{self.directory}/launcher.log"], limit=2000))[0]
@@ -119,7 +120,7 @@ class _RemoteHost:
             host = await self._connection.host()
             stats = await host.stat([f"{self.directory}/files/{name}" for name in names])
         except TransientError:
-            return []  # nothing is known of a host that can't be reached
+            return []  # unknown: the host can't be reached
         return [
             name
             for name, stat in zip(names, stats, strict=True)
@@ -131,7 +132,7 @@ class _RemoteHost:
 
 
 def _ignore(reason: str | None) -> None:
-    """What a lost connection means is seen by the launcher's end."""
+    """Nothing to do when the connection is lost: the launcher's pipe ends too."""
 
 
 class _RemotePipe:
@@ -146,7 +147,7 @@ class _RemotePipe:
     ) -> None:
         self._process = process
         self._mark: bytes | None = mark
-        """The line that the launcher's own ones follow; None: it has come."""
+        """The line that precedes the launcher's own; None: it has come."""
         self._on_lines = on_lines
         self._on_end: Callable[[], None] | None = on_end
         self._unsent = bytearray()
@@ -175,7 +176,7 @@ class _RemotePipe:
                 self._drained.set()
                 await self._process.write(data)
         except TransientError:
-            return  # its output ends too
+            return  # the end of its output is handled
         finally:
             self._drained.set()
 
