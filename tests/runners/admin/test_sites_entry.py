@@ -14,7 +14,7 @@ from tests.sites.batch.recordings import GRID_ENGINE, SLURM, recorded
 from wfrun.engine.model import Access, LauncherSpec, SiteSpec
 from wfrun.runners.admin.entry import cluster_entry, quoted, size, walltime
 from wfrun.runners.admin.init import name_of
-from wfrun.runners.admin.limits import wrong_limits
+from wfrun.runners.admin.limits import cluster_mismatches
 from wfrun.runners.admin.survey import Place, System, choose_place, place_of
 from wfrun.sites.batch.offers import Offer, Queue
 from wfrun.sites.batch.slurm import offer as slurm_offer
@@ -167,14 +167,14 @@ MAIN = Queue(
     ("site", "words"),
     [
         (spec(queue="mian"), "there is no queue mian"),
-        (spec(slots=17), "slots: the catalog says 17, there are 16 in main"),
-        (spec(walltime_s=3601), "walltime: the catalog says 01:00:01, there are 01:00:00"),
+        (spec(slots=17), "slots: the catalog says 17, the limit is 16 in main"),
+        (spec(walltime_s=3601), "walltime: the catalog says 01:00:01, the limit is 01:00:00"),
         (spec(memory_bytes=5 * GIB), "memory: the catalog says 5 GiB"),
-        (spec(gpus=1), "gpus: the catalog says 1, there are 0"),
+        (spec(gpus=1), "gpus: the catalog says 1, the limit is 0"),
     ],
 )
 def test_limits_that_a_cluster_does_not_have(site: SiteSpec, words: str) -> None:
-    ((text, hint),) = wrong_limits(site, Offer((MAIN,)))
+    ((text, hint),) = cluster_mismatches(site, Offer((MAIN,)))
     assert text.startswith(words)
     assert hint
 
@@ -182,24 +182,26 @@ def test_limits_that_a_cluster_does_not_have(site: SiteSpec, words: str) -> None
 @pytest.mark.parametrize(
     ("launchers", "words"),
     [
-        (LauncherSpec(cores=5), "launchers: cores: the catalog says 5, there are 4 on a node"),
+        (LauncherSpec(cores=5), "launchers: cores: the catalog says 5, the limit is 4 on a node"),
         (LauncherSpec(cores=1, memory_bytes=5 * GIB), "launchers: memory: the catalog says 5 GiB"),
         (LauncherSpec(cores=1, walltime_s=7200), "launchers: walltime: the catalog says 02:00:00"),
     ],
 )
 def test_launchers_that_fit_on_no_node(launchers: LauncherSpec, words: str) -> None:
     access = Access(hosts=("a",), queue="main", dispatch="launchers", launchers=launchers)
-    ((text, _),) = wrong_limits(msgspec.structs.replace(spec(), access=access), Offer((MAIN,)))
+    ((text, _),) = cluster_mismatches(
+        msgspec.structs.replace(spec(), access=access), Offer((MAIN,))
+    )
     assert text.startswith(words)
 
 
 def test_limits_that_a_cluster_has() -> None:
     right = spec(slots=16, walltime_s=3600, memory_bytes=4 * GIB)
-    assert wrong_limits(right, Offer((MAIN,))) == []
+    assert cluster_mismatches(right, Offer((MAIN,))) == []
     closed = msgspec.structs.replace(MAIN, is_open=False)
-    assert wrong_limits(right, Offer((closed,)))[0][0] == "queue main is closed"
+    assert cluster_mismatches(right, Offer((closed,)))[0][0] == "queue main is closed"
     away = msgspec.structs.replace(MAIN, down_cores=16)
-    assert "in service" in wrong_limits(right, Offer((away,)))[0][0]
+    assert "in service" in cluster_mismatches(right, Offer((away,)))[0][0]
 
 
 def test_what_a_grid_engine_does_not_know() -> None:
@@ -209,21 +211,21 @@ def test_what_a_grid_engine_does_not_know() -> None:
     site = msgspec.structs.replace(spec(kind="grid-engine"), access=access)
     choices = {"parallel_environment": (), "memory_resource": ("h_vmem",)}
     queue = msgspec.structs.replace(MAIN, choices=choices)
-    (environment, none), (resource, other) = wrong_limits(site, Offer((queue,)))
-    assert environment.startswith("parallel_environment: queue main has no mpi")
+    (environment, none), (resource, other) = cluster_mismatches(site, Offer((queue,)))
+    assert environment.startswith("parallel_environment: queue main has no usable mpi")
     assert none.endswith("there is: none.")
-    assert resource.startswith("memory_resource: queue main has no mem")
+    assert resource.startswith("memory_resource: queue main has no usable mem")
     assert other.endswith("there is: h_vmem.")
     # What the cluster does not show is not judged.
-    assert wrong_limits(site, Offer((MAIN,))) == []
+    assert cluster_mismatches(site, Offer((MAIN,))) == []
 
 
 def test_without_a_default_queue() -> None:
     access = Access(hosts=("a",))
     site = msgspec.structs.replace(spec(), access=access)
-    (wrong,) = wrong_limits(site, Offer((MAIN,)))
-    assert wrong[0] == "no queue is the default"
-    assert wrong_limits(site, Offer((MAIN,), picks_queue=True)) == []
+    (wrong,) = cluster_mismatches(site, Offer((MAIN,)))
+    assert wrong.text == "there is no default queue"
+    assert cluster_mismatches(site, Offer((MAIN,), picks_queue=True)) == []
 
 
 # -- the command
@@ -233,10 +235,10 @@ def test_mistakes_are_told_before_anything_is_asked(tmp_path: Path) -> None:
     (tmp_path / "sites.yaml").write_text("sites:\n  # mine\n  alpha: {slots: 2}\n")
     twice = sites(tmp_path, "init", "login.alpha.org")
     assert (twice.returncode, twice.stdout) == (2, "")
-    assert "sites.yaml:3: there is a site alpha already" in twice.stderr
+    assert "sites.yaml:3: the catalog already has a site alpha" in twice.stderr
     assert "--name alpha-2" in twice.stderr
     for arguments, words in (
-        (["init"], "which host?"),
+        (["init"], "no host is given"),
         (["check", "alhpa"], "Did you mean 'alpha'?"),
         (["show", "--sites", "none.yaml"], "`wfrun sites init HOST` begins one"),
     ):

@@ -1,1 +1,1 @@
-"""Adding sites to a catalog, checking them, and showing how they are."""
+"""Administration of sites: adding them to a catalog, checking them, showing their state."""

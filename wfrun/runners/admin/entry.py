@@ -1,9 +1,10 @@
-"""The catalog entry of a site that was looked at, with a comment where something was chosen."""
+"""Catalog entries of `wfrun sites init`, with the alternatives of each choice in comments."""
 
 from __future__ import annotations
 
 import json
 import os
+import posixpath
 import re
 import textwrap
 import time
@@ -11,22 +12,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wfrun.engine.model import Access
+from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
 from wfrun.runners.admin.survey import Machine, Place, System, choose_place
 from wfrun.sites.batch.offers import Offer, Queue
 from wfrun.sites.ssh.kind import SSH
 
-FOLDER = "wfrun-scratch"
+FOLDER = posixpath.basename(DEFAULT_DIRECTORY)
 _PLAIN = re.compile(r"[A-Za-z~/$][\w~/.$@%+-]*", re.ASCII)
 _QUANTITY = re.compile(r"\d+ [MG]iB|(\d+-)?\d\d:\d\d:\d\d", re.ASCII)
 _WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n", "~"})
-_MOST_LISTED = 8
+_MAX_LISTED = 8
+"""Maximum number of alternative queues in comments."""
 _COMMENT_WIDTH = 84
 _MIB = 1 << 20
 _LAUNCHER_S = 4 * 3600.0
+"""Maximum walltime of the launchers that are proposed: longer jobs wait longer in most queues."""
 
 
 class Lines:
-    """A mapping's lines, indented below a site's name."""
+    """The lines of an entry, indented below the site's name."""
 
     def __init__(self, name: str) -> None:
         self._lines = [f"  {quoted(name)}:"]
@@ -44,14 +48,14 @@ class Lines:
 
 
 def quoted(text: str) -> str:
-    """As a YAML scalar that means this text."""
+    """The YAML scalar of a text."""
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
         return text
     return json.dumps(text, ensure_ascii=False)
 
 
 def size(number: int) -> str:
-    """As catalogs write it, rounded down to whole MiB or GiB."""
+    """A size in the catalog's units, rounded down to whole MiB or GiB."""
     mebibytes = number // _MIB
     if mebibytes >= 1024 and mebibytes % 1024 == 0:
         return f"{mebibytes // 1024} GiB"
@@ -59,7 +63,7 @@ def size(number: int) -> str:
 
 
 def rounded(number: float) -> str:
-    """A size to be read, as ``21 GiB``."""
+    """A size for readers, such as ``21 GiB``."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if number < 1024:
             return f"{number:.0f} {unit}"
@@ -76,7 +80,7 @@ def walltime(seconds: float) -> str:
 
 
 def access_lines(lines: Lines, access: Access, base: Path) -> None:
-    """How the site is reached; paths below the catalog's folder ``base`` are written from there."""
+    """Add how the site is reached. Paths below the catalog's folder ``base`` become relative."""
     if access.transport == "local":
         lines.add("transport", "local")
         return
@@ -96,11 +100,11 @@ def access_lines(lines: Lines, access: Access, base: Path) -> None:
 def directory_lines(
     lines: Lines, places: Sequence[Place], *, nodes_see_it: bool, taken: frozenset[str], name: str
 ) -> Place | None:
-    """Where the site's files go, and where else they could; ``taken`` by other sites."""
+    """Add the site's directory and comments with the alternatives. Other sites have ``taken``."""
     chosen = choose_place(list(places), nodes_see_it=nodes_see_it)
     if chosen is None:
-        lines.comment("No place was found that can be written to: change this.")
-        lines.add("directory", f"~/{FOLDER}")
+        lines.comment("No place that can be written to was found: change this.")
+        lines.add("directory", DEFAULT_DIRECTORY)
         return None
     written = _written(chosen, FOLDER)
     if written in taken:
@@ -133,10 +137,10 @@ def cluster_entry(
     base: Path,
     taken: frozenset[str],
 ) -> str:
-    """The entry of a cluster, for the queue that is the best to begin with."""
+    """The entry of a cluster, with the queue that is the best to begin with."""
     queue = offer.best()
     lines = Lines(name)
-    lines.comment(f"{system.version}, as it was on {time.strftime('%Y-%m-%d')}")
+    lines.comment(f"{system.version}, as of {time.strftime('%Y-%m-%d')}")
     lines.add("kind", system.kind)
     access_lines(lines, access, base)
     directory_lines(lines, places, nodes_see_it=True, taken=taken, name=name)
@@ -151,7 +155,7 @@ def cluster_entry(
 
 
 def _launcher_lines(lines: Lines, queue: Queue) -> None:
-    """What launchers of a whole node would be, in a comment."""
+    """Propose launchers of a whole node, in a comment."""
     if not queue.node_cores:
         return
     cores = min(queue.node_cores, _usable(queue))
@@ -161,8 +165,8 @@ def _launcher_lines(lines: Lines, queue: Queue) -> None:
     if cores == queue.node_cores and queue.node_gpus:
         keys.append(f"gpus: {queue.node_gpus}")
     keys.append(f"walltime: {walltime(min(queue.walltime_s or _LAUNCHER_S, _LAUNCHER_S))}")
-    lines.comment("For many short tasks, a job for each node that stays and runs them, in place of")
-    lines.comment("a job for each task (docs/launchers.md):")
+    lines.comment("For many short tasks: one job a node that runs them, instead of one job a task")
+    lines.comment("(docs/launchers.md):")
     lines.comment("dispatch: launchers")
     lines.comment(f"launchers: {{{', '.join(keys)}}}")
 
@@ -175,11 +179,11 @@ def _queue_lines(lines: Lines, queue: Queue, queues: Sequence[Queue]) -> None:
     out = f", {queue.down_cores} more are out of service" if queue.down_cores else ""
     lines.add("queue", queue.name, "the default" if queue.is_default else "")
     others = [other for other in queues if other is not queue]
-    for other in others[:_MOST_LISTED]:
+    for other in others[:_MAX_LISTED]:
         lines.comment(f"or {other.name}  ({describe(other)})")
-    if len(others) > _MOST_LISTED:
-        lines.comment(f"or one of {len(others) - _MOST_LISTED} more")
-    lines.add("slots", _usable(queue), f"all cores of {queue.name}{out}; write less to leave some")
+    if len(others) > _MAX_LISTED:
+        lines.comment(f"or one of {len(others) - _MAX_LISTED} more")
+    lines.add("slots", _usable(queue), f"all cores of {queue.name}{out}; lower it to leave some")
     if queue.node_memory_bytes >= _MIB:
         lines.add("memory", size(queue.node_memory_bytes), "of the largest node")
     if queue.node_gpus:
@@ -189,7 +193,7 @@ def _queue_lines(lines: Lines, queue: Queue, queues: Sequence[Queue]) -> None:
 
 
 def _choice_lines(lines: Lines, queue: Queue) -> None:
-    """The keys that this batch system alone has."""
+    """Add the keys that only this batch system has."""
     for note in queue.notes:
         for line in textwrap.wrap(note, _COMMENT_WIDTH):
             lines.comment(line)
@@ -200,7 +204,7 @@ def _choice_lines(lines: Lines, queue: Queue) -> None:
 
 
 def describe(queue: Queue) -> str:
-    """Cores, largest node and time of a queue, in words."""
+    """Cores, largest node and walltime of a queue, for readers."""
     parts = [f"{queue.cores} cores"]
     if queue.node_cores:
         node = f"nodes of {queue.node_cores}"
@@ -231,7 +235,7 @@ def host_entry(
     lines.add("kind", SSH.name)
     access_lines(lines, access, base)
     directory_lines(lines, places, nodes_see_it=False, taken=taken, name=name)
-    lines.add("slots", machine.cores, "all its cores; write less to leave some")
+    lines.add("slots", machine.cores, "all its cores; lower it to leave some")
     if machine.memory_bytes >= _MIB:
         lines.add("memory", size(machine.memory_bytes))
     if machine.gpus:

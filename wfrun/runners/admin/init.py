@@ -1,4 +1,4 @@
-"""``wfrun sites init``: look at a host, and write what was found into a catalog."""
+"""``wfrun sites init``: look at a host, and add it to a catalog."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ from wfrun.sites.remote.connection import Connection, connection_of
 from wfrun.sites.remote.host import Host
 
 LOOK_S = 120.0
-"""For everything that is asked once the connection is there."""
+"""Timeout of all questions after the connection is open."""
 _COMMON_NAMES = re.compile(
     r"(login|head|front(end)?|submit|ssh|gateway|gw|access|hpc|cluster|master|fs|ui|user)[-\d]*"
 )
 
 
 def name_of(host: str) -> str:
-    """A site's name from its host's: its first part, or the second where that says nothing."""
+    """A name for a site, from its host's: the first part, or the second if the first is a common
+    one such as ``login``."""
     parts = [re.sub(r"[^A-Za-z0-9]+", "-", part).strip("-") for part in host.split(".")]
     parts = [part for part in parts if part]
     if not parts or re.fullmatch(r"[\d.:\[\]]+", host):
@@ -53,10 +54,11 @@ def name_of(host: str) -> str:
 async def init(
     name: str, access: Access, path: Path, prompter: Prompter | None, say: Callable[[str], None]
 ) -> None:
-    """Look, and add site ``name`` to the catalog at ``path``, which is made where it is absent.
+    """Look at a host and add it as site ``name`` to the catalog at ``path``, which is created if
+    absent.
 
-    Raises InvalidError for a name that is there already, a catalog with mistakes, and a host key
-    that is not known; TransientError when the host can't be reached.
+    Raises InvalidError for a name that the catalog has already, a catalog with mistakes, and an
+    unknown host key; TransientError if the host cannot be reached.
     """
     catalog = _existing(path, name)
     async with connected(access, prompter) as (connection, host):
@@ -67,7 +69,7 @@ async def init(
         except asyncio.TimeoutError as error:
             raise TransientError(
                 f"{connection.host_name} did not answer all questions in {LOOK_S:.0f} s",
-                hint="Its commands, or a file system, hang; try again later.",
+                hint="One of its commands or file systems hangs; try again later.",
             ) from error
     _add(path, entry, name)
     say(f"added site {name} to {path}:\n\n{entry}")
@@ -79,16 +81,16 @@ def _option(path: Path) -> str:
 
 
 def _existing(path: Path, name: str) -> Catalog | None:
-    """What is in the catalog already; None: nothing."""
+    """The catalog at ``path``; None if it is absent or empty."""
     try:
         if not path.exists() or not path.read_text(encoding="utf-8", errors="replace").strip():
             return None
     except OSError as error:
-        raise InvalidError(f"can't be read: {error.strerror}", source=str(path)) from error
+        raise InvalidError(f"cannot be read: {error.strerror}", source=str(path)) from error
     catalog = read_catalog(path)
     if any(site.name == name for site in catalog.sites):
         raise InvalidError(
-            f"there is a site {name} already",
+            f"the catalog already has a site {name}",
             source=str(path),
             line=read_yaml(path).line("sites", name),
             hint=f"Give the new one another name (--name {name}-2), or remove that entry first.",
@@ -100,12 +102,12 @@ def _existing(path: Path, name: str) -> Catalog | None:
 async def connected(
     access: Access, prompter: Prompter | None
 ) -> AsyncIterator[tuple[Connection, Host]]:
-    """A connection, for the length of the block. Raises InvalidError for what the user has to
-    settle first, such as an unknown host key."""
+    """Hold a connection during the block. Raises InvalidError for what the user must settle first,
+    such as an unknown host key, and TransientError if the host cannot be reached."""
     connection = connection_of(access, prompter)
     try:
         try:
-            await connection.open(_ignore)
+            await connection.open(ignore_status)
         except InfeasibleError as error:
             raise InvalidError(error.message, source=error.source, hint=error.hint) from error
         except TransientError as error:
@@ -116,15 +118,15 @@ async def connected(
 
 
 def not_reached(access: Access) -> str:
-    """What to do about a host that can't be reached."""
+    """The hint for a host that cannot be reached."""
     return (
         "Is its name right, is it up, and can this machine reach it? "
         f"`{ssh_command(access)}` shows more."
     )
 
 
-def _ignore(reason: str | None) -> None:
-    """A connection that is lost while we look is an error of the next question."""
+def ignore_status(reason: str | None) -> None:
+    """Callback for a lost connection. The next question raises the error."""
 
 
 async def _look(
@@ -139,7 +141,7 @@ async def _look(
     facts = await host.facts()
     say(f"connected to {connection.host_name} as {facts.user} (Python {facts.python})")
     if abs(facts.clock_offset_s) > 30:
-        say(f"its clock is off by {facts.clock_offset_s:.0f} s; wfrun takes that into account")
+        say(f"its clock is off by {facts.clock_offset_s:.0f} s; wfrun corrects for it")
     base = path.absolute().parent
     taken = frozenset(
         site.directory
@@ -157,12 +159,13 @@ async def _look(
         say(f"  {queue.name}: {site_entry.describe(queue)}")
     for other in systems:
         if other is not system:
-            say(f"there is {other.version} too; for that, correct 'kind' and what belongs to it")
+            say(f"{other.version} is there too; to use it, change 'kind' and the queue")
     return site_entry.cluster_entry(name, access, system, offer, places, base=base, taken=taken)
 
 
 async def _first_offer(host: Host, systems: list[System], where: str) -> tuple[System, Offer]:
-    """Of the first that answers: the commands of another may be there without its servers."""
+    """The first system that answers, and its offer. The commands of a batch system may be
+    installed without its servers."""
     said = []
     for system in systems:
         try:
@@ -173,7 +176,7 @@ async def _first_offer(host: Host, systems: list[System], where: str) -> tuple[S
 
 
 def _add(path: Path, entry: str, name: str) -> None:
-    """Write the catalog anew, once it is certain that it can be read and says what it said."""
+    """Write the catalog with the entry, after checking that its other sites stay the same."""
     before = path.read_bytes().decode("utf-8") if path.exists() else ""
     text = with_site(before, entry, str(path))
     draft = path.with_name(f".{path.name}.new-{time.time_ns()}")
@@ -184,7 +187,7 @@ def _add(path: Path, entry: str, name: str) -> None:
         old = read_catalog(path).sites if before.strip() else ()
         if sites != (*old, sites[-1]) or sites[-1].name != name:
             raise InvalidError(
-                "the new site can't be added without changing others",
+                "the new site cannot be added without changing others",
                 source=str(path),
                 hint=f"Add this by hand:\n{entry}",
             )
@@ -194,10 +197,10 @@ def _add(path: Path, entry: str, name: str) -> None:
     except InvalidError as error:
         if error.source != str(draft):
             raise
-        # A name, or a host, that no catalog can have.
+        # The name or the host is not valid in a catalog.
         raise InvalidError(error.message, source=str(path), hint=error.hint) from error
     except OSError as error:
-        raise InvalidError(f"can't be written: {error.strerror}", source=str(path)) from error
+        raise InvalidError(f"cannot be written: {error.strerror}", source=str(path)) from error
     finally:
         draft.unlink(missing_ok=True)
 
@@ -211,13 +214,14 @@ def access_of(
     ssh_config: Path | None,
     known_hosts: Path | None,
 ) -> Access:
-    """How the host of the command line is reached; ``host`` may be ``user@host``."""
+    """How the host of the command line is reached. ``host`` may be ``user@host``. Raises
+    InvalidError without a host."""
     if transport == "local":
         return Access(transport="local")
     if not host or host.startswith("-"):
         raise InvalidError(
-            "which host?", hint="Name the login host, as you would after 'ssh'; or, where you are "
-            "logged in to it already, --transport local."
+            "no host is given", hint="Name the login host, as you would after 'ssh'; or, if you "
+            "are logged in to it already, --transport local."
         )  # fmt: skip
     before, at, after = host.rpartition("@")
     absolute = [str(p.expanduser().absolute()) if p else None for p in (ssh_config, known_hosts)]

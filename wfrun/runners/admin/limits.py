@@ -1,98 +1,110 @@
-"""What a catalog says of a site, held against what the site says."""
+"""The limits of a catalog entry, compared with those of the site."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from wfrun.engine.model import Access, LauncherSpec, SiteSpec
 from wfrun.runners.admin.entry import rounded, walltime
+from wfrun.runners.admin.survey import Machine
 from wfrun.sites.batch.offers import Offer, Queue
 
-Wrong = tuple[str, str]
-"""What is wrong, and what to do."""
+
+class Mismatch(NamedTuple):
+    """Something that the catalog says and the site does not have."""
+
+    text: str
+    hint: str
+    """What to do."""
 
 
-def wrong_limits(spec: SiteSpec, offer: Offer) -> list[Wrong]:
-    """Of a cluster: where the catalog asks for more than there is."""
-    assert spec.access is not None
+def cluster_mismatches(spec: SiteSpec, offer: Offer) -> list[Mismatch]:
+    """What the entry of a cluster asks for and its batch system does not offer."""
     access = spec.access
+    assert access is not None
     queue = offer.queue(access.queue)
     names = ", ".join(queue.name for queue in offer.queues)
-    if queue is None and access.queue is not None:
-        return [(f"there is no queue {access.queue}", f"Queues there are: {names}.")]
     if queue is None:
+        if access.queue is not None:
+            return [Mismatch(f"there is no queue {access.queue}", f"Queues there are: {names}.")]
         if offer.picks_queue:
             return []
-        return [("no queue is the default", f"Name one with 'queue' in the catalog: {names}.")]
-    wrong = _against_queue(spec, queue)
+        hint = f"Name one with 'queue' in the catalog: {names}."
+        return [Mismatch("there is no default queue", hint)]
+    found = _against_queue(spec, queue)
+    if access.launchers is not None:
+        found += _launchers_against_node(access.launchers, queue)
+    found += _against_service(queue, names)
+    if access.max_array and offer.max_array and access.max_array > offer.max_array:
+        found.append(_too_much("max_array", str(access.max_array), str(offer.max_array)))
+    return found + _against_choices(access, queue)
+
+
+def _against_service(queue: Queue, names: str) -> list[Mismatch]:
     if not queue.is_open:
         hint = f"Wait, or name another with 'queue' in the catalog. There are: {names}."
-        wrong.append((f"queue {queue.name} is closed", hint))
-    elif queue.cores and queue.down_cores >= queue.cores:
+        return [Mismatch(f"queue {queue.name} is closed", hint)]
+    if queue.cores and queue.down_cores >= queue.cores:
         hint = "Wait until its nodes are back, or name another with 'queue' in the catalog."
-        wrong.append((f"no node of queue {queue.name} is in service", hint))
-    if access.max_array and offer.max_array and access.max_array > offer.max_array:
-        wrong.append(_too_much("max_array", str(access.max_array), str(offer.max_array)))
-    return wrong + _of_batch_system(access, queue)
+        return [Mismatch(f"no node of queue {queue.name} is in service", hint)]
+    return []
 
 
-def _against_queue(spec: SiteSpec, queue: Queue) -> list[Wrong]:
-    wrong = []
+def _against_queue(spec: SiteSpec, queue: Queue) -> list[Mismatch]:
+    found = []
     if queue.cores and spec.slots > queue.cores:
-        wrong.append(_too_much("slots", str(spec.slots), f"{queue.cores} in {queue.name}"))
+        found.append(_too_much("slots", str(spec.slots), f"{queue.cores} in {queue.name}"))
     if queue.walltime_s and spec.walltime_s and spec.walltime_s > queue.walltime_s:
-        wrong.append(
-            _too_much("walltime", walltime(spec.walltime_s),
-                      f"{walltime(queue.walltime_s)} in {queue.name}")
-        )  # fmt: skip
+        limit = f"{walltime(queue.walltime_s)} in {queue.name}"
+        found.append(_too_much("walltime", walltime(spec.walltime_s), limit))
     if queue.node_memory_bytes and spec.memory_bytes > queue.node_memory_bytes:
-        most = f"{rounded(queue.node_memory_bytes)} on a node of {queue.name}"
-        wrong.append(_too_much("memory", rounded(spec.memory_bytes), most))
+        limit = f"{rounded(queue.node_memory_bytes)} on a node of {queue.name}"
+        found.append(_too_much("memory", rounded(spec.memory_bytes), limit))
     if queue.node_gpus is not None and spec.gpus > queue.node_gpus:
-        most = f"{queue.node_gpus} on a node of {queue.name}"
-        wrong.append(_too_much("gpus", str(spec.gpus), most))
-    launchers = None if spec.access is None else spec.access.launchers
-    return wrong if launchers is None else wrong + _of_launchers(launchers, queue)
+        limit = f"{queue.node_gpus} on a node of {queue.name}"
+        found.append(_too_much("gpus", str(spec.gpus), limit))
+    return found
 
 
-def _of_launchers(launchers: LauncherSpec, queue: Queue) -> list[Wrong]:
-    """What one of them asks for, against a node of the queue."""
-    wrong = []
+def _launchers_against_node(launchers: LauncherSpec, queue: Queue) -> list[Mismatch]:
+    found = []
     if queue.node_cores and launchers.cores > queue.node_cores:
-        most = f"{queue.node_cores} on a node of {queue.name}"
-        wrong.append(_too_much("launchers: cores", str(launchers.cores), most))
+        limit = f"{queue.node_cores} on a node of {queue.name}"
+        found.append(_too_much("launchers: cores", str(launchers.cores), limit))
     if queue.node_memory_bytes and launchers.memory_bytes > queue.node_memory_bytes:
-        most = f"{rounded(queue.node_memory_bytes)} on a node of {queue.name}"
-        wrong.append(_too_much("launchers: memory", rounded(launchers.memory_bytes), most))
+        limit = f"{rounded(queue.node_memory_bytes)} on a node of {queue.name}"
+        found.append(_too_much("launchers: memory", rounded(launchers.memory_bytes), limit))
     if queue.walltime_s and launchers.walltime_s > queue.walltime_s:
-        most = f"{walltime(queue.walltime_s)} in {queue.name}"
-        wrong.append(_too_much("launchers: walltime", walltime(launchers.walltime_s), most))
-    return wrong
+        limit = f"{walltime(queue.walltime_s)} in {queue.name}"
+        found.append(_too_much("launchers: walltime", walltime(launchers.walltime_s), limit))
+    return found
 
 
-def _of_batch_system(access: Access, queue: Queue) -> list[Wrong]:
-    """The keys that this batch system alone has, against what the queue offers."""
-    wrong = []
+def _against_choices(access: Access, queue: Queue) -> list[Mismatch]:
+    """The keys that only this batch system has."""
+    found = []
     for key, written in access.batch_settings.items():
         usable = queue.choices.get(key)
         if usable is not None and written not in usable:
-            hint = f"Correct '{key}' in the catalog, or leave it out; there is: "
-            wrong.append((
-                f"{key}: queue {queue.name} has no {written} that can be used",
-                f"{hint}{', '.join(usable) or 'none'}.",
-            ))  # fmt: skip
-    return wrong
+            text = f"{key}: queue {queue.name} has no usable {written}"
+            there = ", ".join(usable) or "none"
+            hint = f"Correct '{key}' in the catalog, or remove it; there is: {there}."
+            found.append(Mismatch(text, hint))
+    return found
 
 
-def wrong_machine(spec: SiteSpec, cores: int, memory_bytes: int, gpus: int) -> list[Wrong]:
-    """Of a host without a batch system; 0 bytes: not known."""
-    wrong = []
-    if spec.slots > cores:
-        wrong.append(_too_much("slots", str(spec.slots), f"{cores} cores"))
-    if memory_bytes and spec.memory_bytes > memory_bytes:
-        wrong.append(_too_much("memory", rounded(spec.memory_bytes), rounded(memory_bytes)))
-    if spec.gpus > gpus:
-        wrong.append(_too_much("gpus", str(spec.gpus), str(gpus)))
-    return wrong
+def host_mismatches(spec: SiteSpec, machine: Machine) -> list[Mismatch]:
+    """What the entry of a host without a batch system asks for and the host does not have."""
+    found = []
+    if spec.slots > machine.cores:
+        found.append(_too_much("slots", str(spec.slots), f"{machine.cores} cores"))
+    if machine.memory_bytes and spec.memory_bytes > machine.memory_bytes:
+        limit = rounded(machine.memory_bytes)
+        found.append(_too_much("memory", rounded(spec.memory_bytes), limit))
+    if spec.gpus > machine.gpus:
+        found.append(_too_much("gpus", str(spec.gpus), str(machine.gpus)))
+    return found
 
 
-def _too_much(key: str, written: str, most: str) -> Wrong:
-    return f"{key}: the catalog says {written}, there are {most}", f"Write less as '{key}'."
+def _too_much(key: str, written: str, limit: str) -> Mismatch:
+    return Mismatch(f"{key}: the catalog says {written}, the limit is {limit}", f"Lower '{key}'.")

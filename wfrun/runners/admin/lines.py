@@ -1,11 +1,11 @@
-"""Lines about sites, as they come, in columns that fit the terminal."""
+"""Findings about sites, and how they are printed: in columns that fit the terminal."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import click
@@ -14,29 +14,56 @@ import msgspec
 _STATES = {"ok": ("ok", "green"), "note": ("note", "yellow"), "failed": ("FAILED", "red")}
 _STATE_WIDTH = 6
 _CHECK_WIDTH = len("batch system")
-_LEAST_WIDTH = 40
+_MIN_WIDTH = 40
+"""Minimum characters of a wrapped line, also on a narrow terminal."""
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What came of one check of a site."""
+    """The result of one check of a site."""
 
     site: str
     check: str
     state: Literal["ok", "note", "failed"]
-    """``note``: the site can be used, but this should be known."""
+    """``note``: the site can be used, but the user should know this."""
     text: str
     hint: str = ""
-    """What to do; for every failure."""
+    """What to do; never empty for a failure."""
+
+
+class Report:
+    """Makes the findings of one site and passes them on."""
+
+    def __init__(self, site: str, on_finding: Callable[[Finding], None]) -> None:
+        self._site = site
+        self._on_finding = on_finding
+
+    def ok(self, check: str, text: str) -> None:
+        """The check succeeded."""
+        self._on_finding(Finding(self._site, check, "ok", text))
+
+    def note(self, check: str, text: str, hint: str = "") -> None:
+        """The site can be used, but the user should know this."""
+        self._on_finding(Finding(self._site, check, "note", text, hint))
+
+    def fail(self, check: str, text: str, hint: str | None) -> None:
+        """The site cannot be used."""
+        hint = hint or "Try again later; if it fails again, ask the cluster's administrators."
+        self._on_finding(Finding(self._site, check, "failed", text, hint))
+
+
+class CheckFailedError(Exception):
+    """A check failed, and its finding is reported. Later checks of the site are skipped."""
 
 
 class Printer:
-    """Prints findings about these sites. Not to a terminal: without wrapping."""
+    """Prints findings about these sites; wraps lines only on a terminal."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._width = max(map(len, names), default=0)
         self._columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
 
     def finding(self, finding: Finding) -> None:
+        """Print one finding and its hint."""
         word, colour = _STATES[finding.state]
         shown = click.style(f"{word:{_STATE_WIDTH}}", fg=colour)
         head = f"{finding.site:{self._width}}  {{}}  {finding.check:{_CHECK_WIDTH}}  "
@@ -47,8 +74,8 @@ class Printer:
             click.echo(" " * indent + line)
 
     def _wrapped(self, text: str, indent: int) -> list[str]:
-        """At the terminal's width; lines that are indented stay whole: commands to be copied."""
-        width = max(_LEAST_WIDTH, self._columns - indent - 1)
+        """Lines of the terminal's width. Indented lines are commands to copy: they stay whole."""
+        width = max(_MIN_WIDTH, self._columns - indent - 1)
         lines = []
         for line in text.splitlines() or [""]:
             if not self._columns or line.startswith(" "):
@@ -58,7 +85,7 @@ class Printer:
         return lines
 
     def end(self, count: int, failed: Sequence[str]) -> None:
-        """The last line: how many can be used."""
+        """Print the last line: how many of ``count`` sites can be used."""
         if failed:
             click.echo(f"{count - len(failed)} of {count} sites can be used; "
                        f"not: {', '.join(failed)}")  # fmt: skip

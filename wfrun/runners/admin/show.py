@@ -1,4 +1,4 @@
-"""``wfrun sites show``: how each site is now."""
+"""``wfrun sites show``: the present state of each site."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.table import Table
 from wfrun.engine.errors import WfrunError
 from wfrun.engine.model import SiteSpec
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
-from wfrun.runners.admin.init import not_reached
+from wfrun.runners.admin.init import ignore_status, not_reached
 from wfrun.runners.admin.survey import ask_offer, look_at_machine, run
 from wfrun.runners.display.report import make_console
 from wfrun.sites.batch.jobs import Job, QueueUnknownError
@@ -29,25 +29,27 @@ from wfrun.sites.remote.directory import make_directory
 from wfrun.sites.remote.host import Host
 
 ANSWERS_S = 60.0
-"""For the questions to a site that is connected, and again for its bandwidth."""
+"""Timeout of all questions to a connected site, and of the measurement of its bandwidth."""
 SENT_BYTES = 16 << 20
-"""The file that bandwidth is measured with, or as much of it as goes in ``SENT_S``."""
+"""Maximum size of the file that bandwidth is measured with."""
 SENT_S = 2.0
+"""Maximum duration of a transfer in one direction; the rest of the file is not sent."""
 STALLED_S = 20.0
+"""Timeout of the upload. A connection that is slower counts as stalled."""
 _CHUNK_BYTES = 1 << 18
 _ROUNDS = 3
+"""Measurements of latency, of which the best counts."""
 
 
 class Cores(msgspec.Struct, frozen=True):
-    """Of jobs."""
+    """Cores of jobs."""
 
     running: int
     queued: int
 
 
 class SiteNow(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a site at this moment; None: it could not be told, or there is no such
-    thing at a site of this kind."""
+    """The state of a site. None: unknown, or undefined for a site of this kind."""
 
     site: str
     kind: str
@@ -56,21 +58,21 @@ class SiteNow(msgspec.Struct, frozen=True, kw_only=True):
     """Why it is not up."""
     hint: str = ""
     slots: int
-    """As the catalog says."""
+    """From the catalog."""
     idle_cores: int | None = None
-    """Of the site's queue, or of the host: cores beyond its load."""
+    """Idle cores of the site's queue; without a batch system, the host's cores minus its load."""
     ours: Cores | None = None
-    """Jobs of this user that a run of wfrun has submitted."""
+    """Jobs that runs of wfrun of this user have submitted."""
     others: Cores | None = None
-    """All other jobs, also of this user."""
+    """All other jobs, including this user's."""
     latency_s: float | None = None
-    """Of a question to the head node: the best of three."""
+    """Latency of a question to the head node: the best of three."""
     upload_bytes_per_s: float | None = None
     download_bytes_per_s: float | None = None
 
 
 async def show(sites: Sequence[SiteSpec], prompter: Prompter | None, *, as_json: bool) -> bool:
-    """Look at all at once and print a table, or a JSON document. Returns whether any is not up."""
+    """Ask all sites at once; print a table or a JSON document. Returns whether any is not up."""
     line = asyncio.Lock()
     found = await asyncio.gather(*(_look(site, prompter, line) for site in sites))
     if as_json:
@@ -88,14 +90,14 @@ async def show(sites: Sequence[SiteSpec], prompter: Prompter | None, *, as_json:
 
 
 async def _look(spec: SiteSpec, prompter: Prompter | None, line: asyncio.Lock) -> SiteNow:
-    """``line`` is held while bandwidth is measured: sites share this machine's."""
+    """``line`` is held while bandwidth is measured: all sites share this machine's network."""
     plain = SiteNow(site=spec.name, kind=spec.kind, state="up", slots=spec.slots)
     if spec.access is None:
         idle = max(0, available_cores() - round(os.getloadavg()[0]))
         return msgspec.structs.replace(plain, idle_cores=idle)
     connection = connection_of(spec.access, prompter)
     try:
-        await connection.open(_ignore)
+        await connection.open(ignore_status)
         now = await asyncio.wait_for(_ask(plain, spec, connection), ANSWERS_S)
         async with line:
             return await asyncio.wait_for(_measure(now, spec, connection), ANSWERS_S)
@@ -114,7 +116,7 @@ async def _look(spec: SiteSpec, prompter: Prompter | None, line: asyncio.Lock) -
 
 async def _ask(now: SiteNow, spec: SiteSpec, connection: Connection) -> SiteNow:
     host = await connection.host()
-    # First, while nothing else is on the line.
+    # First, while nothing else uses the connection.
     latency_s = await _latency_s(host)
     now = msgspec.structs.replace(now, latency_s=latency_s)
     try:
@@ -134,7 +136,7 @@ async def _measure(now: SiteNow, spec: SiteSpec, connection: Connection) -> Site
     try:
         up, down = await _bandwidths(spec, connection)
     except WfrunError as error:
-        reason = f"no file can be written there: {error.message}"
+        reason = f"no file can be written: {error.message}"
         hint = error.hint or "Write another 'directory' in the catalog."
         return msgspec.structs.replace(now, state="down", reason=reason, hint=hint)
     return msgspec.structs.replace(now, upload_bytes_per_s=up, download_bytes_per_s=down)
@@ -171,7 +173,7 @@ async def _ask_batch_system(now: SiteNow, spec: SiteSpec, host: Host) -> SiteNow
     )
     if queue is None and spec.access.queue is not None:
         names = ", ".join(each.name for each in offer.queues)
-        reason, hint = f"it has no queue {spec.access.queue}", f"Queues there are: {names}."
+        reason, hint = f"there is no queue {spec.access.queue}", f"Queues there are: {names}."
         return msgspec.structs.replace(now, state="down", reason=reason, hint=hint)
     if not any(
         each.is_open and (not each.cores or each.cores > each.down_cores) for each in queues
@@ -188,7 +190,7 @@ def _cores(jobs: Sequence[Job]) -> Cores:
 
 
 async def _bandwidths(spec: SiteSpec, connection: Connection) -> tuple[float | None, float | None]:
-    """Bytes a second to the site's directory, and from it; None: it stalled."""
+    """Bytes per second to the site's directory, and from it; None: the transfer stalled."""
     host = await connection.host()
     written = spec.directory or DEFAULT_DIRECTORY
     directory = await make_directory(host, spec.name, written, f"show{secrets.token_hex(4)}")
@@ -213,7 +215,7 @@ async def _bandwidths(spec: SiteSpec, connection: Connection) -> tuple[float | N
 
 
 async def _noise() -> AsyncIterator[bytes]:
-    """What no compression on the way makes smaller, for ``SENT_S`` at the most."""
+    """Random data, which no compression on the way shrinks, for at most ``SENT_S``."""
     begun_s = time.monotonic()
     for _ in range(SENT_BYTES // _CHUNK_BYTES):
         yield os.urandom(_CHUNK_BYTES)
@@ -239,7 +241,7 @@ def _table(found: Sequence[SiteNow]) -> Table:
             _rate(now.download_bytes_per_s),
             now.state,
         )
-    table.caption = "ours, others: cores that run + cores that wait"
+    table.caption = "ours, others: cores of running jobs + cores of waiting jobs"
     table.caption_justify = "left"
     return table
 
@@ -250,7 +252,3 @@ def _jobs(cores: Cores | None) -> str:
 
 def _rate(bytes_per_s: float | None) -> str:
     return "-" if bytes_per_s is None else f"{bytes_per_s / 1e6:.3g}"
-
-
-def _ignore(reason: str | None) -> None:
-    """A connection that is lost is an error of the next question."""

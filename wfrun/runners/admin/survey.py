@@ -1,4 +1,4 @@
-"""Looking at a head node: what batch system it has, what that offers, where files can be."""
+"""Questions to a head node: its batch systems, their queues and limits, its places for files."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from wfrun.sites.kinds import BATCH_KINDS
 from wfrun.sites.remote.host import Host, Result
 
 PROBE_S = 20.0
+"""Timeout of a command of a batch system."""
 LOOK_S = 15.0
-"""For a look at one directory: a file system that is away would be waited for without end."""
+"""Timeout of a look at one directory: an unreachable file system would block for ever."""
 
 _SHARED_KINDS = re.compile(
     r"nfs|lustre|gpfs|beegfs|ceph|panfs|pvfs|orangefs|gluster|weka|afs|smb|cifs|quobyte|vast|9p"
@@ -46,27 +47,27 @@ echo "gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')"
 
 
 class System(NamedTuple):
-    """A batch system that answered its probe."""
+    """A batch system that has answered its probe."""
 
     kind: str
     version: str
-    """With its name: ``Slurm 22.05.8``."""
+    """Name and version: ``Slurm 22.05.8``."""
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A directory that could hold the site's files."""
+    """A directory that can hold the site's files."""
 
     label: str
-    """As it is known: ``$SCRATCH``, ``~`` …"""
+    """How users write it: ``$SCRATCH``, ``~`` …"""
     path: str
     file_system: str
-    """Its kind, as ``df`` names it; empty: not told."""
+    """Its type, as ``df`` names it; empty: unknown."""
     device: str
     free_bytes: int
 
     @property
     def is_shared(self) -> bool:
-        """Whether its kind of file system is one that several machines see."""
+        """Whether several machines see this type of file system."""
         return _SHARED_KINDS.search(self.file_system.lower()) is not None or ":" in self.device
 
 
@@ -75,13 +76,13 @@ class Machine(NamedTuple):
 
     cores: int
     memory_bytes: int
-    """0: not known."""
+    """0: unknown."""
     load: float
     gpus: int
 
 
 async def run(host: Host, argv: Sequence[str], env: Mapping[str, str] | None = None) -> Result:
-    """A program that is not there is one that fails."""
+    """Run a program at the host. One that is not installed counts as failed."""
     try:
         return await host.run(argv, env=env, timeout_s=PROBE_S)
     except InfeasibleError as error:
@@ -89,15 +90,16 @@ async def run(host: Host, argv: Sequence[str], env: Mapping[str, str] | None = N
 
 
 def _failure(argv: Sequence[str], result: Result) -> QueueUnknownError:
-    # What `sh` is given hands over to the program.
+    # The script of `sh -c` begins with "exec" and the program.
     program = argv[0] if argv[0] != "sh" else argv[-1].removeprefix("exec ").partition(" ")[0]
-    ended = "gave no answer" if result.exit_code is None else f"failed ({result.exit_code})"
+    code = result.exit_code
+    ended = "did not answer" if code is None else f"ended with exit code {code}"
     said = result.errors.decode("utf-8", "replace").strip()[-300:]
-    return QueueUnknownError(f"{program} {ended}: {said or 'it said nothing'}")
+    return QueueUnknownError(f"{program} {ended}: {said or 'it printed nothing'}")
 
 
 async def probe(host: Host, kind: str) -> System:
-    """The batch system of this kind. Raises QueueUnknownError where its probe fails."""
+    """The batch system of this kind. Raises QueueUnknownError if its probe fails."""
     batch = BATCH_KINDS[kind]
     survey = batch.survey()
     result = await run(host, survey.probe)
@@ -105,7 +107,7 @@ async def probe(host: Host, kind: str) -> System:
     if result.exit_code != 0:
         raise _failure(survey.probe, result)
     if not survey.version.search(said):
-        raise QueueUnknownError(f"{survey.probe[0]} is of another system: {said[:100]}")
+        raise QueueUnknownError(f"{survey.probe[0]} belongs to another system: {said[:100]}")
     return System(kind, f"{batch.title} {_version(said)}".strip())
 
 
@@ -115,7 +117,7 @@ def _version(said: str) -> str:
 
 
 async def find_systems(host: Host) -> list[System]:
-    """All batch systems that answer there, the most likely first."""
+    """All batch systems that answer there, in the order of the registry."""
     probes = (probe(host, kind) for kind in BATCH_KINDS)
     found = await asyncio.gather(*probes, return_exceptions=True)
     for each in found:
@@ -125,7 +127,7 @@ async def find_systems(host: Host) -> list[System]:
 
 
 async def ask_offer(host: Host, kind: str) -> Offer:
-    """What the batch system offers. Raises QueueUnknownError where it does not answer."""
+    """Queues and limits of the batch system. Raises QueueUnknownError if it does not answer."""
     survey = BATCH_KINDS[kind].survey()
     commands = {**survey.needed, **survey.wanted}
     results = await asyncio.gather(*(run(host, argv) for argv in commands.values()))
@@ -138,7 +140,7 @@ async def ask_offer(host: Host, kind: str) -> Offer:
 
 
 async def find_places(host: Host) -> list[Place]:
-    """Where the user may write, of the usual places, the one to prefer first."""
+    """The customary places where the user can write, best first."""
     found = await asyncio.gather(*(_look(host, label) for label in _PLACES))
     places: dict[str, Place] = {}
     for place in found:
@@ -157,14 +159,14 @@ async def _look(host: Host, label: str) -> Place | None:
 
 
 async def look_at(host: Host, path: str) -> Place | None:
-    """One directory, where it can be written to."""
+    """This directory; None if it cannot be written to or its file system hangs."""
     result = await host.run(["sh", "-c", _LOOK, "look", path], timeout_s=LOOK_S)
     shown, _, line = _text(result).strip().partition("\n")
     return place_of(path, shown, line) if result.exit_code == 0 else None
 
 
 def place_of(label: str, path: str, line: str) -> Place:
-    """From the last line of ``df -P -k``, with or without the kind of file system."""
+    """The place of a line of ``df -P -k``, with or without the type of file system."""
     match = re.match(r"(.+?)\s+(?:(\S*[^\d\s]\S*)\s+)?(\d+)\s+(\d+)\s+(-?\d+)\s+\S+\s+/", line)
     if match is None:
         return Place(label, path, "", "", 0)
@@ -172,8 +174,8 @@ def place_of(label: str, path: str, line: str) -> Place:
 
 
 def choose_place(places: list[Place], *, nodes_see_it: bool) -> Place | None:
-    """The first that can be trusted: where compute nodes have to see it, on a file system that
-    several machines see, or the one of the home directory."""
+    """The first place that is safe to use. If compute nodes must see it, that is one on a shared
+    file system or on that of the home directory."""
     home = next((place for place in places if place.label == "~"), None)
     for place in places:
         beside_home = home is not None and place.device == home.device
@@ -183,11 +185,12 @@ def choose_place(places: list[Place], *, nodes_see_it: bool) -> Place | None:
 
 
 async def look_at_machine(host: Host) -> Machine:
-    """Raises TransientError where even the number of cores can't be told."""
+    """Cores, memory, load and GPUs of a host. Raises TransientError if the number of cores is not
+    found."""
     result = await host.run(["sh", "-c", _MACHINE], timeout_s=LOOK_S)
     said = dict(re.findall(r"^(\w+)=([\d.]+)$", _text(result), re.MULTILINE))
     if not said.get("cores", "").isdecimal():
-        raise TransientError(f"the number of cores can't be told: {_text(result)!r}")
+        raise TransientError(f"the number of cores is not found: {_text(result)!r}")
     return Machine(
         cores=int(said["cores"]),
         memory_bytes=int(said.get("kib", 0)) * 1024,
@@ -197,7 +200,7 @@ async def look_at_machine(host: Host) -> Machine:
 
 
 def ssh_command(access: Access) -> str:
-    """What leads there by hand, and says more about why it does not."""
+    """The command with which the user can try the same connection by hand."""
     words = ["ssh"]
     if access.ssh_config is not None:
         words += ["-F", access.ssh_config]
