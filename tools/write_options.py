@@ -34,22 +34,20 @@ from typing import Literal, TypedDict
 
 def arguments() -> str:
     """The module with the types of the keyword arguments."""
-    every = list(all_settings().values())
-    simulated = [setting for setting in every if setting.option.simulate]
-    return "".join(
-        [
-            HEADER,
-            _typed_dict("RunArguments", "Options of a run.", every),
-            _typed_dict("SimulateArguments", "Options of a simulated run.", simulated),
-        ]
+    simulated = [s for s in all_settings().values() if s.option.simulate]
+    others = [s for s in all_settings().values() if not s.option.simulate]
+    return (
+        HEADER
+        + _typed_dict("SimulateArguments(TypedDict", "Options of a simulated run.", simulated)
+        + _typed_dict("RunArguments(SimulateArguments", "Options of a real run.", others)
     )
 
 
-def _typed_dict(name: str, docstring: str, settings: list[Setting]) -> str:
+def _typed_dict(head: str, docstring: str, settings: list[Setting]) -> str:
     hints = get_type_hints(Settings)
     lines = [f"    {setting.name}: {_text(hints[setting.name])}" for setting in settings]
     return "\n\n" + "\n".join(
-        [f"class {name}(TypedDict, total=False):", f'    """{docstring}"""', "", *lines, ""]
+        [f"class {head}, total=False):", f'    """{docstring}"""', "", *lines, ""]
     )
 
 

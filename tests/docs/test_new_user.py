@@ -96,7 +96,7 @@ def test_a_failure_is_explained_mended_and_forgotten(tmp_path: Path) -> None:
     logs = command(tmp_path, "wfrun logs last first; wfrun logs last second").stdout
     assert "stdout, written to its output first.txt" in logs
     assert "no such star\n" in logs
-    assert "task second was not run, because a task that it depends on has failed" in logs
+    assert "task second is blocked, because a task that it depends on has failed" in logs
 
     flag.touch()
     mended = command(tmp_path, "wfrun resume")

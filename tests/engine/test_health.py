@@ -150,22 +150,22 @@ def test_tasks_that_fail_by_themselves_pause_nothing() -> None:
 
 
 def test_a_program_that_is_absent_counts_where_other_sites_do_well() -> None:
-    alone = Trouble(30, 1, always("start"))
+    alone = Trouble(30, 1, always("launch-failed"))
     assert alone.world.run() == "failed"
     assert alone.started == 30
-    beside = Trouble(30, 2, always("start"), throttle=2, retries=1)
+    beside = Trouble(30, 2, always("launch-failed"), throttle=2, retries=1)
     assert beside.world.run() == "done"
     assert beside.started < 8
 
 
 def test_a_full_disk_pauses_a_site_at_the_first_attempt() -> None:
-    trouble = Trouble(8, 2, always("storage"), throttle=2)
+    trouble = Trouble(8, 2, always("disk-full"), throttle=2)
     assert trouble.world.run() == "done"
     assert trouble.started == 1
 
 
 def test_the_end_of_a_run_waits_for_no_pause() -> None:
-    trouble = Trouble(8, 2, always("storage"), throttle=2)
+    trouble = Trouble(8, 2, always("disk-full"), throttle=2)
     trouble.world.run()
     assert trouble.world.core.state.now_s == 80.0  # seven at beta, and one again
 

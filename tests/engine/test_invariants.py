@@ -28,8 +28,8 @@ MANY = hypothesis_settings(max_examples=150, deadline=None)
 
 
 CAUSES: list[Cause] = [
-    "exit", "signal", "output", "start", "memory", "walltime", "staging", "storage", "refused",
-    "preempted", "node", "cancelled", "lost",
+    "exit", "signal", "output", "launch-failed", "memory", "walltime", "staging", "disk-full",
+    "refused", "preempted", "node", "cancelled", "lost",
 ]  # fmt: skip
 """In which sites report failures."""
 
@@ -249,8 +249,8 @@ def test_crashes_lose_and_double_nothing(
     crashes: list[int],
 ) -> None:
     settings = msgspec.structs.replace(settings, retries=50)
-    # "start" is left out: an executable that is nowhere is not tried again
-    world = make_world(several, catalog, settings, seed, 0.1, ["exit", "lost", "storage"])
+    # "launch-failed" is left out: an executable that is nowhere is not tried again
+    world = make_world(several, catalog, settings, seed, 0.1, ["exit", "lost", "disk-full"])
     auditor = Auditor(several, catalog, settings)
     heard = 0
     crashes[0] += 1 + len(several)  # the start and the workflows become durable together

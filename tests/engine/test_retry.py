@@ -160,7 +160,7 @@ def test_growth_is_bounded_by_retries() -> None:
 
 
 def test_a_program_that_is_nowhere_is_tried_at_each_site_once() -> None:
-    world = world_of([Outcome("start")] * 9, TWO, retries=9)
+    world = world_of([Outcome("launch-failed")] * 9, TWO, retries=9)
     assert world.run() == "failed"
     assert sorted(placed(world)) == [0, 1]
 
@@ -185,11 +185,11 @@ def test_refused_everywhere_is_final_until_a_resume() -> None:
 
 
 def test_a_full_site_gets_no_more_and_the_task_goes_elsewhere() -> None:
-    world = world_of([Outcome("storage", message="disk full")], TWO, retries=0)
+    world = world_of([Outcome("disk-full", message="disk full")], TWO, retries=0)
     assert world.run() == "done"
     first, second = placed(world)
     assert second == 1 - first
-    assert "storage: disk full" in (world.core.state.sites[first].pause_reason or "")
+    assert "disk-full: disk full" in (world.core.state.sites[first].pause_reason or "")
 
 
 def test_what_a_task_has_come_to_ask_for_is_in_the_log() -> None:

@@ -137,7 +137,7 @@ def test_full_disks(testbed: Testbed, grid: Grid) -> None:
     for file in files:
         file.unlink()
     grid.check(engine.done(100), once=False)
-    assert set(grid.failures()) <= {"storage", "staging"}
+    assert set(grid.failures()) <= {"disk-full", "staging"}
 
 
 def test_interrupts_while_jobs_wait_and_run(grid: Grid) -> None:

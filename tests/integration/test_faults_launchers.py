@@ -160,7 +160,7 @@ def test_a_disk_fills_up(testbed: Testbed, grid: Grid) -> None:
     assert not engine.ended, engine.told
     filler.unlink()
     grid.check(engine.done(100), once=False)
-    assert set(grid.failures()) <= {"storage", "staging"}
+    assert set(grid.failures()) <= {"disk-full", "staging"}
 
 
 # Who may talk to the engine

@@ -13,13 +13,14 @@ from typing import Literal
 
 import msgspec
 
-from wfrun.engine.exchange import Cause, LauncherRequest, Outcome
+from wfrun.engine.exchange import RENAMED_CAUSES, LauncherRequest, Outcome, RecordedCause
 from wfrun.engine.model import LinkSpec, SiteSpec
 from wfrun.engine.settings import Settings as Settings
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Version 1 has no SiteLoadObserved, CoresReserved, ReservationDeclined and SitesDeclined, version
-2 has no ``Access.batch_settings``. Logs of all versions can be read."""
+2 has no ``Access.batch_settings``, and up to version 3 two causes have other names (see
+``RENAMED_CAUSES``). Logs of all versions can be read."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):
@@ -190,9 +191,13 @@ class LauncherEnded(Event, frozen=True, tag="launcher-ended"):
 
     site: int
     key: str
-    cause: Cause
+    cause: RecordedCause
     """``done`` if it ended by itself or was stopped."""
     message: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.cause in RENAMED_CAUSES:
+            msgspec.structs.force_setattr(self, "cause", RENAMED_CAUSES[self.cause])
 
 
 class TransferEnded(Event, frozen=True, gc=False, tag="transfer-ended"):

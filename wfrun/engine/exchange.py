@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import msgspec
 
@@ -74,9 +74,9 @@ Cause = Literal[
     "memory",  # exceeded its memory request
     "walltime",
     "output",  # exited with 0 but did not write a declared output
-    "start",  # could not be started: the executable is missing or not executable there
+    "launch-failed",  # could not be started: the executable is missing or not executable there
     "staging",  # an input did not arrive
-    "storage",  # the site's disk is full or its directory can't be written
+    "disk-full",  # the site's disk is full or its directory can't be written
     "refused",  # the scheduler never accepts such a request
     "preempted",  # the site reclaimed its cores
     "expired",  # the walltime of its launcher ended
@@ -84,6 +84,14 @@ Cause = Literal[
     "cancelled",
     "lost",  # the site does not know its outcome
 ]
+
+RENAMED_CAUSES: dict[str, Cause] = {"start": "launch-failed", "storage": "disk-full"}
+"""Causes by their names in logs until version 3, and in exit records of launchers of that time."""
+
+if TYPE_CHECKING:
+    RecordedCause = Cause
+else:
+    RecordedCause = Literal[get_args(Cause) + tuple(RENAMED_CAUSES)]
 
 
 class PackedLog(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -101,7 +109,7 @@ class PackedLog(msgspec.Struct, frozen=True, gc=False, array_like=True):
 class Outcome(msgspec.Struct, frozen=True, gc=False):
     """The exit record of an attempt."""
 
-    cause: Cause
+    cause: RecordedCause
     exit_code: int | None = None
     signal: int | None = None
     started_s: float | None = None
@@ -117,6 +125,10 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     """For a failure: what happened, and the end of stderr."""
     packed: PackedLog | None = None
     """None if it printed nothing, or has log files of its own."""
+
+    def __post_init__(self) -> None:
+        if self.cause in RENAMED_CAUSES:
+            msgspec.structs.force_setattr(self, "cause", RENAMED_CAUSES[self.cause])
 
 
 class Found(msgspec.Struct, frozen=True):

@@ -40,12 +40,12 @@ RULES: dict[Cause, Rule] = {
     "signal": Rule(True, "elsewhere first"),
     "output": Rule(True, "elsewhere first"),
     "cancelled": Rule(True, "elsewhere first"),  # by its user, not by us
-    "start": Rule(True, "elsewhere"),  # a missing program stays missing at this site
+    "launch-failed": Rule(True, "elsewhere"),  # a missing program stays missing at this site
     "memory": Rule(True, "anywhere", "memory"),
     "walltime": Rule(True, "anywhere", "walltime"),
     "refused": Rule(False, "never there"),
     "staging": Rule(False, "elsewhere first"),
-    "storage": Rule(False, "elsewhere first"),
+    "disk-full": Rule(False, "elsewhere first"),
     "preempted": Rule(False, "elsewhere first"),
     "expired": Rule(False, "anywhere"),
     "node": Rule(False, "elsewhere first"),

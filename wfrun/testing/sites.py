@@ -180,7 +180,7 @@ class SiteConformance(AnySiteConformance):
             await site.submit(missing)
             for attempt in missing:
                 outcome = await probe.ended(attempt.key)
-                assert outcome.cause == "start"
+                assert outcome.cause == "launch-failed"
                 assert attempt.argv[0] in (outcome.message or "")
 
     async def test_cancelled_only_if_queued(self, tmp_path: Path) -> None:

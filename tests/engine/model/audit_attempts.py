@@ -22,7 +22,7 @@ from wfrun.engine.prefetch import prefetch_per_slot
 
 _COUNTED = frozenset({"exit", "signal", "output", "cancelled"})
 """Causes that cost a retry and have no other consequence."""
-_SPECIAL = frozenset({"start", "memory", "walltime", "refused"})
+_SPECIAL = frozenset({"launch-failed", "memory", "walltime", "refused"})
 """Causes after which a task may fail for good with retries left."""
 
 

@@ -29,11 +29,11 @@ from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.selection import SELECTION
 
 RETRIABLE: tuple[Cause, ...] = (
-    "exit", "signal", "output", "cancelled", "staging", "storage", "preempted", "node", "lost",
+    "exit", "signal", "output", "cancelled", "staging", "disk-full", "preempted", "node", "lost",
 )  # fmt: skip
 """Causes after which a task is retried while it has retries."""
 
-ALL_CAUSES: tuple[Cause, ...] = (*RETRIABLE, "start", "memory", "walltime", "refused")
+ALL_CAUSES: tuple[Cause, ...] = (*RETRIABLE, "launch-failed", "memory", "walltime", "refused")
 
 GIB = 2**30
 

@@ -65,12 +65,12 @@ def test_a_task_that_fails_too_often(user: User) -> None:
     )
     done = user.wfrun(document, "--run-dir", "run", "--retries", "2", *FAST)
     assert done.status == 1
-    assert "failed: 1/4 tasks done, 1 failed, 2 not run, 2 retried" in done.out
+    assert "failed: 1/4 tasks done, 1 failed, 2 blocked, 2 retried" in done.out
     assert "no luck" in done.out
     assert "flaky" in done.out
     assert "to go on: wfrun resume run" in done.out
     assert Counter(lines_of(record)) == {"flaky": 3, "other": 1}
-    assert "task last was not run, because a task that it depends on has failed" in (
+    assert "task last is blocked, because a task that it depends on has failed" in (
         user.wfrun("logs", "run", "last").out
     )
     done = user.wfrun("resume", "run")

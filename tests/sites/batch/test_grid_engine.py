@@ -133,7 +133,7 @@ def test_before_the_record_is_written_nothing_is_known() -> None:
         ("0", "0", "done"),
         ("1   : before job", "0", "node"),
         ("21  : in recognizing job", "0", "node"),
-        ("26  : opening input/output file", "0", "storage"),
+        ("26  : opening input/output file", "0", "disk-full"),
         ("100 : assumedly after job", "139", "signal"),
         ("37  : qmaster enforced h_rt limit", "137", "signal"),
     ],

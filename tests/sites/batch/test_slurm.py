@@ -64,7 +64,7 @@ def test_accounting() -> None:
     causes = {int(job): ending.cause for (job, _), ending in endings.items() if job not in "2 22"}
     assert causes == {
         18: "done", 19: "exit", 20: "signal", 21: "cancelled", 23: "preempted", 28: "node",
-        31: "done", 32: "signal", 33: "walltime", 34: "walltime", 35: "storage",
+        31: "done", 32: "signal", 33: "walltime", 34: "walltime", 35: "disk-full",
     }  # fmt: skip
     assert endings["2", 6] == Ending(cause="cancelled", message="CANCELLED")
     assert endings["22", 4] == Ending("exit", 3, "FAILED: exit code 3", "alpha1")

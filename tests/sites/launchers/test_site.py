@@ -95,7 +95,7 @@ async def test_a_launcher_that_never_comes_says_why(rig: SiteRig) -> None:
     await rig.start("L1")
     await rig.until(lambda: bool(rig.events(ev.LauncherEnded)))
     (end,) = rig.events(ev.LauncherEnded)
-    assert end.cause == "start"
+    assert end.cause == "launch-failed"
     assert "there is no such module" in end.message
 
 

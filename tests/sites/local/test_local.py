@@ -230,8 +230,8 @@ async def test_a_disk_that_fills_up_loses_nothing(small_disk: Path, tmp_path: Pa
         late = [request(f"late-{n}-{'x' * 100}", "true") for n in range(80)]
         await site.submit(late)
         for attempt in late:
-            assert (await probe.ended(attempt.key)).cause in ("storage", "done")
-        assert probe.outcomes(late[-1].key)[0].cause == "storage"
+            assert (await probe.ended(attempt.key)).cause in ("disk-full", "done")
+        assert probe.outcomes(late[-1].key)[0].cause == "disk-full"
         assert any(isinstance(event, SitePaused) for event in probe.events)
         go.touch()
         assert (await probe.ended("k-1")).cause == "done"
@@ -358,7 +358,7 @@ async def test_names_that_lead_out_of_the_sandbox_are_refused(tmp_path: Path) ->
         )
         for key in ("k-1", "k-2"):
             outcome = await probe.ended(key)
-            assert outcome.cause == "start"
+            assert outcome.cause == "launch-failed"
             assert "sandbox" in (outcome.message or "")
 
 
@@ -393,10 +393,10 @@ async def test_an_interpreter_that_is_absent(tmp_path: Path) -> None:
     async with opened(tmp_path / "site") as (site, probe):
         await site.submit([request("k-1", str(script)), request("k-2", str(plain))])
         outcome = await probe.ended("k-1")
-        assert outcome.cause == "start"
+        assert outcome.cause == "launch-failed"
         assert "interpreter" in (outcome.message or "")
         outcome = await probe.ended("k-2")
-        assert outcome.cause == "start"
+        assert outcome.cause == "launch-failed"
         assert "not executable" in (outcome.message or "")
 
 
@@ -412,7 +412,7 @@ async def test_what_never_fits_is_refused_and_blocks_nothing(tmp_path: Path) -> 
             ]
         )
         for key in ("k-1", "k-2", "k-3"):
-            assert (await probe.ended(key)).cause == "start"
+            assert (await probe.ended(key)).cause == "launch-failed"
         assert (await probe.ended("k-4")).cause == "done"
 
 

@@ -51,7 +51,7 @@ def test_what_becomes_of_tasks(engine: Engine) -> None:
     )
     ends = engine.until_ended("k-1", "k-2", "k-3", "k-4", "k-5", "k-6")
     assert [end["cause"] for end in ends] == [
-        "done", "start", "exit", "output", "start", "walltime",
+        "done", "launch-failed", "exit", "output", "launch-failed", "walltime",
     ]  # fmt: skip
     assert ends[2]["exit_code"] == 127
     assert "asks for 3 cores of 2" in ends[4]["message"]

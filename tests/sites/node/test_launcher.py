@@ -119,7 +119,7 @@ def test_where_there_is_no_posix_spawn(tmp_path: Path) -> None:
         shell("k-3", "sleep 600 & exit 3"),
     )
     assert talk.until_ended("k-1")["cause"] == "done"
-    assert talk.until_ended("k-2")["cause"] == "start"
+    assert talk.until_ended("k-2")["cause"] == "launch-failed"
     assert talk.until_ended("k-3")["exit_code"] == 3
     sandbox = tmp_path / "site" / "attempts" / "k-1"
     assert (tmp_path / "site" / "files" / "said").read_text() == f"{sandbox}\nk-1\n"

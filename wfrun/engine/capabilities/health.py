@@ -41,9 +41,9 @@ QUICK_FAILURES_IN_A_ROW = 20
 accepts tasks faster than any healthy one, so it could fail all tasks of a bag before other sites
 have started any."""
 
-_TASK_OR_SITE: frozenset[Cause] = frozenset({"exit", "signal", "start", "output"})
+_TASK_OR_SITE: frozenset[Cause] = frozenset({"exit", "signal", "launch-failed", "output"})
 """Causes for which the task or the site may be to blame: they count if they come quickly."""
-_SITE: frozenset[Cause] = frozenset({"staging", "storage", "node", "lost", "refused"})
+_SITE: frozenset[Cause] = frozenset({"staging", "disk-full", "node", "lost", "refused"})
 """Causes for which the site is to blame."""
 _NEVER_THE_HOST: frozenset[Cause] = frozenset(
     {"memory", "walltime", "preempted", "expired", "cancelled", "refused"}
@@ -175,7 +175,7 @@ class Health(Capability):
         if outcome.cause in _TASK_OR_SITE:
             self._failed_quickly(attempt, outcome)
         if outcome.cause in _SITE or (
-            outcome.cause == "start" and self._others_succeed(attempt.site)
+            outcome.cause == "launch-failed" and self._others_succeed(attempt.site)
         ):
             self.on_undelivered(attempt, outcome)
 
@@ -198,7 +198,7 @@ class Health(Capability):
         breaker.counted_s[outcome.host] = self.state.now_s
         breaker.failures += 1
         on_trial = breaker.phase is BreakerPhase.ON_TRIAL
-        if on_trial or outcome.cause == "storage" or breaker.failures >= FAILURES_IN_A_ROW:
+        if on_trial or outcome.cause == "disk-full" or breaker.failures >= FAILURES_IN_A_ROW:
             self._pause(index, breaker, outcome)
 
     def on_reopened(self, site: int) -> None:

@@ -34,10 +34,10 @@ _KEY = "check-1"
 _LAUNCHER = "check-launcher"
 _ADVICE = {
     "refused": "Correct the site's queue, account, options or walltime in the catalog.",
-    "start": "Do the nodes have /bin/sh and Python 3.6 or later?",
+    "launch-failed": "Do the nodes have /bin/sh and Python 3.6 or later?",
     "lost": "Do the nodes see the site's 'directory'? It must be on a file system that they share.",
     "node": "Try again: the node that it ran on has failed.",
-    "storage": "Free space in the site's 'directory', or write another one in the catalog.",
+    "disk-full": "Free space in the site's 'directory', or write another one in the catalog.",
     "memory": "Request more memory for small jobs with 'options' in the catalog, as [--mem=1G].",
     "walltime": "The nodes or their file system are very slow; try again later.",
 }

@@ -89,7 +89,7 @@ def _attempts(
 def _why_not(state: RunState, number: TaskNumber) -> str:
     status = state.workflows[number[0]].status[number[1]]
     if status == TaskStatus.BLOCKED:
-        return "was not run, because a task that it depends on has failed"
+        return "is blocked, because a task that it depends on has failed"
     return "has not been dispatched yet"
 
 

@@ -57,9 +57,9 @@ def progress_line(state: RunState) -> str:
         "running": running,
         "queued": queued,
         "staging": staging,
-        "delayed": sum(w.delayed for w in state.workflows),
+        "waiting to retry": sum(w.delayed for w in state.workflows),
         "failed": state.failed,
-        "not run": state.blocked,
+        "blocked": state.blocked,
         "retried": state.retried,
     }
     parts += [f"{count} {word}" for word, count in counts.items() if count]
@@ -157,7 +157,7 @@ def workflow_table(state: RunState) -> Table:
     table.add_column("bag" if bags else "workflow", no_wrap=True)
     if owned:
         table.add_column("owner", no_wrap=True)
-    for heading in ("tasks", "done", "failed", "not run", "makespan"):
+    for heading in ("tasks", "done", "failed", "blocked", "makespan"):
         table.add_column(heading, justify="right")
     for w in state.workflows[:MOST_WORKFLOWS]:
         end_s = w.ended_s if w.ended_s is not None else state.now_s

@@ -29,10 +29,10 @@ _STATES = {
     TaskStatus.WAITING: "waiting",
     TaskStatus.ELIGIBLE: "waiting",
     TaskStatus.DISPATCHED: "queued",
-    TaskStatus.DELAYED: "delayed",
+    TaskStatus.DELAYED: "waiting to retry",
     TaskStatus.DONE: "done",
     TaskStatus.FAILED: "failed",
-    TaskStatus.BLOCKED: "not run",
+    TaskStatus.BLOCKED: "blocked",
 }
 
 BEFORE: Mapping[str, type] = {"bag": str, "owner": str, "task": int, "id": str, "state": str}

@@ -7,28 +7,6 @@ from collections.abc import Mapping
 from typing import Literal, TypedDict
 
 
-class RunArguments(TypedDict, total=False):
-    """Options of a run."""
-
-    policy: str
-    policy_options: Mapping[str, int | float | str]
-    selection: str
-    throttle: int | None
-    seed: int
-    retries: int
-    retry_delay_s: float
-    on_failure: Literal["continue", "stop"]
-    replicas: int | None
-    replication: Literal["idle", "stragglers"]
-    replica_share: float
-    straggler_quantile: float
-    straggler_factor: float
-    emulate: bool
-    time_scale: float
-    size_scale: float
-    pack_logs: bool
-
-
 class SimulateArguments(TypedDict, total=False):
     """Options of a simulated run."""
 
@@ -45,3 +23,12 @@ class SimulateArguments(TypedDict, total=False):
     replica_share: float
     straggler_quantile: float
     straggler_factor: float
+
+
+class RunArguments(SimulateArguments, total=False):
+    """Options of a real run."""
+
+    emulate: bool
+    time_scale: float
+    size_scale: float
+    pack_logs: bool

@@ -163,7 +163,7 @@ def end_of(job: LauncherJob, outcome: Outcome) -> tuple[Cause, str | None]:
     if job.stopping and cause in ("done", "cancelled"):
         return "done", None
     if cause == "done" and not job.greeted:
-        return "start", "it ended without having reached its engine"
+        return "launch-failed", "it ended without having reached its engine"
     return cause, message
 
 

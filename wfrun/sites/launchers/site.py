@@ -253,7 +253,7 @@ class BatchLauncherSite:
         lost = outcome_of_lost_attempts(job, outcome)
         await self._recovery.on_launcher_ended(job, had, lost)
         cause, message = end_of(job, outcome)
-        if cause == "start" and outcome.cause == "done":
+        if cause == "launch-failed" and outcome.cause == "done":
             tail = await self._files.stderr_tail(job.key)
             message = f"{message}\n{tail}" if tail else message
         self._end_job(job, cause, message)

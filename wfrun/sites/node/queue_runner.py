@@ -100,10 +100,10 @@ class QueueRunner(Runner):
             refusal = self.slots.refusal(request["resources"])
             if not written:
                 text = "exit records can't be written: %s" % self.journal.error
-                self._on_outcome(request["key"], {"cause": "storage", "message": text})
+                self._on_outcome(request["key"], {"cause": "disk-full", "message": text})
             elif refusal is not None:
                 text = "can't be started at this site: %s" % refusal
-                self._on_outcome(request["key"], {"cause": "start", "message": text})
+                self._on_outcome(request["key"], {"cause": "launch-failed", "message": text})
             else:
                 self.queue[request["key"]] = request
 

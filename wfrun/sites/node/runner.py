@@ -272,14 +272,14 @@ class Runner:
         if status != 0 or attempt.reason is not None:
             cause = attempt.reason or ("exit" if number is None else "signal")
             if cause == "exit" and self._is_full(but_for=sandbox):
-                cause = "storage"
+                cause = "disk-full"
             failure = AttemptError(cause, describe(attempt, code, number))
         elif attempt.request["outputs"]:
             try:
                 outcome["sizes"] = self._commit(attempt, sandbox)
             except (AttemptError, OSError) as error:
                 failure = failure_of(error)
-                if failure.cause == "start":
+                if failure.cause == "launch-failed":
                     failure = AttemptError("output", "its outputs can't be committed: %s" % error)
         if failure is not None:
             self.starter.show(attempt)

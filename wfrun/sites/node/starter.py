@@ -258,10 +258,10 @@ class Starter:
         for candidate in candidates:
             if os.path.exists(candidate):
                 raise AttemptError(
-                    "start", "executable %r is not executable (see chmod)" % candidate
+                    "launch-failed", "executable %r is not executable (see chmod)" % candidate
                 )
         where = "is absent" if "/" in name else "is not in the site's PATH (%s)" % path
-        raise AttemptError("start", "executable %r %s" % (name, where))
+        raise AttemptError("launch-failed", "executable %r %s" % (name, where))
 
     def _spawn(
         self,
@@ -290,7 +290,7 @@ class Starter:
         except FileNotFoundError:
             self._programs.clear()
             text = "executable %r, or the interpreter that its first line names, is absent"
-            raise AttemptError("start", text % program) from None
+            raise AttemptError("launch-failed", text % program) from None
         finally:
             if pins:
                 os.sched_setaffinity(0, self._slots.allowed)

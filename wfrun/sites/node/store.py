@@ -31,14 +31,14 @@ def failure_of(error: Exception) -> AttemptError:
     if isinstance(error, AttemptError):
         return error
     if isinstance(error, OSError) and error.errno in FULL:
-        return AttemptError("storage", "the site's directory can't be written: %s" % error)
-    return AttemptError("start", "could not be started: %s" % error)
+        return AttemptError("disk-full", "the site's directory can't be written: %s" % error)
+    return AttemptError("launch-failed", "could not be started: %s" % error)
 
 
 def inside(name: str) -> str:
     """``name``, a path relative to the sandbox. Raises AttemptError where it leads out of it."""
     if name.startswith("/") or ".." in name.split("/"):
-        raise AttemptError("start", "file name %r leads out of the sandbox" % name)
+        raise AttemptError("launch-failed", "file name %r leads out of the sandbox" % name)
     return name
 
 

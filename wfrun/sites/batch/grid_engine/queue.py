@@ -128,7 +128,7 @@ def _cause(code: int, exit_code: int, record: dict[str, str]) -> Cause:
     if code in _BEFORE_JOB:
         return "node"
     if code == _NO_OUTPUT:
-        return "storage"
+        return "disk-full"
     if exit_code <= 128 and code != _LIMIT:
         return "exit"
     # Killed. The record does not say by whom, but has the limits and the usage.

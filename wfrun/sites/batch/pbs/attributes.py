@@ -38,7 +38,7 @@ _KILLED_BY_PBS: dict[int, Cause] = {
     -29: "walltime",
 }
 _KILLED_BY_TORQUE: dict[int, Cause] = {
-    -9: "storage",  # its output cannot be opened
+    -9: "disk-full",  # its output cannot be opened
     -10: "memory",
     -11: "walltime",
     -12: "walltime",  # CPU time

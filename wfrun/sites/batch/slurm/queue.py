@@ -138,7 +138,7 @@ def read_accounting(output: str) -> dict[tuple[str, int], Ending]:
 
 def _accounted(cause: Cause, state: str, code: int, signal: int, node: str | None) -> Ending:
     if cause == "exit" and signal == _NO_OUTPUT:
-        return Ending(cause="storage", message=f"{state}: its log cannot be opened", node=node)
+        return Ending(cause="disk-full", message=f"{state}: its log cannot be opened", node=node)
     if cause == "exit" and signal:
         return Ending(cause="signal", message=f"{state}: signal {signal}", node=node)
     message = f"{state}: exit code {code}" if cause == "exit" else state
