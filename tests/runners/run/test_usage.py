@@ -23,13 +23,13 @@ async def test_what_an_agent_ran_is_told_once() -> None:
         host = await connection.host()
         for _ in range(2):
             await host.run(["true"])
-        (event,) = await usage.news()
+        (event,) = await usage.new_counts()
         assert (event.at_s, event.site, event.connections) == (7.0, 3, 1)
         assert event.commands["true"] == 2
         assert event.cpu_s > 0
-        assert await usage.news() == []
+        assert await usage.new_counts() == []
         await host.run(["true"])
-        (event,) = await usage.news()
+        (event,) = await usage.new_counts()
         assert (event.connections, event.commands) == (0, {"true": 1})
     finally:
         await connection.close()
@@ -37,7 +37,7 @@ async def test_what_an_agent_ran_is_told_once() -> None:
 
 async def test_a_site_that_was_never_reached_is_not_told_of() -> None:
     connection = Connection(("nowhere",), lambda host, may_ask: LocalTransport())
-    assert await Usage({0: connection}, lambda: 7.0).news() == []
+    assert await Usage({0: connection}, lambda: 7.0).new_counts() == []
 
 
 def test_the_summary_shows_the_sum_of_all_engines() -> None:

@@ -1,4 +1,4 @@
-"""Clocks: the inbox of the loop, and the time."""
+"""Clocks, which give the loop its events and the time."""
 
 from __future__ import annotations
 
@@ -12,39 +12,40 @@ from wfrun.engine.errors import LostError
 from wfrun.engine.events import Event
 
 LAG_S = 0.2
-"""So much later than it happens may become durable what nothing waits for."""
+"""Maximum delay before an event that nothing depends on is committed, in seconds."""
 
 
 class Clock(Protocol):
-    """Where events come from. A virtual clock jumps to the next one, a real one waits."""
+    """The inbox of the loop. A virtual clock jumps to the next event, a real one waits for it."""
 
     def now(self) -> float:
         """Seconds since the epoch, or since the start of a simulation."""
 
     def post(self, event: Event) -> None:
-        """Let an event happen now."""
+        """Queue an event for the next call of ``next``."""
 
     def call_at(self, at_s: float, event: Event) -> None:
-        """Let an event happen then, or now where that has passed."""
+        """Queue an event at a time, or now if the time has passed."""
 
     async def next(self, *, lags: bool = False) -> list[Event]:
-        """All events that have happened since the last call, in order; at least one, or none
-        where the log ``lags`` behind and has to be written now. Raises what ``fail`` was given."""
+        """Wait for events and return all since the last call, in order. With ``lags`` (events are
+        not committed yet) the list is empty when they must be committed now. Raises the error given
+        to ``fail``."""
 
     def fail(self, error: BaseException) -> None:
-        """Let ``next`` raise this: the world can't go on."""
+        """Make ``next`` raise this error: the run can't continue."""
 
 
 def _uptime_s() -> float:
-    """Seconds since the machine booted; on Linux those in which it slept included."""
+    """Seconds since the machine booted; on Linux including suspension."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class WallClock:
-    """Real time. ``post`` may be called from the loop's own thread only.
+    """Real time. ``post`` may be called only from the thread of the event loop.
 
-    It begins at the system's clock and then counts on by itself, also while the machine sleeps:
-    when somebody sets the system's clock, nothing waits for hours or happens too early.
+    The clock starts at the system's time and then counts monotonically, also while the machine is
+    suspended, so that a change of the system's time neither delays timers nor fires them early.
     """
 
     def __init__(self) -> None:
@@ -59,8 +60,8 @@ class WallClock:
         return self._offset_s + _uptime_s()
 
     def go_on_from(self, at_s: float) -> None:
-        """Be no earlier than this from now on: a log was written when the system's clock was
-        ahead."""
+        """Set the clock to at least this time: the log may have been written while the system's
+        time was ahead."""
         self._offset_s = max(self._offset_s, at_s - _uptime_s())
 
     def post(self, event: Event) -> None:
@@ -97,11 +98,10 @@ class WallClock:
 
 
 class VirtualClock:
-    """Time that jumps: ``next`` goes to the earliest thing that is due.
+    """Virtual time: ``next`` jumps to the earliest time at which something is due.
 
-    Things that are due at one time happen in the order of their rank, then as they were asked
-    for; what is posted happens at once. Simulated sites use ``schedule`` for what goes on inside
-    them.
+    Items due at the same time are processed by rank, then in the order of scheduling. Posted events
+    are due at once. Simulated sites use ``schedule`` for their internal steps.
     """
 
     def __init__(self, start_s: float = 0.0) -> None:
@@ -121,15 +121,15 @@ class VirtualClock:
         self.schedule(at_s, event)
 
     def schedule(self, at_s: float, what: Event | Callable[[], None], rank: int = 1) -> None:
-        """Call this then, or post it, before all of a higher rank that is due at the same time."""
+        """Call a function, or post an event, at a time. Items of a lower rank come first."""
         self._serial += 1
         if at_s < self._now_s:
             at_s = self._now_s
         heapq.heappush(self._due, (at_s, rank, self._serial, what))
 
     async def next(self, *, lags: bool = False) -> list[Event]:
-        """All events of the earliest time at which there are any. Raises LostError when nothing
-        is ever going to happen."""
+        """Return all events of the earliest time that has any. Raises LostError if nothing is due
+        at any time."""
         if lags:
             return []
         due = self._due
@@ -138,10 +138,10 @@ class VirtualClock:
                 raise self._failure
             if not due:
                 raise LostError(
-                    f"the simulation stands still at {self._now_s:.1f} s: nothing is due, and the "
-                    "run has not ended",
-                    hint="a task waits for something that no event will bring: this is a defect "
-                    "of a policy or of a simulated site",
+                    f"the simulation is stuck at {self._now_s:.1f} s: no event is due, and the run "
+                    "has not ended",
+                    hint="a task waits for an event that never comes: this is a defect of a policy "
+                    "or of a simulated site",
                 )
             self._now_s, _, _, what = heapq.heappop(due)
             if isinstance(what, Event):

@@ -1,4 +1,4 @@
-"""Carrying out actions in the real world: I/O that posts its results as events."""
+"""Carries out actions at real sites; the results are posted as events."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _ORDERS = (
 
 
 class Dispatcher:
-    """Hands actions to sites and transfers, in tasks of the running event loop.
+    """Passes actions to sites and transfers, in tasks of the running event loop.
 
-    What one of them raises unexpectedly ends the run: the clock's ``next`` raises it.
+    An unexpected error in one of these tasks ends the run: the clock's ``next`` raises it.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Dispatcher:
         self._orders: list[asyncio.Queue[act.Action]] = [asyncio.Queue() for _ in sites]
         self._tasks: set[asyncio.Task[None]] = set()
         self._searches: list[set[asyncio.Task[None]]] = [set() for _ in sites]
-        """For attempts, by site."""
+        """Searches for attempts that have not ended, by site."""
 
     async def __aenter__(self) -> None:
         for index in range(len(self._sites)):
@@ -52,7 +52,7 @@ class Dispatcher:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def dispatch(self, action: act.Action) -> None:
-        """Begin to carry it out; returns at once."""
+        """Start an action; returns at once."""
         if isinstance(action, act.CopyFile):
             self._spawn(self._copy(action))
         elif isinstance(action, act.SetTimer):
@@ -74,14 +74,15 @@ class Dispatcher:
                 self._clock.fail(error)
 
     async def _serve(self, index: int) -> None:
-        """The orders to one site, one after another. Only what is looked for, which may take as
-        long as a launcher is away, holds up nothing but cancellations."""
+        """Carry out the orders to one site, one after another. A search runs beside the orders
+        that follow it, because it may wait until an unreachable launcher answers; only
+        cancellations wait for its end."""
         site, orders = self._sites[index], self._orders[index]
         searches = self._searches[index]
         while True:
             action = await orders.get()
             if isinstance(action, (act.StartLaunchers, act.StopLaunchers, act.FindLaunchers)):
-                # The core asks this only of sites that have them.
+                # The core sends these orders only to sites with launchers.
                 await self._serve_launchers(cast(LauncherSite, site), action)
                 continue
             if isinstance(action, act.SubmitAttempts):
@@ -94,7 +95,7 @@ class Dispatcher:
                 search = self._spawn(self._find(index, action.keys))
                 searches.add(search)
                 search.add_done_callback(searches.discard)
-                await asyncio.sleep(0)  # it is asked before what comes next is submitted
+                await asyncio.sleep(0)  # so that the search starts before the next submission
 
     async def _serve_launchers(
         self,
@@ -108,7 +109,7 @@ class Dispatcher:
         else:
             for key, found in (await site.find_launchers(action.keys)).items():
                 if found.state == "active":
-                    continue  # it tells of itself
+                    continue  # it reports itself
                 cause: Cause = "cancelled"
                 message: str | None = "it was never submitted"
                 if found.outcome is not None:
@@ -121,8 +122,8 @@ class Dispatcher:
         return self._requests.attempt(key, workflow, task, site)
 
     async def _cancel_later(self, index: int, action: act.CancelAttempts) -> None:
-        """What is being looked for is not known to the site yet."""
-        if searches := list(self._searches[index]):  # They may have ended just now.
+        """Cancel after the current searches: the site does not know their attempts before."""
+        if searches := list(self._searches[index]):  # they may have just ended
             await asyncio.wait(searches)
         await self._sites[index].cancel(action.keys, queued_only=action.queued_only)
 

@@ -1,9 +1,9 @@
-"""What runs leave for later ones: the latest run times of each class of tasks, and what owners have
-used.
+"""History across runs: the latest run times of each class of tasks, and the CPU time that owners
+have used.
 
 One SQLite file for all runs of a user: ``--history FILE``, by default
-``$XDG_STATE_HOME/wfrun/history.sqlite`` (``~/.local/state``). Without it a run knows less and is no
-worse for that: a file that can't be used is warned of, and passed over.
+``$XDG_STATE_HOME/wfrun/history.sqlite`` (``~/.local/state``). The history only improves predictions
+and fairness, so a file that can't be used is a warning, not an error.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS usage (
 
 
 def history_file(given: str | None) -> Path | None:
-    """The file that the user means: ``none`` is none, None that of all runs of this user."""
+    """The history file of a run: None for ``none``; the user's default file if none is given."""
     if given is not None:
         return None if given == "none" else Path(given).absolute()
     home = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
@@ -43,7 +43,7 @@ def history_file(given: str | None) -> Path | None:
 def read_history(
     path: Path, workflows: Iterable[Workflow], at_s: float, *, usage: bool
 ) -> ev.HistoryRead:
-    """What the file says of the owners of these workflows. ``usage``: what they have used, too."""
+    """Read the run times of the owners of these workflows, and with ``usage`` their CPU time."""
     owners = sorted({workflow.owner for workflow in workflows})
     places = ",".join("?" * len(owners))
     classes: list[ev.ClassHistory] = []
@@ -73,7 +73,7 @@ def read_history(
 
 
 def add_history(state: RunState) -> None:
-    """Add what a run has seen to the file that it began with, once it has ended."""
+    """Add the run times and usage of a run that has ended to the history file that it read."""
     if state.history is None:
         return
     path = Path(state.history)
@@ -104,6 +104,6 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def _warn(path: Path, what: str, error: Exception) -> None:
     _LOGGER.warning(
-        "%s: the history of earlier runs can't be %s: %s (--history names another file, or none)",
+        "%s: the history of earlier runs can't be %s: %s; --history names another file, or none",
         path, what, error,
     )  # fmt: skip

@@ -1,9 +1,9 @@
-"""The loop: events in, decided by the core, made durable, carried out.
+"""The loop: wait for events, let the core decide, commit, carry out the actions.
 
 event = await clock.next() → log.append → core.step → log.commit → dispatch(actions)
 
-What nothing waits for, since no action came of it, becomes durable a little later, together with
-what else happens meanwhile. When it is lost with its engine, the sites tell it to the next one.
+Events that lead to no action are committed a little later, together with others, because a commit
+costs a disk write. If the engine dies before, the sites report these events to the next engine.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from wfrun.engine.core import Core
 from wfrun.runners.run.clock import Clock
 
 Observer = Callable[[Sequence[ev.Event]], None]
-"""Called with every group of events once it is durable."""
+"""Called with every group of events after its commit."""
 
 
 class EventLog(Protocol):
-    """Where events are kept."""
+    """The log of a run."""
 
     def append(self, events: Sequence[ev.Event]) -> None:
         """Add events to the group that the next commit makes durable."""
 
     def commit(self) -> None:
-        """Make all that was appended durable; returns when it is."""
+        """Write all appended events; returns once they are durable."""
 
 
 class Dispatch(Protocol):
-    """Who carries actions out, while its context is entered."""
+    """Carries out actions while its context is entered."""
 
     async def __aenter__(self) -> None: ...
 
     async def __aexit__(self, *_: object) -> None: ...
 
     def dispatch(self, action: act.Action) -> None:
-        """Begin to carry it out; its results are events."""
+        """Start an action; its results are posted as events."""
 
 
 class Loop:
-    """Drives one core with one clock and one log, in any world."""
+    """Drives one core with one clock, log and dispatcher, real or simulated."""
 
     def __init__(
         self,
@@ -60,8 +60,8 @@ class Loop:
         self._uncommitted: list[ev.Event] = []
 
     async def run(self) -> None:
-        """Until the run has ended. Raises what went wrong with the log, a policy or the world;
-        the log is then complete up to that point, and what runs at the sites goes on."""
+        """Run until the run has ended. Raises errors of the log, a policy, a site or a transfer;
+        the log is then complete up to the error, and running tasks continue at the sites."""
         async with self._dispatcher:
             ended = False  # a resumed run may have ended before
             try:
@@ -73,7 +73,7 @@ class Loop:
                 self._commit()
 
     def _turn(self, events: Sequence[ev.Event]) -> None:
-        """One group of events: logged with what the core decides, durable, carried out."""
+        """Process a group of events: let the core decide, commit events and decisions, dispatch."""
         log: list[ev.Event] = []
         actions: list[act.Action] = []
         step = self._core.step
@@ -90,7 +90,7 @@ class Loop:
             self._dispatcher.dispatch(action)
 
     def _commit(self) -> None:
-        """Make what has happened durable, and tell the observers."""
+        """Commit all events so far, then call the observers."""
         log, self._uncommitted = self._uncommitted, []
         if log:
             self._log.append(log)
@@ -100,8 +100,8 @@ class Loop:
 
 
 def merged(actions: Sequence[act.Action]) -> Sequence[act.Action]:
-    """Submissions to one site as one batch, as long as no other order to that site comes
-    between them."""
+    """The actions with all submissions to a site joined into one batch, unless a cancellation or a
+    search at that site comes between them."""
     if sum(1 for action in actions if isinstance(action, act.SubmitAttempts)) < 2:
         return actions
     result: list[act.Action] = []

@@ -1,4 +1,4 @@
-"""What the sites are asked to do, made from the workflow: requests of attempts, names of files."""
+"""Requests to sites, made from the workflows: attempt requests and file names."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from wfrun.runners.run.directory import RunDir
 from wfrun.sites.emulate import emulated
 
 _NO_ENV: dict[str, str] = {}
-"""One for all of a hundred thousand tasks."""
+"""Shared by all tasks without variables, which may be hundreds of thousands."""
 
 
 def stored_name(workflow: Workflow, number: int, file: int, variant: int = 0) -> str:
-    """The name of a file in the sites' stores: flat, unique in the run, readable. Where there are
-    replicas, what each attempt writes has a name of its own (``variant``)."""
+    """The name of a file in the sites' stores: flat, unique in the run, readable. In runs with
+    replicas ``variant`` gives the outputs of each attempt their own name."""
     base = re.sub(r"[^A-Za-z0-9._+=-]", "_", workflow.files[file].name.rsplit("/", 1)[-1])
     return f"{number}-{file}{f'.{variant}' if variant else ''}-{base[-120:]}"
 
 
 def stored_as(w: WorkflowState, file: int) -> str:
-    """The name of a file that the workflow has, or is going to have."""
+    """The stored name of a file, which may not exist yet."""
     kept = 0
     if w.variants:
         producer = w.workflow.files[file].producer
@@ -37,7 +37,7 @@ def stored_as(w: WorkflowState, file: int) -> str:
 
 
 class Requests:
-    """Makes AttemptRequests, and knows where files are at ORIGIN."""
+    """Makes attempt requests, and gives the paths of files at ORIGIN."""
 
     def __init__(self, state: RunState, run: RunDir, specs: Sequence[SiteSpec]) -> None:
         self._state = state
@@ -46,7 +46,7 @@ class Requests:
         self._outputs: dict[int, dict[int, Path]] = {}
 
     def attempt(self, key: str, number: int, task_index: int, site: int) -> AttemptRequest:
-        """The request of one attempt. Optional inputs that nobody wrote are left out."""
+        """The request for one attempt, without optional inputs that do not exist."""
         w = self._state.workflows[number]
         workflow, task = w.workflow, w.workflow.tasks[task_index]
         files = workflow.files
@@ -85,8 +85,8 @@ class Requests:
         )
 
     def _is_there(self, w: WorkflowState, task: Task, file: int) -> bool:
-        """Whether an input is at the site. Raises AssertionError for one that is at no place and
-        must not be absent: no task is to start without it."""
+        """Whether an input exists. Raises AssertionError for a required one that does not, because
+        no task may start without it."""
         if w.present[file]:
             return True
         record = w.workflow.files[file]
@@ -115,7 +115,7 @@ class Requests:
         return self._state.find(Launchers)
 
     def path(self, number: int, file: int, site: int) -> str:
-        """Where a file is, or goes, at a site: a name in its store, or a path at ORIGIN."""
+        """The place of a file at a site: a name in its store, or a path at ORIGIN."""
         workflow = self._state.workflows[number].workflow
         if site != ORIGIN:
             return stored_as(self._state.workflows[number], file)
@@ -128,10 +128,10 @@ class Requests:
         return record.url
 
     def output_path(self, number: int, file: int) -> Path:
-        """Where a final output is collected. Workflows of one run get a folder each; outputs of
-        one name (under emulation) are told apart by their producers."""
+        """The path to which a final output is collected. In a run of several workflows each has its
+        own folder. Outputs with the same name (under emulation) get the task id as a suffix."""
         workflow = self._state.workflows[number].workflow
-        if workflow.bag is not None:  # its names were checked when it was made
+        if workflow.bag is not None:  # output names of bags are distinct
             record = workflow.files[file]
             return self._folder(number) / (record.url or record.name)
         if number not in self._outputs:
@@ -162,7 +162,7 @@ class Requests:
 
 
 def make_emulated_inputs(workflow: Workflow, number: int, run: RunDir) -> None:
-    """Sparse stand-ins for the initial inputs. Raises OSError."""
+    """Write the initial inputs of an emulated workflow as sparse files. Raises OSError."""
     run.inputs.mkdir(exist_ok=True)
     if isinstance(workflow.files, BagFiles):
         wanted: Iterable[int] = range(workflow.files.input_count)

@@ -222,7 +222,7 @@ class Session:
                     await self._unless_interrupted(self._clean(sites))
                 except KeyboardInterrupt:
                     _LOGGER.warning("interrupted: some of the run's files stay at its sites")
-            self._log(await usage.news())
+            self._log(await usage.new_counts())
             add_history(self.state)
         except (InfeasibleError, KeyboardInterrupt):
             abandoned = self._plan is not None and len(opened) < len(sites)
