@@ -113,6 +113,10 @@ class ClusterSite:
             del self._submission.pending[key]
             self._attempts.end(key, CLAIMED_BY_US)
         submitted = [key for key in keys if key in self._attempts.open]
+        if queued_only:
+            # The queue shows a job as running a moment before it claims its attempt. What was
+            # reported as started must not be taken from it in between.
+            submitted = [key for key in submitted if not self._attempts.open[key].started]
         if not submitted:
             return
         # Who has the claim decides: what we claim never starts, whatever the queue does with it.
