@@ -1,0 +1,76 @@
+"""The registry of document formats: recognition, lazy imports, words of messages and docs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.places import ROOT
+from wfrun.engine.errors import InvalidError
+from wfrun.parsers.bags.line_template import LineTemplate
+from wfrun.parsers.formats import FORMATS, format_of, known_formats, may_be_table
+
+DOCUMENTS = {
+    "table": ("x.csv", b"a,b\n1,2\n"),
+    "jsdl": ("x.xml", b'<?xml version="1.0"?>\n<jsdl:JobDefinition xmlns:jsdl="j"/>'),
+    "dax": ("x.txt", b"\xef\xbb\xbf\n <adag/>"),
+    "wfformat": ("x", b' {"name": "x", "jobs": []}'),
+    "pegasus5": ("x.yml", b'{pegasus: "5.0", jobs: []}'),
+    "yaml": ("x.dat", b"# " + b"x" * 5000 + b"\ncommand: true\n"),
+    "commands": ("x.txt", b"echo 1\n"),
+}
+
+
+def at(tmp_path: Path, name: str, content: bytes) -> Path:
+    path = tmp_path / name
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize("each", FORMATS, ids=lambda each: each.name)
+def test_a_document_of_each_format_is_recognized_by_its_content(each, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    found, reader = format_of(at(tmp_path, *DOCUMENTS[each.name]))
+    assert found is each
+    assert callable(reader)
+
+
+def test_a_command_makes_a_table_of_what_is_named_like_no_document(tmp_path: Path) -> None:
+    template = LineTemplate(command="echo {a}")
+    assert format_of(at(tmp_path, "x.dat", b"a\n1\n"), template)[0].name == "table"
+    assert format_of(at(tmp_path, "x.dax", b"<adag/>"), template)[0].name == "dax"
+    assert not may_be_table(Path("x.YAML"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b" \n", "the document is empty"),
+        (b"\x1f\x8b\x08\x00", "binary data"),
+        (b"{\0}", "binary data"),
+        (b"hello", "not a workflow document"),
+    ],
+)
+def test_what_has_no_format_is_told_which_ones_there_are(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    with pytest.raises(InvalidError, match=message) as caught:
+        format_of(at(tmp_path, "x.dat", content))
+    assert known_formats() in str(caught.value)
+
+
+def test_messages_and_docs_name_every_format() -> None:
+    docs = (ROOT / "docs/workflows.md").read_text()
+    for each in FORMATS:
+        assert each.title in known_formats()
+        assert f"| {each.title} |" in docs
+
+
+def test_readers_are_imported_when_they_are_needed() -> None:
+    program = (
+        "import sys, wfrun.parsers.read; "
+        "sys.exit(any(name in sys.modules for name in ('lxml', 'yaml', 'csv', 'json')))"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
