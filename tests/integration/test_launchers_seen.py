@@ -8,7 +8,8 @@ import json
 from tests.integration.clusters import Grid
 from tests.runners.harness import wait_until
 from tests.testbed.testbed import Testbed
-from wfrun.runners.cli.bench_command import Sizes, measure
+from wfrun.runners.admin.bench import measure
+from wfrun.runners.admin.bench_figures import Sizes
 from wfrun.sites.catalog import read_catalog
 
 LAUNCHERS = {"slots": 4, "dispatch": "launchers", "launchers": {"cores": 2, "channels": "tcp"}}

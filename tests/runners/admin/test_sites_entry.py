@@ -240,7 +240,7 @@ def test_mistakes_are_told_before_anything_is_asked(tmp_path: Path) -> None:
     for arguments, words in (
         (["init"], "no host is given"),
         (["check", "alhpa"], "Did you mean 'alpha'?"),
-        (["show", "--sites", "none.yaml"], "`wfrun sites init HOST` begins one"),
+        (["show", "--sites", "none.yaml"], "`wfrun sites init HOST` creates one"),
     ):
         found = sites(tmp_path, *arguments)
         assert found.returncode == 2

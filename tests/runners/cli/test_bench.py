@@ -14,14 +14,8 @@ from tests.runners.harness import User
 from wfrun.engine import events as ev
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Access, LauncherSpec, SiteSpec
-from wfrun.runners.cli.bench_command import (
-    Figures,
-    Sizes,
-    bench_workflow,
-    figures_of,
-    measure,
-    sizes_of,
-)
+from wfrun.runners.admin.bench import bench_workflow, measure, sizes_of
+from wfrun.runners.admin.bench_figures import Figures, Sizes, figures_of
 
 SIZES = Sizes(empty=4, chain=2, short=4)
 LAUNCHERS = Access(hosts=("h",), dispatch="launchers", launchers=LauncherSpec(cores=2, max=2))

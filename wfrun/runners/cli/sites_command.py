@@ -1,4 +1,4 @@
-"""What ``wfrun sites init``, ``check`` and ``show`` do with their options."""
+"""``wfrun sites init``, ``check`` and ``show``, from their options to their functions."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from wfrun.sites.remote.asyncssh_login import Prompter
 
 
 def init(host: str | None, name: str | None, path: Path, options: Mapping[str, Any]) -> None:
-    """Look at a host, and write its entry."""
+    """Look at a host and write its catalog entry."""
     access = site_init.access_of(host, **options)
     chosen = name or (site_init.name_of(access.hosts[0]) if access.hosts else "here")
     asyncio.run(site_init.init(chosen, access, path, _prompter(), click.echo))
 
 
 def check(catalog: Path, names: Sequence[str], wait_s: float, *, as_json: bool) -> bool:
-    """Try sites; whether any failed."""
+    """Check sites. Returns whether any failed."""
     sites = _sites(catalog, names)
     return asyncio.run(site_check.check(sites, wait_s, _prompter(), as_json=as_json))
 
 
 def show(catalog: Path, names: Sequence[str], *, as_json: bool) -> bool:
-    """Show sites; whether any is not up."""
+    """Show sites. Returns whether any is not up."""
     sites = _sites(catalog, names)
     return asyncio.run(site_show.show(sites, _prompter(), as_json=as_json))
 
@@ -44,16 +44,15 @@ def _sites(path: Path, names: Sequence[str]) -> list[SiteSpec]:
     """The sites of a catalog, or the named ones, in its order."""
     if not path.exists():
         raise InvalidError(
-            "there is no such catalog",
+            "the catalog does not exist",
             source=str(path),
-            hint="`wfrun sites init HOST` begins one; --sites names another.",
+            hint="`wfrun sites init HOST` creates one; --sites names another.",
         )
     return choose(read_catalog(path).sites, names, str(path))
 
 
 def choose(sites: Sequence[SiteSpec], names: Sequence[str], source: str) -> list[SiteSpec]:
-    """The named ones of these sites, or all, in their order. Raises InvalidError for a name that
-    none has."""
+    """The named sites, or all, in their order. Raises InvalidError for an unknown name."""
     known = [site.name for site in sites]
     for name in names:
         if name not in known:
@@ -64,13 +63,5 @@ def choose(sites: Sequence[SiteSpec], names: Sequence[str], source: str) -> list
 
 
 def _prompter() -> Prompter | None:
-    """Asks for one site at a time; None where there is no terminal to ask at."""
-    if not sys.stdin.isatty():
-        return None
-    lock = asyncio.Lock()
-
-    async def ask(about: str, questions: Sequence[tuple[str, bool]]) -> list[str] | None:
-        async with lock:
-            return await ask_at_terminal(about, questions)
-
-    return ask
+    """Asks the user at the terminal; None without a terminal."""
+    return ask_at_terminal if sys.stdin.isatty() else None

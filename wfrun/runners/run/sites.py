@@ -1,4 +1,4 @@
-"""From a catalog's sites to the objects that run tasks there and carry files between them."""
+"""Makes the sites of a catalog and the transfer between them, and asks the user at logins."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wfrun.sites.remote.asyncssh_login import Prompter
 
 _TERMINAL = asyncio.Lock()
-"""Sites that are opened at the same time ask one after another."""
+"""Held while one site asks: sites that are opened together ask one after another."""
 
 
 def make_site(
@@ -63,7 +63,7 @@ def make_transfer(sites: Sequence[AnySite], links: Sequence[LinkSpec]) -> Transf
 
 
 async def ask_at_terminal(about: str, questions: Sequence[tuple[str, bool]]) -> list[str] | None:
-    """The user's answers to what a login asks; None where there is no terminal."""
+    """The user's answers to the questions of a login; None without a terminal."""
     if not sys.stdin.isatty():
         return None
 
