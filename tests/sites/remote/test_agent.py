@@ -271,10 +271,10 @@ async def test_pings_keep_it_alive(transport: LocalTransport) -> None:
     ("last_words", "reason"),
     [
         ("import time; time.sleep(1000)", "no answer to 'ping'"),
-        ("send({}, 1 << 31)", "nonsense: a frame of impossible length"),
-        ("send([])", "nonsense: a frame without a header"),
-        ("send({'what': 1})", "nonsense"),
-        ("os.write(1, b'\\0\\0\\0\\4\\0\\0\\0\\0]]]]')", "nonsense"),
+        ("send({}, 1 << 31)", "protocol: a frame of impossible length"),
+        ("send([])", "protocol: a frame without a header"),
+        ("send({'what': 1})", "broke its protocol"),
+        ("os.write(1, b'\\0\\0\\0\\4\\0\\0\\0\\0]]]]')", "broke its protocol"),
         ("os.write(1, b'\\0\\0'); sys.exit('no more memory')", "no more memory"),
     ],
 )

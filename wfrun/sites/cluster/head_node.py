@@ -62,7 +62,7 @@ class HeadNode:
             started_s -= self.facts.clock_offset_s
         self._attempts.start(key, started_s)
 
-    async def insist(self, question: Callable[[Host], Awaitable[_T]]) -> _T:
+    async def retry_until_answered(self, question: Callable[[Host], Awaitable[_T]]) -> _T:
         """Ask until there is an answer, whatever happens to the connection."""
         while True:
             try:
@@ -74,12 +74,12 @@ class HeadNode:
                 _LOGGER.info("site %s: %s", self.site, error.message)
                 await asyncio.sleep(RETRY_DELAYS_S[0])
 
-    async def insist_on_room(self, question: Callable[[Host], Awaitable[_T]]) -> _T:
+    async def retry_until_space(self, question: Callable[[Host], Awaitable[_T]]) -> _T:
         """Also when the disk is full, or has become read-only."""
         failures = 0
         while True:
             try:
-                answer = await self.insist(question)
+                answer = await self.retry_until_answered(question)
             except InfeasibleError as error:
                 self.pause("storage", error.message)
                 await asyncio.sleep(delay_s(failures))
@@ -114,7 +114,7 @@ class HeadNode:
         failures = 0
         while True:
             try:
-                await self.insist(lambda host: host.facts())
+                await self.retry_until_answered(lambda host: host.facts())
                 return await self.ask_queue()
             except (QueueUnknownError, TransientError) as error:
                 _LOGGER.info("site %s: %s", self.site, error.message)
@@ -145,7 +145,7 @@ class HeadNode:
     async def claim(self, keys: Sequence[str]) -> list[str]:
         """Those of these attempts that can never start, since we have their claims."""
         paths = [f"{self.directory}/attempts/{key}.out" for key in keys]
-        taken = await self.insist_on_room(lambda host: host.claim(paths))
+        taken = await self.retry_until_space(lambda host: host.claim(paths))
         return [key for key, ours in zip(keys, taken, strict=True) if ours]
 
     async def cancel_jobs(self, keys: Sequence[str]) -> None:

@@ -56,7 +56,7 @@ class QueueWatch:
         self._refused: dict[str, str] = {}
         """Attempts whose jobs wait for what will never be, with the reason."""
 
-    def hurry(self) -> None:
+    def poll_soon(self) -> None:
         """Look soon, and often for a while."""
         self._interval_s = self._access.poll_min_s
         self.now.set()
@@ -97,7 +97,7 @@ class QueueWatch:
 
     async def _set_up_late(self) -> None:
         try:
-            await self._head.insist(lambda host: host.facts())
+            await self._head.retry_until_answered(lambda host: host.facts())
         except InfeasibleError as error:
             self._head.pause("connection", str(error))
             await asyncio.sleep(delay_s(len(RETRY_DELAYS_S)))
@@ -233,7 +233,7 @@ class QueueWatch:
             text = f"{said}{_NEVER_STARTED}"
         else:
             path = f"{self._head.directory}/attempts/{key}.revoked"
-            await self._head.insist_on_room(lambda host: host.write([NewFile(path, b"")]))
+            await self._head.retry_until_space(lambda host: host.write([NewFile(path, b"")]))
             text = f"{said}its job ended and left no exit record"
         cause = ending.cause if ending is not None else "lost"
         if entry.cancelled_s is not None:

@@ -77,7 +77,7 @@ class ClusterSite:
             spec.name, index, connection, system, Batches(run_id), self._attempts, self._set_up
         )
         self._watch = QueueWatch(index, spec.access, self.head, self._attempts, observed=observed)
-        self._submission = Submission(spec, self.head, self._attempts, self._watch.hurry)
+        self._submission = Submission(spec, self.head, self._attempts, self._watch.poll_soon)
         self._attempts.told = self._submission.now.set
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -129,7 +129,7 @@ class ClusterSite:
         for key in running:
             self._attempts.open[key].cancelled_s = time.monotonic()
         await self.head.cancel_jobs([*taken, *running])
-        self._watch.hurry()
+        self._watch.poll_soon()
 
     async def find(self, keys: Sequence[str]) -> Mapping[str, Found]:
         found: dict[str, Found] = {}
@@ -151,7 +151,7 @@ class ClusterSite:
         """Attempts that an engine before this one may have submitted."""
         queued = {self.head.batches.key_of(job): job for job in await self.head.queue()}
         paths = [f"{self.head.directory}/attempts/{key}.out" for key in keys]
-        claims = await self.head.insist(lambda host: host.stat(paths))
+        claims = await self.head.retry_until_answered(lambda host: host.stat(paths))
         found = {}
         for key, claim in zip(keys, claims, strict=True):
             if key in self._attempts.ended:
@@ -168,14 +168,18 @@ class ClusterSite:
 
     async def log(self, key: str) -> tuple[bytes, bytes]:
         paths = [f"{self.head.directory}/attempts/{key}.{name}" for name in ("out", "err")]
-        out, err = await self.head.insist(lambda host: host.read(paths, limit=1 << 30))
+        out, err = await self.head.retry_until_answered(
+            lambda host: host.read(paths, limit=1 << 30)
+        )
         return out or b"", err or b""
 
     async def absent(self, files: Mapping[str, int]) -> list[str]:
         if not self.head.ready.is_set():
             return []  # nothing is known of a cluster that can't be reached
         names = list(files)
-        stats = await self.head.insist(lambda host: host.stat([self.store_path(n) for n in names]))
+        stats = await self.head.retry_until_answered(
+            lambda host: host.stat([self.store_path(n) for n in names])
+        )
         return [
             name
             for name, stat in zip(names, stats, strict=True)
@@ -186,20 +190,24 @@ class ClusterSite:
         """Remove stored files and sandboxes; logs and records stay."""
         attempts = f"{self.head.directory}/attempts"
         find = ("find", attempts, "-mindepth", "1", "-maxdepth", "1", "-type", "d")
-        await self.head.insist(
+        await self.head.retry_until_answered(
             lambda host: host.run([*find, "-exec", "rm", "-rf", "{}", "+"], timeout_s=COMMAND_S)
         )
-        await self.head.insist(lambda host: host.remove([f"{self.head.directory}/files"]))
-        await self.head.insist(lambda host: host.make_directories([f"{self.head.directory}/files"]))
+        await self.head.retry_until_answered(
+            lambda host: host.remove([f"{self.head.directory}/files"])
+        )
+        await self.head.retry_until_answered(
+            lambda host: host.make_directories([f"{self.head.directory}/files"])
+        )
 
     async def close(self) -> None:
         """Let go of the cluster: what is queued or runs there goes on."""
         await end_tasks(self._tasks)
         await self.connection.close()
 
-    def hurry(self) -> None:
+    def poll_soon(self) -> None:
         """Look at the queue soon."""
-        self._watch.hurry()
+        self._watch.poll_soon()
 
     def has_left(self, key: str) -> bool:
         """Whether the queue did not show it any more when it was seen last, so that it has ended,
@@ -281,7 +289,7 @@ class ClusterSite:
             self._attempts.end(key, msgspec.structs.replace(outcome, cause="cancelled"))
         elif is_from_outside(outcome):
             entry.record = outcome  # until the batch system has been asked
-            self._watch.hurry()
+            self._watch.poll_soon()
         else:
             self._attempts.end(key, outcome)
 

@@ -101,7 +101,7 @@ class Submission:
         )
         files = [NewFile(f"{path}.jsonl", content(requests)), script]
         try:
-            await self._head.insist(lambda host: host.write(files))
+            await self._head.retry_until_answered(lambda host: host.write(files))
         except InfeasibleError as error:
             self._head.pause("storage", error.message)
             self._put_back(requests)
@@ -148,7 +148,7 @@ class Submission:
         ask about."""
         note = NewFile(path, " ".join(sorted(batch.ids)).encode())
         with contextlib.suppress(InfeasibleError):  # Without it is only slower.
-            await self._head.insist(lambda host: host.write([note]))
+            await self._head.retry_until_answered(lambda host: host.write([note]))
 
     def _put_back(self, requests: Sequence[AttemptRequest]) -> None:
         """They are first in the line again."""

@@ -23,7 +23,9 @@ class AttemptFiles:
 
     async def journal_names(self, launchers: Collection[str]) -> list[tuple[NodeId, str]]:
         """The names of all journals, each with its writer. ``launchers`` are the known keys."""
-        names = [n for n in await self._head.insist(self._list) if n.endswith(".jsonl")]
+        names = [
+            n for n in await self._head.retry_until_answered(self._list) if n.endswith(".jsonl")
+        ]
         return [(writer_of(name, launchers), name) for name in names if name != "records.jsonl"]
 
     async def _list(self, host: Host) -> list[str]:
@@ -42,7 +44,7 @@ class AttemptFiles:
         found = []
         for writer, name in names:
             paths = [f"{self._head.directory}/exits/{name}"]
-            (content,) = await self._head.insist(
+            (content,) = await self._head.retry_until_answered(
                 lambda host, paths=paths: host.read(  # type: ignore[misc]
                     paths, limit=MAX_JOURNAL_BYTES
                 )
@@ -54,7 +56,9 @@ class AttemptFiles:
     async def claimed(self, keys: Sequence[str]) -> set[str]:
         """Those of the attempts that some process has claimed."""
         paths = [f"{self._head.directory}/attempts/{key}.out" for key in keys]
-        stats = await self._head.insist(lambda host: host.stat(paths)) if paths else []
+        stats = (
+            await self._head.retry_until_answered(lambda host: host.stat(paths)) if paths else []
+        )
         return {key for key, stat in zip(keys, stats, strict=True) if stat is not None}
 
     async def revoke(self, keys: Sequence[str]) -> None:
@@ -62,10 +66,10 @@ class AttemptFiles:
         directory = f"{self._head.directory}/attempts"
         files = [NewFile(f"{directory}/{key}.revoked", b"") for key in keys]
         if files:
-            await self._head.insist_on_room(lambda host: host.write(files))
+            await self._head.retry_until_space(lambda host: host.write(files))
 
     async def stderr_tail(self, key: str) -> str:
         """The end of the stderr of a job."""
         paths = [f"{self._head.directory}/attempts/{key}.err"]
-        (found,) = await self._head.insist(lambda host: host.read(paths, limit=2000))
+        (found,) = await self._head.retry_until_answered(lambda host: host.read(paths, limit=2000))
         return text(found or b"").strip()

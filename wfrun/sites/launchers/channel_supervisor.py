@@ -65,13 +65,13 @@ class ChannelSupervisor:
         await self._has_opened.wait()
         channels = self._channels
         assert channels is not None
-        await self._head.insist_on_room(lambda _: channels.expect(launchers))
+        await self._head.retry_until_space(lambda _: channels.expect(launchers))
 
     async def forget(self, launchers: Sequence[str]) -> None:
         """Remove what launchers that have ended left of their channels."""
         channels = self._channels
         if channels is not None:
-            await self._head.insist_on_room(lambda _: channels.forget(launchers))
+            await self._head.retry_until_space(lambda _: channels.forget(launchers))
 
     async def close(self) -> None:
         """Close all channels."""

@@ -15,17 +15,17 @@ from wfrun.sites.launchers.link import LinkHandler
 from wfrun.sites.launchers.signed_link import WRITE_BYTES, SignedLink
 from wfrun.sites.launchers.spool import MAX_FILE_BYTES, SpoolListener, leftovers
 from wfrun.sites.node.signing import HANDSHAKE_S, SPOOL_HANDSHAKE_S
-from wfrun.sites.remote.callers import Answerer, Caller, Listener
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.host import Host, NewFile
+from wfrun.sites.remote.incoming import ConnectionHandler, IncomingConnection, Listener
 from wfrun.sites.tasks import end_tasks
 
 _LOGGER = logging.getLogger(__name__)
 PING_S = 15.0
 """Interval between pings on each link."""
 MAX_STRANGERS = 64
-"""Maximum number of callers that have not identified themselves; the oldest are hung up on, so that
-they can't exhaust the file descriptors of the head node or of this machine."""
+"""Maximum number of callers that have not identified themselves; the oldest are disconnected, so
+that they can't exhaust the file descriptors of the head node or of this machine."""
 BURST_S = 0.5
 """Age below which a caller is spared by MAX_STRANGERS, up to four times as many: all launchers may
 connect at the same moment."""
@@ -134,7 +134,7 @@ class SiteChannels:
     async def _listen(self, host: Host, channel: str) -> list[tuple[str, int]]:
         """Listen on one channel; returns the addresses for launchers, none for the spool."""
 
-        def answer(caller: Caller) -> Answerer:
+        def answer(caller: IncomingConnection) -> ConnectionHandler:
             return self._answer(caller, channel)
 
         listener: Listener | SpoolListener
@@ -153,7 +153,7 @@ class SiteChannels:
         self._listeners.append(listener)
         return [(each, listener.port) for each in addresses]
 
-    def _answer(self, caller: Caller, channel: str) -> Answerer:
+    def _answer(self, caller: IncomingConnection, channel: str) -> ConnectionHandler:
         is_spool = channel == "spool"
         link = SignedLink(
             caller,

@@ -22,7 +22,7 @@ from wfrun.sites.node.signing import (
     object_of,
     proof_of,
 )
-from wfrun.sites.remote.callers import Caller
+from wfrun.sites.remote.incoming import IncomingConnection
 from wfrun.sites.tasks import end_tasks
 
 _LOGGER = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class LinkOwner(Protocol):
 
 
 class SignedLink:
-    """Implements ``Link`` and ``Answerer`` for one caller.
+    """Implements ``Link`` and ``ConnectionHandler`` for one caller.
 
     The caller has to prove within ``limit_s`` that it knows the run's secret, or is hung up on,
     with a warning in the log. A launcher that has proved its identity and that ``is_expected`` does
@@ -66,7 +66,7 @@ class SignedLink:
 
     def __init__(
         self,
-        caller: Caller,
+        caller: IncomingConnection,
         channel: str,
         secret: bytes,
         owner: LinkOwner,
@@ -121,7 +121,7 @@ class SignedLink:
     def close(self) -> None:
         if not self._is_over:
             self._release()
-            self._caller.hang_up()
+            self._caller.disconnect()
 
     # -- for the owner
 
@@ -294,7 +294,7 @@ class SignedLink:
 
     def _fail(self, reason: str) -> None:
         if not self._is_over:
-            self._caller.hang_up()
+            self._caller.disconnect()
             self.ended(reason)
 
     def _release(self) -> None:

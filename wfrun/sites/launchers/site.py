@@ -279,7 +279,7 @@ class BatchLauncherSite:
             return
         job = self._jobs.get(connection.launcher)
         self._disconnect(connection)
-        self._cluster.hurry()  # perhaps its job has ended
+        self._cluster.poll_soon()  # perhaps its job has ended
         if job is not None and connection.node is not None:
             job.reason = reason
             self._report_status(job)

@@ -7,20 +7,21 @@ import contextlib
 from collections.abc import Sequence
 
 from wfrun.engine.errors import WfrunError
-from wfrun.sites.remote.callers import Answer, Answerer, Listener, receive
 from wfrun.sites.remote.host import Host, NewFile
+from wfrun.sites.remote.incoming import ConnectionHandler, Listener, OnConnection, deliver
 
 MAX_FILE_BYTES = 4 << 20
 
 
-class _SpoolCaller:
-    """Implements ``Caller``: one connection of a launcher, ``name`` that of one of its files."""
+class _SpoolConnection:
+    """Implements ``IncomingConnection``: one connection of a launcher, ``name`` that of one of its
+    files."""
 
     def __init__(self, host: Host, directory: str, name: str) -> None:
         source, session, connection = name.rsplit(".", 2)
         self.address = f"{directory}/{source}"
         self.connection = int(connection)
-        self.answerer: Answerer | None = None
+        self.handler: ConnectionHandler | None = None
         self._host = host
         self._stem = f"{self.address}/{session}.{connection}"
         self._written = 0
@@ -30,8 +31,8 @@ class _SpoolCaller:
         self._written += 1
         await self._host.write([NewFile(f"{self._stem}.{self._written}", data)])
 
-    def hang_up(self) -> None:
-        self.answerer = None
+    def disconnect(self) -> None:
+        self.handler = None
         self._end_task = asyncio.create_task(self._write_end())
 
     async def _write_end(self) -> None:
@@ -43,13 +44,15 @@ class _SpoolCaller:
 class SpoolListener:
     """Listens for the spool files of one session of a run: each new connection is a caller."""
 
-    def __init__(self, host: Host, directory: str, session: int, answer: Answer) -> None:
+    def __init__(
+        self, host: Host, directory: str, session: int, on_connection: OnConnection
+    ) -> None:
         self._host = host
         self._in = f"{directory}/launchers/in"
         self._out = f"{directory}/launchers/out"
         self._session = session
-        self._answer = answer
-        self._callers: dict[str, _SpoolCaller] = {}
+        self._on_connection = on_connection
+        self._connections: dict[str, _SpoolConnection] = {}
         """The latest connection of each node of a launcher, by ``<launcher>.<node>``."""
         self._listener: Listener | None = None
 
@@ -59,7 +62,7 @@ class SpoolListener:
 
     async def close(self) -> None:
         """Stop watching for files."""
-        self._callers.clear()
+        self._connections.clear()
         if self._listener is not None:
             await self._listener.close()
 
@@ -67,21 +70,21 @@ class SpoolListener:
         """Take the next file of a connection. A file of an older connection than the latest is
         ignored: it was shown late."""
         source, _, connection = name.rsplit(".", 2)
-        caller = self._callers.get(source)
+        caller = self._connections.get(source)
         if caller is None or caller.connection < int(connection):
-            if caller is not None and caller.answerer is not None:
-                caller.answerer.ended("the launcher began anew")
-            caller = _SpoolCaller(self._host, self._in, name)
-            self._callers[source] = caller
-            caller.answerer = self._answer(caller)
-        answerer = caller.answerer
-        if caller.connection != int(connection) or answerer is None:
+            if caller is not None and caller.handler is not None:
+                caller.handler.ended("the launcher began anew")
+            caller = _SpoolConnection(self._host, self._in, name)
+            self._connections[source] = caller
+            caller.handler = self._on_connection(caller)
+        handler = caller.handler
+        if caller.connection != int(connection) or handler is None:
             return
         if data:
-            receive(answerer, data)
+            deliver(handler, data)
         else:
-            caller.answerer = None
-            answerer.ended("it was closed by the other side")
+            caller.handler = None
+            handler.ended("it was closed by the other side")
 
 
 def leftovers(directory: str, launchers: Sequence[str], nodes: int) -> list[str]:

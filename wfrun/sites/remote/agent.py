@@ -1,69 +1,69 @@
-"""The agent: our one process on a head node, at the far end of the one connection to a site.
+"""The agent: the one wfrun process on a head node, at the end of the site's one connection.
 
-A single file of the standard library for Python >= 3.6 on POSIX systems, which imports nothing of
-wfrun. It is never written to the head node's disk: the client streams it to the stdin of
+One file that needs the standard library of Python >= 3.6 on a POSIX system, and imports nothing of
+wfrun. It is not stored on the head node: the client streams it to the stdin of
 
     python -I -S -c BOOTSTRAP '{"nonce": "5f...", "silence_s": 300}'
 
-(see ``agent_client.py``). It runs commands that are asked for, reads and writes small files and
-watches for exit records. It never runs tasks.
+(see ``agent_client.py``). It runs the client's commands, reads and writes small files, and watches
+for exit records. It never runs tasks.
 
 The protocol, version 1
 -----------------------
-What a login prints first is passed over: the agent's output begins after the line
+The client skips the output of the login: the agent's begins after the line
 ``\\0wfrun-<nonce> agent``. From there on both directions are frames:
 
     4 bytes   length of the header, big-endian
     4 bytes   length of the payload, big-endian
     header    a JSON object in UTF-8; undecodable bytes of names are surrogate escapes (PEP 383)
-    payload   bytes, of which the header says what they are
+    payload   bytes; the header says what they are
 
 The agent's first frame is ``{"hello": 1, "pid", "host", "user", "home", "python", "clock"}``; the
-clock is in seconds since 1970. Each request has a number and gets one answer with that number,
-in any order. Paths are absolute. ``sizes`` cuts the payload into pieces.
+clock is in seconds since 1970. Each request has a number and gets one answer with that number, in
+any order. Paths are absolute. ``sizes`` cuts the payload into pieces.
 
     request, with "id": n                     answer, with "id": n
     {"ask": "run", "argv", "env",             {"exit_code", "sizes": [output, errors]} + them;
-     "timeout_s"} + stdin                     exit_code null: it took too long and was killed
+     "timeout_s"} + stdin                     exit_code null: killed at its timeout
     {"ask": "mkdir", "paths", "mode"}         {}
     {"ask": "write", "paths", "sizes",        {}
      "modes"} + contents
-    {"ask": "read", "paths", "limit"}         {"sizes": [bytes or null, ...]} + contents; may be
-                                              of the first paths only, then ask for the rest
+    {"ask": "read", "paths", "limit"}         {"sizes": [bytes or null, ...]} + contents, perhaps
+                                              of the first paths only: then ask for the rest
     {"ask": "stat", "paths"}                  {"values": [[bytes, executable, directory] or null,
                                               ...]}
     {"ask": "claim", "paths"}                 {"values": [true or false, ...]}
     {"ask": "rename", "pairs"}                {}
     {"ask": "remove", "paths"}                {}
-    {"ask": "watch", "path"}                  {}, after all that is there was told of; before
-                                              that and from then on also frames
-                                              {"told": n, "sizes"} + exit records
-    {"ask": "addresses", "address"}           {"values": [address, ...]} of this machine, or of
-                                              the given name, as numbers, the likeliest first
+    {"ask": "watch", "path"}                  {} when all existing records have been reported;
+                                              before and after that, frames
+                                              {"watch": n, "sizes"} + exit records
+    {"ask": "addresses", "address"}           {"values": [address, ...]}, numeric, of this machine
+                                              or of the given name, most likely ones first
     {"ask": "listen", "address"}              {"port"} of TCP, at that address or all (null);
                                               from then on also frames
-                                              {"caller": c, "of": n, "address"}   somebody called
-                                              {"caller": c} + bytes   that it said
-                                              {"caller": c, "ended": reason}
-    {"ask": "pass", "caller": c} + bytes      {} when all of it is on its way to the caller
-    {"ask": "hang_up", "caller": c}           {}
-    {"ask": "spool", "path", "session": s}    {}, and then frames {"told": n, "names", "sizes"} +
-                                              contents of spool files of this session, in order
-    {"ask": "unlisten", "of": n}              {}; no new callers, or spool files, are told of
+                                              {"connection": c, "of": n, "address"}   a new one
+                                              {"connection": c} + bytes   received from it
+                                              {"connection": c, "ended": reason}
+    {"ask": "pass", "connection": c} + bytes  {} when all bytes have been sent to it
+    {"ask": "disconnect", "connection": c}    {}
+    {"ask": "spool", "path", "session": s}    {}, and then frames {"spool": n, "names", "sizes"}
+                                              + contents of spool files of this session, in order
+    {"ask": "unlisten", "of": n}              {}; no further connections or spool files
     {"ask": "counts"}                         {"commands": {program: n}, "cpu_s"}
     {"ask": "ping"}                           {"clock"}
 
 A request that fails is answered by {"error": "infeasible" | "transient", "message": text}. A frame
 that is no request is answered with "id": null; after one of an impossible length the agent ends.
 
-It ends when its stdin ends, on SIGTERM or SIGHUP, and after ``silence_s`` without a frame, and then
-kills the commands that it runs. Commands run four at a time, and so do the file operations.
-What callers say is passed on as it is: the agent does not know who they are, nor any secret. A
-caller whose words the client does not take yet has to wait, and so have the others.
+The agent ends when its stdin ends, on SIGTERM or SIGHUP, and after ``silence_s`` without a frame;
+it then kills its running commands. At most four commands run at a time, and four file operations.
+The agent passes on the bytes of connections unchanged. It does not authenticate them and knows no
+secret. While the client does not read, all connections wait.
 
 Spool files are named <name>.<session>.<connection>.<n> (see ``channels.py``). Those of a connection
-are told of in the order n = 1, 2, 3, ..., however they appear, as <name>.<session>.<connection>,
-and removed. Those of earlier sessions and connections are removed.
+are reported as <name>.<session>.<connection> in the order n = 1, 2, 3, ..., whatever the order in
+which they appear, and removed. Those of earlier sessions and connections are removed.
 """
 
 import collections
@@ -99,53 +99,59 @@ LENGTHS = struct.Struct(">II")
 MAX_HEADER_BYTES = 1 << 26
 MAX_PAYLOAD_BYTES = 1 << 28
 ANSWER_BYTES = 1 << 24
-"""A frame with contents of files is not made longer than this, unless one file is."""
+"""Maximum size of a frame with file contents, unless one file is larger."""
 PARALLEL = 4
+"""Maximum number of commands at a time, and of file operations."""
 OUTPUT_BYTES = 1 << 26
-"""A command that prints more is killed."""
+"""Maximum output of a command; one that prints more is killed."""
 LOGIN_S = 10.0
-"""A login shell that takes longer is killed, and the agent's own environment is used."""
+"""Timeout of the login shell. After it the agent's own environment is used."""
 LINGER_S = 1.0
-"""For the end of a command's output after the command's own end; a child may keep it open."""
+"""Maximum wait for the end of output after a command has ended: a child may keep it open."""
 QUICK_S = 0.5
 SLOW_S = 2.0
-"""Between looks for exit records: while some come, and when none have come for a while."""
+"""Intervals between scans for exit records: while some appear, and while none do."""
 SCAN_SHARE = 1 / 30.0
-"""Of a core, at most, for looks that find nothing."""
+"""Maximum share of a core for scans that find nothing."""
 GARBAGE_S = 10.0
-"""A record that is not JSON by then is told of as it is."""
+"""A file that is not JSON after this time is reported unchanged."""
 UNREADABLE_S = 60.0
-"""Between tries to read a record that can't be read."""
+"""Interval between attempts to read an unreadable file."""
 RETRY_S = 5.0
-"""Between tries to write to a full disk."""
+"""Interval between attempts to write to a full disk."""
 RECORD_BYTES = 1 << 20
+"""Maximum number of bytes read of a record."""
 GROUP = 500
-"""Records that are told of, and then moved, together."""
+"""Maximum number of records that are reported, and then merged, at once."""
 CHUNK_BYTES = 4 << 20
-CALLERS = 500
-"""At once; further ones are turned away. A process may often have 1024 open files."""
-CALL_BYTES = 1 << 18
-"""Of one caller in one frame."""
+"""Maximum number of bytes read or reported at once."""
+MAX_CONNECTIONS = 500
+"""Maximum number of open connections; further ones are closed. Processes are often limited to 1024
+open files."""
+READ_BYTES = 1 << 18
+"""Maximum number of bytes of a connection in one frame."""
 SPOOL_QUICK_S = 0.01
 SPOOL_SLOW_S = 1.0
-"""Between looks for spool files: while some come, and when none have come for a while."""
+"""Intervals between scans for spool files: while some appear, and while none do."""
 SPOOL_SHARE = 0.1
-"""Of a core, at most, for these looks."""
+"""Maximum share of a core for these scans."""
 TRANSIENT = (
     errno.EIO, errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ENOMEM, errno.EMFILE, errno.ENFILE,
     errno.ESTALE, errno.ETIMEDOUT, errno.ETXTBSY,
 )  # fmt: skip
-CONSOLIDATED = b"records.jsonl"
+"""Errors that a retry may mend."""
+MERGED = b"records.jsonl"
+"""Name of the file into which exit records are merged."""
 
 
 class RefusedError(Exception):
-    """A request that can't be carried out, now or ever, in words."""
+    """A request that cannot be carried out; a retry does not help."""
 
 
 def encoded(text: str) -> bytes:
-    """A name as the bytes that it is, whatever this machine's locale is.
+    """Encode a name, independently of this machine's locale.
 
-    Raises RefusedError for what can't be a name.
+    Raises RefusedError for what cannot be a name.
     """
     try:
         name = text.encode("utf-8", "surrogateescape")
@@ -157,17 +163,19 @@ def encoded(text: str) -> bytes:
 
 
 def path_of(text: str) -> bytes:
-    """Raises RefusedError for a path that is not absolute."""
+    """Encode a path. Raises RefusedError if it is not absolute."""
     if not text.startswith("/"):
         raise RefusedError("the path %r is not absolute" % text)
     return encoded(text)
 
 
 def shown(path: bytes) -> str:
+    """Return a path for messages."""
     return path.decode("utf-8", "replace")
 
 
 def close_quietly(fd: int) -> None:
+    """Close a descriptor, ignoring errors."""
     with contextlib.suppress(OSError):
         os.close(fd)
 
@@ -176,7 +184,7 @@ def close_quietly(fd: int) -> None:
 
 
 def make_directories(path: bytes, mode: int) -> None:
-    """``path`` and its parents; those that are there keep their mode."""
+    """Make a directory and its parents; existing ones keep their mode."""
     try:
         os.mkdir(path, mode)
     except FileExistsError:
@@ -190,17 +198,18 @@ def make_directories(path: bytes, mode: int) -> None:
         make_directories(parent, mode)
         make_directories(path, mode)
         return
-    os.chmod(path, mode)  # Whatever the umask is.
+    os.chmod(path, mode)  # independently of the umask
 
 
 def write_all(fd: int, data: "bytes | memoryview") -> None:
+    """Write all of ``data``, by as many calls as it takes."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
 
 
 def write_file(path: bytes, content: "bytes | memoryview", mode: int, temporary: bytes) -> None:
-    """Under a temporary name in the same directory, then renamed."""
+    """Write a file under a temporary name in its directory, then rename it."""
     beside = os.path.join(os.path.dirname(path), temporary)
     fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -217,6 +226,7 @@ def write_file(path: bytes, content: "bytes | memoryview", mode: int, temporary:
 
 
 def read_at_most(fd: int, limit: int) -> bytes:
+    """Read until the end of the file, or ``limit`` bytes."""
     pieces = []
     while limit > 0:
         data = os.read(fd, min(limit, CHUNK_BYTES))
@@ -228,7 +238,8 @@ def read_at_most(fd: int, limit: int) -> bytes:
 
 
 def open_regular(path: bytes) -> "Tuple[int, os.stat_result]":
-    """For reading. Raises OSError for what is not a regular file; a pipe is not waited for."""
+    """Open a regular file for reading. Raises OSError for anything else, without blocking on
+    pipes."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         status = os.fstat(fd)
@@ -241,7 +252,7 @@ def open_regular(path: bytes) -> "Tuple[int, os.stat_result]":
 
 
 def read_tail(path: bytes, limit: int) -> "Optional[bytes]":
-    """The last bytes of a file; None where there is none that can be read."""
+    """Return the last bytes of a file; None if it is absent or unreadable."""
     try:
         fd, status = open_regular(path)
     except OSError:
@@ -256,9 +267,9 @@ def read_tail(path: bytes, limit: int) -> "Optional[bytes]":
 
 
 def stat_of(path: bytes) -> "Optional[List[int]]":
-    """Bytes, whether it is executable and a directory; None where nothing is there.
+    """Return size, whether it is executable, and whether it is a directory; None if it is absent.
 
-    An error is not an absence, and raised.
+    Raises OSError for errors other than absence.
     """
     try:
         status = os.stat(path)
@@ -269,6 +280,7 @@ def stat_of(path: bytes) -> "Optional[List[int]]":
 
 
 def claim(path: bytes) -> bool:
+    """Create a file exclusively; True if this call created it."""
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError:
@@ -277,6 +289,7 @@ def claim(path: bytes) -> bool:
 
 
 def rename(source: bytes, target: bytes) -> None:
+    """Rename a file, making the parents of ``target``."""
     try:
         os.rename(source, target)
     except FileNotFoundError:
@@ -286,8 +299,7 @@ def rename(source: bytes, target: bytes) -> None:
 
 
 def refuse_precious(path: bytes, home: bytes) -> None:
-    """Raises RefusedError for the root, the home directory and all that contains it, by whatever
-    name."""
+    """Raise RefusedError for the root, the home directory and its parents, under any name."""
     if b".." in path.split(b"/"):
         raise RefusedError("%s is not removed: write it without '..'" % shown(path))
     try:
@@ -295,7 +307,7 @@ def refuse_precious(path: bytes, home: bytes) -> None:
     except OSError:
         return
     if not stat.S_ISDIR(status.st_mode):
-        return  # A link to the home directory is just a link.
+        return  # a link to the home directory may be removed
     here = os.path.realpath(home)
     while True:
         with contextlib.suppress(OSError):
@@ -307,7 +319,7 @@ def refuse_precious(path: bytes, home: bytes) -> None:
 
 
 def remove(path: bytes, home: bytes) -> None:
-    """A file, a link itself, or a tree; it may be gone already."""
+    """Remove a file, a symbolic link itself, or a directory tree; an absent one is ignored."""
     path = path.rstrip(b"/") or b"/"
     refuse_precious(path, home)
     try:
@@ -321,7 +333,7 @@ def remove(path: bytes, home: bytes) -> None:
 
 
 def remove_at(parent: int, name: "bytes | str") -> None:
-    """By descriptors all the way: nobody can put a link into the path meanwhile."""
+    """Remove recursively. By descriptors, so that nobody can swap in a symbolic link meanwhile."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
             os.unlink(name, dir_fd=parent)
@@ -335,7 +347,7 @@ def remove_at(parent: int, name: "bytes | str") -> None:
         try:
             members = os.listdir(fd)
             if members:
-                with contextlib.suppress(OSError):  # Not ours; perhaps it works anyway.
+                with contextlib.suppress(OSError):  # somebody else's; removal may still work
                     os.fchmod(fd, 0o700)
             for member in members:
                 remove_at(fd, member)
@@ -348,7 +360,7 @@ def remove_at(parent: int, name: "bytes | str") -> None:
 
 
 class Commands:
-    """Runs commands in the user's login environment, and counts them."""
+    """Runs commands in the user's login environment and counts them."""
 
     def __init__(self, nonce: str) -> None:
         self.counts = {}  # type: Dict[str, int]
@@ -361,15 +373,15 @@ class Commands:
     def run(
         self, argv: "List[bytes]", stdin: bytes, env: "Dict[bytes, bytes]", timeout_s: float
     ) -> "Tuple[Optional[int], bytes, bytes]":
-        """Its exit code (negative: the signal it died of; None: it was killed by us), its output
-        and errors."""
+        """Run a command; returns its exit code (negative: its signal; None: killed at its timeout),
+        output and errors."""
         self._known.wait()
         environment = dict(self._environment)
         environment.update(env)
         return self._run(argv, None, stdin, environment, timeout_s)
 
     def find_environment(self) -> None:
-        """Ask the user's login shell, since that is where clusters set PATH.
+        """Get the environment of the user's login shell, in which clusters set PATH.
 
         A dash before its name makes any shell a login shell (sh, bash, zsh, ksh, csh, tcsh, fish).
         """
@@ -400,6 +412,7 @@ class Commands:
             self._known.set()
 
     def kill_all(self) -> None:
+        """Kill all running commands with their process groups."""
         for pid in list(self._running):
             with contextlib.suppress(OSError):
                 os.killpg(pid, signal.SIGKILL)
@@ -447,7 +460,9 @@ class Commands:
         if code is None:
             with contextlib.suppress(OSError):
                 os.killpg(process.pid, signal.SIGKILL)
-            with contextlib.suppress(subprocess.TimeoutExpired):  # In the kernel, on a dead disk.
+            with contextlib.suppress(
+                subprocess.TimeoutExpired
+            ):  # stuck in the kernel, on a dead disk
                 process.wait(LINGER_S)
         if excess:
             raise RefusedError("the command printed more than %d bytes" % OUTPUT_BYTES)
@@ -457,8 +472,8 @@ class Commands:
 def exchange(
     process: "subprocess.Popen[bytes]", stdin: bytes, deadline_s: float
 ) -> "Tuple[bytearray, bytearray, bool]":
-    """Give a command its input and take its output until both are at their end; last of all
-    whether that was in time. What a child of it still holds open is let go soon after its end."""
+    """Feed a command's stdin and collect its output; returns output, errors, and whether both ended
+    in time. Output that a child holds open is given up LINGER_S after the command has ended."""
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
@@ -491,7 +506,7 @@ def exchange(
                 unsent = unsent[os.write(fd, unsent) :]
             except BlockingIOError:
                 continue
-            except OSError:  # It reads no more.
+            except OSError:  # it has closed its stdin
                 unsent = unsent[:0]
             if not unsent:
                 poller.unregister(fd)
@@ -503,9 +518,9 @@ def exchange(
 
 
 def as_line(content: bytes) -> "Optional[bytes]":
-    """A record as one line, without its end; None: it is no JSON object.
+    """Return a record as one line without its end; None if it is not a JSON object.
 
-    JSON has line ends between its tokens only, so that they may become spaces.
+    Line ends are replaced by spaces: JSON has them only between tokens.
     """
     try:
         if not isinstance(json.loads(content.decode("utf-8", "surrogateescape")), dict):
@@ -516,42 +531,45 @@ def as_line(content: bytes) -> "Optional[bytes]":
 
 
 def digest(line: bytes) -> bytes:
+    """Return a short key of a record, by which repeated ones are found."""
     return hashlib.blake2b(line, digest_size=16).digest()
 
 
 def signature_of(status: os.stat_result) -> "Signature":
+    """Return what changes when a file is replaced or written."""
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 class Watch:
-    """Tells of all exit records in one directory, each once, and moves them into one file.
+    """Reports each exit record of a directory once, and merges them into one file.
 
-    A record is told of first, then appended to ``records.jsonl`` under a lock (flock), and then
-    its own file is removed: whatever is interrupted, it is in at least one of the two places.
-    Where files can't be locked, or the disk is full, the records stay as they are. What another
-    agent appends is told of too. Equal records are one.
+    A record is reported first, then appended to ``records.jsonl`` under a lock (flock), and then
+    its own file is removed: after any interruption it is in at least one of the two places. Where
+    files cannot be locked, or the disk is full, the records stay in their own files. Records that
+    another agent appended are reported too. Equal records are reported once.
     """
 
-    def __init__(self, directory: bytes, tell: "Callable[[List[bytes]], None]") -> None:
+    def __init__(self, directory: bytes, report: "Callable[[List[bytes]], None]") -> None:
         self._directory = directory
-        self._together = os.path.join(directory, CONSOLIDATED)
-        self._tell = tell
-        self._told = set()  # type: set[bytes]
-        """Digests of what was told of."""
+        self._merged = os.path.join(directory, MERGED)
+        self._report = report
+        self._reported = set()  # type: set[bytes]
+        """Digests of the reported records."""
         self._seen = set()  # type: set[bytes]
-        """Files that were told of and are still there."""
+        """Reported files that still exist."""
         self._doubtful = {}  # type: Dict[bytes, Tuple[Signature, float, float]]
-        """Files that are no records: as they were, when that was found, when to look again."""
+        """Files that are not records yet: signature, time it was taken, time of the next
+        attempt."""
         self._garbage = {}  # type: Dict[bytes, Signature]
-        """Those that were told of as they are."""
+        """Files that were reported unchanged."""
         self._pending = {}  # type: Dict[bytes, Tuple[bytes, Signature]]
-        """Told of, and still to be moved: the line, and how the file was."""
+        """Reported files that are not merged yet: their line and signature."""
         self._offset = 0
         self._lockable = True
         self._retry_s = 0.0
 
     def run(self) -> None:
-        """Never returns."""
+        """Scan for ever."""
         pause_s = QUICK_S
         while True:
             time.sleep(pause_s)
@@ -561,16 +579,16 @@ class Watch:
             pause_s = QUICK_S if busy else max(min(pause_s * 1.25, SLOW_S), spent_s / SCAN_SHARE)
 
     def look(self) -> bool:
-        """Whether there was something to tell of."""
+        """Scan; returns whether there was a new record."""
         try:
             return self.scan(time.monotonic()) > 0
-        except OSError:  # The directory is not there yet, or its disk is not well.
+        except OSError:  # the directory is absent, or its file system does not answer
             return False
 
     def scan(self, now_s: float) -> int:
-        """Look once; returns how many records were told of. Raises OSError."""
+        """Scan once; returns the number of new records. Raises OSError."""
         count = 0
-        with contextlib.suppress(OSError):  # Whatever is wrong with it, there are the others.
+        with contextlib.suppress(OSError):  # other records can still be read
             count = self._follow()
         names = os.listdir(self._directory)
         present = {n for n in names if n.endswith(b".json") and not n.startswith(b".")}
@@ -588,17 +606,17 @@ class Watch:
             for name in fresh[start : start + GROUP]:
                 self._take(name, now_s, records)
             if records:
-                self._tell(records)
+                self._report(records)
                 count += len(records)
-            self._consolidate(now_s)
+            self._merge(now_s)
         if not fresh:
-            self._consolidate(now_s)
+            self._merge(now_s)
         return count
 
     def _follow(self) -> int:
-        """Tell of what is new in the file of all records."""
+        """Report new records of the merged file; returns their number."""
         try:
-            fd = os.open(self._together, os.O_RDONLY)
+            fd = os.open(self._merged, os.O_RDONLY)
         except FileNotFoundError:
             self._offset = 0
             return 0
@@ -611,23 +629,23 @@ class Watch:
                 data = os.pread(fd, CHUNK_BYTES, self._offset)
                 end = data.rfind(b"\n") + 1
                 if not end and len(data) < CHUNK_BYTES:
-                    break  # Torn, or being written.
+                    break  # an incomplete line
                 self._offset += end or len(data)
-                records = [line for line in data[:end].split(b"\n") if self._is_news(line)]
+                records = [line for line in data[:end].split(b"\n") if self._is_new(line)]
                 if records:
-                    self._tell(records)
+                    self._report(records)
                 count += len(records)
         finally:
             os.close(fd)
         return count
 
-    def _is_news(self, line: bytes) -> bool:
-        if not line or as_line(line) is None:  # A torn line; its record has its file still.
+    def _is_new(self, line: bytes) -> bool:
+        if not line or as_line(line) is None:  # incomplete: the record still has its own file
             return False
         key = digest(line)
-        if key in self._told:
+        if key in self._reported:
             return False
-        self._told.add(key)
+        self._reported.add(key)
         return True
 
     def _take(self, name: bytes, now_s: float, records: "List[bytes]") -> None:
@@ -654,7 +672,7 @@ class Watch:
         if line is not None:
             self._doubtful.pop(name, None)
             self._seen.add(name)
-            if self._is_news(line):
+            if self._is_new(line):
                 records.append(line)
             if self._lockable:
                 self._pending[name] = (line, signature)
@@ -668,7 +686,7 @@ class Watch:
                 self._garbage[name] = signature
                 records.append(content)
 
-    def _consolidate(self, now_s: float) -> None:
+    def _merge(self, now_s: float) -> None:
         if not self._pending or now_s < self._retry_s:
             return
         try:
@@ -683,11 +701,11 @@ class Watch:
                 self._seen.discard(name)
 
     def _append(self) -> "List[bytes]":
-        """Append the lines of what is still there; returns the names of the files that may go.
+        """Append the pending lines; returns the names of the files that can be removed.
 
-        Raises OSError when the lines may not all have reached the disk.
+        Raises OSError if some lines may not have reached the disk.
         """
-        fd = os.open(self._together, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        fd = os.open(self._merged, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -705,14 +723,15 @@ class Watch:
             lines = b"".join(self._pending[name][0] + b"\n" for name in names)
             write_all(fd, b"\n" + lines if torn else lines)
             os.fsync(fd)
-            if self._offset == size and not torn:  # No need to read it again.
+            if self._offset == size and not torn:  # these lines need not be read again
                 self._offset += len(lines)
             return names
         finally:
             os.close(fd)
 
     def _is_unchanged(self, name: bytes) -> bool:
-        """Otherwise another agent has moved it, or somebody has replaced it: forget it."""
+        """Whether a pending file is as it was read. If not, another agent has merged it, or it was
+        replaced: it is forgotten, and read again."""
         with contextlib.suppress(OSError):
             status = os.stat(os.path.join(self._directory, name))
             if signature_of(status) == self._pending[name][1]:
@@ -722,13 +741,13 @@ class Watch:
         return False
 
 
-# -------------------------------------------------------------------------------------- callers
+# ---------------------------------------------------------------------------------- connections
 
 
 def addresses_of(name: "Optional[str]") -> "List[str]":
-    """Numeric addresses of a machine; None: this one, private networks first, loopback last.
+    """Return numeric addresses of a machine, or of this one: private networks first, loopback last.
 
-    Raises OSError where nobody knows the name.
+    Raises OSError for an unknown name.
     """
     kind = socket.SOCK_STREAM
     if name is not None:
@@ -738,7 +757,7 @@ def addresses_of(name: "Optional[str]") -> "List[str]":
         probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         with probe:
             for _, interface in socket.if_nameindex():
-                with contextlib.suppress(OSError):  # It has no address, or none of version 4.
+                with contextlib.suppress(OSError):  # the interface has no IPv4 address
                     asked = struct.pack("256s", interface.encode()[:15])
                     answer = fcntl.ioctl(probe.fileno(), 0x8915, asked)  # SIOCGIFADDR
                     found.append(socket.inet_ntoa(answer[20:24]))
@@ -750,20 +769,21 @@ def addresses_of(name: "Optional[str]") -> "List[str]":
 
 
 def listen_at(address: "Optional[str]") -> socket.socket:
-    """At a port that is free; None: on all interfaces. Raises OSError."""
+    """Listen on a free port of an address, or of all interfaces. Raises OSError."""
     if address is not None:
         found = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)[0]
         return listen_on(found[0], found[4])
     try:
         return listen_on(socket.AF_INET6, ("", 0))
-    except OSError:  # A machine without version 6.
+    except OSError:  # no IPv6
         return listen_on(socket.AF_INET, ("", 0))
 
 
 def listen_on(family: int, target: "Any") -> socket.socket:
+    """Listen on a socket address, without blocking. Raises OSError."""
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
-        if family == socket.AF_INET6:  # And version 4.
+        if family == socket.AF_INET6:  # and IPv4
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         listener.bind(target)
         listener.listen(128)
@@ -774,27 +794,27 @@ def listen_on(family: int, target: "Any") -> socket.socket:
     return listener
 
 
-class Caller:
-    """A connection that somebody has made to us."""
+class RelayedConnection:
+    """A connection to one of the relay's ports."""
 
     def __init__(self, number: int, line: socket.socket) -> None:
         self.number = number
         self.line = line
         self.fd = line.fileno()
         self.unsent = collections.deque()  # type: collections.deque[Tuple[int, memoryview]]
-        """What is to be passed, with the numbers of the requests."""
+        """Data to be sent, with the numbers of the requests."""
 
 
 class Relay:
-    """Passes bytes between callers and frames. All of it is done by one thread, ``run``; what it
-    shall do is given by ``put``."""
+    """Passes bytes between connections and frames. One thread, ``run``, does all of it; other
+    threads hand it jobs by ``put``."""
 
     def __init__(self, send: "Callable[[Header, List[bytes]], None]") -> None:
         self._send = send
         self._jobs = collections.deque()  # type: collections.deque[Callable[[], None]]
         self._listeners = {}  # type: Dict[int, Tuple[int, socket.socket]]
-        self._by_fd = {}  # type: Dict[int, Caller]
-        self._callers = {}  # type: Dict[int, Caller]
+        self._by_fd = {}  # type: Dict[int, RelayedConnection]
+        self._connections = {}  # type: Dict[int, RelayedConnection]
         self._count = 0
         self._poller = select.poll()
         self._woken, self._waker = os.pipe()
@@ -802,12 +822,13 @@ class Relay:
         self._poller.register(self._woken, select.POLLIN)
 
     def put(self, job: "Callable[[], None]") -> None:
+        """Have the relay's thread run a job. Callable from any thread."""
         self._jobs.append(job)
-        with contextlib.suppress(BlockingIOError):  # It will wake up anyway.
+        with contextlib.suppress(BlockingIOError):  # the pipe is full: it wakes up in any case
             os.write(self._waker, b"\0")
 
     def run(self) -> None:
-        """Never returns."""
+        """Handle jobs and connections for ever."""
         while True:
             for fd, event in self._poller.poll():
                 if fd == self._woken:
@@ -815,21 +836,23 @@ class Relay:
                 elif fd in self._listeners:
                     self._accept(*self._listeners[fd])
                 elif fd in self._by_fd:
-                    caller = self._by_fd[fd]
+                    connection = self._by_fd[fd]
                     if event & select.POLLOUT:
-                        self._write(caller)
-                    if event & ~select.POLLOUT and caller.fd in self._by_fd:
-                        self._read(caller)
+                        self._write(connection)
+                    if event & ~select.POLLOUT and connection.fd in self._by_fd:
+                        self._read(connection)
             while self._jobs:
                 self._jobs.popleft()()
 
     # -- jobs
 
     def listen(self, number: int, listener: socket.socket) -> None:
+        """Accept connections."""
         self._listeners[listener.fileno()] = (number, listener)
         self._poller.register(listener.fileno(), select.POLLIN)
 
     def unlisten(self, number: int) -> None:
+        """Stop accepting connections; established ones stay."""
         for fd, (other, listener) in list(self._listeners.items()):
             if other == number:
                 self._poller.unregister(fd)
@@ -837,126 +860,128 @@ class Relay:
                 listener.close()
 
     def pass_on(self, number: int, request: int, payload: bytes) -> None:
-        caller = self._callers.get(number)
-        if caller is None:
+        """Send data to a connection, and answer the request when all of it is sent."""
+        connection = self._connections.get(number)
+        if connection is None:
             self._refuse(request)
             return
-        caller.unsent.append((request, memoryview(payload)))
-        self._write(caller)
+        connection.unsent.append((request, memoryview(payload)))
+        self._write(connection)
 
-    def hang_up(self, number: int, request: int) -> None:
-        if number in self._callers:
-            self._drop(self._callers[number])
+    def disconnect(self, number: int, request: int) -> None:
+        """End a connection, and answer the request."""
+        if number in self._connections:
+            self._drop(self._connections[number])
         self._send({"id": request}, [])
 
-    # -- what happens
+    # -- events
 
     def _accept(self, listener_number: int, listener: socket.socket) -> None:
         try:
             line, address = listener.accept()
         except (BlockingIOError, ConnectionError):
             return
-        except OSError:  # Too many open files. It goes on waiting.
+        except OSError:  # too many open files: the connection waits in the backlog
             time.sleep(0.1)
             return
-        if len(self._callers) >= CALLERS:
+        if len(self._connections) >= MAX_CONNECTIONS:
             line.close()
             return
         line.setblocking(False)
         with contextlib.suppress(OSError):
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._count += 1
-        caller = Caller(self._count, line)
-        self._callers[caller.number] = self._by_fd[caller.fd] = caller
-        self._poller.register(caller.fd, select.POLLIN)
+        connection = RelayedConnection(self._count, line)
+        self._connections[connection.number] = self._by_fd[connection.fd] = connection
+        self._poller.register(connection.fd, select.POLLIN)
         where = "%s:%d" % (address[0], address[1])
-        self._send({"caller": caller.number, "of": listener_number, "address": where}, [])
+        self._send({"connection": connection.number, "of": listener_number, "address": where}, [])
 
-    def _read(self, caller: Caller) -> None:
+    def _read(self, connection: RelayedConnection) -> None:
         try:
-            data = caller.line.recv(CALL_BYTES)
+            data = connection.line.recv(READ_BYTES)
         except BlockingIOError:
             return
         except OSError as error:
-            self._end(caller, str(error.strerror))
+            self._end(connection, str(error.strerror))
             return
         if data:
-            self._send({"caller": caller.number}, [data])
+            self._send({"connection": connection.number}, [data])
         else:
-            self._end(caller, "it was closed by the other side")
+            self._end(connection, "it was closed by the other side")
 
-    def _write(self, caller: Caller) -> None:
-        while caller.unsent:
-            request, view = caller.unsent[0]
+    def _write(self, connection: RelayedConnection) -> None:
+        while connection.unsent:
+            request, view = connection.unsent[0]
             try:
-                sent = caller.line.send(view)
+                sent = connection.line.send(view)
             except BlockingIOError:
                 break
             except OSError as error:
-                self._end(caller, str(error.strerror))
+                self._end(connection, str(error.strerror))
                 return
             if sent == len(view):
-                caller.unsent.popleft()
+                connection.unsent.popleft()
                 self._send({"id": request}, [])
             else:
-                caller.unsent[0] = (request, view[sent:])
-        mask = select.POLLIN | select.POLLOUT if caller.unsent else select.POLLIN
-        self._poller.register(caller.fd, mask)
+                connection.unsent[0] = (request, view[sent:])
+        mask = select.POLLIN | select.POLLOUT if connection.unsent else select.POLLIN
+        self._poller.register(connection.fd, mask)
 
-    def _end(self, caller: Caller, reason: str) -> None:
-        self._drop(caller)
-        self._send({"caller": caller.number, "ended": reason}, [])
+    def _end(self, connection: RelayedConnection, reason: str) -> None:
+        self._drop(connection)
+        self._send({"connection": connection.number, "ended": reason}, [])
 
-    def _drop(self, caller: Caller) -> None:
-        self._poller.unregister(caller.fd)
-        del self._callers[caller.number], self._by_fd[caller.fd]
-        caller.line.close()
-        for request, _ in caller.unsent:
+    def _drop(self, connection: RelayedConnection) -> None:
+        self._poller.unregister(connection.fd)
+        del self._connections[connection.number], self._by_fd[connection.fd]
+        connection.line.close()
+        for request, _ in connection.unsent:
             self._refuse(request)
 
     def _refuse(self, request: int) -> None:
-        text = "the caller has gone"
+        text = "the connection has ended"
         self._send({"id": request, "error": "transient", "message": text}, [])
 
 
 class SpoolReader:
-    """Tells of the spool files of one session, those of each connection in order, and removes
+    """Reports the spool files of one session, those of each connection in order, and removes
     them."""
 
     def __init__(
-        self, directory: bytes, session: int, tell: "Callable[[List[bytes], List[bytes]], None]"
+        self, directory: bytes, session: int, report: "Callable[[List[bytes], List[bytes]], None]"
     ) -> None:
         self._directory = directory
         self._session = session
-        self._tell = tell
+        self._report = report
         self._next = {}  # type: Dict[bytes, Tuple[int, int]]
-        """By name: the connection, and its next file."""
-        self._stirred = threading.Event()
+        """By name: the current connection and the number of its next file."""
+        self._woken = threading.Event()
         self.ended = False
 
-    def stir(self) -> None:
-        """Something will come soon, or it has ended."""
-        self._stirred.set()
+    def wake(self) -> None:
+        """Scan soon: a file is expected, or ``ended`` was set."""
+        self._woken.set()
 
     def run(self) -> None:
-        """Returns when it has ended."""
+        """Scan until ``ended`` is set."""
         pause_s = SPOOL_QUICK_S
         while not self.ended:
             began_s = time.clock_gettime(time.CLOCK_THREAD_CPUTIME_ID)
             busy = False
-            with contextlib.suppress(OSError):  # The directory's disk is not well now.
+            with contextlib.suppress(OSError):  # the file system does not answer now
                 busy = self.look(pause_s >= SPOOL_SLOW_S)
             spent_s = time.clock_gettime(time.CLOCK_THREAD_CPUTIME_ID) - began_s
             pause_s = SPOOL_QUICK_S if busy else min(pause_s * 1.25, SPOOL_SLOW_S)
-            if self._stirred.wait(max(pause_s, spent_s / SPOOL_SHARE)):
-                self._stirred.clear()
+            if self._woken.wait(max(pause_s, spent_s / SPOOL_SHARE)):
+                self._woken.clear()
                 pause_s = SPOOL_QUICK_S
 
-    def look(self, anew: bool) -> bool:
-        """Whether there was something to tell of. Raises OSError."""
-        if anew:
-            # Whoever changes a directory is shown it anew by NFS, which may else show it as it was
-            # half a minute ago.
+    def look(self, refresh: bool) -> bool:
+        """Scan once; returns whether there was a new file. Raises OSError."""
+        if refresh:
+            # NFS may show a directory as it was half a minute ago, except to a client that has
+            # just changed it.
             os.utime(self._directory)
         there = set(os.listdir(self._directory))
         known = {}  # type: Dict[bytes, Tuple[bytes, int, int]]
@@ -980,7 +1005,7 @@ class SpoolReader:
         return busy
 
     def _follow(self, source: bytes, there: "set[bytes]") -> bool:
-        """Tell of one connection's files as far as they are there."""
+        """Report the next files of one connection; returns whether there were any."""
         connection, number = self._next.get(source, (0, 1))
         stem = b"%s.%d.%d" % (source, self._session, connection)
         contents = []  # type: List[bytes]
@@ -993,7 +1018,7 @@ class SpoolReader:
             path = os.path.join(self._directory, name)
             try:
                 fd, status = open_regular(path)
-            except OSError:  # It can be seen, but not yet be opened.
+            except OSError:  # on NFS a name may be visible before its file can be opened
                 break
             try:
                 contents.append(read_at_most(fd, status.st_size))
@@ -1004,7 +1029,7 @@ class SpoolReader:
         if not paths:
             return False
         self._next[source] = (connection, number + len(paths))
-        self._tell([stem] * len(paths), contents)
+        self._report([stem] * len(paths), contents)
         for path in paths:
             with contextlib.suppress(OSError):
                 os.unlink(path)
@@ -1015,7 +1040,7 @@ class SpoolReader:
 
 
 class Pool:
-    """Threads for what may take long, started when they are needed."""
+    """A thread pool whose threads start on demand and do not keep the process alive."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -1025,6 +1050,7 @@ class Pool:
         self._lock = threading.Lock()
 
     def put(self, job: "Callable[[], None]") -> None:
+        """Run a job when a thread is free."""
         with self._lock:
             self._open += 1
             short = self._open > self._threads and self._threads < self._size
@@ -1041,12 +1067,15 @@ class Pool:
 
 
 def start_thread(target: "Callable[[], None]") -> None:
+    """Start a daemon thread."""
     thread = threading.Thread(target=target)
     thread.daemon = True
     thread.start()
 
 
 class Agent:
+    """Serves the client's requests from stdin."""
+
     def __init__(self, config: "Dict[str, Any]") -> None:
         self._silence_s = float(config["silence_s"])
         self._nonce = str(config["nonce"])
@@ -1057,15 +1086,15 @@ class Agent:
         self._relay = None  # type: Optional[Relay]
         self._spools = {}  # type: Dict[int, SpoolReader]
         self._output = os.dup(1)
-        os.dup2(2, 1)  # Nothing but frames may get there.
+        os.dup2(2, 1)  # stdout carries frames alone
         self._written = 0
 
     def serve(self) -> None:
-        """Never returns."""
+        """Serve until the process ends."""
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
             signal.signal(number, lambda *_: self.end(0))
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        self._be_patient()
+        self._restart_alarm()
         try:
             user = pwd.getpwuid(os.getuid()).pw_name
         except KeyError:
@@ -1091,15 +1120,17 @@ class Agent:
                 self.end(2)
             header = self._receive(header_bytes)
             payload = self._receive(payload_bytes)
-            self._be_patient()
+            self._restart_alarm()
             self._dispatch(header, payload)
 
     def end(self, code: int) -> None:
+        """End the process and its commands."""
         self._commands.kill_all()
         os._exit(code)
 
-    def _be_patient(self) -> None:
-        """The alarm ends the agent even where it hangs in a write to a connection that is dead."""
+    def _restart_alarm(self) -> None:
+        """Restart the timeout of ``silence_s``. An alarm ends the agent even if it is blocked in a
+        write to a dead connection."""
         signal.setitimer(signal.ITIMER_REAL, self._silence_s)
 
     def _receive(self, size: int) -> bytes:
@@ -1128,15 +1159,15 @@ class Agent:
         if verb == "ping":
             self._send({"id": number, "clock": time.time()})
             return
-        if verb in ("pass", "hang_up"):  # In the order in which they are asked.
-            self._ask_relay(number, verb, request, payload)
+        if verb in ("pass", "disconnect"):  # these keep their order, which a pool would not
+            self._pass_to_relay(number, verb, request, payload)
             return
         self._pools[verb == "run"].put(lambda: self._answer(number, verb, request, payload))
 
     def _answer(self, number: int, verb: str, request: "Header", payload: bytes) -> None:
         kind = "infeasible"
         try:
-            method = getattr(self, "ask_" + verb, None)
+            method = getattr(self, "handle_" + verb, None)
             if method is None:
                 raise RefusedError("no such request: %s" % verb)
             header, pieces = method(request, payload)  # type: Header, List[bytes]
@@ -1151,22 +1182,23 @@ class Agent:
                 kind = "transient"
         except RefusedError as error:
             text = str(error)
-        except Exception as error:  # Whatever was wrong with it, it is answered.
+        except Exception as error:  # a malformed request gets an answer too
             text = "%s: %s" % (type(error).__name__, error)
         self._send({"id": number, "error": kind, "message": text})
 
-    def _ask_relay(self, number: int, verb: str, request: "Header", payload: bytes) -> None:
-        relay, caller = self._relay, request.get("caller")
-        if relay is None or not isinstance(caller, int):
-            text = "there is no such caller"
+    def _pass_to_relay(self, number: int, verb: str, request: "Header", payload: bytes) -> None:
+        relay, connection = self._relay, request.get("connection")
+        if relay is None or not isinstance(connection, int):
+            text = "there is no such connection"
             self._send({"id": number, "error": "transient", "message": text})
         elif verb == "pass":
-            relay.put(lambda: relay.pass_on(caller, number, payload))
+            relay.put(lambda: relay.pass_on(connection, number, payload))
         else:
-            relay.put(lambda: relay.hang_up(caller, number))
+            relay.put(lambda: relay.disconnect(connection, number))
 
-    def _start_vital(self, target: "Callable[[], None]") -> None:
-        """In a thread. Better no agent than one that watches or listens no more."""
+    def _start_essential(self, target: "Callable[[], None]") -> None:
+        """Start a thread whose failure ends the agent: the client then starts another one, whereas
+        an agent that has stopped watching would go unnoticed."""
 
         def run() -> None:
             try:
@@ -1182,33 +1214,33 @@ class Agent:
             self._written += 1
             return (".wfrun-%s-%d" % (self._nonce, self._written)).encode()
 
-    def ask_run(self, request: "Header", payload: bytes) -> "Answer":
+    def handle_run(self, request: "Header", payload: bytes) -> "Answer":
         argv = [encoded(word) for word in request["argv"]]
         env = {encoded(k): encoded(v) for k, v in request["env"].items()}
         if not argv or not argv[0]:
-            raise RefusedError("a command without a name")
+            raise RefusedError("the command has no name")
         timeout_s = float(request["timeout_s"])
         code, output, errors = self._commands.run(argv, payload, env, timeout_s)
         return {"exit_code": code, "sizes": [len(output), len(errors)]}, [output, errors]
 
-    def ask_mkdir(self, request: "Header", payload: bytes) -> "Answer":
+    def handle_mkdir(self, request: "Header", payload: bytes) -> "Answer":
         for path in request["paths"]:
             make_directories(path_of(path), request["mode"])
         return {}, []
 
-    def ask_write(self, request: "Header", payload: bytes) -> "Answer":
+    def handle_write(self, request: "Header", payload: bytes) -> "Answer":
         if sum(request["sizes"]) != len(payload):
-            raise RefusedError("the sizes are not those of the payload")
+            raise RefusedError("the sizes do not add up to the payload")
         start = 0
         for path, size, mode in zip(request["paths"], request["sizes"], request["modes"]):
             content = memoryview(payload)[start : start + size]
             write_file(path_of(path), content, mode, self._temporary())
             start += size
-        for reader in list(self._spools.values()):  # Perhaps these were spool files.
-            reader.stir()
+        for reader in list(self._spools.values()):  # replies to spool files are expected
+            reader.wake()
         return {}, []
 
-    def ask_read(self, request: "Header", payload: bytes) -> "Answer":
+    def handle_read(self, request: "Header", payload: bytes) -> "Answer":
         contents = []  # type: List[Optional[bytes]]
         total = 0
         limit = min(request["limit"], MAX_PAYLOAD_BYTES - ANSWER_BYTES)
@@ -1220,77 +1252,77 @@ class Agent:
         sizes = [None if content is None else len(content) for content in contents]
         return {"sizes": sizes}, [content for content in contents if content]
 
-    def ask_stat(self, request: "Header", payload: bytes) -> "Answer":
+    def handle_stat(self, request: "Header", payload: bytes) -> "Answer":
         return {"values": [stat_of(path_of(path)) for path in request["paths"]]}, []
 
-    def ask_claim(self, request: "Header", payload: bytes) -> "Answer":
+    def handle_claim(self, request: "Header", payload: bytes) -> "Answer":
         return {"values": [claim(path_of(path)) for path in request["paths"]]}, []
 
-    def ask_rename(self, request: "Header", payload: bytes) -> "Answer":
+    def handle_rename(self, request: "Header", payload: bytes) -> "Answer":
         for source, target in request["pairs"]:
             rename(path_of(source), path_of(target))
         return {}, []
 
-    def ask_remove(self, request: "Header", payload: bytes) -> "Answer":
+    def handle_remove(self, request: "Header", payload: bytes) -> "Answer":
         for path in request["paths"]:
             remove(path_of(path), self._home)
         return {}, []
 
-    def ask_watch(self, request: "Header", payload: bytes) -> "Answer":
+    def handle_watch(self, request: "Header", payload: bytes) -> "Answer":
         number = request["id"]
 
-        def tell(records: "List[bytes]") -> None:
+        def report(records: "List[bytes]") -> None:
             while records:
                 count, size = 0, 0
                 while count < len(records) and (not count or size < CHUNK_BYTES):
                     size += len(records[count])
                     count += 1
                 sizes = [len(record) for record in records[:count]]
-                self._send({"told": number, "sizes": sizes}, records[:count])
+                self._send({"watch": number, "sizes": sizes}, records[:count])
                 records = records[count:]
 
-        watch = Watch(path_of(request["path"]), tell)
+        watch = Watch(path_of(request["path"]), report)
         watch.look()
-        self._start_vital(watch.run)
+        self._start_essential(watch.run)
         return {}, []
 
-    def ask_addresses(self, request: "Header", payload: bytes) -> "Answer":
+    def handle_addresses(self, request: "Header", payload: bytes) -> "Answer":
         return {"values": addresses_of(request["address"])}, []
 
-    def ask_listen(self, request: "Header", payload: bytes) -> "Answer":
+    def handle_listen(self, request: "Header", payload: bytes) -> "Answer":
         listener = listen_at(request["address"])
         with self._sending:
             fresh = self._relay is None
             relay = self._relay = self._relay or Relay(self._send)
         relay.put(lambda: relay.listen(request["id"], listener))
         if fresh:
-            self._start_vital(relay.run)
+            self._start_essential(relay.run)
         return {"port": listener.getsockname()[1]}, []
 
-    def ask_spool(self, request: "Header", payload: bytes) -> "Answer":
+    def handle_spool(self, request: "Header", payload: bytes) -> "Answer":
         number = request["id"]
 
-        def tell(names: "List[bytes]", contents: "List[bytes]") -> None:
+        def report(names: "List[bytes]", contents: "List[bytes]") -> None:
             texts = [name.decode("utf-8", "surrogateescape") for name in names]
             sizes = [len(content) for content in contents]
-            self._send({"told": number, "names": texts, "sizes": sizes}, contents)
+            self._send({"spool": number, "names": texts, "sizes": sizes}, contents)
 
-        reader = SpoolReader(path_of(request["path"]), int(request["session"]), tell)
+        reader = SpoolReader(path_of(request["path"]), int(request["session"]), report)
         self._spools[number] = reader
-        self._start_vital(reader.run)
+        self._start_essential(reader.run)
         return {}, []
 
-    def ask_unlisten(self, request: "Header", payload: bytes) -> "Answer":
+    def handle_unlisten(self, request: "Header", payload: bytes) -> "Answer":
         number, relay = request["of"], self._relay
         if relay is not None:
             relay.put(lambda: relay.unlisten(number))
         reader = self._spools.pop(number, None)
         if reader is not None:
             reader.ended = True
-            reader.stir()
+            reader.wake()
         return {}, []
 
-    def ask_counts(self, request: "Header", payload: bytes) -> "Answer":
+    def handle_counts(self, request: "Header", payload: bytes) -> "Answer":
         return {"commands": dict(self._commands.counts), "cpu_s": sum(os.times()[:4])}, []
 
 

@@ -1,4 +1,4 @@
-"""The head node as the agent shows it. What it and we say to each other is in ``agent.py``."""
+"""The client of the agent. ``agent.py`` describes their protocol."""
 
 from __future__ import annotations
 
@@ -15,33 +15,35 @@ from typing import Any
 
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.sites.remote.agent import LENGTHS, MAX_HEADER_BYTES, MAX_PAYLOAD_BYTES, PARALLEL
-from wfrun.sites.remote.agent_calls import Calls
-from wfrun.sites.remote.callers import Answer, Listener
+from wfrun.sites.remote.agent_channels import AgentChannels
 from wfrun.sites.remote.host import Counts, Facts, NewFile, Result, Stat
+from wfrun.sites.remote.incoming import Listener, OnConnection
 from wfrun.sites.remote.transport import Process, Transport
 from wfrun.sites.tasks import end_tasks
 
 _LOGGER = logging.getLogger(__name__)
 _SOURCE = Path(__file__).with_name("agent.py")
 PROTOCOL = 1
-"""Of the agent; the two files are of one release."""
+"""Version of the agent's protocol; both files come from the same release."""
 HELLO_S = 60.0
-"""A Python from a slow network file system takes seconds."""
+"""Timeout of the agent's start. Python takes seconds to start from a slow network file system."""
 ANSWER_S = 60.0
-"""For what touches files; a busy file server takes seconds."""
+"""Timeout of file operations. A busy file server takes seconds."""
 WATCH_S = 300.0
-"""For all records of a run that was there before."""
+"""Timeout of the first look at a directory, which may hold all records of a run."""
 MARGIN_S = 20.0
-"""Beyond the time that a command is given: for the login shell's environment, and the way."""
+"""Added to the timeout of a command, for the login shell and the network."""
 PING_S = 15.0
+"""Interval between pings."""
 SILENCE_S = 300.0
-"""After which the agent ends, when it hears nothing of us."""
+"""The agent ends when it receives nothing for this long."""
 WRITE_BYTES = 4 << 20
-"""Of contents in one message, unless one file is longer."""
+"""Maximum size of the contents in one message, unless one file is larger."""
 NAMES = 2000
-"""Paths in one message, so that neither side works on one for long."""
+"""Maximum number of paths in one message, so that no message blocks others for long."""
 _READ_BYTES = 1 << 18
 _NOISE_BYTES = 1 << 20
+"""Maximum output of a login before the agent's."""
 
 _MODULES = "fcntl,hashlib,json,queue,select,socket,struct,subprocess,sys,threading"
 PYTHONS = (
@@ -107,9 +109,10 @@ def start_command(nonce: str, size: int, silence_s: float, pythons: Sequence[str
 
 
 class AgentHost:
-    """Implements ``Host`` by one agent, over a transport that is connected: ``start``, use,
-    ``close``. An agent that has died, is silent or talks nonsense is not replaced: ``ended`` says
-    why, and what is asked or was being asked raises TransientError.
+    """Implements ``Host`` by one agent, over a connected transport: ``start``, use, ``close``.
+
+    An agent that ends, is silent or breaks the protocol is not replaced: ``ended`` has the reason,
+    and pending and further requests raise TransientError.
     """
 
     def __init__(
@@ -121,16 +124,16 @@ class AgentHost:
         pythons: Sequence[str] = PYTHONS,
     ) -> None:
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Done, with the reason, when there is no use in this object any more."""
+        """Done when the agent has ended; its result is the reason."""
         self.pid = 0
         self._transport = transport
         self._silence_s = silence_s
         self._ping_s = ping_s
         self._pythons = pythons
         self._process: Process | None = None
-        self._questions: dict[int, asyncio.Future[tuple[dict[str, Any], bytes]]] = {}
-        self._asked = 0
-        self._calls = Calls(self._ask)
+        self._pending: dict[int, asyncio.Future[tuple[dict[str, Any], bytes]]] = {}
+        self._requests = 0
+        self._channels = AgentChannels(self._request)
         self._watches: dict[int, Callable[[list[bytes]], None]] = {}
         self._sending = asyncio.Lock()
         self._commands = asyncio.Semaphore(PARALLEL)
@@ -138,10 +141,11 @@ class AgentHost:
         self._buffer = bytearray()
         self._facts: Facts | None = None
 
-    # ------------------------------------------------------------------------- its life
+    # -- start and end
 
     async def start(self) -> None:
-        """Start the agent. Raises NoPythonError, and TransientError when it does not say hello."""
+        """Start the agent. Raises NoPythonError, or TransientError when the agent does not
+        answer."""
         source = _SOURCE.read_bytes()
         nonce = secrets.token_hex(8)
         self._process = await self._transport.start(
@@ -157,11 +161,11 @@ class AgentHost:
         if hello.get("hello") != PROTOCOL:
             await self._fail(f"the agent speaks {hello}, not version {PROTOCOL}")
         self.pid = hello["pid"]
-        self._tasks.append(asyncio.create_task(self._listen()))
+        self._tasks.append(asyncio.create_task(self._receive()))
         try:
             asked_s = time.time()
             began_s = time.monotonic()
-            answer, _ = await self._ask("ping", patience_s=HELLO_S)
+            answer, _ = await self._request("ping", patience_s=HELLO_S)
             round_trip_s = time.monotonic() - began_s
         except BaseException:
             await self.close()
@@ -182,9 +186,9 @@ class AgentHost:
         raise TransientError(f"{self._transport.host}: {reason}" + (f": {said}" if said else ""))
 
     async def _greet(self, source: bytes, nonce: str) -> dict[str, Any]:
-        """Send the agent's source and pass over what the login prints before its hello."""
+        """Send the agent's source, skip the login's output, and return the agent's hello."""
         assert self._process is not None
-        with contextlib.suppress(TransientError):  # It says why.
+        with contextlib.suppress(TransientError):  # its output, read below, says why
             await self._process.write(source)
         mark = f"\0wfrun-{nonce} ".encode()
         data = b""
@@ -217,8 +221,8 @@ class AgentHost:
         return frame[0]
 
     def _next_frame(self) -> tuple[dict[str, Any], bytes] | None:
-        """The first frame of the buffer, if it is there as a whole. Raises ValueError for what is
-        no frame."""
+        """Remove the first frame from the buffer; None if it is incomplete. Raises ValueError for
+        what is not a frame."""
         if len(self._buffer) < LENGTHS.size:
             return None
         header_bytes, payload_bytes = LENGTHS.unpack_from(self._buffer)
@@ -235,7 +239,7 @@ class AgentHost:
         del self._buffer[:end]
         return header, payload
 
-    async def _listen(self) -> None:
+    async def _receive(self) -> None:
         assert self._process is not None
         reason = "the agent was ended"
         try:
@@ -252,78 +256,78 @@ class AgentHost:
         except TransientError as error:
             reason = error.message
         except (ValueError, KeyError, TypeError) as error:
-            reason = f"the agent talks nonsense: {error}"
+            reason = f"the agent broke its protocol: {error}"
         finally:
-            self._die(reason)
+            self._end(reason)
 
     def _take(self, header: dict[str, Any], payload: bytes) -> None:
-        if "caller" in header:
-            self._calls.take(header, payload)
+        if "connection" in header:
+            self._channels.take(header, payload)
             return
-        if "names" in header:
-            self._calls.take_files(header, _cut(payload, header["sizes"]))
+        if "spool" in header:
+            self._channels.take_files(header, _cut(payload, header["sizes"]))
             return
-        if "told" in header:
-            told = self._watches.get(header["told"])
+        if "watch" in header:
+            on_records = self._watches.get(header["watch"])
             records = [piece or b"" for piece in _cut(payload, header["sizes"])]
             try:
-                if told is not None:
-                    told(records)
-            except Exception:  # Is no fault of the agent's.
-                _LOGGER.exception("%d records could not be taken", len(records))
+                if on_records is not None:
+                    on_records(records)
+            except Exception:  # a defect of the receiver must not end the agent
+                _LOGGER.exception("%d records could not be handled", len(records))
             return
         if header["id"] is None:
             raise ValueError(header["message"])
-        question = self._questions.pop(header["id"], None)
-        if question is not None and not question.done():
-            question.set_result((header, payload))
+        answer = self._pending.pop(header["id"], None)
+        if answer is not None and not answer.done():
+            answer.set_result((header, payload))
 
     async def _ping(self) -> None:
         while not self.ended.done():
             await asyncio.sleep(self._ping_s)
             try:
-                await self._ask("ping", patience_s=3 * self._ping_s)
+                await self._request("ping", patience_s=3 * self._ping_s)
             except TransientError as error:
-                self._die(error.message)
+                self._end(error.message)
 
-    def _die(self, reason: str) -> None:
+    def _end(self, reason: str) -> None:
         if not self.ended.done():
             self.ended.set_result(reason)
-        for question in self._questions.values():
-            if not question.done():
-                question.set_exception(TransientError(f"{self._transport.host}: {reason}"))
-                question.exception()  # The asker may have given up.
-        self._questions.clear()
-        self._calls.end(reason)
+        for answer in self._pending.values():
+            if not answer.done():
+                answer.set_exception(TransientError(f"{self._transport.host}: {reason}"))
+                answer.exception()  # marks it as retrieved: its caller may have been cancelled
+        self._pending.clear()
+        self._channels.end(reason)
 
     async def close(self) -> None:
-        """End the agent, which kills the commands that it still runs."""
-        self._die("the agent was ended")
+        """End the agent, which kills its running commands."""
+        self._end("the agent was ended")
         await end_tasks(self._tasks)
         if self._process is not None:
             with contextlib.suppress(TransientError):
                 await self._process.close()
 
-    # -------------------------------------------------------------------- questions
+    # -- requests
 
     def _next_number(self) -> int:
-        """Of the next question: what it leads to may come before its answer."""
-        return self._asked + 1
+        """Number of the next request: its first records or connections may precede its answer."""
+        return self._requests + 1
 
-    async def _ask(
+    async def _request(
         self, verb: str, content: bytes = b"", patience_s: float = ANSWER_S, **request: Any
     ) -> tuple[dict[str, Any], bytes]:
-        """Ask for the answer and its payload. Raises TransientError when there is none in time,
-        and what the agent says of a failure."""
+        """Send a request; returns the answer and its payload. Raises TransientError if there is no
+        answer in time, or the error that the agent reports."""
         if self.ended.done():
             raise TransientError(f"{self._transport.host}: {self.ended.result()}")
-        self._asked += 1
-        number = self._asked
+        self._requests += 1
+        number = self._requests
         answer = asyncio.get_running_loop().create_future()
-        self._questions[number] = answer
+        self._pending[number] = answer
         text = json.dumps({"id": number, "ask": verb, **request}).encode()
         if len(text) > MAX_HEADER_BYTES or len(content) > MAX_PAYLOAD_BYTES:
-            del self._questions[number]
+            del self._pending[number]
             raise InfeasibleError(f"{self._transport.host}: {verb}: too long for one message")
         frame = LENGTHS.pack(len(text), len(content)) + text + content
         try:
@@ -333,7 +337,7 @@ class AgentHost:
                 f"{self._transport.host}: no answer to {verb!r} within {patience_s:g} s"
             ) from None
         finally:
-            self._questions.pop(number, None)
+            self._pending.pop(number, None)
         if "error" in header:
             kind = TransientError if header["error"] == "transient" else InfeasibleError
             raise kind(f"{self._transport.host}: {header['message']}")
@@ -360,8 +364,8 @@ class AgentHost:
         env: Mapping[str, str] | None = None,
         timeout_s: float = 30.0,
     ) -> Result:
-        async with self._commands:  # So that none waits at the agent, where its time would run.
-            header, payload = await self._ask(
+        async with self._commands:  # a command that waits at the agent would use up its timeout
+            header, payload = await self._request(
                 "run",
                 stdin,
                 timeout_s + MARGIN_S,
@@ -373,8 +377,8 @@ class AgentHost:
         return Result(header["exit_code"], output or b"", errors or b"")
 
     async def make_directories(self, paths: Sequence[str], mode: int = 0o700) -> None:
-        for some in _portions(paths):
-            await self._ask("mkdir", paths=some, mode=mode)
+        for portion in _portions(paths):
+            await self._request("mkdir", paths=portion, mode=mode)
 
     async def write(self, files: Sequence[NewFile]) -> None:
         start = 0
@@ -383,21 +387,21 @@ class AgentHost:
             while end < len(files) and end - start < NAMES and (end == start or size < WRITE_BYTES):
                 size += len(files[end].content)
                 end += 1
-            some = files[start:end]
-            await self._ask(
+            portion = files[start:end]
+            await self._request(
                 "write",
-                b"".join(file.content for file in some),
-                paths=[file.path for file in some],
-                sizes=[len(file.content) for file in some],
-                modes=[file.mode for file in some],
+                b"".join(file.content for file in portion),
+                paths=[file.path for file in portion],
+                sizes=[len(file.content) for file in portion],
+                modes=[file.mode for file in portion],
             )
             start = end
 
     async def read(self, paths: Sequence[str], limit: int = 1 << 20) -> list[bytes | None]:
         contents: list[bytes | None] = []
         while len(contents) < len(paths):
-            some = list(paths[len(contents) : len(contents) + NAMES])
-            header, payload = await self._ask("read", paths=some, limit=limit)
+            portion = list(paths[len(contents) : len(contents) + NAMES])
+            header, payload = await self._request("read", paths=portion, limit=limit)
             contents += _cut(payload, header["sizes"])
         return contents
 
@@ -410,37 +414,37 @@ class AgentHost:
 
     async def _values(self, verb: str, paths: Sequence[str]) -> list[Any]:
         values: list[Any] = []
-        for some in _portions(paths):
-            header, _ = await self._ask(verb, paths=some)
+        for portion in _portions(paths):
+            header, _ = await self._request(verb, paths=portion)
             values += header["values"]
         return values
 
     async def rename(self, pairs: Sequence[tuple[str, str]]) -> None:
-        for some in _portions(pairs):
-            await self._ask("rename", pairs=some)
+        for portion in _portions(pairs):
+            await self._request("rename", pairs=portion)
 
     async def remove(self, paths: Sequence[str]) -> None:
-        for some in _portions(paths):
-            await self._ask("remove", paths=some)
+        for portion in _portions(paths):
+            await self._request("remove", paths=portion)
 
-    async def watch(self, directory: str, told: Callable[[list[bytes]], None]) -> None:
-        self._watches[self._next_number()] = told
-        await self._ask("watch", patience_s=WATCH_S, path=directory)
+    async def watch(self, directory: str, on_records: Callable[[list[bytes]], None]) -> None:
+        self._watches[self._next_number()] = on_records
+        await self._request("watch", patience_s=WATCH_S, path=directory)
 
     async def addresses(self, name: str | None) -> list[str]:
-        header, _ = await self._ask("addresses", address=name)
+        header, _ = await self._request("addresses", address=name)
         return [str(value) for value in header["values"]]
 
-    async def listen(self, address: str | None, answer: Answer) -> Listener:
-        return await self._calls.listen(self._next_number(), address, answer)
+    async def listen(self, address: str | None, on_connection: OnConnection) -> Listener:
+        return await self._channels.listen(self._next_number(), address, on_connection)
 
     async def spool(
-        self, directory: str, session: int, told: Callable[[str, bytes], None]
+        self, directory: str, session: int, on_file: Callable[[str, bytes], None]
     ) -> Listener:
-        return await self._calls.spool(self._next_number(), directory, session, told)
+        return await self._channels.spool(self._next_number(), directory, session, on_file)
 
     async def counts(self) -> Counts:
-        header, _ = await self._ask("counts")
+        header, _ = await self._request("counts")
         return Counts(commands=header["commands"], cpu_s=header["cpu_s"], agents=1)
 
 
@@ -449,7 +453,7 @@ def _portions(items: Sequence[Any]) -> list[list[Any]]:
 
 
 def _cut(payload: bytes, sizes: Sequence[int | None]) -> list[bytes | None]:
-    """The pieces of a payload; None where there is no size."""
+    """Cut a payload into pieces; None where the size is None."""
     pieces: list[bytes | None] = []
     start = 0
     for size in sizes:

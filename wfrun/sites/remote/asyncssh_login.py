@@ -1,4 +1,4 @@
-"""How a connection of asyncssh comes about: configuration, host keys, and who the user is."""
+"""Logins by asyncssh: configuration, host keys, and authentication."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from pathlib import Path
 import asyncssh
 
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
+from wfrun.sites.remote.host_keys import changed_key, unknown_key
 from wfrun.sites.remote.transport import NeedsLoginError
 
 Prompter = Callable[[str, Sequence[tuple[str, bool]]], Awaitable[Sequence[str] | None]]
-"""Asks the user at the terminal. It is given what the questions are about and the questions, each
-with whether its answer may be seen while it is typed; it returns the answers, or None."""
+"""Asks the user at the terminal. Arguments: the subject, and the questions, each with a flag that
+says whether its answer may be visible. Returns the answers; None without a terminal."""
 
 DEFAULT_PORT = 22
 _GLOBAL_CONFIG = "/etc/ssh/ssh_config"
@@ -25,9 +26,11 @@ _DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_
 
 
 class Target:
-    """One host as ``ssh_config(5)`` has it: the user's file, then the one of the machine, or only
-    ``config``; ``known_hosts`` replaces the files that these name. Raises InfeasibleError when one
-    can't be understood."""
+    """One host as configured by ``ssh_config(5)``.
+
+    The user's file is read first, then the system's; or ``config`` alone. ``known_hosts`` replaces
+    the files that these name. Raises InfeasibleError for an invalid configuration.
+    """
 
     def __init__(
         self,
@@ -53,7 +56,7 @@ class Target:
         except (ValueError, OSError) as error:
             raise InfeasibleError(
                 f"the SSH configuration for {name} can't be used: {error}",
-                hint="Correct it, or let the system's ssh read it: transport: openssh",
+                hint="Correct it, or write 'transport: openssh' in the catalog",
             ) from error
         self._options = options.config
         self.host, self.port, self.user = options.host, options.port, options.username
@@ -71,14 +74,15 @@ class Target:
         return [os.path.expanduser(str(name)) for name in value]
 
     def known_hosts_files(self) -> list[str]:
-        """The user's first: that is where a new key is written to."""
+        """Names of the files of known hosts; new keys are added to the first, which is the
+        user's."""
         if self._known_hosts is not None:
             return [str(self._known_hosts)]
         users = self._files("UserKnownHostsFile", _USER_KNOWN_HOSTS) or []
         return users + (self._files("GlobalKnownHostsFile", _GLOBAL_KNOWN_HOSTS) or [])
 
     def known_hosts(self) -> asyncssh.SSHKnownHosts:
-        """Raises InfeasibleError when a file has a line that can't be understood."""
+        """Read the known host keys. Raises InfeasibleError for an invalid line."""
         known = asyncssh.SSHKnownHosts()
         for name in self.known_hosts_files():
             if _readable(Path(name)):
@@ -91,12 +95,12 @@ class Target:
         return known
 
     def keys(self) -> list[str] | None:
-        """The configured keys that are there; None: the usual ones."""
+        """The configured private keys that exist; None: the default ones."""
         names = self._files("IdentityFile", None)
         return None if names is None else [name for name in names if _readable(Path(name))]
 
     def encrypted_keys(self) -> list[str]:
-        """Keys that would have been tried, had they not a passphrase."""
+        """Private keys that were skipped because they have a passphrase."""
         names = self.keys()
         if names is None:
             names = [str(Path("~/.ssh").expanduser() / name) for name in _DEFAULT_KEYS]
@@ -120,38 +124,38 @@ def _is_encrypted(name: str) -> bool:
 
 
 class Client(asyncssh.SSHClient):
-    """Answers what asyncssh asks while it logs in, and remembers what it saw. Each way to log in
-    is tried once: a wrong answer is not asked for again."""
+    """Callbacks of a login: answers its questions and records why it failed. Each method of
+    authentication is tried once: a wrong answer is not asked for again."""
 
     def __init__(self, target: Target, prompter: Prompter | None) -> None:
         self._target = target
         self._prompter = prompter
         self._password_asked = self._questions_asked = False
         self.wanted_answers = False
-        """The server would have taken a password or other answers."""
+        """Whether the server asked for a password or other answers."""
         self.key: asyncssh.SSHKey | None = None
-        """The host key that was not trusted."""
+        """Host key that was not trusted."""
         self.authority: asyncssh.SSHKey | None = None
-        """The authority of a host certificate that was not trusted."""
-        self.trusts = False
-        """The host has shown who it is."""
+        """Authority of a host certificate that was not trusted."""
+        self.is_verified = False
+        """Whether the host proved its identity."""
         self.reason = ""
-        """Why the connection was lost."""
+        """Reason of the loss of the connection."""
 
     def validate_host_public_key(
         self, host: str, addr: str, port: int, key: asyncssh.SSHKey
     ) -> bool:
-        """Called for a key that known_hosts does not hold."""
+        """Refuse a key that known_hosts does not have, and keep it for the message."""
         self.key = key
         return False
 
     def validate_host_ca_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
-        """Called for an authority that known_hosts does not hold."""
+        """Refuse an authority that known_hosts does not have, and keep it for the message."""
         self.authority = key
         return False
 
     def begin_auth(self, username: str) -> None:
-        self.trusts = True
+        self.is_verified = True
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.reason = str(exc) if exc else "it was closed"
@@ -180,9 +184,9 @@ class Client(asyncssh.SSHClient):
     async def kbdint_challenge_received(
         self, name: str, instructions: str, lang: str, prompts: Sequence[tuple[str, bool]]
     ) -> list[str] | None:
-        if not prompts:  # It only says something.
+        if not prompts:  # a message without a question
             return []
-        # A password that was asked for once this way is not asked for again the other way.
+        # A server that asks this way would ask for the same password by the other method again.
         self._password_asked = True
         about = " ".join(part.strip() for part in (name, instructions) if part.strip())
         return await self._ask(about, prompts)
@@ -196,8 +200,8 @@ async def log_in(
     keep_alive_s: float,
     limit_s: float,
 ) -> tuple[asyncssh.SSHClientConnection, Client]:
-    """Connect and log in. The errors are those of ``Transport.connect``; host keys are checked
-    strictly, whatever the configuration says."""
+    """Connect and log in. Raises the errors of ``Transport.connect``. Host keys are always checked
+    strictly, against the configuration if need be."""
     client = Client(target, prompter)
     known = target.known_hosts()
     keys = target.keys()
@@ -221,13 +225,13 @@ async def log_in(
     except asyncssh.PermissionDenied as error:
         raise _refused(target, client) from error
     except (asyncssh.HostKeyNotVerifiable, asyncssh.KeyExchangeFailed) as error:
-        if client.key is None and "revoked" not in str(error):  # It has a certificate.
+        if client.key is None and "revoked" not in str(error):  # it showed a certificate
             client.key = await _show_key(target, common)
         raise _not_verified(target, known, client, str(error)) from error
     except (OSError, asyncssh.Error, asyncio.TimeoutError) as error:
         ended = isinstance(error, asyncssh.ConnectionLost | ConnectionResetError)
-        if ended and not client.trusts and _trusted(target, known):
-            # So hosts end it when they have no key of the kinds that are known.
+        if ended and not client.is_verified and _trusted(target, known):
+            # Hosts without a key of the known types end the connection.
             client.key = await _show_key(target, common)
             if client.key is not None and client.key not in _trusted(target, known):
                 raise _not_verified(target, known, client, str(error)) from error
@@ -236,13 +240,13 @@ async def log_in(
         raise TransientError(
             f"{target.name} can't be reached: {reason or 'it took too long'}"
         ) from error
-    except ValueError as error:  # Keys that can't be read.
+    except ValueError as error:  # unreadable private keys
         raise InfeasibleError(f"{target.name}: {error}", hint="Correct ~/.ssh/config.") from error
     return connection, client
 
 
 async def _show_key(target: Target, options: dict[str, object]) -> asyncssh.SSHKey | None:
-    """The host's key, whatever its kind; nothing is sent to the host."""
+    """Return the host's key of any type, without logging in; None if it cannot be had."""
     try:
         return await asyncssh.get_server_host_key(
             target.name,
@@ -270,19 +274,19 @@ def _refused(target: Target, client: Client) -> NeedsLoginError:
     if encrypted:
         names = ", ".join(encrypted)
         return NeedsLoginError(
-            f"{who} refused the login; not tried, because there is a passphrase on it: {names}",
-            hint="Give it to your agent: ssh-add " + " ".join(map(shlex.quote, encrypted)),
+            f"{who} refused the login; not tried, because of a passphrase: {names}",
+            hint="Add the key to your SSH agent: ssh-add " + " ".join(map(shlex.quote, encrypted)),
         )
     if client.wanted_answers:
         return NeedsLoginError(
-            f"{who} wants a password or a code that was not given, or not the right one",
-            hint="Answer it at a terminal (end the run, then wfrun resume); or have a key accepted "
-            "there (ssh-copy-id).",
+            f"{who} needs a password or a code; none was given, or a wrong one",
+            hint="Answer at a terminal (end the run, then wfrun resume), or install a key there "
+            "(ssh-copy-id).",
         )
     return NeedsLoginError(
-        f"{who} refused the login: it takes none of the keys of your agent and your configuration",
-        hint=f"Have a key accepted there (ssh-copy-id {shlex.quote(target.name)}), or name another "
-        "with IdentityFile in ~/.ssh/config.",
+        f"{who} refused the login: it accepts no key of your SSH agent or configuration",
+        hint=f"Install a key there (ssh-copy-id {shlex.quote(target.name)}), or name another "
+        "one with IdentityFile in ~/.ssh/config.",
     )
 
 
@@ -295,29 +299,20 @@ def _not_verified(
     if client.key is None:
         return InfeasibleError(
             f"the host key of {where} can't be trusted: {reason}",
-            hint="Ask the people who run it.",
+            hint="Ask its administrators.",
         )
     # Both are host keys, and public.
     text = client.key.export_public_key().decode().split()
     shown = f"{text[0]} {client.key.get_fingerprint()}"
     if trusted:
         known_as = ", ".join(f"{key.get_algorithm()} {key.get_fingerprint()}" for key in trusted)
-        return InfeasibleError(
-            f"THE HOST KEY OF {where} HAS CHANGED: it shows {shown}, known is {known_as}. Either "
-            "somebody is between you and the host, or its administrators have changed the key",
-            hint="Ask them; if they have: "
-            f"ssh-keygen -R {shlex.quote(target.key_name)} -f {shlex.quote(file)}",
-        )
+        return changed_key(where, shown, known_as, target.key_name, file)
     line = f"{target.key_name} {text[0]} {text[1]}"
-    return InfeasibleError(
-        f"the host key of {where} is not known: {shown}",
-        hint="Compare the fingerprint with what its administrators publish. If it is theirs, accept"
-        f" it:\n  {_accept(line, file)}",
-    )
+    return unknown_key(where, shown, _accept(line, file))
 
 
 def _accept(line: str, file: str) -> str:
-    """The command that accepts exactly this key."""
+    """Return the shell command that adds exactly this key."""
     file = file or os.path.expanduser(_USER_KNOWN_HOSTS[0])
     directory = os.path.dirname(file)
     make = "" if os.path.isdir(directory) else f"mkdir -p -m 700 {shlex.quote(directory)} && "

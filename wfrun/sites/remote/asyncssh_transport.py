@@ -1,4 +1,4 @@
-"""SSH by asyncssh: nothing but Python is needed on this machine."""
+"""Transport by asyncssh, which needs nothing but Python on this machine."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ import asyncssh
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.sites.remote import cat
 from wfrun.sites.remote.asyncssh_login import Client, Prompter, Target, log_in
-from wfrun.sites.remote.callers import Answer, Listener, StreamCaller
+from wfrun.sites.remote.incoming import Listener, OnConnection, StreamConnection
 from wfrun.sites.remote.login_shell import portable
 
 _READ_BYTES = 1 << 16
 _CHUNK_BYTES = 1 << 18
-"""Of a file in one request, where the host takes as much."""
+"""Size of a file request, unless the host takes less."""
 _UNDER_WAY_BYTES = 4 << 20
+"""Maximum number of bytes of a file in unanswered requests: the window that hides the latency."""
 _ERROR_BYTES = 4096
 _LIMIT_S = 30.0
-"""For what a living connection answers at once."""
-_MOST_JUMPS = 8
+"""Timeout of what a live connection answers at once."""
+_MAX_JUMPS = 8
 _LOST = (
     asyncssh.DisconnectError,
     asyncssh.SFTPConnectionLost,
@@ -51,7 +52,9 @@ class _Process:
             self._process.stdin.write(data)
             await self._process.stdin.drain()
         except (asyncssh.Error, OSError) as error:
-            raise TransientError(f"{self._host}: the command takes no more: {error}") from error
+            raise TransientError(
+                f"{self._host}: the command takes no more input: {error}"
+            ) from error
 
     def end_input(self) -> None:
         with contextlib.suppress(asyncssh.Error, OSError):
@@ -60,7 +63,7 @@ class _Process:
     async def read(self, limit: int) -> bytes:
         try:
             return await self._process.stdout.read(limit)
-        except (asyncssh.Error, OSError):  # ``wait`` says that the connection was lost.
+        except (asyncssh.Error, OSError):  # ``wait`` reports that the connection was lost
             return b""
 
     def errors(self) -> str:
@@ -71,7 +74,7 @@ class _Process:
             await self._process.wait_closed()
         await asyncio.wait([self._listener])
         code = self._process.returncode
-        return code if code is None or code >= 0 else 128 - code  # as shells have it
+        return code if code is None or code >= 0 else 128 - code  # the convention of shells
 
     async def close(self) -> None:
         if not self._process.is_closing():
@@ -98,12 +101,12 @@ class _Forward:
 class AsyncsshTransport:
     """Implements ``Transport`` by one connection of asyncssh.
 
-    ``host`` is a name of ``~/.ssh/config`` or of a machine; what the configuration says holds,
-    and ``user`` and ``port`` go before it. ``config`` replaces the user's and the machine's file,
-    ``known_hosts`` the files of known host keys. Host keys must be known. ``prompter`` answers
-    passwords and other questions, each once; without it a host that asks for them raises
-    NeedsLoginError. The connection counts as lost when the host is silent for three times
-    ``keep_alive_s``. Files go by SFTP, or through ``cat`` where the host has none.
+    ``host`` is a name of ``~/.ssh/config`` or of a machine; ``user`` and ``port`` override the
+    configuration. ``config`` replaces the user's and the system's file, ``known_hosts`` the files
+    of known host keys, and host keys must be known. ``prompter`` asks the user for passwords and
+    codes, each once; without it a host that needs them raises NeedsLoginError. The connection
+    counts as lost when the host is silent for three times ``keep_alive_s``. Files go by SFTP, or
+    through ``cat`` where the host has none.
     """
 
     def __init__(
@@ -127,7 +130,7 @@ class AsyncsshTransport:
         self._keep_alive_s = keep_alive_s
         self._limit_s = limit_s
         self._chain: list[asyncssh.SSHClientConnection] = []
-        """The connections to the jump hosts, and last the one to the host itself."""
+        """Connections to the jump hosts, and last the one to the host itself."""
         self._client: Client | None = None
         self._files: asyncssh.SFTPClient | None = None
         self._has_sftp = True
@@ -141,17 +144,17 @@ class AsyncsshTransport:
             raise
 
     async def _extend(self, name: str, user: str | None, port: int | None, depth: int = 0) -> None:
-        """Connect to ``name`` through its own jump hosts and those that are there already."""
-        if depth > _MOST_JUMPS:
+        """Connect to ``name`` through its own jump hosts, behind those already connected."""
+        if depth > _MAX_JUMPS:
             raise InfeasibleError(
                 f"{self.host} has jump hosts that lead in a circle, by way of {name}",
-                hint="Say ProxyJump none for the jump hosts in ~/.ssh/config.",
+                hint="Write 'ProxyJump none' for the jump hosts in ~/.ssh/config.",
             )
         target = await asyncio.to_thread(Target, name, user, port, self._config, self._known_hosts)
         for jump in target.jumps:
             jump_user, jump_host, jump_port = _parse_jump(jump.strip())
             if jump_host in (name, target.host) and jump_port in (None, target.port):
-                continue  # ``Host *`` says so for the jump host too; OpenSSH skips it as well.
+                continue  # ``Host *`` applies to the jump host too; OpenSSH skips it as well
             await self._extend(jump_host, jump_user, jump_port, depth + 1)
         connection, client = await log_in(
             target,
@@ -199,7 +202,7 @@ class AsyncsshTransport:
                         connection.start_sftp_client(path_encoding=None), self._limit_s
                     )
                 except (asyncssh.Error, OSError, asyncio.TimeoutError):
-                    self._connection()  # raises when that is the reason
+                    self._connection()  # raises if the connection was lost
                     self._has_sftp = False
             return self._files
 
@@ -229,14 +232,15 @@ class AsyncsshTransport:
         with self._explained(path, "written"):
             return await _write(sftp, path, content, mode)
 
-    async def forward(self, address: str | None, answer: Answer) -> Listener:
+    async def forward(self, address: str | None, on_connection: OnConnection) -> Listener:
         def accept(host: str, port: int) -> Callable[..., Coroutine[None, None, None]]:
-            async def converse(
+            async def serve(
                 reader: asyncssh.SSHReader[bytes], writer: asyncssh.SSHWriter[bytes]
             ) -> None:
-                await StreamCaller(f"{host}:{port}", reader.read, writer).converse(answer)
+                connection = StreamConnection(f"{host}:{port}", reader.read, writer)
+                await connection.serve(on_connection)
 
-            return converse
+            return serve
 
         try:
             listener = await asyncio.wait_for(
@@ -268,7 +272,7 @@ class AsyncsshTransport:
 
 
 def _parse_jump(text: str) -> tuple[str | None, str, int | None]:
-    """``[user@]host[:port]``, also as ``ssh://…`` and with an address of IPv6 in brackets."""
+    """Split ``[user@]host[:port]``, also with ``ssh://`` and with an IPv6 address in brackets."""
     user, at, rest = text.removeprefix("ssh://").rstrip("/").rpartition("@")
     host, colon, port = rest.rpartition(":")
     if not colon or not port.isdigit() or (":" in host and not host.endswith("]")):
@@ -278,13 +282,15 @@ def _parse_jump(text: str) -> tuple[str | None, str, int | None]:
 
 def _refusal(failure: str, error: asyncssh.SFTPError) -> WfrunError:
     reason = error.reason or type(error).__name__
-    if type(error) is asyncssh.SFTPFailure:  # SFTP has no codes for these; OpenSSH says "Failure".
+    if (
+        type(error) is asyncssh.SFTPFailure
+    ):  # what OpenSSH reports for errors without a code of SFTP
         reason += " (no space, a quota, or a directory?)"
     return InfeasibleError(f"{failure}: {reason}")
 
 
 async def _read(sftp: asyncssh.SFTPClient, path: str) -> AsyncGenerator[bytes, None]:
-    """A few megabytes are on the way at any time."""
+    """Read a file with many requests under way, and yield its data in order."""
     chunk = min(sftp.limits.max_read_len, _CHUNK_BYTES)
     async with await sftp.open(_encode(path), "rb", encoding=None, block_size=0) as file:
         size = (await file.stat()).size or 0
@@ -305,7 +311,7 @@ async def _read(sftp: asyncssh.SFTPClient, path: str) -> AsyncGenerator[bytes, N
 
 
 async def _read_chunk(file: asyncssh.SFTPClientFile, start: int, count: int) -> bytes:
-    """The host may answer with less than it was asked for."""
+    """Read exactly ``count`` bytes: a host may answer with fewer."""
     data: bytes = await file.read(count, start)
     while len(data) < count:
         more: bytes = await file.read(count - len(data), start + len(data))
@@ -338,14 +344,14 @@ async def _write(
             await _drop(under_way)
         await file.chmod(mode)
         size = (await file.stat()).size
-    # Closed, where a network file system says at last that it is full.
+    # The file is closed now, which reports a full network file system at the latest.
     if size != position:
-        raise TransientError(f"{path}: {position} bytes were sent, {size} are there")
+        raise TransientError(f"{path}: {size} of {position} bytes arrived")
     return position
 
 
 async def _create(sftp: asyncssh.SFTPClient, name: bytes) -> asyncssh.SFTPClientFile:
-    """A new file; one of that name is replaced, and a symbolic link not followed."""
+    """Create a file. One of that name is replaced; a symbolic link is not followed."""
     try:
         return await _open_new(sftp, name)
     except asyncssh.SFTPFailure:

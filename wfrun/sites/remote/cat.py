@@ -1,4 +1,4 @@
-"""Files through ``cat``, for transports that can only run commands."""
+"""Files through ``cat``, for transports without SFTP."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from wfrun.sites.remote.transport import Process, Transport
 
 _CHUNK_BYTES = 1 << 20
 _BEGIN = b"\x02wfrun: the file begins\x03"
-"""Comes before a file: what a profile prints is not part of it."""
-SAY_BEGIN = f"printf '\\002{_BEGIN[1:-1].decode()}\\003'"
-"""The command that says so."""
+"""Separates the output of a login profile from the content of a file."""
+PRINT_BEGIN = f"printf '\\002{_BEGIN[1:-1].decode()}\\003'"
+"""Shell command that prints the separator."""
 _NOISE_BYTES = 1 << 20
-_PASSING = ("Stale file handle", "Input/output error", "Resource temporarily unavailable")
-"""Of a network file system, mostly: trying again may help."""
+"""Maximum output of a login profile."""
+_TRANSIENT = ("Stale file handle", "Input/output error", "Resource temporarily unavailable")
+"""Messages of errors, mostly of network file systems, that a retry may mend."""
 
 
 def _operand(path: str) -> str:
-    """The path as one word of shell, that no command takes for an option."""
+    """Quote a path so that no command takes it for an option."""
     return shlex.quote(path if path.startswith("/") else f"./{path}")
 
 
 async def read_file(transport: Transport, path: str) -> AsyncGenerator[bytes, None]:
-    """``Transport.read_file`` by its ``start``. Close the iterator if it isn't used up."""
+    """``Transport.read_file`` by ``Transport.start``."""
     process = await transport.start(
-        f"LC_ALL=C; export LC_ALL; {SAY_BEGIN}; exec cat < {_operand(path)}"
+        f"LC_ALL=C; export LC_ALL; {PRINT_BEGIN}; exec cat < {_operand(path)}"
     )
     failure = f"{transport.host}:{path} can't be read"
     try:
@@ -41,7 +42,10 @@ async def read_file(transport: Transport, path: str) -> AsyncGenerator[bytes, No
 
 
 async def begun(process: Process, failure: str) -> bytes:
-    """The first bytes after what ``SAY_BEGIN`` printed; empty when there are none."""
+    """Read the first bytes after the separator of ``PRINT_BEGIN``; empty at the end of the output.
+
+    Raises an error that begins with ``failure`` if the command fails before.
+    """
     head = b""
     while _BEGIN not in head:
         data = await process.read(_CHUNK_BYTES)
@@ -57,7 +61,7 @@ async def begun(process: Process, failure: str) -> bytes:
 async def write_file(
     transport: Transport, path: str, content: AsyncIterator[bytes], mode: int
 ) -> int:
-    """``Transport.write_file`` by its ``start``. A file of that name is replaced."""
+    """``Transport.write_file`` by ``Transport.start``. Replaces a file of that name."""
     name = _operand(path)
     process = await transport.start(
         f"LC_ALL=C; export LC_ALL; umask 077; rm -f {name} && cat > {name}"
@@ -71,8 +75,8 @@ async def write_file(
                 await process.write(data)
                 size_bytes += len(data)
         except TransientError:
-            # It ended before its input did, and its exit code says more. Or the source failed:
-            # then nothing waits here, for its input ends as well.
+            # Either the command ended early, and its exit code says why; or reading the source
+            # failed, and the command ends with its input.
             process.end_input()
             await _succeeded(process, failure)
             raise
@@ -83,10 +87,10 @@ async def write_file(
         await _succeeded(process, failure)
     finally:
         await process.close()
-    words = answer.split()  # the last one: a profile may have printed something before
+    words = answer.split()  # the last word, since a profile may print others before
     if not words or words[-1] != b"%d" % size_bytes:
-        there = words[-1].decode(errors="replace") if words else "none"
-        raise TransientError(f"{failure}: {size_bytes} bytes were sent, {there} are there")
+        there = words[-1].decode(errors="replace") if words else "0"
+        raise TransientError(f"{failure}: {there} of {size_bytes} bytes arrived")
     return size_bytes
 
 
@@ -100,5 +104,5 @@ async def _succeeded(process: Process, failure: str) -> None:
 
 
 def _kind(said: str) -> type[WfrunError]:
-    passing = any(reason in said for reason in _PASSING)
+    passing = any(reason in said for reason in _TRANSIENT)
     return TransientError if passing else InfeasibleError

@@ -1,4 +1,4 @@
-"""The one connection of a site: it is made, watched, and made again."""
+"""The one connection of a site, which is made again when it is lost."""
 
 from __future__ import annotations
 
@@ -27,23 +27,27 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger(__name__)
 
 DELAYS_S = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)
-"""Between tries to connect; each is varied by a quarter, so that many users do not come at once."""
+"""Delays between attempts to connect. Each is varied by up to a quarter, so that the clients of
+many users do not return to a restarted host at the same moment."""
 LOGIN_DELAY_S = 60.0
-"""Between tries where only the user, or an administrator, can help."""
+"""Interval between attempts while the user or an administrator has to act."""
 STEADY_S = 60.0
-"""A connection that lasted so long was good: the delays begin anew."""
-ASIDE_S = 300.0
-"""A login host that failed is passed over for so long, while there is another."""
+"""After a connection that lasted this long the delays start from the first one again."""
+SKIP_S = 300.0
+"""A login host that failed is skipped for this long if another one is left."""
 PATIENCE_S = 60.0
-"""For a question while there is no connection."""
+"""Timeout of a request while there is no connection."""
 
 MakeTransport = Callable[[str, bool], Transport]
-"""Makes the transport to a login host; the flag says whether the user may be asked."""
+"""Makes the transport to a login host; the flag: whether the user may be prompted."""
 
 
 def connection_of(access: Access, prompter: Prompter | None = None) -> Connection:
-    """The connection that a site's catalog entry describes. The user is asked by ``prompter``, and
-    only for the first connection; the system's ssh asks for itself, beforehand."""
+    """Return the connection that a site's catalog entry describes, not yet open.
+
+    ``prompter`` asks the user, for the first connection only: later ones are made while nobody may
+    be at the terminal. The system's ssh prompts by itself, before the run.
+    """
     config = Path(access.ssh_config) if access.ssh_config else None
     known_hosts = Path(access.known_hosts) if access.known_hosts else None
 
@@ -54,7 +58,8 @@ def connection_of(access: Access, prompter: Prompter | None = None) -> Connectio
             return OpensshTransport(
                 host, access.user, access.port, config=config, known_hosts=known_hosts
             )
-        # Half of what a run of local sites takes to start, and a third of its memory.
+        # Imported lazily: it takes half the start-up time of a local run, and a third of its
+        # memory.
         from wfrun.sites.remote.asyncssh_transport import AsyncsshTransport
 
         return AsyncsshTransport(
@@ -70,12 +75,12 @@ def connection_of(access: Access, prompter: Prompter | None = None) -> Connectio
 
 
 class Connection:
-    """Owns a site's connection: at most one is there at any time, to the first of ``hosts`` that
-    can be reached and has a Python for the agent.
+    """Keeps one connection to the first of ``hosts`` that can be reached and has a Python for the
+    agent.
 
-    When it ends it is made again, without ever asking the user; when only the agent ends, it is
-    started again on the same connection. A site that wants a login that can't be repeated without
-    the user is tried now and then, until the user has logged in anew.
+    A lost connection is made again, without prompting the user. If only the agent ends, it is
+    restarted on the same connection. A host that requires a login of the user is tried every
+    ``login_delay_s`` until the user has logged in.
     """
 
     def __init__(
@@ -88,45 +93,46 @@ class Connection:
         patience_s: float = PATIENCE_S,
     ) -> None:
         self.made = 0
-        """Connections so far."""
+        """Number of connections made."""
         self.needs_login: str | None = None
-        """What the user has to do; None: nothing."""
+        """What the user has to do to log in; None if nothing."""
         self._hosts = tuple(hosts)
         self._make = make
         self._delays_s = tuple(delays_s)
         self._login_delay_s = login_delay_s
         self._patience_s = patience_s
-        self._told: Callable[[str | None], None] = _ignore
+        self._on_status: Callable[[str | None], None] = _ignore
         self._reason: str | None = "it is not open"
-        """Why there is no living host; None: there is."""
+        """Why there is no agent; None if there is one."""
         self._up = asyncio.Event()
-        self._aside: dict[str, float] = {}
-        """When a login host that failed is tried again."""
+        self._skipped_until_s: dict[str, float] = {}
+        """Time until which a failed login host is skipped."""
         self._transport: Transport | None = None
         self._lost: asyncio.Task[None] | None = None
         self._host: AgentHost | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._watches: dict[str, Callable[[list[bytes]], None]] = {}
         self._watching: set[str] = set()
-        """Directories that the present agent watches."""
+        """Directories watched by the current agent."""
         self._counted = Counts(commands={}, cpu_s=0.0, agents=0)
-        """Of the present agent, when it was last asked."""
+        """Counts of the current agent at the last request."""
         self._before = self._counted
-        """Of the agents before it."""
-
-    # -- for its users
+        """Counts of earlier agents."""
 
     @property
     def host_name(self) -> str:
-        """The login host that it leads to, or would be tried first."""
+        """The login host that is connected, or is tried first."""
         return self._transport.host if self._transport is not None else self._hosts[0]
 
-    async def open(self, told: Callable[[str | None], None]) -> None:
-        """Connect; the user may be asked now. ``told`` is given why the site can't be used, or
-        None when it can, whenever that changes. Raises InfeasibleError for what no waiting mends,
-        an unknown host key for one, and TransientError when there is no connection yet: it is
-        still tried, until ``close``. One that is open stays as it is, and tells another."""
-        self._told = told
+    async def open(self, on_status: Callable[[str | None], None]) -> None:
+        """Connect; the user may be prompted.
+
+        ``on_status`` is called at each change, with the reason why the site is out of reach, or
+        None when it is in reach. Raises InfeasibleError for what waiting does not mend, such as an
+        unknown host key, and TransientError if there is no connection yet: connecting goes on
+        until ``close``. A connection that is open is kept, and reports to the new ``on_status``.
+        """
+        self._on_status = on_status
         if self._keeper is not None:
             if self._reason is not None:
                 raise TransientError(self._reason, hint=self.needs_login)
@@ -137,35 +143,35 @@ class Connection:
             await self.close()
             raise
         except WfrunError as error:
-            self._say(error)
+            self._report(error)
             self._keeper = asyncio.create_task(self._keep(failures=1))
             raise TransientError(error.message, hint=error.hint) from error
         self._keeper = asyncio.create_task(self._keep(failures=0))
 
     async def host(self) -> Host:
-        """The head node, when it can be asked. Raises TransientError when that takes too long, or
-        needs the user."""
+        """Wait for the head node. Raises TransientError after ``patience_s``, or at once if the
+        user has to log in."""
         await self._wait()
         assert self._host is not None
         return self._host
 
     async def transport(self) -> Transport:
-        """The way to the head node; errors as those of ``host``."""
+        """Wait for the transport to the head node; raises the errors of ``host``."""
         await self._wait()
         assert self._transport is not None
         return self._transport
 
-    async def watch(self, directory: str, told: Callable[[list[bytes]], None]) -> None:
-        """``Host.watch``, begun anew with every agent: then all records are told of again. When
-        this raises TransientError, it begins with the next agent."""
-        self._watches[directory] = told
+    async def watch(self, directory: str, on_records: Callable[[list[bytes]], None]) -> None:
+        """``Host.watch``, repeated with every new agent, which reports all records again. If this
+        raises TransientError, the watch begins with the next agent."""
+        self._watches[directory] = on_records
         await self._wait()
         assert self._host is not None
         await self._begin_watch(self._host, directory)
 
     async def counts(self) -> Counts:
-        """Of all agents so far. What one did between the last time that this was asked and its
-        sudden end is not in it."""
+        """Sum over all agents so far. What an agent that died did after the last call is
+        missing."""
         if self._host is not None and self._reason is None:
             host = self._host
             counted = await host.counts()
@@ -174,8 +180,8 @@ class Connection:
         return _sum(self._before, self._counted)
 
     async def close(self) -> None:
-        """End the agent and the connection. What the user's own ssh shares stays."""
-        self._told = _ignore
+        """End the agent and the connection. A master connection of the user's own ssh stays."""
+        self._on_status = _ignore
         if self._keeper is not None:
             await end_tasks([self._keeper])
         self._go_down("it is closed")
@@ -191,10 +197,10 @@ class Connection:
                 f"{', '.join(self._hosts)}: no connection: {self._reason}", hint=self.needs_login
             )
 
-    # -- its life
+    # -- keeping the connection
 
     async def _keep(self, failures: int) -> None:
-        """Runs until it is cancelled."""
+        """Make the connection again whenever it is lost, until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             if self._host is not None:
@@ -207,11 +213,11 @@ class Connection:
             try:
                 await self._revive(may_ask=False)
             except WfrunError as error:
-                self._say(error)
-            except Exception as error:  # A bug, which must not end the trying.
+                self._report(error)
+            except Exception as error:  # a defect must not end the attempts to connect
                 _LOGGER.exception("connecting to %s", ", ".join(self._hosts))
                 await self._drop()
-                self._say(TransientError(repr(error)))
+                self._report(TransientError(repr(error)))
 
     def _delay_s(self, failures: int) -> float:
         if failures and self.needs_login is not None:
@@ -220,8 +226,7 @@ class Connection:
         return delay_s * random.uniform(0.75, 1.25)
 
     async def _until_lost(self) -> None:
-        """Wait for the end of the agent or the connection, say so, and clear away what has
-        ended."""
+        """Wait for the end of the agent or the connection, report it, and release what ended."""
         assert self._transport is not None
         assert self._host is not None
         assert self._lost is not None
@@ -236,31 +241,33 @@ class Connection:
             await self._drop_host()
 
     async def _revive(self, may_ask: bool) -> None:
-        """Start an agent on the connection that is there, or on a new one."""
+        """Start an agent on the present connection, or on a new one."""
         if self._transport is not None and self._lost is not None and not self._lost.done():
             try:
                 await self._start_host(self._transport)
                 return
             except WfrunError:
-                await self._drop()  # Then it is not as good as it seemed.
+                await (
+                    self._drop()
+                )  # the connection cannot carry an agent: the next attempt makes another
                 raise
         await self._drop()
         await self._connect(may_ask)
 
     async def _connect(self, may_ask: bool) -> None:
-        """To one of the login hosts, or raise what all of them say."""
+        """Connect to one of the login hosts; raises the combined error of all."""
         now_s = asyncio.get_running_loop().time()
-        good = [host for host in self._hosts if self._aside.get(host, 0.0) <= now_s]
+        eligible = [host for host in self._hosts if self._skipped_until_s.get(host, 0.0) <= now_s]
         errors = []
-        for host in good or self._hosts:
+        for host in eligible or self._hosts:
             try:
                 await self._connect_to(host, may_ask)
-                self._aside.pop(host, None)
+                self._skipped_until_s.pop(host, None)
                 return
             except WfrunError as error:
                 _LOGGER.info("%s", error)
                 errors.append(error)
-                self._aside[host] = now_s + ASIDE_S
+                self._skipped_until_s[host] = now_s + SKIP_S
                 await self._drop()
         raise _worst(errors)
 
@@ -282,7 +289,7 @@ class Connection:
             await self._begin_watch(host, directory)
         self._reason = self.needs_login = None
         self._up.set()
-        self._told(None)
+        self._on_status(None)
 
     async def _begin_watch(self, host: AgentHost, directory: str) -> None:
         if host is self._host and directory not in self._watching:
@@ -302,7 +309,7 @@ class Connection:
             await host.close()
 
     async def _drop(self) -> None:
-        """Leave nothing of the present connection."""
+        """Release the agent and the connection."""
         await self._drop_host()
         transport, self._transport = self._transport, None
         if transport is not None:
@@ -312,10 +319,10 @@ class Connection:
             await asyncio.wait([self._lost])
             self._lost = None
 
-    def _say(self, error: WfrunError) -> None:
+    def _report(self, error: WfrunError) -> None:
         if isinstance(error, TransientError):
             self.needs_login = None
-        else:  # A new login, or a host key that changed: somebody has to do something.
+        else:  # a login is needed, a host key changed, or there is no Python: the user has to act
             self.needs_login = error.hint or error.message
         self._go_down(str(error))
 
@@ -324,15 +331,16 @@ class Connection:
         if reason != self._reason:
             _LOGGER.info("%s", reason)
             self._reason = reason
-            self._told(reason)
+            self._on_status(reason)
 
 
 def _ignore(reason: str | None) -> None:
-    """Nobody listens before ``open`` and after ``close``."""
+    """The callback before ``open`` and after ``close``."""
 
 
 def _worst(errors: Sequence[WfrunError]) -> WfrunError:
-    """What to do about all of them: log in, wait, or give up."""
+    """Combine the errors of all login hosts into one of the kind that asks most of the user: log in
+    before wait before give up."""
     if len(errors) == 1:
         return errors[0]
     message = "; ".join(error.message for error in errors)

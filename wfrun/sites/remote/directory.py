@@ -1,4 +1,4 @@
-"""A site's directory at the far end, and what of ours stands in it."""
+"""The run's directory at a site, and its programs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from wfrun.sites.remote.host import Host, NewFile
 
 
 async def find_directory(host: Host, site: str, written: str, run_id: str) -> str:
-    """The absolute path of the run's directory, below the one that the catalog names for the site,
-    in which ``~`` and a variable of the login environment may be the first part.
+    """Return the absolute path of the run's directory, inside the directory of the site.
 
-    Raises InfeasibleError where the variable is not set there.
+    ``written`` is the catalog's ``directory``. It may begin with ``~`` or a variable of the login
+    environment. Raises InfeasibleError if the variable is not set there.
     """
     head, slash, tail = written.partition("/")
     if head == "~":
@@ -25,14 +25,13 @@ async def find_directory(host: Host, site: str, written: str, run_id: str) -> st
         if not head.startswith("/"):
             raise InfeasibleError(
                 f"site {site}: its directory is {written!r}, and ${name} is not set there",
-                hint="Write another 'directory' in the catalog.",
+                hint="Write the path itself as 'directory' in the catalog.",
             )
     return f"{head.rstrip('/')}{slash}{tail}".rstrip("/") + f"/wfrun-{run_id}"
 
 
 async def make_directory(host: Host, site: str, written: str, run_id: str) -> str:
-    """Make the run's directory; returns its path. Raises InfeasibleError where it can't be
-    made."""
+    """Make the run's directory; returns its path. Raises InfeasibleError if that fails."""
     directory = await find_directory(host, site, written, run_id)
     names = ("attempts", "batches", "bin", "exits", "files")
     await host.make_directories([directory, *(f"{directory}/{name}" for name in names)])
@@ -40,7 +39,7 @@ async def make_directory(host: Host, site: str, written: str, run_id: str) -> st
 
 
 async def put_programs(host: Host, directory: str, names: Sequence[str]) -> None:
-    """Write these programs of ours to ``bin``."""
+    """Copy these node programs to ``bin`` in the run's directory."""
     await host.write(
         [NewFile(f"{directory}/bin/{n}", (node.FOLDER / n).read_bytes()) for n in names]
     )

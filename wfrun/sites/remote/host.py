@@ -7,20 +7,20 @@ from typing import Protocol
 
 import msgspec
 
-from wfrun.sites.remote.callers import Answer, Listener
+from wfrun.sites.remote.incoming import Listener, OnConnection
 
 
 class Result(msgspec.Struct, frozen=True):
     """A command that ended."""
 
     exit_code: int | None
-    """None: it took longer than it was given, and was killed."""
+    """None if the command exceeded its timeout and was killed."""
     output: bytes
     errors: bytes
 
 
 class NewFile(msgspec.Struct, frozen=True):
-    """A small file to be written whole: under a temporary name, then renamed."""
+    """A small file, written under a temporary name and renamed when it is complete."""
 
     path: str
     content: bytes
@@ -28,43 +28,45 @@ class NewFile(msgspec.Struct, frozen=True):
 
 
 class Stat(msgspec.Struct, frozen=True):
-    """What a path is."""
+    """Status of a path."""
 
     size_bytes: int
     """0 for a directory."""
     is_executable: bool
-    """For its owner."""
+    """Executable by its owner."""
     is_directory: bool
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """What a head node is."""
+    """Facts about a head node."""
 
     host: str
     user: str
     python: str
     """Version of the Python that the agent runs on."""
     clock_offset_s: float
-    """Its clock minus ours, to within the round trip."""
+    """Its clock minus ours; the error is at most the round trip."""
     home: str
     round_trip_s: float
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """What was run on the head node so far, by this connection's agents."""
+    """Commands and CPU time of this connection's agents so far."""
 
     commands: Mapping[str, int]
-    """By program name: ``sbatch``, ``squeue`` …"""
+    """Number of runs by program name, such as ``sbatch``."""
     cpu_s: float
-    """CPU seconds of the agents and the commands they ran."""
+    """CPU seconds of the agents and their commands."""
     agents: int
-    """How many were started."""
+    """Number of agents started."""
 
 
 class Host(Protocol):
-    """The head node of one site. Paths are absolute. Every method raises TransientError when the
-    connection or the agent is lost or does not answer in time: what was asked for may have been
-    done."""
+    """The head node of one site. Paths are absolute.
+
+    Every method raises TransientError when the connection or the agent is lost or does not answer
+    in time. The request may have been carried out then.
+    """
 
     async def facts(self) -> Facts: ...
 
@@ -76,56 +78,61 @@ class Host(Protocol):
         env: Mapping[str, str] | None = None,
         timeout_s: float = 30.0,
     ) -> Result:
-        """Run a command, without a shell, in the user's login environment (so that PATH has the
-        batch system's commands), with ``env`` added."""
+        """Run a command without a shell, in the user's login environment, whose PATH has the batch
+        system's commands. ``env`` is added to it. Raises InfeasibleError for an absent program."""
 
     async def make_directories(self, paths: Sequence[str], mode: int = 0o700) -> None:
-        """With their parents. Raises InfeasibleError where that is not allowed or the disk is
-        full."""
+        """Make directories and their parents. Raises InfeasibleError if that is not permitted or
+        the disk is full."""
 
     async def write(self, files: Sequence[NewFile]) -> None:
-        """Write small files, all of them in one message, in this order. Raises InfeasibleError
-        where one can't be written; those before it are."""
+        """Write small files in this order. Raises InfeasibleError at the first that cannot be
+        written; those before it are written."""
 
     async def read(self, paths: Sequence[str], limit: int = 1 << 20) -> list[bytes | None]:
-        """The last ``limit`` bytes of each file; None where it is absent or can't be read."""
+        """The last ``limit`` bytes of each file; None if it is absent or unreadable."""
 
     async def stat(self, paths: Sequence[str]) -> list[Stat | None]:
-        """What each path is, links followed; None where it is absent."""
+        """Status of each path, symbolic links followed; None if it is absent."""
 
     async def claim(self, paths: Sequence[str]) -> list[bool]:
-        """Create each of these files exclusively; whether it was us who did."""
+        """Create each file exclusively; True if this call created it."""
 
     async def rename(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """Rename files into place, making the directories that they go to; a file that is there
-        is replaced. Raises InfeasibleError where one can't be renamed."""
+        """Rename files, make the parents of the new names, and replace files there. Raises
+        InfeasibleError at the first that cannot be renamed."""
 
     async def remove(self, paths: Sequence[str]) -> None:
-        """Remove files and trees, as far as they are there."""
+        """Remove files and directory trees; absent ones are ignored."""
 
-    async def watch(self, directory: str, told: Callable[[list[bytes]], None]) -> None:
-        """From now on give the contents of all ``*.json`` files that are in ``directory`` or come
-        to be there, each once per agent, in groups. They are the exit records of attempts; those
-        told of are moved together into one file of JSON lines, ``records.jsonl``. Returns when
-        all that was there, in that file too, has been told of. Line ends within a record become
-        spaces. A file that is no JSON object after some seconds is told of as it is, and stays;
-        one that can't be read is not told of until it can."""
+    async def watch(self, directory: str, on_records: Callable[[list[bytes]], None]) -> None:
+        """Report the exit records in ``directory``: the contents of all ``*.json`` files that are
+        there or appear later.
+
+        ``on_records`` gets each record once per agent, in groups, with line ends replaced by
+        spaces. Reported files are merged into one file of JSON lines, ``records.jsonl``. Returns
+        when all existing records, those of that file included, have been reported. A file that is
+        not a JSON object after some seconds is reported unchanged and stays; an unreadable one is
+        reported when it becomes readable.
+        """
 
     async def addresses(self, name: str | None) -> list[str]:
-        """Numeric addresses of a machine as the head node knows them; None: its own, the likeliest
-        to be reached from a node first, loopback last. Raises InfeasibleError where it is not
-        known."""
+        """Numeric addresses of a machine, resolved at the head node, or its own if ``name`` is
+        None: those that compute nodes most likely reach come first, loopback last. Raises
+        InfeasibleError for an unknown name."""
 
-    async def listen(self, address: str | None, answer: Answer) -> Listener:
-        """Take TCP connections from now on at this address of the head node, or all of them, at a
-        free port. Raises InfeasibleError where that can't be done."""
+    async def listen(self, address: str | None, on_connection: OnConnection) -> Listener:
+        """Listen on a free TCP port of this address of the head node, or of all its addresses.
+        Raises InfeasibleError where that is not possible."""
 
     async def spool(
-        self, directory: str, session: int, told: Callable[[str, bytes], None]
+        self, directory: str, session: int, on_file: Callable[[str, bytes], None]
     ) -> Listener:
-        """From now on give all files of this session that are, or come to be, in the directory:
-        ``<name>.<session>.<connection>`` and what is in the next one of it, in order; they are
-        removed, and so is what earlier sessions and connections left. Raises InfeasibleError where
-        that can't be done."""
+        """Report the spool files of this session that are in ``directory`` or appear later.
+
+        ``on_file`` gets ``<name>.<session>.<connection>`` and the content of the next file of this
+        connection, in order. Reported files are removed, and so are those of earlier sessions and
+        connections. Raises InfeasibleError where the directory cannot be watched.
+        """
 
     async def counts(self) -> Counts: ...

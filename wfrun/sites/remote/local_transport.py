@@ -1,4 +1,4 @@
-"""Commands on this machine: for a wfrun that runs on the head node itself."""
+"""Transport for a wfrun that runs on the head node itself."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.sites.remote import cat
-from wfrun.sites.remote.callers import Answer, Listener
+from wfrun.sites.remote.incoming import Listener, OnConnection
 
 _ERRORS_BYTES = 4096
+"""Number of bytes of stderr that are kept."""
 _LINGER_S = 0.1
 _GRACE_S = 2.0
-"""Between the hang-up and SIGKILL."""
+"""Time between SIGHUP and SIGKILL."""
 
 
 class LocalProcess:
-    """Implements ``Process``: a shell in a session of its own, so that Ctrl-C doesn't reach it."""
+    """Implements ``Process`` by a process in a session of its own, which Ctrl-C does not reach."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin is not None
@@ -58,7 +59,8 @@ class LocalProcess:
         return self._process.returncode
 
     async def _exit(self) -> None:
-        """asyncio's own ``wait`` also waits for the streams, which a child may keep open."""
+        """Wait for the process alone: asyncio's ``wait`` also waits for streams, which a child may
+        keep open."""
         ended = asyncio.create_task(self._process.wait())
         while self._process.returncode is None:
             await asyncio.wait([ended], timeout=_LINGER_S)
@@ -71,15 +73,15 @@ class LocalProcess:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._exit(), _GRACE_S)
                 break
-        self._signal(signal.SIGKILL)  # What ignores a hang-up and outlived the shell.
+        self._signal(signal.SIGKILL)  # children that ignored SIGHUP and outlived the shell
         self._listener.cancel()
         with contextlib.suppress(OSError, RuntimeError):
             await self._stdin.wait_closed()
-        # What left the group may keep its outputs open; we do not.
+        # A child that left the process group may keep its streams open; this end is closed anyway.
         self._process._transport.close()  # type: ignore[attr-defined]
 
     def _signal(self, number: int) -> None:
-        with contextlib.suppress(OSError):  # All of it has ended.
+        with contextlib.suppress(OSError):  # the whole group has ended
             os.killpg(self.pid, number)
 
 
@@ -92,7 +94,7 @@ class LocalTransport:
         self._closed = asyncio.Event()
 
     async def connect(self) -> None:
-        """There is nothing to connect to."""
+        """Do nothing: there is no connection to make."""
 
     async def start(self, command: str) -> LocalProcess:
         if self._closed.is_set():
@@ -121,8 +123,8 @@ class LocalTransport:
     async def write_file(self, path: str, content: AsyncIterator[bytes], mode: int) -> int:
         return await cat.write_file(self, path, content, mode)
 
-    async def forward(self, address: str | None, answer: Answer) -> Listener:
-        """Raises InfeasibleError: nothing lies between us and the head node."""
+    async def forward(self, address: str | None, on_connection: OnConnection) -> Listener:
+        """Raise InfeasibleError: there is no SSH connection."""
         raise InfeasibleError(f"{self.host}: there is no SSH connection that could forward")
 
     async def lost(self) -> None:

@@ -1,4 +1,4 @@
-"""SSH by the system's ``ssh``: for Kerberos, hardware tokens, and logins that the user gives
+"""Transport by the system's ``ssh``, for Kerberos, hardware tokens, and logins that the user gives
 once and shares (``ControlMaster`` in ssh_config(5))."""
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ from pathlib import Path
 
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.sites.remote import cat
-from wfrun.sites.remote.callers import Answer, Listener, StreamCaller
+from wfrun.sites.remote.host_keys import changed_key, unknown_key
+from wfrun.sites.remote.incoming import Listener, OnConnection, StreamConnection
 from wfrun.sites.remote.local_transport import LocalProcess
 from wfrun.sites.remote.login_shell import portable
 from wfrun.sites.remote.transport import NeedsLoginError
 
 _LIMIT_S = 30.0
+"""Timeout of what a live connection answers at once."""
 _CHECK_INTERVAL_S = 5.0
+"""Interval between checks of a master connection of the user's."""
 _READY = b"\x02wfrun: connected\x03"
 _serial = itertools.count()
 
@@ -39,12 +42,12 @@ _STRICT = {
     "StrictHostKeyChecking": "yes",
     "Tunnel": "no",
 }
-_OURS = re.compile(
+_SSH_ERRORS = re.compile(
     r"^(mux_client|Control socket|ControlSocket|Connection (to|closed|reset)|Shared connection"
     r"|Session open refused|client_loop|kex_exchange|Timeout, server)",
     re.MULTILINE,
 )
-"""What ssh itself says when its exit code 255 is not the command's."""
+"""Messages of ssh itself, by which its exit code 255 differs from the command's."""
 
 
 class _Session(LocalProcess):
@@ -58,7 +61,7 @@ class _Session(LocalProcess):
         code = await super().wait()
         if code != 255:
             return code
-        lost = _OURS.search(self.errors()) or not await self._owner.is_alive()
+        lost = _SSH_ERRORS.search(self.errors()) or not await self._owner.is_alive()
         return None if lost else code
 
     async def close(self) -> None:
@@ -67,7 +70,7 @@ class _Session(LocalProcess):
 
 
 class _Forward:
-    """Implements ``Listener``: a port of the host that leads to a socket in a directory of ours."""
+    """Implements ``Listener``: a port of the host that leads to a local socket."""
 
     def __init__(
         self, owner: OpensshTransport, server: asyncio.AbstractServer, control: str, spec: str
@@ -78,9 +81,10 @@ class _Forward:
         self._control = control
         self._spec = spec
 
-    async def ask(self, what: str) -> tuple[int | None, str, str]:
-        """Of the shared connection, without the user's configuration: other ports may be in it."""
-        argv = ["ssh", "-F", "/dev/null", "-S", self._control, "-O", what, "-R", self._spec]
+    async def control(self, command: str) -> tuple[int | None, str, str]:
+        """Send a command to the master connection. Without the user's configuration, which may
+        forward other ports."""
+        argv = ["ssh", "-F", "/dev/null", "-S", self._control, "-O", command, "-R", self._spec]
         child = LocalProcess(await self._owner.spawn([*argv, "--", self._owner.host]))
         child.end_input()
         try:
@@ -92,34 +96,34 @@ class _Forward:
         return code, said, child.errors()
 
     async def close(self) -> None:
-        await self.ask("cancel")
+        await self.control("cancel")
         self.end()
 
     def end(self) -> None:
-        """Our side of it."""
+        """Release the local side."""
         self._server.close()
         shutil.rmtree(os.path.dirname(self._spec.partition(":0:")[2]), ignore_errors=True)
 
 
-def _converse_with(
-    answer: Answer, host: str
+def _accept_with(
+    on_connection: OnConnection, host: str
 ) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
-    async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await StreamCaller(f"somewhere behind {host}", reader.read, writer).converse(answer)
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await StreamConnection(f"a machine behind {host}", reader.read, writer).serve(on_connection)
 
-    return converse
+    return accept
 
 
 class OpensshTransport:
     """Implements ``Transport`` by processes of the system's ``ssh`` that share one connection.
 
-    ``host`` is a name of ``~/.ssh/config`` or of a machine; ``user`` and ``port`` go before what
-    the configuration says, and ``config`` and ``known_hosts`` replace its files. A master
-    connection of the user's is used as long as it lives, and never ended: the one of the
-    configuration's ControlPath, or the one that the hint of a NeedsLoginError tells how to make.
-    Otherwise one is made that lives until ``close``, or until this process ends. It never asks
-    anything, and the keys of hosts must be known. It counts as lost when the host is silent for
-    three times ``keep_alive_s``. Sockets are made in ``sockets``, a directory of the user's own.
+    ``host`` is a name of ``~/.ssh/config`` or of a machine; ``user`` and ``port`` override the
+    configuration, ``config`` and ``known_hosts`` replace its files. A live master connection of the
+    user's is used and never ended: that of the configuration's ControlPath, or the one that the
+    hint of a NeedsLoginError describes. Otherwise a master is started that ends at ``close`` or
+    with this process. It never prompts, and host keys must be known. The connection counts as lost
+    when the host is silent for three times ``keep_alive_s``. Sockets are in ``sockets``, a private
+    directory.
     """
 
     def __init__(
@@ -145,11 +149,11 @@ class OpensshTransport:
         self._keep_alive_s = keep_alive_s
         self._limit_s = limit_s
         self._master: LocalProcess | None = None
-        """Only when it is ours."""
+        """The master connection; None if it is the user's."""
         self._ended: asyncio.Task[int | None] | None = None
-        """Done when the master has ended that is ours."""
+        """Done when our master has ended."""
         self._socket: list[str] = []
-        """The option that leads to the shared connection."""
+        """The ssh option that names the socket of the master."""
         self._connected = False
         self.sessions: set[_Session] = set()
 
@@ -171,22 +175,23 @@ class OpensshTransport:
         self._connected = True
 
     async def _make_master(self, login: list[str]) -> None:
-        """It runs a command that ends with our life; with it end the master and the login."""
+        """Start a master that runs ``cat``: when this process ends, ``cat`` reads the end of its
+        input, and with it end the master and the login."""
         options = {
             **_STRICT,
             "ControlMaster": "yes",
             "ControlPersist": "no",
             "ConnectTimeout": str(max(1, round(self._limit_s))),
-            # In seconds; none would mean never.
+            # in seconds; 0 would disable it
             "ServerAliveInterval": str(max(1, round(self._keep_alive_s))),
             "ServerAliveCountMax": "3",
-            "LogLevel": "DEBUG1",  # for the fingerprint of a host key that is not known
+            "LogLevel": "DEBUG1",  # shows the fingerprint of an unknown host key
         }
         command = f"printf '\\002{_READY[1:-1].decode()}\\003'; exec cat > /dev/null"
         self._master = LocalProcess(await self.spawn(self._argv(options, command)))
         self._ended = asyncio.create_task(self._master.wait())
         try:
-            ready = await asyncio.wait_for(_came(self._master, _READY), self._limit_s)
+            ready = await asyncio.wait_for(_printed(self._master, _READY), self._limit_s)
         except asyncio.TimeoutError as error:
             raise TransientError(
                 f"{self.host} can't be reached: no answer in {self._limit_s:.0f} s"
@@ -203,7 +208,7 @@ class OpensshTransport:
         ]  # fmt: skip
 
     async def spawn(self, argv: list[str]) -> asyncio.subprocess.Process:
-        """In a session of its own: neither Ctrl-C nor the terminal reaches it."""
+        """Start ssh in a session of its own, which neither Ctrl-C nor the terminal reaches."""
         try:
             return await asyncio.create_subprocess_exec(
                 *argv,
@@ -221,7 +226,7 @@ class OpensshTransport:
             raise TransientError(f"{self.host}: ssh can't be started: {error}") from error
 
     async def _ask(self, *words: str) -> tuple[int | None, str]:
-        """Let ssh say something; returns its exit code and what it said."""
+        """Run ssh with an option that queries it; returns its exit code and output."""
         child = LocalProcess(await self.spawn(["ssh", *self._flags, *words, "--", self.host]))
         child.end_input()
         try:
@@ -232,12 +237,12 @@ class OpensshTransport:
             await child.close()
 
     async def _check(self, socket: list[str]) -> bool:
-        """Whether there is a living master behind this socket."""
+        """Whether a live master answers at this socket."""
         code, _ = await self._ask(*socket, "-o", "BatchMode=yes", "-O", "check")
         return code == 0
 
     async def is_alive(self) -> bool:
-        """Whether the shared connection is there."""
+        """Whether the master connection is open."""
         return self._is_open() and await self._check(self._socket)
 
     def _is_open(self) -> bool:
@@ -246,7 +251,7 @@ class OpensshTransport:
     async def start(self, command: str) -> _Session:
         if not self._is_open():
             raise TransientError(f"{self.host}: the connection was lost")
-        # Without the shared connection ssh would make one of its own, by this command.
+        # If the master has ended, ssh would connect by itself: ProxyCommand makes that fail.
         options = {**_STRICT, "ControlMaster": "no", "ProxyCommand": "exit 255"}
         argv = self._argv({**options, "LogLevel": "ERROR"}, command)
         session = _Session(await self.spawn(argv), self)
@@ -259,15 +264,15 @@ class OpensshTransport:
     async def write_file(self, path: str, content: AsyncIterator[bytes], mode: int) -> int:
         return await cat.write_file(self, path, content, mode)
 
-    async def forward(self, address: str | None, answer: Answer) -> Listener:
+    async def forward(self, address: str | None, on_connection: OnConnection) -> Listener:
         path = self._socket[1] if self._socket else await self._find_socket()
         directory = tempfile.mkdtemp(prefix="wf", dir=_private_directory(self._sockets))
-        where = f"{directory}/s"  # Only we can get there.
-        server = await asyncio.start_unix_server(_converse_with(answer, self.host), where)
+        where = f"{directory}/s"  # mkdtemp makes it accessible to the user alone
+        server = await asyncio.start_unix_server(_accept_with(on_connection, self.host), where)
         bind = "*" if address is None else f"[{address}]" if ":" in address else address
         forward = _Forward(self, server, path, f"{bind}:0:{where}")
         try:
-            code, said, errors = await forward.ask("forward")
+            code, said, errors = await forward.control("forward")
             if code == 0 and said.strip().isdigit():
                 forward.port = int(said)
                 return forward
@@ -281,7 +286,7 @@ class OpensshTransport:
             raise
 
     async def _find_socket(self) -> str:
-        """Of the user's own shared connection."""
+        """Return the socket of the user's own master connection."""
         _, settings = await self._ask("-G")
         found = re.search(r"^controlpath (.+)$", settings, re.MULTILINE)
         if found is None:
@@ -305,9 +310,9 @@ class OpensshTransport:
                 os.unlink(self._socket[1])
 
     async def _explain(self, said: str, login: list[str]) -> WfrunError:
-        """Why the master ended before it was there."""
+        """Return the error of a master that ended before it was ready."""
         lines = [line for line in said.splitlines() if line and not line.startswith("debug")]
-        reason = "; ".join(lines[-3:]) or "ssh ended without a word"
+        reason = "; ".join(lines[-3:]) or "ssh ended without a message"
         command = shlex.join(["ssh", *self._flags])
         host = shlex.quote(self.host)
         if "HAS CHANGED" in said or "Host key verification failed" in said:
@@ -317,8 +322,9 @@ class OpensshTransport:
             has_path = re.search(r"^controlpath (?!none$)", settings, re.MULTILINE)
             shared = "" if has_path else f" -S {shlex.quote(login[1])}"
             return NeedsLoginError(
-                f"{self.host} wants a login that only you can give: {reason}",
-                hint=f"Log in once, for all that follows:\n  {command} -fNM{shared} {host}",
+                f"{self.host} needs a login that only you can give: {reason}",
+                hint="Log in once; later connections share this login:"
+                f"\n  {command} -fNM{shared} {host}",
             )
         if "Bad configuration option" in said or "terminating," in said:
             return InfeasibleError(f"{self.host}: {reason}", hint="Correct ~/.ssh/config.")
@@ -330,22 +336,12 @@ class OpensshTransport:
         name, port = values.get("hostname", self.host), values.get("port", "22")
         where = f"{self.host} ({name}, port {port})"
         shown = re.search(r"Server host key: (\S+ \S+)", said)
-        key = shown[1] if shown else "a key that it did not tell"
+        key = shown[1] if shown else "an unknown key"
         offending = re.search(r"^Offending .* in (.+):\d+\s*$", said, re.MULTILINE)
         if offending:
             known_as = values.get("hostkeyalias", name if port == "22" else f"[{name}]:{port}")
-            return InfeasibleError(
-                f"THE HOST KEY OF {where} HAS CHANGED: it shows {key}, {offending[1]} has another. "
-                "Either somebody is between you and the host, or its administrators have changed "
-                "the key",
-                hint="Ask them; if they have: "
-                f"ssh-keygen -R {shlex.quote(known_as)} -f {shlex.quote(offending[1])}",
-            )
-        return InfeasibleError(
-            f"the host key of {where} is not known: {key}",
-            hint="Compare the fingerprint with what its administrators publish. If it is theirs, "
-            f"accept it by answering yes here:\n  {accept}",
-        )
+            return changed_key(where, key, f"another one in {offending[1]}", known_as, offending[1])
+        return unknown_key(where, key, accept)
 
 
 async def _answer(child: LocalProcess) -> tuple[int | None, str]:
@@ -355,8 +351,8 @@ async def _answer(child: LocalProcess) -> tuple[int | None, str]:
     return await child.wait(), said.decode(errors="replace")
 
 
-async def _came(child: LocalProcess, marker: bytes) -> bool:
-    """Whether it printed this before it ended; a profile may have printed something before."""
+async def _printed(child: LocalProcess, marker: bytes) -> bool:
+    """Whether the command prints this before it ends; a profile may print other text first."""
     said = b""
     while data := await child.read(1 << 16):
         said = said[-len(marker) :] + data
@@ -366,8 +362,8 @@ async def _came(child: LocalProcess, marker: bytes) -> bool:
 
 
 def _private_directory(wanted: Path | None) -> Path:
-    """A directory that only the user can enter, with a short path: a socket's is bounded by about
-    100 bytes. Raises InfeasibleError when what is there is somebody else's."""
+    """Make a directory that only the user can enter. Its path is short, because that of a socket is
+    limited to about 100 bytes. Raises InfeasibleError if it belongs to somebody else."""
     directory = wanted
     if directory is None:
         runtime = os.environ.get("XDG_RUNTIME_DIR")

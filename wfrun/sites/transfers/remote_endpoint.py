@@ -111,7 +111,7 @@ class RemoteEndpoint:
     async def read_tree(self, name: str) -> AsyncGenerator[bytes, None]:
         path = self.path(name)
         transport = await self.connection.transport()
-        command = f"{cat.SAY_BEGIN}; exec tar -cf - -C {shlex.quote(path)} ."
+        command = f"{cat.PRINT_BEGIN}; exec tar -cf - -C {shlex.quote(path)} ."
         process = await transport.start(command)
         try:
             process.end_input()

@@ -1,0 +1,151 @@
+"""Connections and spool files that the agent reports; ``agent.py`` describes the protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from wfrun.engine.errors import WfrunError
+from wfrun.sites.remote.incoming import ConnectionHandler, OnConnection, deliver
+
+_LOGGER = logging.getLogger(__name__)
+PASS_S = 120.0
+"""Timeout of a write. A peer that reads nothing for this long counts as gone."""
+
+
+class Request(Protocol):
+    """Sends a request to the agent and returns its answer."""
+
+    async def __call__(
+        self, verb: str, content: bytes = b"", patience_s: float = 60.0, **request: Any
+    ) -> tuple[dict[str, Any], bytes]: ...
+
+
+class _Connection:
+    """Implements ``IncomingConnection``."""
+
+    def __init__(self, channels: AgentChannels, number: int, address: str) -> None:
+        self.address = address
+        self._channels = channels
+        self._number = number
+
+    async def write(self, data: bytes) -> None:
+        await self._channels.request("pass", data, PASS_S, connection=self._number)
+
+    def disconnect(self) -> None:
+        self._channels.disconnect(self._number)
+
+
+class _Listener:
+    """Implements ``Listener``."""
+
+    def __init__(self, channels: AgentChannels, number: int, port: int) -> None:
+        self.port = port
+        self._channels = channels
+        self._number = number
+
+    async def close(self) -> None:
+        await self._channels.unlisten(self._number)
+
+
+class AgentChannels:
+    """All listeners, incoming connections and spool directories of one agent.
+
+    The agent names a listener or spool directory by the number of the request that began it:
+    ``number`` is the number of the next request.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self._listeners: dict[int, OnConnection] = {}
+        self._spools: dict[int, Callable[[str, bytes], None]] = {}
+        self._handlers: dict[int, ConnectionHandler] = {}
+        """By the number of the connection."""
+        self._disconnecting: set[asyncio.Task[None]] = set()
+        self._ended = False
+
+    async def listen(
+        self, number: int, address: str | None, on_connection: OnConnection
+    ) -> _Listener:
+        """``Host.listen``."""
+        self._listeners[number] = on_connection
+        header, _ = await self.request("listen", address=address)
+        return _Listener(self, number, int(header["port"]))
+
+    async def spool(
+        self, number: int, directory: str, session: int, on_file: Callable[[str, bytes], None]
+    ) -> _Listener:
+        """``Host.spool``."""
+        self._spools[number] = on_file
+        await self.request("spool", path=directory, session=session)
+        return _Listener(self, number, 0)
+
+    async def unlisten(self, number: int) -> None:
+        """Close a listener or spool directory."""
+        self._listeners.pop(number, None)
+        self._spools.pop(number, None)
+        if not self._ended:
+            with contextlib.suppress(WfrunError):  # the agent has ended, and with it the listener
+                await self.request("unlisten", of=number)
+
+    def take(self, header: dict[str, Any], payload: bytes) -> None:
+        """Handle a frame about a connection: a new one, its end, or its data."""
+        number = int(header["connection"])
+        if "of" in header:
+            on_connection = self._listeners.get(header["of"])
+            if on_connection is None:
+                self.disconnect(number)
+                return
+            connection = _Connection(self, number, str(header["address"]))
+            try:
+                self._handlers[number] = on_connection(connection)
+            except Exception:  # a defect of the handler must not end the agent
+                _LOGGER.exception("a connection could not be handled")
+                self.disconnect(number)
+        elif "ended" in header:
+            handler = self._handlers.pop(number, None)
+            if handler is not None:
+                _end(handler, str(header["ended"]))
+        elif number in self._handlers:
+            deliver(self._handlers[number], payload)
+
+    def take_files(self, header: dict[str, Any], contents: Sequence[bytes | None]) -> None:
+        """Handle a frame with spool files."""
+        on_file = self._spools.get(header["spool"])
+        for name, content in zip(header["names"], contents, strict=True):
+            if on_file is not None:
+                try:
+                    on_file(name, content or b"")
+                except Exception:  # a defect of the receiver must not end the agent
+                    _LOGGER.exception("a spool file could not be handled")
+
+    def disconnect(self, number: int) -> None:
+        """End a connection, without waiting for the agent."""
+        self._handlers.pop(number, None)
+        if not self._ended:
+            task = asyncio.create_task(self._disconnect(number))
+            self._disconnecting.add(task)
+            task.add_done_callback(self._disconnecting.discard)
+
+    async def _disconnect(self, number: int) -> None:
+        with contextlib.suppress(WfrunError):  # it has ended with the agent
+            await self.request("disconnect", connection=number)
+
+    def end(self, reason: str) -> None:
+        """End all connections, because the agent has ended."""
+        if self._ended:
+            return
+        self._ended = True
+        handlers, self._handlers = self._handlers, {}
+        for handler in handlers.values():
+            _end(handler, reason)
+
+
+def _end(handler: ConnectionHandler, reason: str) -> None:
+    try:
+        handler.ended(reason)
+    except Exception:
+        _LOGGER.exception("the end of a connection could not be handled")
