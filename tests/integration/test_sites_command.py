@@ -130,7 +130,7 @@ def test_a_job_that_waits_is_withdrawn(testbed: Testbed, tmp_path: Path) -> None
     init(testbed, tmp_path, "alpha")
     at(testbed, "alpha", FILL)
     found = checked(tmp_path, "--wait", "4")["alpha"]["test job"]
-    assert (found["state"], "withdrawn" in found["text"]) == ("note", True)
+    assert (found["state"], "was cancelled" in found["text"]) == ("note", True)
     (shown,) = json.loads(wfrun(tmp_path, "sites", "show", "--json"))
     assert (shown["idle_cores"], shown["ours"]["queued"]) == (0, 0)
     assert shown["others"]["running"] == 16
@@ -195,7 +195,7 @@ def test_a_host_without_any_of_their_commands(
     catalog = tmp_path / "sites.yaml"
     catalog.write_text(catalog.read_text().replace("kind: ssh", "kind: pbs"))
     system = checked(tmp_path, status=1)["here"]["batch system"]
-    assert "no pbs is seen: qstat" in system["text"]
+    assert "pbs is not found: qstat" in system["text"]
     (shown,) = json.loads(wfrun(tmp_path, "sites", "show", "--json", status=1))
     assert shown["reason"].startswith("its batch system does not answer")
 

@@ -16,7 +16,7 @@ from wfrun.engine.events import (
     LaunchersSubmitted,
     LauncherStarted,
 )
-from wfrun.engine.exchange import AttemptRequest, LauncherRequest, Outcome, OutputFile
+from wfrun.engine.exchange import AttemptRequest, Cause, LauncherRequest, Outcome, OutputFile
 from wfrun.engine.model import Resources, SiteSpec
 from wfrun.runners.admin.lines import CheckFailedError, Report
 from wfrun.sites.kind import AnySite
@@ -32,7 +32,7 @@ DISMISS_S = 5.0
 """Timeout for a dismissed launcher to end."""
 _KEY = "check-1"
 _LAUNCHER = "check-launcher"
-_ADVICE = {
+_ADVICE: dict[Cause, str] = {
     "refused": "Correct the site's queue, account, options or walltime in the catalog.",
     "launch-failed": "Do the nodes have /bin/sh and Python 3.6 or later?",
     "lost": "Do the nodes see the site's 'directory'? It must be on a file system that they share.",
