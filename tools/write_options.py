@@ -15,6 +15,7 @@ from wfrun.engine.settings import Setting, Settings, all_settings
 from wfrun.runners.api import run_async
 from wfrun.runners.cli.options import section_of
 from wfrun.runners.cli.running import run
+from wfrun.runners.experiments.experiment import VARIED
 
 ROOT = Path(__file__).parent.parent
 ARGUMENTS = ROOT / "wfrun/runners/run/arguments.py"
@@ -34,12 +35,13 @@ from typing import Literal, TypedDict
 
 def arguments() -> str:
     """The module with the types of the keyword arguments."""
-    simulated = [s for s in all_settings().values() if s.option.simulate]
-    others = [s for s in all_settings().values() if not s.option.simulate]
+    common = [s for s in all_settings().values() if s.option.simulate and s.name not in VARIED]
+    others = [s for s in all_settings().values() if s not in common]
+    said = "Options that the runs of an experiment have in common."
     return (
         HEADER
-        + _typed_dict("SimulateArguments(TypedDict", "Options of a simulated run.", simulated)
-        + _typed_dict("RunArguments(SimulateArguments", "Options of a real run.", others)
+        + _typed_dict("SimulateArguments(TypedDict", said, common)
+        + _typed_dict("RunArguments(SimulateArguments", "The other options of a real run.", others)
     )
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from wfrun.parsers.workflows.write_dax import write_dax
     from wfrun.parsers.workflows.write_wfformat import write_wfformat
     from wfrun.runners.api import RunResult, resume, resume_async, run, run_async, status
+    from wfrun.runners.experiments.api import SimulationResult, simulate
     from wfrun.runners.run.functions import FunctionWorkflow, function_bag
     from wfrun.sites.catalog import read_catalog
 
@@ -37,6 +38,7 @@ _WHERE = {
     "LostError": "wfrun.engine.errors",
     "Resources": "wfrun.engine.model",
     "RunResult": "wfrun.runners.api",
+    "SimulationResult": "wfrun.runners.experiments.api",
     "SiteSpec": "wfrun.engine.model",
     "Task": "wfrun.engine.model",
     "TransientError": "wfrun.engine.errors",
@@ -52,6 +54,7 @@ _WHERE = {
     "resume_async": "wfrun.runners.api",
     "run": "wfrun.runners.api",
     "run_async": "wfrun.runners.api",
+    "simulate": "wfrun.runners.experiments.api",
     "status": "wfrun.runners.api",
     "to_networkx": "wfrun.parsers.workflows.graph",
     "write_dax": "wfrun.parsers.workflows.write_dax",
@@ -68,6 +71,7 @@ __all__ = [
     "LostError",
     "Resources",
     "RunResult",
+    "SimulationResult",
     "SiteSpec",
     "Task",
     "TransientError",
@@ -83,6 +87,7 @@ __all__ = [
     "resume_async",
     "run",
     "run_async",
+    "simulate",
     "status",
     "to_networkx",
     "write_dax",

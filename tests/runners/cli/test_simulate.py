@@ -189,6 +189,28 @@ def test_failures_of_tasks_are_a_result(user: User) -> None:
     assert "to go on" not in status
 
 
+def test_runs_have_the_options_of_real_runs(user: User) -> None:
+    words = ("simulate", "montage.dax", "--sites", "sites.yaml", "--failure-rate", "0.3")
+    failed = []
+    for retries in ("0", "9"):
+        out = succeeded(user.wfrun(*words, "--policy", "heft", "--retries", retries))
+        failed.append("failed" in out.splitlines()[0])
+    assert failed == [True, False]
+    sizes = [
+        succeeded(user.wfrun(*words[:4], "--policy", "coarsening,heft", "-O", f"size={size}"))
+        for size in (1, 30)
+    ]
+    assert rows_of(sizes[0])["heft"][1] == rows_of(sizes[1])["heft"][1]
+    assert rows_of(sizes[0])["coarsening"][1] != rows_of(sizes[1])["coarsening"][1]
+
+
+def test_selection_policies_are_compared(user: User) -> None:
+    words = ("simulate", "montage.dax", "bag.dax", "--sites", "sites.yaml", "--policy", "heft")
+    out = succeeded(user.wfrun(*words, "--selection", "s-t,s-bot", "--output", "out.csv"))
+    assert out.split("\n")[0].split()[:2] == ["selection", "policy"]
+    assert {line.split()[0] for line in out.splitlines()[1:3]} == {"s-t", "s-bot"}
+
+
 def test_a_table_gives_run_times_by_type(user: User) -> None:
     (user.folder / "times.yaml").write_text("first: 1 min\n")
     out = succeeded(user.wfrun(
@@ -270,6 +292,10 @@ def test_an_interrupted_grid_keeps_what_is_done_and_leaves_no_process(
         ("--from-run past", ["no run 'past'"]),
         ("montage.dax log.swf", ["montage.dax stands for documents, and log.swf for the queue"]),
         ("log.swf more.swf", ["the queue of one log"]),
+        ("log.swf --retries 3", ["--retries does not apply to the queue of a log"]),
+        ("montage.dax --policy heft -O size=5", ["none of the policies has an option 'size'"]),
+        ("montage.dax --policy coarsening -O size=x", ["'size'", "not of type int"]),
+        ("montage.dax --retries -1", ["--retries is -1"]),
         ("log.swf --plot x.png", ["--plot does not apply to the queue of a log"]),
         ("--log log.swf --each", ["--separately does not apply to the queue of a log"]),
         ("log.swf --lrm backfill", ["there are: fcfs, easy, conservative"]),

@@ -7,81 +7,94 @@ from typing import Any
 
 import click
 
+from wfrun.runners.cli.options import SectionedCommand, option, settings_from, settings_options
 
-@click.command()
+_SUBJECT = "What is simulated"
+_VARIED = "What is varied (several values, with commas between them)"
+_PLATFORM = "Simulated sites and network"
+_OUTPUT = "Results"
+_DIMENSIONS = ("policy", "selection", "throttle", "seed")
+"""Settings that the command varies."""
+
+
+@click.command(cls=SectionedCommand)
 @click.argument("subjects", nargs=-1, metavar="SUBJECT...")
-@click.option("--sites", type=click.Path(path_type=Path), metavar="CATALOG",
-              help="Site catalog (YAML). Without it there is one site: this machine; for "
-              "workloads of bags, the DAS-3 and Grid'5000, 20 clusters.")  # fmt: skip
-@click.option("--separately", is_flag=True,
-              help="Documents: simulate each in a run of its own, not all together.")  # fmt: skip
-@click.option("--architecture", default="csp", show_default=True, metavar="NAMES",
-              help="Workloads of bags: csp, sep-c, fcondor, or `all`.")  # fmt: skip
-@click.option("--selection", metavar="NAMES",
-              help="Selection policies, or `all`. By default s-bot for documents with a bag, s-t "
-              "for workloads of bags.")  # fmt: skip
-@click.option("--tasks", type=click.IntRange(min=2), metavar="N",
-              help="Size of a workload of bags; by default 60000, or all of a log.")  # fmt: skip
-@click.option("--replicas", type=click.IntRange(min=0), metavar="N",
-              help="Most replicas of a task, for all policies; by default each policy's "
-              "own.")  # fmt: skip
-@click.option("--policy", "-p", default="all", show_default=True, metavar="NAMES",
-              help="Placement policies, with commas between them, or `all`: those for bags where "
-              "only bags are simulated, else those for workflows.")  # fmt: skip
-@click.option("--throttle", metavar="N,...", help="Throttles to compare, with commas; - is none.")
-@click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
-              help="Repetitions; they differ in all that is random.")  # fmt: skip
-@click.option("--runtime", type=click.FloatRange(min=0), metavar="SECONDS",
-              help="Of tasks for which the document gives none.")  # fmt: skip
-@click.option("--runtimes", type=click.Path(path_type=Path), metavar="FILE",
-              help="The same by type of task: YAML lines such as `mProject: 12.5 s`.")  # fmt: skip
-@click.option("--from-run", metavar="RUN",
-              help="Take workflows, sites and measured run times from a past run.")  # fmt: skip
-@click.option("--background", type=click.Path(path_type=Path, exists=True), metavar="LOG",
-              help="Other users' jobs, from a workload log (SWF or GWF).")  # fmt: skip
-@click.option("--load", metavar="X,...",
-              help="Load of the background at each site, or of workloads of bags at all sites. "
-              "0.2:0.95 is 0.2, 0.35, … 0.95; 0.2:0.6:0.1 has a step of its own.")  # fmt: skip
-@click.option("--skip-bad-lines", is_flag=True,
-              help="Drop and count lines of logs that cannot be read, which are errors "
-              "otherwise.")  # fmt: skip
-@click.option("--processors", type=click.IntRange(min=1), metavar="N",
-              help="Queue of a log: size of the cluster, where the log does not give "
-              "it.")  # fmt: skip
-@click.option("--lrm", default="fcfs", show_default=True, metavar="NAME",
-              help="Queues of the sites: fcfs, easy or conservative.")  # fmt: skip
-@click.option("--no-kill-overruns", is_flag=True,
-              help="Let tasks and jobs run past their requested time; else they are killed "
-              "then.")  # fmt: skip
-@click.option("--serial-transfers", is_flag=True,
-              help="The files of a task move one after another and do not share links, as in the "
-              "thesis; else transfers share them max-min fairly.")  # fmt: skip
-@click.option("--submit-cost", type=click.FloatRange(min=0), default=0.0, metavar="SECONDS",
-              help="Of the head node for one submission.")  # fmt: skip
-@click.option("--overload", type=click.IntRange(min=0), default=0, metavar="N",
-              help="Attempts at a site with which a submission takes twice as long.")  # fmt: skip
-@click.option("--head-bandwidth", metavar="B/S",
-              help="What passes each head node at most, as `100 MB/s`.")  # fmt: skip
-@click.option("--poll", type=click.FloatRange(min=0), default=0.0, metavar="SECONDS",
-              help="Ends of tasks become known at multiples of this.")  # fmt: skip
-@click.option("--failure-rate", type=click.FloatRange(0, 1), default=0.0, metavar="X",
-              help="Share of attempts that fail.")  # fmt: skip
-@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE",
-              help="Write a CSV line per simulated run; lines that are there are not simulated "
-              "again. FILE.parquet: as Parquet too, at the end.")  # fmt: skip
-@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE",
-              help="Draw the makespans, as PNG, PDF or SVG.")  # fmt: skip
-@click.option("--run-dir", type=click.Path(path_type=Path), metavar="DIR",
-              help="Keep the log of the one simulated run there; `wfrun status DIR` "
-              "shows it.")  # fmt: skip
-@click.option("--jobs", "-j", type=click.IntRange(min=1), metavar="N",
-              help="Processes; by default as many as there are cores.")  # fmt: skip
-@click.option("--quiet", "-q", is_flag=True, help="Print errors and the tables alone.")
+@option("--sites", type=click.Path(path_type=Path), metavar="CATALOG", section=_SUBJECT,
+        help="Site catalog (YAML). Default: one site, this machine; for workloads of bags the "
+        "DAS-3 and Grid'5000, 20 clusters.")  # fmt: skip
+@option("--separately", is_flag=True, section=_SUBJECT, old_names=("--each",),
+        help="Documents: simulate each in a run of its own, not all together.")  # fmt: skip
+@option("--runtime", type=click.FloatRange(min=0), metavar="SECONDS", section=_SUBJECT,
+        help="Documents: run time of tasks without one.")  # fmt: skip
+@option("--runtimes", type=click.Path(path_type=Path), metavar="FILE", section=_SUBJECT,
+        help="Documents: the same by type of task, YAML lines such as "
+        "`mProject: 12.5 s`.")  # fmt: skip
+@option("--from-run", metavar="RUN", section=_SUBJECT,
+        help="Take workflows, sites and measured run times from a past run.")  # fmt: skip
+@option("--background", type=click.Path(path_type=Path, exists=True), metavar="LOG",
+        section=_SUBJECT,
+        help="Documents: other users' jobs, from a workload log (SWF or GWF).")  # fmt: skip
+@option("--tasks", type=click.IntRange(min=2), metavar="N", section=_SUBJECT,
+        help="Number of tasks of a workload of bags. Default: 60000, or all of a "
+        "log.")  # fmt: skip
+@option("--processors", type=click.IntRange(min=1), metavar="N", section=_SUBJECT,
+        help="Queue of a log: size of the cluster. Default: that in the log.")  # fmt: skip
+@option("--skip-bad-lines", is_flag=True, section=_SUBJECT, old_names=("--tolerant",),
+        help="Drop and count lines of logs that cannot be read, instead of "
+        "stopping.")  # fmt: skip
+@option("--policy", "-p", default="all", show_default=True, metavar="NAMES", section=_VARIED,
+        help="Placement policies. `all`: those for bags if only bags are simulated, otherwise "
+        "those for workflows.")  # fmt: skip
+@option("--policy-option", "-O", "policy_options", multiple=True, metavar="NAME=VALUE",
+        section=_VARIED,
+        help="Option of the placement policies that have it, such as `size=50` for coarsening. "
+        "Repeatable.")  # fmt: skip
+@option("--selection", metavar="NAMES", section=_VARIED,
+        help="Selection policies, or `all`. Default: s-bot for documents with a bag, s-t for "
+        "workloads of bags.")  # fmt: skip
+@option("--architecture", default="csp", show_default=True, metavar="NAMES", section=_VARIED,
+        help="Workloads of bags: csp, sep-c, fcondor, or `all`.")  # fmt: skip
+@option("--throttle", metavar="N,...", section=_VARIED,
+        help="Maximum numbers of dispatched tasks of each workflow; - is none.")  # fmt: skip
+@option("--load", metavar="X,...", section=_VARIED,
+        help="Loads of the background at each site, or of workloads of bags at all sites. "
+        "0.2:0.95 is 0.2, 0.35, … 0.95; 0.2:0.6:0.1 has a step of its own.")  # fmt: skip
+@option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
+        section=_VARIED, help="Number of repetitions, with seeds 0 to N-1.")  # fmt: skip
+@settings_options("simulate", without=(*_DIMENSIONS, "policy_options"))
+@option("--lrm", default="fcfs", show_default=True, metavar="NAME", section=_PLATFORM,
+        help="Queues of the sites: fcfs, easy or conservative.")  # fmt: skip
+@option("--no-kill-overruns", is_flag=True, section=_PLATFORM, old_names=("--run-overruns",),
+        help="Let tasks and jobs run past their requested time instead of killing "
+        "them.")  # fmt: skip
+@option("--serial-transfers", is_flag=True, section=_PLATFORM,
+        help="Move the files of a task one after another and share no links, as the thesis "
+        "assumes, instead of sharing links max-min fairly.")  # fmt: skip
+@option("--submit-cost", type=click.FloatRange(min=0), default=0.0, metavar="SECONDS",
+        section=_PLATFORM, help="Time of a head node for one submission.")  # fmt: skip
+@option("--overload", type=click.IntRange(min=0), default=0, metavar="N", section=_PLATFORM,
+        help="Number of attempts at a site with which a submission takes twice as "
+        "long.")  # fmt: skip
+@option("--head-bandwidth", metavar="B/S", section=_PLATFORM,
+        help="Maximum bandwidth of each head node, such as `100 MB/s`.")  # fmt: skip
+@option("--poll", type=click.FloatRange(min=0), default=0.0, metavar="SECONDS",
+        section=_PLATFORM, help="Interval at which ends of tasks are noticed.")  # fmt: skip
+@option("--failure-rate", type=click.FloatRange(0, 1), default=0.0, metavar="X",
+        section=_PLATFORM, help="Share of attempts that fail.")  # fmt: skip
+@option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", section=_OUTPUT,
+        help="Write a CSV line for each simulated run; runs that the file has are not repeated. "
+        "FILE.parquet: also as Parquet, at the end.")  # fmt: skip
+@option("--plot", type=click.Path(path_type=Path), metavar="FILE", section=_OUTPUT,
+        help="Draw the makespans, as PNG, PDF or SVG.")  # fmt: skip
+@option("--run-dir", type=click.Path(path_type=Path), metavar="DIR", section=_OUTPUT,
+        help="Keep the log of the only simulated run in DIR; `wfrun status DIR` shows "
+        "it.")  # fmt: skip
+@option("--jobs", "-j", type=click.IntRange(min=1), metavar="N", section=_OUTPUT,
+        help="Number of processes. Default: the number of cores.")  # fmt: skip
+@option("--quiet", "-q", is_flag=True, section=_OUTPUT,
+        help="Print only errors, warnings and tables.")  # fmt: skip
 @click.option("--workload", hidden=True)
 @click.option("--log", "log_", hidden=True)
-@click.option("--each", is_flag=True, hidden=True)
-@click.option("--tolerant", is_flag=True, hidden=True)
-@click.option("--run-overruns", is_flag=True, hidden=True)
 @click.pass_context
 def simulate(ctx: click.Context, /, subjects: tuple[str, ...], **options: Any) -> None:
     """Simulate SUBJECTS in virtual time, and compare policies.
@@ -94,32 +107,26 @@ def simulate(ctx: click.Context, /, subjects: tuple[str, ...], **options: Any) -
     from wfrun.runners.cli import simulate_command
 
     given = [
-        name
-        for name in options
-        if ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
+        param.opts[0]
+        for param in ctx.command.params
+        if isinstance(param, click.Option) and not param.hidden and _is_given(ctx, param)
     ]
-    subjects, given = _take_old_names(subjects, given, options)
-    simulate_command.simulate(subjects, [name.replace("_", "-") for name in given], options)
+    subjects = (*subjects, *_old_subjects(options))
+    settings = settings_from(options, **dict.fromkeys(_DIMENSIONS))
+    simulate_command.simulate(subjects, settings, given, options)
 
 
-_OLD_NAMES = {"each": "separately", "tolerant": "skip_bad_lines",
-              "run_overruns": "no_kill_overruns"}  # fmt: skip
-"""Options that are kept under their old names, hidden, for one release."""
+def _is_given(ctx: click.Context, param: click.Option) -> bool:
+    source = ctx.get_parameter_source(str(param.name))
+    return source == click.core.ParameterSource.COMMANDLINE
 
 
-def _take_old_names(
-    subjects: tuple[str, ...], given: list[str], options: dict[str, Any]
-) -> tuple[tuple[str, ...], list[str]]:
-    """The subjects and options given, with old names replaced by the present ones."""
-    for old, new in _OLD_NAMES.items():
-        options[new] = options.pop(old) or options[new]
+def _old_subjects(options: dict[str, Any]) -> tuple[str, ...]:
+    """Subjects given by options that arguments have replaced; the options are kept, hidden, for
+    one release."""
     workload, log = options.pop("workload"), options.pop("log_")
-    if workload is not None:
-        subjects += tuple(f"bags:{name.strip()}" for name in workload.split(","))
-    if log is not None:
-        subjects += (log,)
-    named = [_OLD_NAMES.get(name, name) for name in given if name not in ("workload", "log_")]
-    return subjects, named
+    bags = [f"bags:{name.strip()}" for name in workload.split(",")] if workload else []
+    return (*bags, *([log] if log is not None else []))
 
 
 @click.command()

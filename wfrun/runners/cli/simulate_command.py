@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.events import Settings
 from wfrun.engine.model import Catalog
+from wfrun.engine.settings import Settings
 from wfrun.parsers.units import parse_bandwidth
 from wfrun.runners.cli.simulate_queue import simulate_queue
 from wfrun.runners.display.report import make_console, summary
@@ -33,8 +33,10 @@ from wfrun.runners.simulate.simulation import Platform
 from wfrun.sites.simulated.site import SiteModel
 
 
-def simulate(subjects: Sequence[str], given: Sequence[str], options: Mapping[str, Any]) -> None:
-    """The command. ``given`` are the names of the options on the command line."""
+def simulate(
+    subjects: Sequence[str], settings: Settings, given: Sequence[str], options: Mapping[str, Any]
+) -> None:
+    """The command. ``given`` are the options on the command line."""
     load_policies()
     from_run = options["from_run"] is not None and not subjects
     kind: Kind = "documents" if from_run else kind_of_all(subjects)
@@ -48,7 +50,7 @@ def simulate(subjects: Sequence[str], given: Sequence[str], options: Mapping[str
             skip_bad_lines=options["skip_bad_lines"],
         )
         return
-    described = _description(options)
+    described = _description(settings, options)
     if kind == "workloads":
         experiment = workloads_experiment(described, subjects, _warn)
     else:
@@ -81,7 +83,7 @@ def _warn(text: str) -> None:
     click.echo(f"warning: {text}", err=True)
 
 
-def _description(options: Mapping[str, Any]) -> Description:
+def _description(settings: Settings, options: Mapping[str, Any]) -> Description:
     """What the options ask for. Raises InvalidError."""
     head = options["head_bandwidth"]
     return Description(
@@ -112,7 +114,7 @@ def _description(options: Mapping[str, Any]) -> Description:
             "serial" if options["serial_transfers"] else "max-min",
             _bandwidth(head) if head is not None else None,
         ),
-        settings=Settings(policy="", replicas=options["replicas"]),
+        settings=settings,
     )
 
 

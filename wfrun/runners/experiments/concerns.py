@@ -15,21 +15,21 @@ _WITH_TIME_LIMITS: tuple[Kind, ...] = ("documents", "queue")
 _ALL: tuple[Kind, ...] = ("documents", "workloads", "queue")
 
 CONCERNS: Mapping[str, tuple[Kind, ...]] = {
-    "separately": _DOCUMENTS,
-    "runtime": _DOCUMENTS,
-    "runtimes": _DOCUMENTS,
-    "from-run": _DOCUMENTS,
-    "background": _DOCUMENTS,
-    "serial-transfers": _DOCUMENTS,
-    "head-bandwidth": _DOCUMENTS,
-    "run-dir": _DOCUMENTS,
-    "architecture": _WORKLOADS,
-    "tasks": _WORKLOADS,
-    "processors": _QUEUE,
-    "no-kill-overruns": _WITH_TIME_LIMITS,
-    "lrm": _ALL,
-    "skip-bad-lines": _ALL,
-    "quiet": _ALL,
+    "--separately": _DOCUMENTS,
+    "--runtime": _DOCUMENTS,
+    "--runtimes": _DOCUMENTS,
+    "--from-run": _DOCUMENTS,
+    "--background": _DOCUMENTS,
+    "--serial-transfers": _DOCUMENTS,
+    "--head-bandwidth": _DOCUMENTS,
+    "--run-dir": _DOCUMENTS,
+    "--architecture": _WORKLOADS,
+    "--tasks": _WORKLOADS,
+    "--processors": _QUEUE,
+    "--no-kill-overruns": _WITH_TIME_LIMITS,
+    "--lrm": _ALL,
+    "--skip-bad-lines": _ALL,
+    "--quiet": _ALL,
 }
 """By option, what it concerns; all other options concern documents and workloads of bags."""
 
@@ -41,5 +41,5 @@ def check_concerns(kind: Kind, given: Iterable[str]) -> None:
         if kind not in kinds:
             meant = " and ".join(NAMES[other] for other in kinds)
             raise InvalidError(
-                f"--{name} does not apply to {NAMES[kind]}", hint=f"leave it out: it is for {meant}"
+                f"{name} does not apply to {NAMES[kind]}", hint=f"leave it out: it is for {meant}"
             )

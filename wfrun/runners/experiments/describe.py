@@ -8,15 +8,15 @@ from pathlib import Path
 import msgspec
 
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.events import Settings
 from wfrun.engine.fit import site_mask
 from wfrun.engine.model import Catalog, Workflow
-from wfrun.engine.policies.placement import PLACEMENT, placement_class
+from wfrun.engine.policies.placement import PLACEMENT, placement_class, placement_options
 from wfrun.engine.policies.selection import SELECTION, selection_class
+from wfrun.engine.settings import Settings
 from wfrun.parsers.workflows.runtimes import read_runtimes
 from wfrun.runners.experiments.cells import Cell
 from wfrun.runners.experiments.documents import Documents
-from wfrun.runners.experiments.experiment import Background, Experiment
+from wfrun.runners.experiments.experiment import Background, Experiment, options_of
 from wfrun.runners.experiments.past_run import past_run
 from wfrun.runners.experiments.subjects import Warn, warn_of_sizes, workflows_of, workloads_of
 from wfrun.runners.experiments.workloads import POLICIES, Workloads
@@ -57,7 +57,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     from_run: str | None = None
     platform: Platform = Platform(Catalog(()))
     """All but the catalog."""
-    settings: Settings = Settings(policy="")
+    settings: Settings = Settings()
 
 
 def documents_experiment(
@@ -95,6 +95,7 @@ def documents_experiment(
             str(background), described.skip_bad_lines
         ),
     )  # fmt: skip
+    _check_policy_options(experiment.policies, described.settings)
     _warn_of_links(catalog, warn)
     for cell in experiment.cells()[:1]:
         subject.settings_of(experiment, cell)
@@ -124,6 +125,7 @@ def workloads_experiment(described: Description, names: Sequence[str], warn: War
         seeds=tuple(range(described.seeds)),
         settings=described.settings,
     )
+    _check_policy_options(experiment.policies, described.settings)
     _check_workloads(experiment, subject, warn)
     return experiment
 
@@ -146,6 +148,18 @@ def _policies(names: Names, *, are_bags: bool) -> tuple[str, ...]:
     bags = set(POLICIES)
     everything = POLICIES if are_bags else [name for name in PLACEMENT if name not in bags]
     return _names(names, everything, placement_class)
+
+
+def _check_policy_options(policies: Names, settings: Settings) -> None:
+    """Each option must be one that some policy has, with a value of its type."""
+    for policy in policies:
+        placement_options(placement_class(policy), options_of(policy, settings))
+    for name in settings.policy_options:
+        if not any(name in placement_class(policy).options for policy in policies):
+            raise InvalidError(
+                f"none of the policies has an option {name!r}",
+                hint=f"the policies are {', '.join(policies)}; `wfrun policies` lists the options",
+            )
 
 
 def _names(

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from wfrun.engine.events import Settings
 from wfrun.engine.model import Workflow
+from wfrun.engine.settings import Settings
 from wfrun.engine.state import RunState
 from wfrun.runners.experiments.cells import Cell, Row
 from wfrun.runners.experiments.experiment import Experiment, label, some

@@ -11,7 +11,8 @@ from typing import Protocol
 
 import msgspec
 
-from wfrun.engine.events import Settings
+from wfrun.engine.policies.placement import placement_class
+from wfrun.engine.settings import Settings
 from wfrun.parsers.logs import LoggedJob
 from wfrun.runners.experiments.cells import Cell, Row
 from wfrun.runners.experiments.processes import Progress, no_progress, run_missing
@@ -74,7 +75,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     loads: tuple[float | None, ...] = (None,)
     """See `Cell.load`."""
     seeds: tuple[int, ...] = (0,)
-    settings: Settings = Settings(policy="")
+    settings: Settings = Settings()
     """The settings that all runs have in common, those in VARIED aside."""
     background: Background | None = None
 
@@ -134,6 +135,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(
             self.settings,
             policy=cell.policy,
+            policy_options=options_of(cell.policy, self.settings),
             selection=cell.selection or "",
             throttle=cell.throttle,
             seed=cell.seed,
@@ -161,6 +163,12 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     ) -> None:  # fmt: skip
         """Simulate the cells that ``results`` does not have; see `run_missing`."""
         run_missing(self.cells(), results, self.simulate, processes, progress)
+
+
+def options_of(policy: str, settings: Settings) -> dict[str, int | float | str]:
+    """The policy options that a policy has: with several policies, not all have the same."""
+    known = placement_class(policy).options
+    return {name: value for name, value in settings.policy_options.items() if name in known}
 
 
 def _non_default(record: msgspec.Struct) -> Mapping[str, object]:

@@ -8,13 +8,9 @@ from typing import Literal, TypedDict
 
 
 class SimulateArguments(TypedDict, total=False):
-    """Options of a simulated run."""
+    """Options that the runs of an experiment have in common."""
 
-    policy: str
     policy_options: Mapping[str, int | float | str]
-    selection: str
-    throttle: int | None
-    seed: int
     retries: int
     retry_delay_s: float
     on_failure: Literal["continue", "stop"]
@@ -26,8 +22,12 @@ class SimulateArguments(TypedDict, total=False):
 
 
 class RunArguments(SimulateArguments, total=False):
-    """Options of a real run."""
+    """The other options of a real run."""
 
+    policy: str
+    selection: str
+    throttle: int | None
+    seed: int
     emulate: bool
     time_scale: float
     size_scale: float

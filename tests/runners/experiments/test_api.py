@@ -1,0 +1,85 @@
+"""`wfrun.simulate`: experiments from Python."""
+
+from __future__ import annotations
+
+from inspect import signature
+from pathlib import Path
+
+import pytest
+
+import wfrun
+from wfrun.engine.model import Catalog, LinkSpec, SiteSpec
+from wfrun.runners.cli.simulate import simulate as command
+from wfrun.runners.experiments.api import _FLAGS
+from wfrun.runners.experiments.concerns import CONCERNS
+
+CATALOG = Catalog(
+    (SiteSpec("near", slots=4), SiteSpec("far", slots=8, speed_ratio=2.0)),
+    (LinkSpec("near", "far", 1e7, 0.01), LinkSpec("far", "near", 1e7, 0.01)),
+)
+MONTAGE = wfrun.generate("montage", 30, seed=1)
+
+
+def test_policies_and_throttles_are_compared() -> None:
+    result = wfrun.simulate(
+        MONTAGE, sites=CATALOG, policy=["heft", "round-robin"], throttle=[None, 1], seeds=2
+    )
+    assert len(result.rows) == 8
+    assert {(row.policy, row.throttle) for row in result.rows} == {
+        ("heft", None), ("heft", 1), ("round-robin", None), ("round-robin", 1),
+    }  # fmt: skip
+    assert result.best().makespan_s == min(row.makespan_s for row in result.rows)
+    assert result.best().throttle is None
+
+
+def test_what_is_simulated_is_what_the_command_simulates(tmp_path: Path) -> None:
+    path = tmp_path / "m.dax"
+    wfrun.write_dax(MONTAGE, path)
+    given = {"sites": CATALOG, "policy": "heft", "output": tmp_path / "out.csv"}
+    first = wfrun.simulate(path, **given)  # type: ignore[arg-type]
+    assert wfrun.simulate(path, **given).rows == first.rows  # type: ignore[arg-type]
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 2
+
+
+def test_workloads_of_bags() -> None:
+    result = wfrun.simulate(
+        "average", sites=CATALOG, tasks=100, policy="fplt", architecture=["csp", "sep-c"], load=0.5
+    )
+    assert [row.architecture for row in result.rows] == ["csp", "sep-c"]
+    assert all(row.done == 100 for row in result.rows)
+    assert any("too few" in warning or "cut" in warning for warning in result.warnings)
+
+
+def test_options_of_runs() -> None:
+    given = {"sites": CATALOG, "policy": "heft", "failure_rate": 0.3}
+    never = wfrun.simulate(MONTAGE, retries=0, **given)  # type: ignore[arg-type]
+    assert never.rows[0].failed
+    with pytest.raises(wfrun.InvalidError, match="no best variant"):
+        never.best()
+    assert not wfrun.simulate(MONTAGE, retries=9, **given).rows[0].failed  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("subjects", "options", "message"),
+    [
+        (("average",), {"runtime_s": 3.0}, "--runtime does not apply to workloads of bags"),
+        ((MONTAGE,), {"architecture": "sep-c"}, "--architecture does not apply to documents"),
+        ((MONTAGE, "average"), {}, "montage stands for documents, and average for workloads"),
+        (("x.swf",), {}, "only `wfrun simulate` prints"),
+        ((MONTAGE,), {"retries": -1}, "retries is -1"),
+        ((MONTAGE,), {"load": 0.3}, "--load scales a background"),
+        ((), {}, "nothing to simulate"),
+    ],
+)
+def test_wrong_arguments_are_refused(
+    subjects: tuple[object, ...], options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(wfrun.InvalidError, match=message):
+        wfrun.simulate(*subjects, **options)  # type: ignore[arg-type]
+
+
+def test_arguments_and_options_are_those_of_the_command() -> None:
+    flags = {param.opts[0] for param in command.params}
+    arguments = set(signature(wfrun.simulate).parameters) - {"subjects", "options"}
+    assert {_FLAGS.get(name, f"--{name.replace('_', '-')}") for name in arguments} <= flags
+    assert set(CONCERNS) <= flags

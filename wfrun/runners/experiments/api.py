@@ -1,0 +1,174 @@
+"""Experiments from Python: the simulations of ``wfrun simulate``.
+
+import wfrun
+
+result = wfrun.simulate("montage.dax", sites="das3.yaml", policy=["heft", "file-aware"])
+print(result.best().policy)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from inspect import signature
+from math import fsum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.model import Catalog, Workflow
+from wfrun.engine.settings import make_settings
+from wfrun.runners.experiments.cells import Row, grouped
+from wfrun.runners.experiments.command import open_results
+from wfrun.runners.experiments.concerns import check_concerns
+from wfrun.runners.experiments.describe import (
+    Description,
+    documents_experiment,
+    workloads_experiment,
+)
+from wfrun.runners.experiments.subjects import kind_of_all
+from wfrun.runners.run.plugins import load_policies
+from wfrun.runners.simulate.simulation import Platform
+from wfrun.sites.simulated.site import SiteModel
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from wfrun.runners.run.arguments import SimulateArguments
+
+_FLAGS = {
+    "kill_overruns": "--no-kill-overruns",
+    "head_bandwidth_bytes_per_s": "--head-bandwidth",
+    "runtime_s": "--runtime",
+    "submit_cost_s": "--submit-cost",
+    "poll_s": "--poll",
+}
+"""Options of the command whose names are not those of the arguments."""
+
+
+class SimulationResult(msgspec.Struct, frozen=True):
+    """The simulated runs of an experiment."""
+
+    rows: tuple[Row, ...]
+    """One for each combination of what is varied."""
+    warnings: tuple[str, ...]
+
+    def best(self) -> Row:
+        """A run of the variant with the smallest mean makespan over the seeds, among those without
+        failed tasks; with several documents or loads, of the first. Raises InvalidError where
+        tasks failed under every variant."""
+        groups = grouped(self.rows)
+        first = next(iter(groups))[0]
+        sound = [
+            rows
+            for (case, _), rows in groups.items()
+            if case == first and not any(row.failed for row in rows)
+        ]
+        if not sound:
+            raise InvalidError("there is no best variant: tasks failed under all of them")
+        return min(sound, key=lambda rows: fsum(row.makespan_s for row in rows) / len(rows))[0]
+
+
+def simulate(
+    *subjects: str | Path | Workflow,
+    sites: str | Path | Catalog | None = None,
+    policy: str | Sequence[str] = "all",
+    selection: str | Sequence[str] = (),
+    architecture: str | Sequence[str] = "csp",
+    throttle: int | Sequence[int | None] | None = None,
+    load: float | Sequence[float] = (),
+    seeds: int = 1,
+    separately: bool = False,
+    runtime_s: float | None = None,
+    runtimes: str | Path | None = None,
+    from_run: str | None = None,
+    background: str | Path | None = None,
+    tasks: int | None = None,
+    skip_bad_lines: bool = False,
+    lrm: Literal["fcfs", "easy", "conservative"] = "fcfs",
+    kill_overruns: bool = True,
+    serial_transfers: bool = False,
+    submit_cost_s: float = 0.0,
+    overload: int = 0,
+    head_bandwidth_bytes_per_s: float | None = None,
+    poll_s: float = 0.0,
+    failure_rate: float = 0.0,
+    output: str | Path | None = None,
+    jobs: int | None = 1,
+    **options: Unpack[SimulateArguments],
+) -> SimulationResult:
+    """Simulate documents or workloads of bags in virtual time, for each combination of policies,
+    selection policies, architectures, throttles, loads and seeds.
+
+    ``subjects`` and the other arguments are those of ``wfrun simulate``; the queue of a log is left
+    to the command. ``options`` are the options that all runs have in common, as for `wfrun.run`.
+    ``jobs`` is the number of processes; None: one for each core, which needs a main module that can
+    be imported. With ``output`` results are kept in that CSV file, and runs that it has are not
+    repeated.
+
+    Raises InvalidError for wrong input, before anything is simulated, and InfeasibleError where
+    ``output`` cannot be written.
+    """
+    load_policies()
+    kind = "documents" if from_run is not None and not subjects else kind_of_all(subjects)
+    if kind == "queue":
+        raise InvalidError(
+            f"{subjects[0]} stands for the queue of a cluster, which only `wfrun simulate` prints",
+            hint=f"take the bags of the log: 'bags:{subjects[0]}'",
+        )
+    check_concerns(kind, _given(locals()))
+    model = SiteModel(
+        lrm=lrm,
+        kill_overruns=kill_overruns,
+        submit_s=submit_cost_s,
+        overload_jobs=overload,
+        poll_s=poll_s,
+        failure_rate=failure_rate,
+    )
+    sharing: Literal["serial", "max-min"] = "serial" if serial_transfers else "max-min"
+    described = Description(
+        sites=sites,
+        policies=_several(policy),
+        selections=_several(selection),
+        architectures=_several(architecture),
+        throttles=_several(throttle),
+        loads=_several(load),
+        seeds=seeds,
+        separately=separately,
+        runtime_s=runtime_s,
+        runtimes=runtimes,
+        from_run=from_run,
+        background=background,
+        tasks=tasks,
+        skip_bad_lines=skip_bad_lines,
+        platform=Platform(Catalog(()), model, sharing, head_bytes_per_s=head_bandwidth_bytes_per_s),
+        settings=make_settings(options),
+    )
+    warnings: list[str] = []
+    if kind == "workloads":
+        experiment = workloads_experiment(described, list(map(str, subjects)), warnings.append)
+    else:
+        experiment = documents_experiment(described, subjects, warnings.append)
+    results = open_results(experiment, None if output is None else Path(output))
+    try:
+        experiment.run(results, jobs)
+    finally:
+        results.close()
+    return SimulationResult(tuple(results.of(experiment.cells())), tuple(warnings))
+
+
+def _given(arguments: Mapping[str, Any]) -> list[str]:
+    """The options, as the command has them, that are not at their defaults."""
+    defaults = signature(simulate).parameters
+    given = [
+        name
+        for name, value in arguments.items()
+        if name in defaults and defaults[name].default not in (defaults[name].empty, value)
+    ]
+    return [_FLAGS.get(name, f"--{name.replace('_', '-')}") for name in given]
+
+
+def _several(value: Any) -> tuple[Any, ...]:
+    """One value, or several."""
+    return tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
