@@ -1,7 +1,7 @@
-"""Resource management architectures by name (thesis section 5.1.2): which resource managers there
-are, and which of them gets the tasks of an arriving bag.
+"""Resource management architectures by name (thesis section 5.1.2): the resource managers of a
+simulated grid, and the one that gets the tasks of an arriving bag.
 
-A resource manager is a queue of the core's with some of the sites.
+A resource manager is a queue of the core with some of the sites.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from wfrun.engine.names import look_up
 from wfrun.engine.state import RunState
 
 Parts = Mapping[int, Sequence[int] | None]
-"""By queue, the tasks of a bag that go there; None: all."""
+"""By queue: numbers of the tasks of a bag that go there; None: all of them."""
 
 
 class Architecture(ABC):
-    """One object serves one run."""
+    """The resource managers of one run."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -35,15 +35,15 @@ class Architecture(ABC):
 
     @abstractmethod
     def route(self, user: str, cluster: int, tasks: int) -> Parts:
-        """Where the tasks of a bag go that arrives now in the stream of this cluster."""
+        """The queues of the tasks of a bag that arrives now in the stream of a cluster."""
 
-    def ended(self, queue: int) -> None:  # noqa: B027 - only some have to know
-        """A task of this queue is done."""
+    def ended(self, queue: int) -> None:  # noqa: B027 - only some architectures need it
+        """A task of this queue is done, or has failed for good."""
 
 
 class Central(Architecture):
-    """CSP: one queue for all sites. The core knows of idle processors at once, while the paper's
-    monitoring service tells of them periodically."""
+    """CSP: one queue for all sites. The core knows of idle processors immediately; the paper's
+    monitoring service reports them periodically."""
 
     name = "csp"
     summary = "one resource manager for all sites"
@@ -56,7 +56,7 @@ class Central(Architecture):
 
 
 class Separated(Architecture):
-    """SEP-C: a queue for each site, which gets the bags of its own stream."""
+    """SEP-C: a queue for each site, with the bags of its own stream."""
 
     name = "sep-c"
     summary = "a resource manager for each site, each with its own users"
@@ -69,18 +69,18 @@ class Separated(Architecture):
 
 
 class Flocking(Architecture):
-    """FCONDOR: a queue for each site. A user's tasks go to the same one as long as they start there
-    at once. The first task that has to wait does so there, and the user goes on with the next site.
-    Users begin at the site in whose stream their first bag is."""
+    """FCONDOR: a queue for each site. A user's tasks go to the same queue as long as they start
+    immediately there. The first task that has to wait does so there, and the user's next tasks go
+    to the next site. A user begins at the site in whose stream the first bag is."""
 
     name = "fcondor"
-    summary = "a resource manager for each site; users go to the next when their tasks have to wait"
+    summary = "a resource manager for each site; users go on to the next when a task has to wait"
 
     def __init__(self, state: RunState, sites: Sequence[SiteSpec]) -> None:
         super().__init__(state, sites)
         self._current: dict[str, int] = {}
         self._open = [0] * len(sites)
-        """Tasks that were sent there and are not done."""
+        """By site: tasks that were sent there and have not ended."""
 
     def queues(self) -> tuple[tuple[int, ...], ...]:
         return tuple((site,) for site in range(self.sites))
@@ -103,9 +103,9 @@ class Flocking(Architecture):
         self._open[queue] -= 1
 
     def _idle(self, site: int) -> int:
-        """Processors that neither tasks nor replicas hold or are about to hold; none while tasks
-        wait there."""
-        sites = self.state.sites  # none before the run has begun
+        """Number of processors that neither tasks nor replicas hold or are about to hold; not
+        positive while tasks wait there."""
+        sites = self.state.sites  # empty before the run has begun
         held = sites[site].committed_cores if sites else 0
         return self.slots[site] - max(held, self._open[site])
 

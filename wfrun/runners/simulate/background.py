@@ -20,24 +20,25 @@ from wfrun.parsers.logs import (
 from wfrun.sites.simulated.queues import SimulatedJob, simulated_jobs
 
 WARM_UP_S = 2 * 86400.0
-"""The background runs alone for so long, so that the workflow meets a queue in its usual state."""
+"""Time for which the background runs alone, in seconds, so that workflows meet a queue in its usual
+state."""
 HORIZON_S = 30 * 86400.0
-"""And goes on for so long after that."""
+"""Length of the background after that, in seconds."""
 
 
 def read_log(
     path: Path, *, skip_bad_lines: bool = False
 ) -> tuple[tuple[LoggedJob, ...], list[str], int | None]:
-    """The jobs of a log that can be simulated, in order of submission, what was mended or dropped,
-    and the processors of the machine where the log says.
+    """The jobs of a log that can be simulated, in order of submission; remarks on what was mended
+    or dropped; and the number of processors of the cluster, if the log gives it.
 
-    ``.gwf`` files are read as GWF, all else as SWF; with ``skip_bad_lines`` lines that
+    ``.gwf`` files are read as GWF, all others as SWF; with ``skip_bad_lines`` lines that
     cannot be read are dropped. Raises InvalidError.
     """
     log = (read_gwf if ".gwf" in path.suffixes else read_swf)(path, skip_bad_lines=skip_bad_lines)
     filtered = drop_jobs(log.jobs, RUNNABLE_RULES)
-    told = [f"{path}: {remark}" for remark in log.dropped]
-    told += [
+    remarks = [f"{path}: {remark}" for remark in log.dropped]
+    remarks += [
         f"{path}: {dropped} {'job' if dropped == 1 else 'jobs'} dropped: {why}"
         for why, dropped in filtered.dropped.items()
     ]
@@ -47,11 +48,11 @@ def read_log(
             source=str(path),
             hint="what was dropped: " + "; ".join(filtered.dropped) if filtered.dropped else None,
         )
-    return filtered.jobs, told, log.processors
+    return filtered.jobs, remarks, log.processors
 
 
 def unfit(jobs: Sequence[LoggedJob], sites: Sequence[SiteSpec]) -> list[str]:
-    """What is to be told of jobs that are larger than a site, and so are left out there."""
+    """Warnings of jobs that are left out at a site because they are larger than it."""
     return [
         f"site {site.name}: {larger} of {len(jobs)} background jobs are larger than its "
         f"{site.slots} slots and left out"
@@ -65,10 +66,9 @@ def background_of(
 ) -> Mapping[str, list[SimulatedJob]]:
     """Jobs for every site, from a window of the log that begins at a random time.
 
-    Each site gets those that fit it; with a ``load`` their times of submission are drawn together
-    or apart so that they ask for that share of the site. The windows of different sites, and of
-    different seeds, begin at different times; a log that is shorter than the simulation begins
-    again at its end.
+    Each site gets the jobs that fit it. With a ``load``, the times between submissions are scaled
+    so that the jobs ask for that share of the site. Windows of different sites and seeds begin at
+    different times. A log that is shorter than the simulation is repeated.
     """
     return {spec.name: _for_site(jobs, spec, load, Random(f"{seed}/{spec.name}")) for spec in sites}
 
@@ -81,7 +81,7 @@ def _for_site(
         raise InvalidError(
             f"{len(fitting)} of the {len(jobs)} jobs of the background log fit site "
             f"{site.name!r} ({site.slots} slots): they make no load",
-            hint="take the log of a smaller cluster, one job after another at least",
+            hint="take the log of a smaller cluster, with at least two submission times",
         )
     first_s = fitting[0].submit_s
     length_s = fitting[-1].submit_s - first_s

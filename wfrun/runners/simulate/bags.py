@@ -1,5 +1,5 @@
 """One simulated workload of bags: each bag is submitted when it arrives, to the resource managers
-of an architecture, and measured when all is done."""
+of an architecture."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _NO_PARENTS: tuple[int, ...] = ()
 
 
 class BagRun(msgspec.Struct, frozen=True):
-    """What became of a workload. Lists are by bag, in order of arrival."""
+    """The outcome of a workload. Lists are by bag, in order of arrival."""
 
     makespans_s: list[float]
     """From a bag's arrival to the end of its last task."""
     work_s: list[float]
-    """What its tasks take on the reference processor, summed."""
+    """Sum of the run times of the tasks on the reference processor."""
     sizes: list[int]
     tally: Tally
     state: RunState
@@ -38,11 +38,10 @@ def simulate_bags(
     workload: BotWorkload, platform: Platform, architecture: str, settings: ev.Settings
 ) -> BagRun:
     """Run all bags to their end in virtual time. Policies know the estimates; tasks take their run
-    times. Users have priorities that differ, drawn from the seed: how much a user submits plays no
-    part in them.
+    times. Users have different priorities, drawn from the seed, whatever they submit.
 
-    Raises InvalidError for an architecture that there is not, sites that do not fit the workload's
-    clusters, and a policy that leaves tasks unplaced.
+    Raises InvalidError for an unknown architecture, for a number of sites other than that of the
+    workload's clusters, and for a policy that leaves tasks unplaced.
     """
     if len(workload.clusters) != len(platform.catalog.sites):
         raise InvalidError(
@@ -54,7 +53,7 @@ def simulate_bags(
     state = submission.simulation.run()
     if state.done + state.failed + state.blocked < state.tasks:
         raise InvalidError(
-            f"the simulated run has not done all of its tasks: {state.end_reason}",
+            f"the simulated run ended with tasks that were never placed: {state.end_reason}",
             source=workload.source,
         )
     ends_s = submission.ends_s()
@@ -68,7 +67,7 @@ def simulate_bags(
 
 
 class Submission:
-    """Submits the bags of a workload as time goes on, and keeps what they really take."""
+    """Submits the bags of a workload when they arrive, and knows the run times of their tasks."""
 
     def __init__(
         self, workload: BotWorkload, platform: Platform, architecture: str, settings: ev.Settings
@@ -87,20 +86,20 @@ class Submission:
         self._workload = workload
         self._priorities = _priorities(workload, settings.seed)
         self._runtimes_s: list[array[float]] = []
-        """By workflow: of its tasks, on the reference processor."""
+        """By workflow: run times of its tasks on the reference processor."""
         self._bag_of: list[int] = []
-        """By workflow."""
+        """By workflow: number of the bag."""
         self._queue_of: list[int] = []
-        """By workflow."""
+        """By workflow: number of the queue."""
         self._failed: set[tuple[int, int]] = set()
         """Tasks (workflow, task) that have failed for good."""
         self._next = 0
-        """The bag that arrives next."""
+        """Number of the bag that arrives next."""
         self.simulation.begin(-1, self._routes.queues())
         self._plan()
 
     def ends_s(self) -> list[float]:
-        """By bag: when its last task ended."""
+        """By bag: time at which its last task ended."""
         ends_s = [0.0] * len(self._workload.bags)
         for w in self.simulation.state.workflows:
             assert w.ended_s is not None
@@ -109,7 +108,7 @@ class Submission:
         return ends_s
 
     def _plan(self) -> None:
-        """Arrivals come after what ends at the same time."""
+        """Schedule the next arrival, after ends at the same time."""
         clock = self.simulation.clock
         if self._next < len(self._workload.bags):
             clock.schedule(self._workload.bags[self._next].arrival_s, self._arrive, ARRIVALS)

@@ -1,5 +1,5 @@
-"""Run directories of simulated runs: made by ``wfrun simulate --run-dir``, read like any other,
-and never driven."""
+"""Run directories of simulated runs. ``wfrun simulate --run-dir`` makes them; they are read like
+those of real runs, but cannot be resumed."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from wfrun.runners.run import directory as rundir
 from wfrun.runners.run.store import FILE_NAME, Store
 from wfrun.runners.simulate.simulation import RUN_ID, Platform, simulate
 
-GROUP = 5000
-"""Events that are written at once."""
+GROUP_SIZE = 5000
+"""Minimum number of events that are committed together."""
 
 
 def simulate_into(
     path: Path, workflows: Sequence[Workflow], platform: Platform, settings: ev.Settings
 ) -> RunState:
-    """Simulate one run and keep its log in a new run directory, as a real run does. A run that
-    does not come to its end leaves nothing. Raises as `rundir.create` and `simulate` do."""
+    """Simulate one run and keep its log in a new run directory, as a real run does. An interrupted
+    simulation leaves nothing. Raises as `rundir.create` and `simulate` do."""
     found = path.is_dir()
     run = rundir.create(path, path.name)
     try:
@@ -48,7 +48,7 @@ def simulate_into(
 
 
 def _remove(run: rundir.RunDir, *, made: bool) -> None:
-    """Leave the folder as it was found; ``made``: it was not there."""
+    """Leave the folder as it was before; ``made``: it did not exist."""
     for name in (FILE_NAME, f"{FILE_NAME}-journal", rundir.LOCK_NAME):
         (run.path / name).unlink(missing_ok=True)
     if made:
@@ -56,32 +56,32 @@ def _remove(run: rundir.RunDir, *, made: bool) -> None:
 
 
 class _GroupedLog:
-    """Writes many turns of the loop at once: nothing is lost that could not be simulated again,
-    and a commit for each turn would take most of the time."""
+    """Commits many turns of the loop together. A commit for each turn would take most of the time,
+    and a lost simulation can be repeated."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._events = 0
 
     def append(self, events: Sequence[ev.Event]) -> None:
-        """Keep them for the next group."""
+        """Add events to the next group."""
         self._store.append(events)
         self._events += len(events)
 
     def commit(self) -> None:
-        """Write a group when it is large enough."""
-        if self._events >= GROUP:
+        """Commit the group if it is large enough."""
+        if self._events >= GROUP_SIZE:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is left."""
+        """Commit the rest."""
         self._store.commit()
         self._events = 0
 
 
 def is_simulated(run: rundir.RunDir) -> bool:
     """Whether the run took place in virtual time."""
-    if not (run.path / FILE_NAME).exists():  # a run that is starting
+    if not (run.path / FILE_NAME).exists():  # the run is starting
         return False
     store = Store(run.path)
     try:
@@ -92,7 +92,7 @@ def is_simulated(run: rundir.RunDir) -> bool:
 
 
 def refuse_simulated(run: rundir.RunDir, why: str) -> None:
-    """Raise InvalidError, with ``why``, for a run that was simulated."""
+    """Raise InvalidError, with the reason ``why``, for a simulated run."""
     if is_simulated(run):
         raise InvalidError(
             f"the run {run.name} was simulated: {why}",

@@ -27,32 +27,32 @@ from wfrun.sites.simulated.site import LAST, SimulatedRequest, SimulatedSite, Si
 Sharing = Literal["max-min", "serial"]
 
 RUN_ID = "s"
-"""Of every simulated run. Those of real runs are longer."""
+"""The id of every simulated run. Ids of real runs are longer."""
 
 
 class Platform(msgspec.Struct, frozen=True):
-    """What a simulated run takes place in."""
+    """What a simulated run takes place on: sites, network, and other users' jobs."""
 
     catalog: Catalog
     model: SiteModel = SiteModel()
     sharing: Sharing = "max-min"
-    """How transfers share a link; ``serial`` is the thesis' assumption (section 6.2.1)."""
+    """How transfers share a link; ``serial`` is the assumption of the thesis (section 6.2.1)."""
     head_bytes_per_s: float | None = None
-    """What passes each head node at most, in and out together; None: no bound."""
+    """Bandwidth of each head node, for both directions together; None: no bound."""
     background: Mapping[str, Sequence[SimulatedJob]] = {}
     """Other users' jobs by site, in order of submission."""
     start_s: float = 0.0
-    """When the workflows are submitted; the background begins at 0."""
+    """Time at which the workflows are submitted; the background begins at 0."""
 
 
 class _NoLog:
-    """Events that nobody wants to keep."""
+    """A log that keeps nothing."""
 
     def append(self, events: Sequence[ev.Event]) -> None:
-        """Forget them."""
+        """Drop the events."""
 
     def commit(self) -> None:
-        """There is nothing to make durable."""
+        """Do nothing."""
 
 
 def simulate(
@@ -64,11 +64,11 @@ def simulate(
     digests: Sequence[str] | None = None,
     observers: Sequence[Observer] = (),
 ) -> RunState:
-    """Run workflows to the end in virtual time; returns the last state. Times of the events are
-    seconds from the start of the simulation.
+    """Run workflows to the end in virtual time; returns the last state. Times of events are seconds
+    from the start of the simulation.
 
-    Every task needs a run time, every file that tasks pass a size: InvalidError. ``log`` gets the
-    same events as a real run's (``digests`` name the workflows there). Same arguments, same events.
+    ``log`` gets the same events as that of a real run; ``digests`` name the workflows there. Equal
+    arguments give equal events. Raises InvalidError for a task without a run time.
     """
     for workflow in workflows:
         check_runtimes(workflow)
@@ -79,20 +79,20 @@ def simulate(
     simulation.begin(len(workflows))
     for number, (workflow, name) in enumerate(zip(workflows, names, strict=True)):
         added = ev.WorkflowAdded(start_s, number, workflow.name, name)
-        # after what the information services say at that time
+        # after the reports of the information services at that time
         clock.schedule(start_s, partial(clock.post, added), LAST + 1)
     return simulation.run()
 
 
 AttemptRuntime = Callable[[int, int], float]
-"""Seconds that a task (workflow, task) takes on the reference processor."""
+"""Run time of a task (workflow, task) on the reference processor, in seconds."""
 
 
 class Simulation:
-    """The core with its clock and simulated sites. Somebody schedules what is submitted, as events
-    of ``clock``; ``documents`` needs a workflow only when it is added.
+    """The core with its clock and simulated sites. The caller schedules submissions as events of
+    ``clock``; ``documents`` must have a workflow by the time it is added.
 
-    ``runtime_s`` says how long tasks really take; by default as long as their documents say.
+    ``runtime_s`` gives the real run times of tasks; by default those of their documents.
     """
 
     def __init__(
@@ -138,10 +138,10 @@ class Simulation:
         self.clock.call_at(at_s, begun)
 
     def run(self) -> RunState:
-        """To the end; returns the last state.
+        """Run to the end; returns the last state.
 
-        Nothing in a simulation becomes garbage in a cycle before its end, and looking for it takes
-        up to a fifth of the time.
+        Garbage collection is off: a simulation makes no cyclic garbage before its end, and the
+        collector takes up to a fifth of the time.
         """
         collects = gc.isenabled()
         gc.disable()
@@ -162,7 +162,7 @@ def _site_class(spec: SiteSpec) -> type[SimulatedSite] | type[SimulatedLauncherS
 
 
 def _with_queues(catalog: Catalog, model: SiteModel) -> Catalog:
-    """The catalog, saying of each site whether its simulated queue backfills."""
+    """The catalog; each site states whether its simulated queue backfills."""
     backfills = model.lrm != Fcfs.name
     sites = (msgspec.structs.replace(spec, backfills=backfills) for spec in catalog.sites)
     return msgspec.structs.replace(catalog, sites=tuple(sites))
@@ -175,13 +175,13 @@ async def _run(loop: Loop, sites: Sequence[AnySimulatedSite], clock: VirtualCloc
 
 
 def run_synchronously(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine of the simulated world, in which nothing waits."""
+    """Run a coroutine that never suspends: sites in virtual time answer immediately."""
     try:
         work.send(None)
     except StopIteration:
         return
     work.close()
-    raise AssertionError("something in the simulated world waits for real")
+    raise AssertionError("a coroutine of a simulated site has suspended")
 
 
 class SimulatedDispatch:
@@ -211,16 +211,16 @@ class SimulatedDispatch:
         )
         self._follow_s = float("inf")
         self._following = False
-        """The network is going to be asked when it changes, at the present time."""
+        """``_follow`` is scheduled for the present time."""
 
     async def __aenter__(self) -> None:
-        """Nothing has to be started."""
+        """Do nothing."""
 
     async def __aexit__(self, *_: object) -> None:
-        """Nothing is left running."""
+        """Do nothing."""
 
     def dispatch(self, action: act.Action) -> None:
-        """Carry it out; what comes of it is in the clock's future."""
+        """Carry an action out; its results are scheduled on the clock."""
         if isinstance(action, act.CopyFile):
             self._copy(action)
         elif isinstance(action, act.SubmitAttempts):
@@ -273,12 +273,12 @@ class SimulatedDispatch:
             now_s,
             waiting[0] if waiting else None,
         )
-        if not self._following:  # once for all copies that start now
+        if not self._following:  # once for all copies that start at this time
             self._following = True
             self._clock.schedule(now_s, self._follow, 0)
 
     def _follow(self) -> None:
-        """Be called when the network changes next."""
+        """Schedule ``_advance`` for the next change of the network."""
         self._following = False
         change_s = self._network.next_change_s
         if change_s is not None and change_s < self._follow_s:
@@ -306,7 +306,7 @@ class SimulatedDispatch:
 
 
 def complete_links(catalog: Catalog) -> list[LinkSpec]:
-    """The catalog's links, and one without a bound for every pair that has none, as at local
+    """The links of the catalog, and for every pair without one a link without bound, as at local
     sites."""
     places = [*(spec.name for spec in catalog.sites), "origin"]
     known = {(link.source, link.destination) for link in catalog.links}
@@ -315,7 +315,7 @@ def complete_links(catalog: Catalog) -> list[LinkSpec]:
 
 
 def check_runtimes(workflow: Workflow) -> None:
-    """Raise InvalidError when a task has no run time."""
+    """Raise InvalidError if a task has no run time."""
     if workflow.bag is not None and workflow.bag.estimate is not None:
         return
     unknown = [task for task in workflow.tasks if task.runtime_s is None]

@@ -1,4 +1,4 @@
-"""What is counted while a workload of bags is simulated."""
+"""Counts of attempts while a workload of bags is simulated."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from wfrun.engine import events as ev
 
 
 class Tally:
-    """Counts of attempts and of the time that they held processors.
+    """Counts of attempts, and of the time for which they held processors.
 
-    ``until_s`` is the last arrival: what is done by then is what an architecture has got through
-    (thesis section 5.4.5), and use is measured up to then, since afterwards the sites run empty.
+    ``until_s`` is the last arrival. Tasks done by then measure the throughput of an architecture
+    (thesis section 5.4.5). Use is measured up to then, because the sites run empty afterwards.
     """
 
     def __init__(self, until_s: float) -> None:
         self.until_s = until_s
         self.placed = 0
-        """Attempts, replicas included."""
+        """Number of attempts, replicas included."""
         self.done_in_time = 0
-        """Tasks that were done by ``until_s``."""
+        """Number of tasks that were done by ``until_s``."""
         self.used_s = 0.0
         """Processor seconds of all attempts."""
         self.wasted_s = 0.0
-        """Of these, those of attempts that were not the first of their task to be done."""
+        """Processor seconds of attempts that were not the first of their task to be done."""
         self.used_in_time_s = 0.0
         """Processor seconds up to ``until_s``."""
         self._done: set[str] = set()
-        """Tasks, as the keys of their attempts begin."""
+        """Done tasks, as the beginning of the keys of their attempts."""
 
     def ended(self, event: ev.AttemptEnded) -> bool:
-        """Count an attempt in; whether its task is done now and was not before."""
+        """Count an attempt; returns whether it is the first of its task to be done."""
         outcome = event.outcome
         task = event.key.rpartition(".")[0]
         first = outcome.cause == "done" and task not in self._done
