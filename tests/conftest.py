@@ -40,15 +40,15 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests that use the testbed, and skip those that need an absent corpus.
 
-    A test of the testbed has all of it. With several worker processes, one has a testbed for the
-    conformance suites, and one another for all other tests, which takes as long.
+    A test of the testbed has all of it. With several worker processes, two have one each, and
+    divide these tests by file into halves that take equally long.
     """
     for item in items:
         if "testbed" in getattr(item, "fixturenames", ()):
             item.add_marker("testbed")
             if config.pluginmanager.hasplugin("xdist"):
-                is_suite = item.path.name.startswith("test_conformance_")
-                item.add_marker(pytest.mark.xdist_group("suites" if is_suite else "testbed"))
+                first = any(word in item.path.name for word in ("conformance", "launcher"))
+                item.add_marker(pytest.mark.xdist_group("first" if first else "second"))
         if item.get_closest_marker("corpus") is not None and not CORPUS.is_dir():
             item.add_marker(pytest.mark.skip(reason=f"no corpus at {CORPUS} (WFRUN_CORPUS)"))
 
