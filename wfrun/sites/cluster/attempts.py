@@ -1,4 +1,4 @@
-"""The attempts of a cluster whose ends are to be posted, and those that have ended."""
+"""The open and the ended attempts of a cluster."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from wfrun.engine.exchange import Outcome
 
 
 class OpenAttempt:
-    """An attempt whose end is to be posted."""
+    """An attempt whose end has not been posted."""
 
     __slots__ = (
         "cancelled_s",
-        "doubtful_s",
-        "gone_s",
-        "missed",
+        "begin_deadline_s",
+        "left_queue_s",
+        "absences",
         "record",
         "started",
         "submitted_at_s",
@@ -24,59 +24,58 @@ class OpenAttempt:
 
     def __init__(self) -> None:
         self.submitted_s: float | None = None
-        """When the batch system took it; None: not yet."""
+        """Monotonic time at which the batch system accepted it; None if it has not."""
         self.submitted_at_s: float | None = None
-        """Likewise, by the clock of events; None: an engine before this one submitted it."""
+        """The same by the clock of events; None if an earlier engine submitted it."""
         self.started = False
-        self.doubtful_s = 0.0
-        """When a job that is shown as running ought to have begun; 0: it is not, or has."""
+        self.begin_deadline_s = 0.0
+        """Time by which a job that the queue shows as running must have begun; 0: none."""
         self.cancelled_s: float | None = None
-        """When its job was last told to end."""
-        self.missed = 0
-        """Answers in a row that showed the queue without it."""
-        self.gone_s: float | None = None
-        """Since when it is certain that it left the queue."""
+        """Time of the last cancellation of its job; None: none."""
+        self.absences = 0
+        """Number of consecutive queue listings without it."""
+        self.left_queue_s: float | None = None
+        """Time since which it is known to have left the queue; None: it has not."""
         self.record: Outcome | None = None
-        """An exit record that does not explain itself."""
+        """Exit record whose cause the batch system has to explain."""
 
 
 class Attempts:
-    """Posts each start and each end once."""
+    """All attempts of a cluster. Posts each start and each end once."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.open: dict[str, OpenAttempt] = {}
         self.ended: dict[str, Outcome] = {}
         self.post: Callable[[Event], None] = _refuse
-        self.told: Callable[[], None] = _refuse_call
-        """Called after each end, when there may be room for another."""
+        self.on_attempt_ended: Callable[[], None] = _not_open
+        """Called after each end, when the queue may accept another attempt."""
         self.clock = clock
 
     def in_queue(self) -> int:
-        """How many the batch system has."""
+        """Number of attempts in the batch system."""
         return sum(1 for attempt in self.open.values() if attempt.submitted_s is not None)
 
     def start(self, key: str, started_s: float | None = None) -> None:
-        """It runs, since ``started_s`` by our clock as far as that of the cluster can be trusted,
-        or since an unknown time."""
+        """Post the start of an attempt, at ``started_s`` by our clock or at an unknown time."""
         attempt = self.open[key]
         attempt.started = True
         at_s = now_s = self.clock()
         if started_s is not None:
-            # The clocks of the scheduler and of the nodes may differ from the head node's.
+            # The clocks of scheduler and nodes may differ from that of the head node.
             at_s = min(now_s, max(attempt.submitted_at_s or 0.0, started_s))
         self.post(AttemptStarted(at_s, key))
 
     def end(self, key: str, outcome: Outcome) -> None:
-        """It has ended; one that had ended before stays as it was."""
+        """Post the end of an attempt. An attempt that has ended keeps its outcome."""
         if self.open.pop(key, None) is not None:
             self.ended[key] = outcome
             self.post(AttemptEnded(self.clock(), key, outcome))
-            self.told()
+            self.on_attempt_ended()
 
 
 def _refuse(event: Event) -> None:
     raise AssertionError("the site is not open")
 
 
-def _refuse_call() -> None:
+def _not_open() -> None:
     raise AssertionError("the site is not open")

@@ -1,9 +1,9 @@
-"""Which attempts went to the batch system together, as a job or an array of like jobs.
+"""Attempts that are submitted together, as one job or one array of equal jobs.
 
-A batch is written down at its site before it is submitted: ``batches/<name>.jsonl`` holds the
-request of each element, a line each. Its name is the job's name, so that what the queue shows can
-be told to be ours, and which attempt it is, also by an engine that did not submit it. When it has
-been submitted ``batches/<name>.ids`` tells as what, for when the queue shows it no more.
+A batch is recorded at its site before it is submitted: ``batches/<name>.jsonl`` has one line for
+the request of each element. Its name is the job's name, by which a later engine, too, recognizes
+the jobs of the queue and their attempts. After the submission ``batches/<name>.ids`` has the job's
+id, by which the batch system can be asked about a job that has left the queue.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from wfrun.engine.exchange import AttemptRequest
 from wfrun.engine.model import Resources
 from wfrun.sites.batch.system import Job
 
-FEW = 3
-"""So many submissions are made to keep the order of attempts that are not alike."""
-PER_SUBMISSION = 20
-"""With more submissions than one for so many attempts, like ones are put together instead."""
+MIN_ORDERED_BATCHES = 3
+"""Number of submissions up to which attempts that differ keep their order."""
+ATTEMPTS_PER_SUBMISSION = 20
+"""Minimum mean number of attempts per submission; below it equal attempts are grouped instead, to
+spare the head node."""
 
 
 class _Key(msgspec.Struct):
@@ -27,7 +28,7 @@ class _Key(msgspec.Struct):
 
 
 class Batch:
-    """Attempts that were submitted together, by element."""
+    """Attempts that are submitted together, by array element."""
 
     __slots__ = ("ids", "keys", "name")
 
@@ -35,12 +36,11 @@ class Batch:
         self.name = name
         self.keys = tuple(keys)
         self.ids: set[str] = set()
-        """Of the batch system: one, or more where a submission was accepted that seemed to
-        fail."""
+        """Job ids of the batch system. Several if a submission that seemed to fail was accepted."""
 
 
 class Batches:
-    """All batches of one run at one site."""
+    """All batches of a run at one site."""
 
     def __init__(self, run_id: str) -> None:
         self._prefix = f"wfrun-{run_id}-"
@@ -49,12 +49,13 @@ class Batches:
         self._made = 0
 
     def new(self, requests: Sequence[AttemptRequest]) -> Batch:
-        """A batch with a name that none had before."""
+        """Make a batch with an unused name."""
         self._made += 1
         return self._add(Batch(f"{self._prefix}{self._made}", [r.key for r in requests]))
 
     def load(self, name: str, content: bytes, ids: bytes = b"") -> None:
-        """Take in what another engine has written down; a torn last line was never submitted."""
+        """Add the batch that another engine recorded. An incomplete last line was never
+        submitted."""
         number = name.removeprefix(self._prefix)
         if name == number or not number.isdigit():
             return
@@ -74,7 +75,8 @@ class Batches:
         return batch
 
     def key_of(self, job: Job) -> str | None:
-        """The attempt that a job of the queue is; None: it is not ours. The job's id is kept."""
+        """Return the attempt of a job of the queue, and keep the job's id; None if it is not
+        ours."""
         batch = self._by_name.get(job.name)
         if batch is None or not 1 <= job.element <= len(batch.keys):
             return None
@@ -82,11 +84,11 @@ class Batches:
         return batch.keys[job.element - 1]
 
     def where(self, key: str) -> tuple[Batch, int] | None:
-        """The batch and the element that an attempt was submitted as last."""
+        """Return the batch and element of the last submission of an attempt."""
         return self._where.get(key)
 
     def jobs_of(self, keys: Iterable[str]) -> list[tuple[str, int | None]]:
-        """The jobs, or elements of arrays, that these attempts are in the queue."""
+        """Return the ids of the attempts' jobs, each with its array element."""
         jobs: list[tuple[str, int | None]] = []
         for key in keys:
             where = self._where.get(key)
@@ -98,24 +100,27 @@ class Batches:
 
 
 def content(requests: Sequence[AttemptRequest]) -> bytes:
-    """What is written down of a batch."""
+    """Return the record of a batch."""
     encode = msgspec.json.encode
     return b"".join(encode(request) + b"\n" for request in requests)
 
 
-def likeness(request: AttemptRequest) -> tuple[Resources, tuple[str, ...]]:
-    """Attempts of one likeness can be elements of one array."""
+def array_class(request: AttemptRequest) -> tuple[Resources, tuple[str, ...]]:
+    """Return a key that is equal for attempts that can be elements of one array."""
     return request.resources, request.avoid_hosts
 
 
 def groups(requests: Sequence[AttemptRequest], largest: int) -> list[list[AttemptRequest]]:
-    """Cut into batches of like requests, in order; where that makes many small ones, like
-    requests come together, which changes the order of unlike ones."""
+    """Split requests into batches of equal ones.
+
+    Batches keep the order of the requests. If that makes many small batches, equal requests are
+    grouped first, which changes the order of different ones.
+    """
     runs = _runs(requests, largest)
-    if len(runs) > max(FEW, len(requests) // PER_SUBMISSION):
+    if len(runs) > max(MIN_ORDERED_BATCHES, len(requests) // ATTEMPTS_PER_SUBMISSION):
         together: dict[object, list[AttemptRequest]] = {}
         for request in requests:
-            together.setdefault(likeness(request), []).append(request)
+            together.setdefault(array_class(request), []).append(request)
         runs = _runs([r for group in together.values() for r in group], largest)
     return runs
 
@@ -123,7 +128,7 @@ def groups(requests: Sequence[AttemptRequest], largest: int) -> list[list[Attemp
 def _runs(requests: Sequence[AttemptRequest], largest: int) -> list[list[AttemptRequest]]:
     runs: list[list[AttemptRequest]] = []
     for request in requests:
-        if runs and len(runs[-1]) < largest and likeness(runs[-1][0]) == likeness(request):
+        if runs and len(runs[-1]) < largest and array_class(runs[-1][0]) == array_class(request):
             runs[-1].append(request)
         else:
             runs.append([request])

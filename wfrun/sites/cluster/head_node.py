@@ -1,4 +1,4 @@
-"""What a site asks its cluster, and goes on asking until there is an answer."""
+"""Requests to a cluster's head node and batch system, with retries."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _T = TypeVar("_T")
 _LOGGER = logging.getLogger(__name__)
 
 COMMAND_S = 60.0
-"""A batch system's command that takes longer is killed; what it did is then unknown."""
+"""Timeout of a batch system's command. What a killed command has done is unknown."""
 RETRY_DELAYS_S = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)
-"""After a failed submission, queue query or refusal for a limit."""
+"""Delays after consecutive failures of submissions and queue queries."""
 FAILURES_TO_PAUSE = 3
-"""So many in a row, and the site gets no work."""
+"""Number of consecutive failures after which the site gets no work."""
 
 
 class HeadNode:
     """A cluster's head node, with its batch system, for one run.
 
-    ``set_up`` is called before the first question on the first connection, and sets ``directory``
-    and ``facts``; ``ready`` is set after it.
+    ``set_up`` is called on the first connection, before the first request. It sets ``directory``
+    and ``facts``, and then ``ready``.
     """
 
     def __init__(
@@ -54,32 +54,36 @@ class HeadNode:
         self._attempts = attempts
         self._set_up = set_up
         self._reasons: dict[str, str] = {}
-        """Why the site is paused, by what paused it."""
+        """Reasons why the site is paused, by what paused it."""
 
     def start(self, key: str, started_s: float | None) -> None:
-        """An attempt runs, since that time by the cluster's clock."""
+        """Post the start of an attempt; ``started_s`` is by the cluster's clock."""
         if started_s is not None:
             started_s -= self.facts.clock_offset_s
         self._attempts.start(key, started_s)
 
-    async def retry_until_answered(self, question: Callable[[Host], Awaitable[_T]]) -> _T:
-        """Ask until there is an answer, whatever happens to the connection."""
+    async def retry_until_answered(self, request: Callable[[Host], Awaitable[_T]]) -> _T:
+        """Repeat a request through losses of the connection until it is answered.
+
+        It must be safe to repeat: the connection may be lost after it was carried out.
+        """
         while True:
             try:
                 host = await self.connection.host()
                 if not self.ready.is_set():
                     await self._set_up()
-                return await question(host)
+                return await request(host)
             except TransientError as error:
                 _LOGGER.info("site %s: %s", self.site, error.message)
                 await asyncio.sleep(RETRY_DELAYS_S[0])
 
-    async def retry_until_space(self, question: Callable[[Host], Awaitable[_T]]) -> _T:
-        """Also when the disk is full, or has become read-only."""
+    async def retry_until_space(self, request: Callable[[Host], Awaitable[_T]]) -> _T:
+        """Repeat a request also while the disk is full or read-only. The site is paused
+        meanwhile."""
         failures = 0
         while True:
             try:
-                answer = await self.retry_until_answered(question)
+                answer = await self.retry_until_answered(request)
             except InfeasibleError as error:
                 self.pause("storage", error.message)
                 await asyncio.sleep(delay_s(failures))
@@ -89,28 +93,29 @@ class HeadNode:
                 return answer
 
     def pause(self, what: str, reason: str) -> None:
-        """The site takes no more work, until ``reopen`` for all that paused it."""
+        """Pause the site until ``reopen`` has been called for everything that paused it."""
         if not self._reasons:
             self._attempts.post(SitePaused(self._attempts.clock(), self.index, reason))
         self._reasons[what] = reason
 
     def reopen(self, what: str) -> None:
-        """This does not stand in the way any more."""
+        """Withdraw one reason of a pause."""
         if self._reasons.pop(what, None) is not None and not self._reasons:
             self._attempts.post(SiteReopened(self._attempts.clock(), self.index))
 
     async def ask_queue(self, *, everybody: bool = False) -> list[Job]:
-        """Raises QueueUnknownError where the answer is none."""
+        """List the jobs of this user, or of everybody. Raises QueueUnknownError if the answer
+        cannot be understood or the command fails."""
         user = None if everybody else self.facts.user
         return self.system.jobs(*answer(await self._look(self.system.queue(user))))
 
     async def _look(self, argv: Sequence[str]) -> Result:
-        """Run a command that changes nothing."""
+        """Run a command that only queries the batch system."""
         host = await self.connection.host()
         return await host.run(argv, env=self.system.environment, timeout_s=COMMAND_S)
 
     async def queue(self) -> list[Job]:
-        """Ask until the batch system answers."""
+        """List the jobs of this user; repeats the query until the batch system answers."""
         failures = 0
         while True:
             try:
@@ -122,7 +127,7 @@ class HeadNode:
                 failures += 1
 
     async def endings(self, keys: Sequence[str]) -> dict[str, Ending]:
-        """What the batch system says of these, as far as it says anything."""
+        """Ask the batch system how attempts ended; those it does not know are left out."""
         jobs = {}
         for key in keys:
             where = self.batches.where(key)
@@ -143,14 +148,14 @@ class HeadNode:
         return found
 
     async def claim(self, keys: Sequence[str]) -> list[str]:
-        """Those of these attempts that can never start, since we have their claims."""
+        """Claim attempts; returns those claimed by this call, which can never start now."""
         paths = [f"{self.directory}/attempts/{key}.out" for key in keys]
-        taken = await self.retry_until_space(lambda host: host.claim(paths))
-        return [key for key, ours in zip(keys, taken, strict=True) if ours]
+        created = await self.retry_until_space(lambda host: host.claim(paths))
+        return [key for key, ours in zip(keys, created, strict=True) if ours]
 
     async def cancel_jobs(self, keys: Sequence[str]) -> None:
-        """Tell jobs to end. Where this fails, those that wait end at once when they start, since
-        their claims are taken, and those that run are told again."""
+        """Cancel the jobs of attempts. Failures are ignored: a waiting job ends as soon as it
+        starts, because its attempt is claimed, and a running one is cancelled again later."""
         jobs = self.batches.jobs_of(keys)
         if not jobs:
             return
@@ -163,12 +168,12 @@ class HeadNode:
 
 
 def delay_s(failures: int) -> float:
-    """Before the next try, after one more failure than that."""
+    """Return the delay before the next attempt, after this many earlier failures."""
     return RETRY_DELAYS_S[min(failures, len(RETRY_DELAYS_S) - 1)]
 
 
 def text(output: bytes) -> str:
-    """What a command printed."""
+    """Decode the output of a command."""
     return output.decode("utf-8", "surrogateescape")
 
 

@@ -1,4 +1,4 @@
-"""Watching a batch system's queue: what starts, what leaves it, and what became of that."""
+"""Polling of a batch system's queue: jobs that start, and the outcome of those that leave it."""
 
 from __future__ import annotations
 
@@ -23,28 +23,30 @@ from wfrun.sites.remote.host import NewFile
 
 _LOGGER = logging.getLogger(__name__)
 
-BEGIN_S = 600.0
-"""A job that the queue shows as running may take so long to begin: a node boots, a prolog runs."""
+MAX_BEGIN_S = 600.0
+"""Maximum time between a job's start as the queue shows it and its claim: a node boots, a prolog
+runs."""
 CANCEL_AGAIN_S = 30.0
-"""Schedulers give a job some seconds between SIGTERM and SIGKILL."""
+"""Interval between cancellations of a job. Schedulers leave it some seconds between SIGTERM and
+SIGKILL."""
 OBSERVE_S = 60.0
-"""Interval between two looks at other users' jobs, where the run uses them."""
+"""Interval between queries of other users' jobs, in runs that use them."""
 UNSTARTED_S = 10.0
-"""An attempt whose job has left the queue is given so long to have started."""
-EXPLAINED_S = 1.0
-"""A record of which the batch system says that it will not come is still given so long."""
+"""Time after a job has left the queue in which its claim may still appear."""
+LATE_RECORD_S = 1.0
+"""Time in which an exit record may still appear after the batch system reported a failed job."""
 _FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGXCPU, signal.SIGXFSZ})
 _NEVER_STARTED = "its job left the queue without having started"
 
 
 class QueueWatch:
-    """Asks for the queue, once an interval for all attempts; sooner while things happen."""
+    """Polls the queue for all attempts at once, more often while jobs start and end."""
 
     def __init__(
         self, index: int, access: Access, head: HeadNode, attempts: Attempts, *, observed: Observed
     ) -> None:
         self.now = asyncio.Event()
-        """Something happens there that is worth a look."""
+        """Set when the queue is to be polled soon."""
         self._index = index
         self._access = access
         self._head = head
@@ -54,15 +56,15 @@ class QueueWatch:
         self._interval_s = access.poll_min_s
         self._observed_s = float("-inf")
         self._refused: dict[str, str] = {}
-        """Attempts whose jobs wait for what will never be, with the reason."""
+        """Attempts whose jobs the batch system will never start, with its reason."""
 
     def poll_soon(self) -> None:
-        """Look soon, and often for a while."""
+        """Poll soon, and at the shortest interval from then on."""
         self._interval_s = self._access.poll_min_s
         self.now.set()
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Poll until cancelled."""
         failures = 0
         while True:
             await self._until_next_poll()
@@ -85,7 +87,7 @@ class QueueWatch:
                 self._observed_s = asked_s
                 self._observe(jobs)
             changed = self._compare(jobs, asked_s)
-            if await self._judge():
+            if await self._end_departed():
                 changed = True
             if self._refused:
                 changed = True
@@ -103,12 +105,13 @@ class QueueWatch:
             await asyncio.sleep(delay_s(len(RETRY_DELAYS_S)))
 
     async def _until_next_poll(self) -> None:
-        """Sleep an interval; for as long as nothing is submitted and nothing observed, longer."""
+        """Sleep for the interval; without submitted attempts, until ``now`` or the next
+        observation."""
         if not self._head.ready.is_set():
             return
         self.now.clear()
         wait_s: float | None = self._interval_s
-        if not any(entry.submitted_s is not None for entry in self._attempts.open.values()):
+        if not any(attempt.submitted_s is not None for attempt in self._attempts.open.values()):
             wait_s = OBSERVE_S if self._observes else None
             if self._observed_s == float("-inf") and self._observes:
                 return
@@ -119,34 +122,34 @@ class QueueWatch:
         await asyncio.sleep(self._access.poll_min_s)
 
     def _compare(self, jobs: Sequence[Job], asked_s: float) -> bool:
-        """Hold the queue against what we have there; whether anything changed."""
+        """Compare the queue with the open attempts; returns whether anything changed."""
         changed = False
         shown = set()
         for job in jobs:
             key = self._head.batches.key_of(job)
-            entry = self._attempts.open.get(key) if key is not None else None
-            if key is None or entry is None:
+            attempt = self._attempts.open.get(key) if key is not None else None
+            if key is None or attempt is None:
                 continue
             shown.add(key)
-            entry.missed, entry.gone_s = 0, None
+            attempt.absences, attempt.left_queue_s = 0, None
             if job.state == "refused":
                 self._refused[key] = job.reason
                 continue
-            if job.state in ("running", "ending") and not entry.started:
+            if job.state in ("running", "ending") and not attempt.started:
                 changed = True
-                entry.doubtful_s = asked_s + BEGIN_S
+                attempt.begin_deadline_s = asked_s + MAX_BEGIN_S
                 self._head.start(key, job.started_s)
-        for key, entry in self._attempts.open.items():
-            if key in shown or entry.submitted_s is None or entry.submitted_s > asked_s:
+        for key, attempt in self._attempts.open.items():
+            if key in shown or attempt.submitted_s is None or attempt.submitted_s > asked_s:
                 continue
-            entry.missed += 1
-            if entry.missed > 1 and entry.gone_s is None:
-                entry.gone_s = time.monotonic()
+            attempt.absences += 1
+            if attempt.absences > 1 and attempt.left_queue_s is None:
+                attempt.left_queue_s = time.monotonic()
                 changed = True
         return changed
 
     async def _end_refused(self) -> None:
-        """Jobs that the batch system took and will never start."""
+        """End attempts whose jobs the batch system accepted and will never start."""
         refused, self._refused = self._refused, {}
         ours = await self._head.claim(list(refused))
         await self._head.cancel_jobs(list(refused))
@@ -155,7 +158,7 @@ class QueueWatch:
             self._attempts.end(key, Outcome("refused", message=text))
 
     def _observe(self, jobs: Sequence[Job]) -> None:
-        """Running jobs first, then the queue in order."""
+        """Report other users' jobs: the running ones, then the queue in order."""
         background = [
             BackgroundJob(f"{job.id}.{job.element}", job.cores, self._since(job))
             for job in jobs
@@ -167,67 +170,68 @@ class QueueWatch:
             self._attempts.post(event)
 
     def _since(self, job: Job) -> float | None:
-        """When it started; None: it waits."""
+        """Return the start time of a job; None if it waits."""
         if job.started_s is None and job.state != "queued":
             return self._attempts.clock()
         return job.started_s
 
     async def _end_stuck(self, asked_s: float) -> None:
-        """Jobs that are shown as running, and that nobody runs: as of a node whose daemon died
-        when it was given them. What has not even been claimed has not begun."""
-        doubtful = [k for k, e in self._attempts.open.items() if 0 < e.doubtful_s < asked_s]
-        if not doubtful:
+        """End attempts whose jobs are shown as running but never began, such as those of a node
+        whose daemon died. An attempt that can still be claimed has not begun."""
+        overdue = [k for k, e in self._attempts.open.items() if 0 < e.begin_deadline_s < asked_s]
+        if not overdue:
             return
-        for key in doubtful:
-            self._attempts.open[key].doubtful_s = 0.0
-        stuck = await self._head.claim(doubtful)
-        minutes = f"{BEGIN_S / 60:.0f} min"
+        for key in overdue:
+            self._attempts.open[key].begin_deadline_s = 0.0
+        stuck = await self._head.claim(overdue)
+        minutes = f"{MAX_BEGIN_S / 60:.0f} min"
         for key in stuck:
-            text = f"its job was shown as running for {minutes} and has not begun"
+            text = f"its job was shown as running for {minutes} and did not begin"
             self._attempts.end(key, Outcome("lost", message=text))
         await self._head.cancel_jobs(stuck)
 
     async def _cancel_again(self, asked_s: float) -> None:
-        """Jobs that were told to end long ago, and are still there: they were not told after
-        all."""
-        deaf = []
-        for key, entry in self._attempts.open.items():
-            told_s = entry.cancelled_s
-            if told_s is not None and not entry.missed and asked_s > told_s + CANCEL_AGAIN_S:
-                entry.cancelled_s = asked_s
-                deaf.append(key)
-        await self._head.cancel_jobs(deaf)
+        """Repeat cancellations that have had no effect."""
+        remaining = []
+        for key, attempt in self._attempts.open.items():
+            last_s = attempt.cancelled_s
+            if last_s is not None and not attempt.absences and asked_s > last_s + CANCEL_AGAIN_S:
+                attempt.cancelled_s = asked_s
+                remaining.append(key)
+        await self._head.cancel_jobs(remaining)
 
-    async def _judge(self) -> bool:
-        """Attempts that are gone from the queue and have left no record, or one that does not
-        say why; whether any was ended."""
-        gone = [key for key, entry in self._attempts.open.items() if entry.gone_s is not None]
-        if not gone:
+    async def _end_departed(self) -> bool:
+        """End attempts that left the queue without an exit record, or with one that the batch
+        system has to explain; returns whether any was ended."""
+        departed = [
+            key for key, attempt in self._attempts.open.items() if attempt.left_queue_s is not None
+        ]
+        if not departed:
             return False
-        endings = await self._head.endings(gone)
-        for key in gone:
-            entry = self._attempts.open.get(key)
-            if entry is None or entry.gone_s is None:
+        endings = await self._head.endings(departed)
+        for key in departed:
+            attempt = self._attempts.open.get(key)
+            if attempt is None or attempt.left_queue_s is None:
                 continue
             ending = endings.get(key)
-            if entry.record is not None:
-                self._attempts.end(key, _with_reason(entry.record, ending))
+            if attempt.record is not None:
+                self._attempts.end(key, _with_reason(attempt.record, ending))
                 continue
-            waited_s = time.monotonic() - entry.gone_s
+            waited_s = time.monotonic() - attempt.left_queue_s
             explained = ending is not None and ending.cause not in ("done", "exit", "lost")
-            if waited_s > self._access.patience_s or (explained and waited_s > EXPLAINED_S):
-                await self._give_up(key, entry, ending)
-            elif waited_s > UNSTARTED_S and not entry.started:
-                # What can be claimed has not started, and leaves no record to be waited for.
+            if waited_s > self._access.patience_s or (explained and waited_s > LATE_RECORD_S):
+                await self._give_up(key, attempt, ending)
+            elif waited_s > UNSTARTED_S and not attempt.started:
+                # An attempt that can be claimed has not started: there is no record to wait for.
                 if await self._head.claim([key]):
                     self._attempts.end(key, Outcome("lost", message=_NEVER_STARTED))
                 else:
                     self._attempts.start(key)
-        return any(key not in self._attempts.open for key in gone)
+        return any(key not in self._attempts.open for key in departed)
 
-    async def _give_up(self, key: str, entry: OpenAttempt, ending: Ending | None) -> None:
-        """It has left the queue, and no record came: make certain that it can't start any more,
-        or that what it writes is not taken."""
+    async def _give_up(self, key: str, attempt: OpenAttempt, ending: Ending | None) -> None:
+        """End an attempt that left the queue without a record. It is claimed, so that it never
+        starts, or revoked, so that its outputs are refused."""
         said = f"{ending.message}; " if ending is not None and ending.message else ""
         if await self._head.claim([key]):
             text = f"{said}{_NEVER_STARTED}"
@@ -236,23 +240,23 @@ class QueueWatch:
             await self._head.retry_until_space(lambda host: host.write([NewFile(path, b"")]))
             text = f"{said}its job ended and left no exit record"
         cause = ending.cause if ending is not None else "lost"
-        if entry.cancelled_s is not None:
+        if attempt.cancelled_s is not None:
             cause = "cancelled"
         elif cause in ("done", "exit", "signal", "cancelled"):
-            cause = "lost"  # not by us, nor by the task; or its record is lost
+            cause = "lost"  # neither we nor the task ended it, or its record is lost
         host_name = ending.node if ending is not None else None
         self._attempts.end(key, Outcome(cause, message=text, host=host_name))
 
 
 def is_from_outside(outcome: Outcome) -> bool:
-    """Whether it may have been ended by the batch system. A shell whose command is killed by a
-    signal exits with 128 more than its number."""
+    """Whether the batch system may have ended the task. A shell exits with 128 plus the number of
+    the signal that killed its command."""
     killed = outcome.signal or (outcome.exit_code or 0) - 128
     return outcome.cause == "lost" or killed in _FROM_OUTSIDE
 
 
 def _with_reason(record: Outcome, ending: Ending | None) -> Outcome:
-    """A record of a task that something else ended, with what the batch system says of it."""
+    """Add the batch system's explanation to the record of a task."""
     if ending is None or ending.cause in ("done", "exit", "lost"):
         return record
     message = "; ".join(text for text in (ending.message, record.message) if text)

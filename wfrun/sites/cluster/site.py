@@ -1,11 +1,11 @@
 """A cluster with a batch system, reached over one connection.
 
-Each attempt is a batch job, or an element of an array. On its compute node it is carried out by
-``wfrun/sites/node/job.py``, which claims it and leaves an exit record; nothing else tells that it
-succeeded. The queue is asked, once an interval for all attempts, to see which have started and
-which are gone from it. Of one that is gone without a record the batch system is asked how it
-ended, and when the site's patience is over it is given up: its claim is taken, so that it can
-never start, or, where it had started, its outputs are refused.
+Each attempt is a batch job or an element of an array. On the compute node
+``wfrun/sites/node/job.py`` claims it, runs it and leaves an exit record, without which it never
+counts as a success. One queue query per interval shows which attempts have started and which have
+left the queue. If one left without a record, the batch system is asked how it ended. After the
+site's ``patience`` it is given up: it is claimed, so that it can never start, or, if it had
+started, its outputs are refused.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class _Record(msgspec.Struct):
 class ClusterSite:
     """Implements ``Site``. ``index`` is the site's number in the run's events.
 
-    A cluster that can't be reached is paused, and is set up when it can: work goes on elsewhere.
-    ``observed``: what to tell of other users' jobs. ``programs`` are further files of
-    ours that its jobs need. ``connected`` is called whenever the head node can be asked anew.
+    A cluster out of reach is paused, and set up when it can be reached: work goes on elsewhere.
+    ``observed`` selects the reports of other users' jobs. ``programs`` are further node programs
+    that its jobs need. ``connected`` is called at each new connection.
     """
 
     def __init__(
@@ -78,15 +78,15 @@ class ClusterSite:
         )
         self._watch = QueueWatch(index, spec.access, self.head, self._attempts, observed=observed)
         self._submission = Submission(spec, self.head, self._attempts, self._watch.poll_soon)
-        self._attempts.told = self._submission.now.set
+        self._attempts.on_attempt_ended = self._submission.now.set
         self._tasks: list[asyncio.Task[None]] = []
 
     # -- the protocol
 
     async def open(self, post: Callable[[Event], None]) -> None:
-        """Connect and make the run's directory there. Raises InfeasibleError for what no waiting
-        mends: an unknown host key, a directory that can't be made. A cluster that can't be
-        reached now, or wants a login, is paused (SitePaused)."""
+        """Connect and make the run's directory. Raises InfeasibleError for what waiting does not
+        mend, such as an unknown host key or a directory that cannot be made. A cluster that is out
+        of reach now, or needs a login, is paused (SitePaused)."""
         self._attempts.post = post
         try:
             await self.connection.open(self._on_connection)
@@ -119,7 +119,7 @@ class ClusterSite:
             submitted = [key for key in submitted if not self._attempts.open[key].started]
         if not submitted:
             return
-        # Who has the claim decides: what we claim never starts, whatever the queue does with it.
+        # The claim decides: an attempt claimed here never starts, even if its job does.
         taken = await self.head.claim(submitted)
         for key in taken:
             self._attempts.end(key, CLAIMED_BY_US)
@@ -135,7 +135,7 @@ class ClusterSite:
         found: dict[str, Found] = {}
         unknown = []
         if any(key not in self._attempts.open for key in keys):
-            await self.head.ready.wait()  # then all records that there were have been told
+            await self.head.ready.wait()  # by then all existing records have been reported
         for key in keys:
             if key in self._attempts.ended:
                 found[key] = Found("ended", self._attempts.ended[key])
@@ -148,7 +148,7 @@ class ClusterSite:
         return found
 
     async def _find_unknown(self, keys: list[str]) -> dict[str, Found]:
-        """Attempts that an engine before this one may have submitted."""
+        """Find attempts that an earlier engine may have submitted."""
         queued = {self.head.batches.key_of(job): job for job in await self.head.queue()}
         paths = [f"{self.head.directory}/attempts/{key}.out" for key in keys]
         claims = await self.head.retry_until_answered(lambda host: host.stat(paths))
@@ -157,9 +157,9 @@ class ClusterSite:
             if key in self._attempts.ended:
                 found[key] = Found("ended", self._attempts.ended[key])
             elif key in queued or claim is not None:
-                entry = self._attempts.open[key] = OpenAttempt()
-                entry.submitted_s = time.monotonic()
-                entry.missed = 0 if key in queued else 1
+                attempt = self._attempts.open[key] = OpenAttempt()
+                attempt.submitted_s = time.monotonic()
+                attempt.absences = 0 if key in queued else 1
                 found[key] = Found("active")
             else:
                 found[key] = Found("absent")
@@ -175,7 +175,7 @@ class ClusterSite:
 
     async def absent(self, files: Mapping[str, int]) -> list[str]:
         if not self.head.ready.is_set():
-            return []  # nothing is known of a cluster that can't be reached
+            return []  # nothing is known about a cluster out of reach
         names = list(files)
         stats = await self.head.retry_until_answered(
             lambda host: host.stat([self.store_path(n) for n in names])
@@ -187,7 +187,7 @@ class ClusterSite:
         ]
 
     async def clean(self) -> None:
-        """Remove stored files and sandboxes; logs and records stay."""
+        """Remove stored files and sandboxes; logs and exit records stay."""
         attempts = f"{self.head.directory}/attempts"
         find = ("find", attempts, "-mindepth", "1", "-maxdepth", "1", "-type", "d")
         await self.head.retry_until_answered(
@@ -201,28 +201,29 @@ class ClusterSite:
         )
 
     async def close(self) -> None:
-        """Let go of the cluster: what is queued or runs there goes on."""
+        """Disconnect. Queued and running jobs go on."""
         await end_tasks(self._tasks)
         await self.connection.close()
 
     def poll_soon(self) -> None:
-        """Look at the queue soon."""
+        """Poll the queue soon."""
         self._watch.poll_soon()
 
     def has_left(self, key: str) -> bool:
-        """Whether the queue did not show it any more when it was seen last, so that it has ended,
-        and is waited for no longer than its record takes to be seen."""
-        entry = self._attempts.open.get(key)
-        return entry is None or entry.missed > 0
+        """Whether the last queue listing was without the attempt, or it has ended. Its record, if
+        it wrote one, will appear soon."""
+        attempt = self._attempts.open.get(key)
+        return attempt is None or attempt.absences > 0
 
     def store_path(self, name: str) -> str:
-        """Where the file of this name is in the site's store."""
+        """Return the absolute path of a file in the site's store."""
         return f"{self.head.directory}/files/{name}"
 
     # -- the connection
 
     async def _set_up(self) -> None:
-        """Once, on the first connection: the run's directory, what runs there, what was there."""
+        """Make the run's directory, copy the programs, and load the batches and records of earlier
+        engines. Called once, on the first connection."""
         host = await self.connection.host()
         self.head.facts = await host.facts()
         written = self.spec.directory or DEFAULT_DIRECTORY
@@ -246,14 +247,14 @@ class ClusterSite:
                 self.head.batches.load(name, requests or b"", ids or b"")
 
     def _on_connection(self, reason: str | None) -> None:
-        """Why the cluster can't be used now; None: it can."""
+        """Handle a change: why the cluster is out of reach; None if it is in reach."""
         if reason is not None:
             self.head.pause("connection", reason)
         elif self.head.ready.is_set():
             self.head.reopen("connection")
             self.connected()
         else:
-            self._watch.now.set()  # it is set up first
+            self._watch.now.set()  # the watch sets the site up
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -270,29 +271,29 @@ class ClusterSite:
                 record = msgspec.json.decode(found, type=_Record)
             except msgspec.MsgspecError as error:
                 _LOGGER.warning(
-                    "site %s: an exit record is not to be understood: %s: %r",
+                    "site %s: an exit record is invalid: %s: %r",
                     self.spec.name, error, found[:200],
                 )  # fmt: skip
                 continue
             self._on_record(record.key, record.outcome)
 
     def _on_record(self, key: str, outcome: Outcome) -> None:
-        entry = self._attempts.open.get(key)
-        if entry is None:
+        attempt = self._attempts.open.get(key)
+        if attempt is None:
             self._attempts.ended.setdefault(key, outcome)
             return
-        if not entry.started:
+        if not attempt.started:
             self.head.start(key, outcome.started_s)
         if outcome.cause not in ("lost", "signal", "exit"):
             self._attempts.end(key, outcome)
-        elif entry.cancelled_s is not None:
+        elif attempt.cancelled_s is not None:
             self._attempts.end(key, msgspec.structs.replace(outcome, cause="cancelled"))
         elif is_from_outside(outcome):
-            entry.record = outcome  # until the batch system has been asked
+            attempt.record = outcome  # kept until the batch system has explained it
             self._watch.poll_soon()
         else:
             self._attempts.end(key, outcome)
 
 
 def _ignore() -> None:
-    """Nobody wants to know."""
+    """The callback of a site without launchers."""

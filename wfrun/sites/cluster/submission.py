@@ -1,4 +1,4 @@
-"""Handing attempts to a batch system: together, within its limits, and once."""
+"""Submission of attempts to a batch system: in batches, within its limits, each once."""
 
 from __future__ import annotations
 
@@ -14,50 +14,51 @@ from wfrun.engine.exchange import AttemptRequest, Outcome
 from wfrun.engine.model import Access, SiteSpec
 from wfrun.sites.batch.system import BackPressureError, BatchJob
 from wfrun.sites.cluster.attempts import Attempts
-from wfrun.sites.cluster.batches import PER_SUBMISSION, Batch, content, groups
+from wfrun.sites.cluster.batches import ATTEMPTS_PER_SUBMISSION, Batch, content, groups
 from wfrun.sites.cluster.head_node import COMMAND_S, FAILURES_TO_PAUSE, HeadNode, answer, delay_s
 from wfrun.sites.remote.host import NewFile
 
 _LOGGER = logging.getLogger(__name__)
 
-GATHER_S = 1.0
-"""Attempts that come within this time are submitted together."""
+BATCH_DELAY_S = 1.0
+"""Minimum interval between submissions; the attempts of an interval are submitted together."""
 GIVE_UP_S = 600.0
-"""A submission that keeps failing is tried for so long, then its attempts are given up here."""
+"""Maximum time of retries of a submission; then its attempts end as lost."""
 MARGIN_S = 60.0
-"""A job asks for so much more walltime than its task: to start, to commit, to be killed by us
-first."""
+"""Walltime of a job beyond that of its task: time to start and to commit, so that the job is killed
+by wfrun rather than by the batch system."""
 
 
 class Submission:
-    """What is not yet in the queue. ``taken_some`` is called when the batch system took a job."""
+    """Attempts that are not in the queue yet. ``on_accepted`` is called when the batch system has
+    accepted a job."""
 
     def __init__(
-        self, spec: SiteSpec, head: HeadNode, attempts: Attempts, taken_some: Callable[[], None]
+        self, spec: SiteSpec, head: HeadNode, attempts: Attempts, on_accepted: Callable[[], None]
     ) -> None:
         assert spec.access is not None
         self.pending: dict[str, AttemptRequest] = {}
-        """Not yet handed to the batch system, in order."""
+        """Attempts to be submitted, in order."""
         self.now = asyncio.Event()
-        """Something is pending, or there is room."""
+        """Set when an attempt is pending or the queue may accept more."""
         self._spec = spec
         self._access: Access = spec.access
         self._head = head
         self._attempts = attempts
-        self._taken_some = taken_some
-        self._last_submission_s = -GATHER_S
+        self._on_accepted = on_accepted
+        self._last_submission_s = -BATCH_DELAY_S
         self._last_submission_at_s = 0.0
         self._refusals = 0
-        """Submissions in a row that were not taken for now."""
+        """Number of consecutive submissions that were turned back."""
         self._bound: int | None = None
-        """How many jobs of ours the queue is thought to hold at most; None: no limit was met."""
+        """Estimated maximum number of our jobs in the queue; None until a limit was met."""
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Submit until cancelled."""
         await self._head.ready.wait()
         while True:
             await self.now.wait()
-            wait_s = self._last_submission_s + GATHER_S - time.monotonic()
+            wait_s = self._last_submission_s + BATCH_DELAY_S - time.monotonic()
             await asyncio.sleep(max(0.05, wait_s))
             self.now.clear()
             waiting = list(self.pending.values())[: self._room()]
@@ -75,13 +76,16 @@ class Submission:
                 self.now.set()
 
     def _room(self) -> int:
-        """How many jobs to submit now. Near the bound of what the queue holds, as far as we know
-        it, not each single place that becomes free is worth a submission."""
+        """Number of jobs to submit now.
+
+        Near the limit of the queue this is 0 until several places are free: a submission for each
+        would load the head node.
+        """
         bounds = [b for b in (self._access.max_jobs, self._bound) if b is not None]
         if not bounds:
             return len(self.pending)
         room = max(0, min(bounds) - self._attempts.in_queue())
-        worth = min(PER_SUBMISSION, min(bounds) // 10, len(self.pending))
+        worth = min(ATTEMPTS_PER_SUBMISSION, min(bounds) // 10, len(self.pending))
         return room if room >= worth else 0
 
     def _largest(self) -> int:
@@ -89,8 +93,8 @@ class Submission:
         return min(largest, self._access.max_array or largest)
 
     async def _submit(self, requests: list[AttemptRequest]) -> bool:
-        """Hand one batch to the batch system. False: it takes no more now, or the disk is full,
-        and they are pending again."""
+        """Submit one batch. Returns False if the batch system accepts no more now, or the disk is
+        full; its attempts are pending again then."""
         for request in requests:
             del self.pending[request.key]
         batch = self._head.batches.new(requests)
@@ -104,7 +108,7 @@ class Submission:
             await self._head.retry_until_answered(lambda host: host.write(files))
         except InfeasibleError as error:
             self._head.pause("storage", error.message)
-            self._put_back(requests)
+            self._return_to_pending(requests)
             return False
         self._head.reopen("storage")
         begun_s, failures = time.monotonic(), 0
@@ -115,17 +119,17 @@ class Submission:
                 batch.ids.add(await self._run_submission(job, script.path))
             except BackPressureError as error:
                 _LOGGER.info("site %s: %s", self._head.site, error.message)
-                if await self._was_taken(batch):
+                if await self._was_accepted(batch):
                     break
                 self._bound = self._attempts.in_queue() + max(1, len(requests) // 2)
-                self._put_back(requests)
+                self._return_to_pending(requests)
                 return False
             except InfeasibleError as error:
                 for key in batch.keys:
                     self._attempts.end(key, Outcome("refused", message=error.message))
                 return True
             except TransientError as error:
-                if await self._was_taken(batch):
+                if await self._was_accepted(batch):
                     break
                 if time.monotonic() - begun_s > GIVE_UP_S:
                     await self._give_up_batch(batch, error.message)
@@ -137,21 +141,21 @@ class Submission:
             await asyncio.sleep(delay_s(failures))
             failures += 1
         self._head.reopen("submission")
-        self._taken(batch)
-        await self._note_ids(batch, f"{path}.ids")
-        if self._bound is not None:  # a little more may do
+        self._accepted(batch)
+        await self._record_ids(batch, f"{path}.ids")
+        if self._bound is not None:  # probe for a higher limit
             self._bound = self._attempts.in_queue() + max(1, len(requests) // 4)
         return True
 
-    async def _note_ids(self, batch: Batch, path: str) -> None:
-        """For an engine after this one, which may not see in the queue any more what it has to
-        ask about."""
+    async def _record_ids(self, batch: Batch, path: str) -> None:
+        """Record the job's ids for a later engine, which may have to ask about a job that has left
+        the queue."""
         note = NewFile(path, " ".join(sorted(batch.ids)).encode())
-        with contextlib.suppress(InfeasibleError):  # Without it is only slower.
+        with contextlib.suppress(InfeasibleError):  # recovery works without, more slowly
             await self._head.retry_until_answered(lambda host: host.write([note]))
 
-    def _put_back(self, requests: Sequence[AttemptRequest]) -> None:
-        """They are first in the line again."""
+    def _return_to_pending(self, requests: Sequence[AttemptRequest]) -> None:
+        """Put attempts back to the front of the pending ones."""
         back = {r.key: r for r in requests if r.key in self._attempts.open}
         self.pending = {**back, **self.pending}
 
@@ -189,9 +193,9 @@ class Submission:
         result = await host.run(argv, timeout_s=COMMAND_S)
         return self._head.system.submitted(*answer(result))
 
-    async def _was_taken(self, batch: Batch) -> bool:
-        """Whether the queue shows a job that seemed to be refused. One that is overlooked here,
-        and submitted again, finds its attempts claimed."""
+    async def _was_accepted(self, batch: Batch) -> bool:
+        """Whether the queue shows a job whose submission seemed to fail. If it is overlooked and
+        submitted again, the second job finds its attempts claimed."""
         for _ in range(2):
             for job in await self._head.queue():
                 self._head.batches.key_of(job)
@@ -200,7 +204,7 @@ class Submission:
             await asyncio.sleep(self._access.poll_min_s)
         return False
 
-    def _taken(self, batch: Batch) -> None:
+    def _accepted(self, batch: Batch) -> None:
         now_s = time.monotonic()
         keys = tuple(key for key in batch.keys if key in self._attempts.open)
         for key in keys:
@@ -208,11 +212,11 @@ class Submission:
             self._attempts.open[key].submitted_at_s = self._last_submission_at_s
         if keys:
             self._attempts.post(AttemptsSubmitted(self._attempts.clock(), self._head.index, keys))
-        self._taken_some()
+        self._on_accepted()
 
     async def _give_up_batch(self, batch: Batch, message: str) -> None:
         for key in await self._head.claim(
             [key for key in batch.keys if key in self._attempts.open]
         ):
             self._attempts.end(key, Outcome("lost", message=f"could not be submitted: {message}"))
-        self._taken(batch)  # the rest has started after all
+        self._accepted(batch)  # the others have started
