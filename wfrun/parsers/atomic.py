@@ -1,4 +1,4 @@
-"""Documents that are there as a whole or not at all."""
+"""Documents that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from wfrun.engine.errors import InvalidError
 
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[TextIO]:
-    """A UTF-8 text stream whose content takes the place of ``path`` when the block ends.
+    """Open a UTF-8 text stream whose content replaces ``path`` when the block ends.
 
-    When the block raises, ``path`` stays as it was. Raises InvalidError where nothing can be
+    When the block raises, ``path`` stays as it was. Raises InvalidError where the file can't be
     written, or the disk is full.
     """
     target = Path(path)

@@ -1,6 +1,6 @@
-"""Parts of a YAML catalog: mappings whose keys are checked, and values with their units.
+"""Parts of a YAML document: mappings whose keys are checked, and values with their units.
 
-The converters raise ValueError with the end of a sentence; ``Section.take`` adds where.
+The converters raise ValueError with the end of a sentence; `Section.take` adds the place.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Section:
         return key in self.values
 
     def inner(self, key: str, title: str, known: Iterable[str]) -> Section:
-        """The mapping at ``key``; one that is empty where there is none."""
+        """The mapping at ``key``; an empty one where it is absent."""
         if self.has(key):
             return Section(self.document, (*self.path, key), title, known)
         empty = copy.copy(self)
@@ -54,7 +54,7 @@ class Section:
         return self.document.error(message, *self.path, *path, hint=hint)
 
     def take(self, key: str, convert: Callable[[Any], T], default: T) -> T:
-        """The value of ``key`` through ``convert``, whose ValueError gets key and line."""
+        """Convert the value of ``key``; a ValueError of ``convert`` gets key and line."""
         if key not in self.values:
             return default
         try:
@@ -126,7 +126,7 @@ def to_truth(value: Any) -> bool:
 
 
 def in_words(value: Any) -> str:
-    """What a value is, in the user's words."""
+    """Describe a value in the user's words."""
     if isinstance(value, bool):
         return str(value).lower()
     for kind, words in ((dict, "a mapping"), (list, "a list"), (type(None), "nothing")):

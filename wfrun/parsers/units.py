@@ -21,7 +21,7 @@ _CLOCK = re.compile(r"(?:(\d+)-)?(\d+):([0-5]\d):([0-5]\d(?:\.\d+)?)", re.ASCII)
 
 
 def parse_size(value: object) -> int:
-    """Bytes of ``8 GiB``, ``1.5 MB`` or a bare number of bytes; rounded to whole bytes."""
+    """Convert ``8 GiB``, ``1.5 MB`` or a bare number to bytes, rounded to whole bytes."""
     hint = "write a number of bytes, or one with kB, MB, GB, TB or KiB, MiB, GiB, TiB"
     number, unit = _quantity(value, hint)
     if unit and (not unit.endswith("B") or unit[:-1] not in _PREFIXES):
@@ -30,7 +30,7 @@ def parse_size(value: object) -> int:
 
 
 def parse_bandwidth(value: object) -> float:
-    """Bytes per second of ``185 MB/s``, ``10 Gb/s`` (bits) or a bare number of bytes/s."""
+    """Convert ``185 MB/s``, ``10 Gb/s`` (bits) or a bare number to bytes per second."""
     hint = "write a number of bytes per second, or one with MB/s, GB/s, MiB/s or (bits) Mb/s, Gb/s"
     number, unit = _quantity(value, hint)
     match = re.fullmatch(r"(\w*)([Bb])(?:it)?/s", unit)
@@ -42,10 +42,11 @@ def parse_bandwidth(value: object) -> float:
 
 
 def parse_duration(value: object) -> float:
-    """Seconds of ``90 min``, ``2 h``, ``0.4 ms``, ``24:00:00``, ``1-12:00:00`` or a bare number.
+    """Convert ``90 min``, ``2 h``, ``0.4 ms``, ``24:00:00``, ``1-12:00:00`` or a bare number to
+    seconds.
 
-    The clock forms are [days-]hours:minutes:seconds. ``1:30`` is refused: it is an hour and a
-    half to some and ninety seconds to others.
+    The clock forms are [days-]hours:minutes:seconds. ``1:30`` is refused: some mean an hour and a
+    half by it, others ninety seconds.
     """
     hint = "write seconds, a number with ms, s, min, h or d, HH:MM:SS or D-HH:MM:SS"
     clock = _CLOCK.fullmatch(value.strip()) if isinstance(value, str) else None
@@ -59,7 +60,7 @@ def parse_duration(value: object) -> float:
 
 
 def _quantity(value: object, hint: str) -> tuple[float, str]:
-    """The number and the unit, which is empty for a bare number."""
+    """Split into the number and the unit, which is empty for a bare number."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return _scaled(value, 1.0, value, hint), ""
     match = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) else None

@@ -26,21 +26,21 @@ from wfrun.engine.errors import InvalidError
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 MAX_DEPTH = 100
-"""Levels of nesting that are read."""
+"""Maximum depth of nesting."""
 
 MAX_ALIAS_GROWTH = 1_000_000
-"""By how many nodes aliases may make a document larger than it is written."""
+"""Maximum number of nodes by which aliases may make a document larger than it is written."""
 
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_TAGS = frozenset(_TAG + kind for kind in ("str", "int", "float", "bool", "null"))
 _TEXT_PER_NODE = 64
-"""Characters of a scalar that count as one node more when aliases are weighed."""
+"""Characters of a scalar that count as one more node when aliases are weighed."""
 _KNOWN_SCALARS = 10_000
-"""How many resolved scalars are kept; documents repeat them a great deal."""
+"""Maximum number of resolved scalars that are cached: documents repeat them often."""
 
 
 class YamlDocument:
-    """The plain data of one YAML document, and where in the text its parts stand.
+    """The plain data of one YAML document, and the lines of its parts.
 
     ``value`` consists of dict, list, str, int, float, bool and None. Parts that an alias repeats
     are one shared object.
@@ -57,8 +57,8 @@ class YamlDocument:
     def line(self, *path: str | int) -> int:
         """The 1-based line of the part at this path of keys and indices.
 
-        For an entry of a mapping that is the line of its key, for an item of a list the line
-        where it starts. Where the path leads to nothing, the line of the nearest part above.
+        It is the line of its key for an entry of a mapping, and the line where it starts for an
+        item of a list. Where the path leads nowhere, it is the line of the nearest part above.
         """
         line, value = self._root_line, self.value
         for step in path:
@@ -70,7 +70,7 @@ class YamlDocument:
         return line
 
     def error(self, message: str, *path: str | int, hint: str | None = None) -> InvalidError:
-        """An error that points at the part at ``path``."""
+        """Make an error that points at the part at ``path``."""
         return InvalidError(message, source=self.source, line=self.line(*path), hint=hint)
 
 
@@ -89,7 +89,7 @@ def read_yaml(path: str | Path) -> YamlDocument:
 
 
 def parse_yaml(data: bytes, source: str) -> YamlDocument:
-    """As `read_yaml`, of the bytes of a document; ``source`` is what errors call it."""
+    """Read a document from bytes; errors name it ``source``. See `read_yaml`."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -135,9 +135,9 @@ class _Frame:
 
 _NO_KEY = object()
 _MERGE = object()
-"""Stands for the key ``<<``."""
+"""Placeholder of the key ``<<``."""
 _OPEN = object()
-"""Stands for the value of an anchor whose node has not ended."""
+"""Placeholder of the value of an anchor whose node has not ended."""
 
 
 class _Composer:
@@ -258,7 +258,7 @@ class _Composer:
                 self._refuse("a key has to be text or a number, not a list or mapping", event)
 
     def _put(self, value: Any, line: int, size: int, event: Any) -> None:
-        """Hand a finished node to what contains it."""
+        """Put a finished node into its container."""
         if not self._stack:
             self._root, self._root_line = "<<" if value is _MERGE else value, line
             return
@@ -296,7 +296,7 @@ class _Composer:
             )
 
     def _merge(self, frame: _Frame, merged: Any, line: int) -> None:
-        """Add what ``<<:`` names; keys that the mapping has itself stay as they are."""
+        """Add the entries that ``<<:`` names; keys of the mapping itself win."""
         assert isinstance(frame.value, dict)
         for mapping in merged if isinstance(merged, list) else [merged]:
             if not isinstance(mapping, dict):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import SiteSpec
+from wfrun.parsers.generate.bot_workload import BotWorkload
 from wfrun.parsers.generate.bots import (
     LONGEST_S,
     DailyCycle,
@@ -23,7 +24,6 @@ from wfrun.parsers.generate.bots import (
     with_estimates,
 )
 from wfrun.parsers.generate.bots_model import ROWS, Fit, Gamma, LogNormal, Normal, Weibull
-from wfrun.parsers.generate.bots_records import BotWorkload
 from wfrun.parsers.generate.bots_statistics import statistics_of
 
 SITES = [SiteSpec(f"c{number}", 100 + 10 * number, 1 + number / 10) for number in range(5)]

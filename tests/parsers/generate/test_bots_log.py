@@ -11,9 +11,9 @@ import pytest
 from tests.places import CORPUS
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import SiteSpec
+from wfrun.parsers.generate.bot_workload import BotWorkload
 from wfrun.parsers.generate.bots import generate_workload
 from wfrun.parsers.generate.bots_log import bags_of_log, log_of, replay
-from wfrun.parsers.generate.bots_records import BotWorkload
 from wfrun.parsers.logs import read_swf, write_gwf, write_swf
 
 LOGS = CORPUS / "swf"

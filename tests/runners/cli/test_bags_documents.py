@@ -329,7 +329,7 @@ def test_calls_of_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_python_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(make, "MOST_POINTS", 10_000)
+    monkeypatch.setattr(make, "MAX_POINTS", 10_000)
     for words, message in (
         ({"parameters": {"x": count()}}, "more than 10,000 values, or no end"),
         ({"points": ({"x": n} for n in count())}, "more than 10,000 values, or no end"),

@@ -13,7 +13,7 @@ from tests.runners.harness import User, assert_refused
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import Settings
 from wfrun.engine.model import Catalog, SiteSpec
-from wfrun.parsers.generate.bots_records import BotWorkload, SubmittedBag
+from wfrun.parsers.generate.bot_workload import BotWorkload, SubmittedBag
 from wfrun.runners.experiments.cells import SIZES, Cell, Row, size_class
 from wfrun.runners.experiments.load_of_arrivals import at_load_of_arrivals
 from wfrun.runners.experiments.loads import loads_of

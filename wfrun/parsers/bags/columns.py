@@ -1,4 +1,4 @@
-"""Columns of bags, made of values one after another: compact, however many there are."""
+"""Columns of bags: compact sequences of values, and questions about the values."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ MAX_VALUES = 10**8
 
 _CHUNK = 1024
 _FEW = 1 << 16
-"""So many different values are few, whatever the length of the column."""
-_MOST_INTEGER = 2**63 - 1
-_MOST_DIGITS = len(str(_MOST_INTEGER)) - 1
+"""Maximum number of different values that are kept in a dictionary before their share counts."""
+_MAX_INTEGER = 2**63 - 1
+_MAX_DIGITS = len(str(_MAX_INTEGER)) - 1
 
 
 class ColumnMaker:
@@ -26,7 +26,7 @@ class ColumnMaker:
     def __init__(self) -> None:
         self._codes = array("I")
         self._index: dict[str, int] | None = {}
-        """The code of each value; None: too many are different."""
+        """The code of each value; None: more than half of the values differ."""
         self._text = bytearray()
         self._ends = array("Q")
 
@@ -34,7 +34,7 @@ class ColumnMaker:
         return len(self._codes) if self._index is not None else len(self._ends)
 
     def add(self, values: Sequence[str]) -> None:
-        """Some more values."""
+        """Add some values."""
         index = self._index
         if index is None:
             self._pack(values)
@@ -62,7 +62,7 @@ class ColumnMaker:
         self._text += text
 
     def column(self) -> PackedColumn | DictionaryColumn:
-        """What has been added so far."""
+        """The column of the values added so far."""
         index = self._index
         if index is not None and 2 * len(index) > len(self._codes):
             self._give_up(index)
@@ -73,7 +73,7 @@ class ColumnMaker:
 
 
 def column_of(values: Iterable[str]) -> PackedColumn | DictionaryColumn:
-    """The column of these values."""
+    """Make a column of these values."""
     maker = ColumnMaker()
     rest = iter(values)
     while chunk := list(islice(rest, _CHUNK)):
@@ -84,8 +84,11 @@ def column_of(values: Iterable[str]) -> PackedColumn | DictionaryColumn:
 def progression(
     first: float | int, last: float | int | None, step: float | int, count: int | None = None
 ) -> Progression:
-    """The numbers from ``first`` to ``last``, which is the last one if the steps meet it, or
-    ``count`` of them. Raises ValueError for what never ends, or is too long or too large."""
+    """Make the column of the numbers from ``first`` to ``last``, or of ``count`` numbers.
+
+    ``last`` is included if a step meets it. Raises ValueError for a progression that never ends, is
+    too long, or has numbers that are too large.
+    """
     start, by = _decimal(first), _decimal(step)
     if count is None:
         assert last is not None
@@ -105,23 +108,24 @@ def progression(
         raise ValueError(f"it has more than {MAX_VALUES:,} values")
     decimals = max(0, *(-int(number.as_tuple().exponent) for number in (start, by)))
     whole = [int(number.scaleb(decimals)) for number in (start, by, start + by * (count - 1))]
-    if decimals > _MOST_DIGITS or max(map(abs, whole)) > _MOST_INTEGER:
+    if decimals > _MAX_DIGITS or max(map(abs, whole)) > _MAX_INTEGER:
         raise ValueError("its numbers are too large, or have too many decimals")
     return Progression(whole[0], whole[1], count, decimals)
 
 
 def _decimal(number: float | int) -> Decimal:
-    """The number as it was written, without zeros at its end. Raises ValueError for no number."""
+    """Convert to decimal, as the number is written and without trailing zeros. Raises ValueError
+    for what is not a finite number."""
     decimal = Decimal(repr(number))
     if not decimal.is_finite():
         raise ValueError(f"{number} is not finite: it never ends")
-    if abs(decimal.adjusted()) > _MOST_DIGITS:
+    if abs(decimal.adjusted()) > _MAX_DIGITS:
         raise ValueError(f"{number} is too large, or has too many decimals")
     return decimal.normalize()
 
 
 def distinct(column: Column) -> Iterator[str]:
-    """Its values, those of a coded column once each."""
+    """The values of a column; those of a dictionary column once each."""
     plain = column.values if isinstance(column, DictionaryColumn) else column
     if isinstance(plain, PackedColumn) and plain.text.isascii():
         text, ends = plain.text.decode(), memoryview(plain.ends).cast("Q")
@@ -130,7 +134,7 @@ def distinct(column: Column) -> Iterator[str]:
 
 
 def column_like(column: Column, convert: Callable[[str], str]) -> PackedColumn | DictionaryColumn:
-    """The column of what ``convert`` makes of each of the values."""
+    """Make the column of ``convert(value)`` for each value."""
     if not isinstance(column, DictionaryColumn):
         return column_of(map(convert, distinct(column)))
     values = [convert(value) for value in distinct(column)]
@@ -138,7 +142,7 @@ def column_like(column: Column, convert: Callable[[str], str]) -> PackedColumn |
 
 
 def holds(column: Column, letters: str) -> bool:
-    """Whether any of these characters may be in any of its values."""
+    """Whether any of these characters may be in any value."""
     if isinstance(column, Progression):
         signs = "-" if min(column.start, last_of(column)) < 0 else ""
         return not set("0123456789" + ("." if column.decimals else "") + signs).isdisjoint(letters)
@@ -147,7 +151,7 @@ def holds(column: Column, letters: str) -> bool:
 
 
 def has_empty(column: Column) -> bool:
-    """Whether one of its values is empty."""
+    """Whether any value is empty."""
     if isinstance(column, Progression):
         return False
     ends = (column.values if isinstance(column, DictionaryColumn) else column).ends
@@ -162,14 +166,14 @@ def are_whole(column: Column) -> bool:
     if not plain.text.isdigit():
         return False
     ends = memoryview(plain.ends).cast("Q")
-    return all(0 < end - first <= _MOST_DIGITS for first, end in pairwise(chain((0,), ends)))
+    return all(0 < end - first <= _MAX_DIGITS for first, end in pairwise(chain((0,), ends)))
 
 
 def last_of(column: Progression) -> int:
-    """Its last number, as its ``start`` is given."""
+    """The last number, in the units of ``start``."""
     return column.start + column.step * (column.count - 1)
 
 
 def columns_by_name(axes: Iterable[Axis]) -> dict[str, Column]:
-    """The columns of all axes."""
+    """The columns of all axes, by parameter."""
     return {n: c for axis in axes for n, c in zip(axis.names, axis.columns, strict=True)}

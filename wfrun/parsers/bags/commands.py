@@ -1,4 +1,4 @@
-"""Bags without a document of their own: a table and a command for its rows, a list of commands."""
+"""Bags whose lines are tasks: a table and a command for its rows, or a list of commands."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from wfrun.parsers.bags.values import escaped, words_of
 
 SHELL = "sh"
 COMMAND = "command"
-"""The parameter of a list of commands."""
-MOST_PROGRAMS = 64
-"""Programs of its own that a list of commands may bring along."""
+"""The name of the parameter that holds a command of a list."""
+MAX_PROGRAMS = 64
+"""Maximum number of programs beside a list of commands that become inputs: each is an input of
+every task."""
 
 _OPTIONS = {">": "name a file for what it prints with --stdout, "}
 
@@ -48,10 +49,11 @@ def read_table_bag(path: Path, template: LineTemplate) -> list[BagDraft]:
 def read_commands(path: Path, template: LineTemplate) -> list[BagDraft]:
     """Read a list of commands: a task for each line, which a shell runs.
 
-    Empty lines and lines that begin with # are passed over. Programs beside the document that
-    lines name by relative paths become inputs.
+    Empty lines and lines that begin with # are ignored. Programs beside the document that lines
+    name by relative paths become inputs.
 
-    Raises InvalidError for what is no text, or has no commands, and for a template that is wrong.
+    Raises InvalidError for what is not text, for a document without commands, and for a wrong
+    template.
     """
     programs: dict[str, int] = {}
     column = column_of(_note_program(path, number, text, programs) for number, text in _lines(path))
@@ -97,14 +99,14 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _note_program(path: Path, number: int, text: str, programs: dict[str, int]) -> str:
-    """The line itself; its program is noted if it is a file beside the document."""
+    """Give the line back; note its program if it is a file beside the document."""
     word = text.split(None, 1)[0]
     if "/" in word and not word.startswith(("/", "~", "$", "'", '"')):
         name = word.removeprefix("./")
         if name not in programs and (path.parent / name).is_file():
-            if len(programs) >= MOST_PROGRAMS:
+            if len(programs) >= MAX_PROGRAMS:
                 raise InvalidError(
-                    f"the commands name more than {MOST_PROGRAMS} programs beside the document",
+                    f"the commands name more than {MAX_PROGRAMS} programs beside the document",
                     source=str(path),
                     line=number,
                     hint="Install them at the sites, or write a YAML document with a parameter "

@@ -36,7 +36,7 @@ _READ = frozenset(
         "JobProject", "Output", "Source", "Target", "URI", "ApplicationName", "ApplicationVersion",
     )
 )  # fmt: skip
-"""What a sweep may change, or what does not matter."""
+"""Elements that a sweep may change, or that have no effect here."""
 
 
 def read_jsdl(path: Path, template: LineTemplate) -> list[BagDraft]:
@@ -68,7 +68,7 @@ class _JsdlReader:
     def __init__(self, root: etree._Element, path: Path) -> None:
         self._root, self._path = root, path
         self._lines: dict[str, int] = {}
-        """Where templates and parameters stand."""
+        """The lines of templates and parameters."""
 
     def read(self) -> BagDraft:
         sweeps = Sweeps(self._root, str(self._path))
@@ -151,7 +151,7 @@ class _JsdlReader:
         ]
 
     def _text(self, element: etree._Element | None) -> str | None:
-        """The text of an element as a template; arguments keep their inner blanks."""
+        """The text of an element as a template, without white space at its ends."""
         if element is None or element.text is None:
             return None
         text = element.text.strip()
@@ -181,12 +181,12 @@ class _JsdlReader:
         return inputs, outputs
 
     def _place(self, source: etree._Element) -> str | None:
-        """A path; None for one at another host, which is looked for by its name."""
+        """The path of a source; None for one at another host, which is searched by its name."""
         uri = self._text(self._child(source, "URI"))
         return None if uri is None or is_elsewhere(uri) else uri
 
     def _target(self, target: etree._Element) -> str | None:
-        """Under which name the run keeps it: the end of the URI; None: its own."""
+        """The name under which the run keeps an output: the end of the URI; None: its own."""
         uri = self._text(self._child(target, "URI"))
         name = posixpath.basename(uri) if uri else ""
         if not name:
@@ -235,7 +235,7 @@ class _JsdlReader:
         return Resources(max(1, round(cores)), round(on_each), 0, limit, nodes)
 
     def _range(self, element: etree._Element | None) -> float | None:
-        """The least that a range of values allows."""
+        """The smallest value that a range allows."""
         if element is None:
             return None
         found = [
@@ -261,7 +261,7 @@ class _JsdlReader:
     # What is left over
 
     def _check_unswept(self, description: etree._Element) -> None:
-        """A sweep may not change what all tasks of a bag have in common."""
+        """Refuse a sweep that changes what all tasks of a bag have in common."""
         for element in description.iter(etree.Element):
             name = etree.QName(element).localname
             texts = [str(value) for value in element.attrib.values()]
@@ -275,7 +275,7 @@ class _JsdlReader:
                     )  # fmt: skip
 
     def _warnings(self, description: etree._Element) -> tuple[str, ...]:
-        """What is passed over although it may matter."""
+        """Warn of elements that are ignored although they may matter."""
         warnings = []
         resources = self._child(description, "Resources")
         for element in () if resources is None else resources:

@@ -1,4 +1,4 @@
-"""Bags made by a program."""
+"""Bags that a Python program describes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Scalar = str | int | float
 Values = Iterable[Scalar] | Iterable[Sequence[Scalar]]
 Files = Iterable[str] | Mapping[str, str]
 
-MOST_POINTS = 10_000_000
-"""So many values of an iterable are taken in; a ``range`` may have more."""
+MAX_POINTS = 10_000_000
+"""Maximum number of values that are taken from an iterable; a ``range`` may have more."""
 _CHUNK = 8192
 
 
@@ -52,7 +52,7 @@ def bag(
     likewise, or map them to names in the run's outputs. What the others mean, see docs/bags.md.
 
     Raises InvalidError for what is wrong, as in a document, and for iterables of more than
-    `MOST_POINTS` values.
+    `MAX_POINTS` values.
     """
 
     def refuse(message: str, what: str, hint: str | None = None) -> InvalidError:
@@ -147,9 +147,9 @@ def _columns(
             texts = [[to_text(value) for value in column] for column in zip(*chunk, strict=True)]
             for maker, column in zip(makers, texts, strict=True):
                 maker.add(column)
-            if len(makers[0]) > MOST_POINTS:
+            if len(makers[0]) > MAX_POINTS:
                 raise refuse(
-                    f"{names[0]!r} has more than {MOST_POINTS:,} values, or no end", names[0]
+                    f"{names[0]!r} has more than {MAX_POINTS:,} values, or no end", names[0]
                 )
     except ValueError as error:
         raise refuse(f"a value of {', '.join(names)}: {error}", names[0]) from None

@@ -1,7 +1,7 @@
-"""Names of the files of a bag: in the sandbox, and outputs of all tasks together in one folder.
+"""Checks of the names of a bag's files: inside the sandbox, and different for all outputs.
 
-The tasks of a bag may be very many, so what can be told from the templates and the columns alone is
-told from them; only where they leave it open all names are gone through.
+A bag may have millions of tasks. Templates and columns alone decide most cases; only the others
+compare all names one by one.
 """
 
 from __future__ import annotations
@@ -16,27 +16,30 @@ from wfrun.engine.templates import Part, parse_template, placeholders
 from wfrun.parsers.bags.columns import distinct, has_empty, holds
 from wfrun.parsers.bags.draft import Refuse
 
-MOST_NAMES = 10_000_000
-"""So many are compared one by one."""
+MAX_NAMES = 10_000_000
+"""Maximum number of names that are compared one by one."""
 
 _FEW = 6
-"""Parameters are shown of a task."""
+"""Maximum number of parameters of a task that a message shows."""
 _LONG = 40
-"""Characters of their values."""
+"""Maximum number of characters of a value that a message shows."""
 
 _BAD_NAME = re.compile(r"\A\Z|[\n\r\0]|\A/|(?:\A|/)\.{0,2}(?:/|\Z)")
-"""Not a tidy path inside a folder."""
+"""A name that is not a tidy path inside a folder."""
 _LETTERS = {
     **dict.fromkeys("efg", "-+.0123456789einfa"),
     **dict.fromkeys("xX", "-0123456789abcdefABCDEF"),
     **dict.fromkeys("do", "-0123456789"),
 }
-"""What numbers in these formats are made of."""
+"""The characters that numbers in these formats consist of."""
 
 
 def check_names(expansion: Expansion, columns: Mapping[str, Column], refuse: Refuse) -> None:
-    """Raise InvalidError for a file that is not in the sandbox, for two of a task with one name,
-    and for outputs, of any two tasks, with one name or one of them the folder of another."""
+    """Raise InvalidError for file names that can't be used.
+
+    These are names outside the sandbox, two files of a task with one name, and outputs of any two
+    tasks with one name or one inside the other.
+    """
     bag = expansion.bag
     for file in (*bag.inputs, *bag.outputs):
         _check_inside(file.name, expansion, columns, refuse)
@@ -56,7 +59,7 @@ def check_names(expansion: Expansion, columns: Mapping[str, Column], refuse: Ref
 
 
 def shown_parameters(expansion: Expansion, task: int) -> str:
-    """The parameters of a task for messages, as ``seed=91, ligand=a``: the first ones, long values
+    """The first parameters of a task for messages, such as ``seed=91, ligand=a``; long values are
     cut."""
     values = list(expansion.parameters(task).items())
     shown = [
@@ -69,8 +72,12 @@ def shown_parameters(expansion: Expansion, task: int) -> str:
 def _check_inside(
     template: str, expansion: Expansion, columns: Mapping[str, Column], refuse: Refuse
 ) -> None:
-    """Each name is a path inside the sandbox. Between two slashes of the template a letter of its
-    own is enough, unless values bring more slashes."""
+    """Refuse a name that is not a path inside the sandbox.
+
+    Where each piece between two slashes of the template has a character of its own other than a
+    dot, no value can make it a bad one, unless values contain slashes; names are then not
+    enumerated.
+    """
     used = [columns[name] for name in placeholders(template) if name != INDEX]
     parts = parse_template(template)
     ends = any(letter in part.literal for part in parts for letter in "\n\r\0")
@@ -115,7 +122,8 @@ def _check_within_tasks(
 
 
 def _repeated(template: str, expansion: Expansion) -> tuple[int, int] | None:
-    """Two tasks that certainly write one name by this template: an axis is not told apart."""
+    """Two tasks that certainly write one name: the template does not distinguish the values of an
+    axis."""
     named = set(placeholders(template))
     if INDEX in named:
         return None
@@ -130,7 +138,7 @@ def _repeated(template: str, expansion: Expansion) -> tuple[int, int] | None:
 
 
 def _alike(axis: Axis, parts: Sequence[Part]) -> tuple[int, int] | None:
-    """Two places of an axis for which these parts are the same."""
+    """Two places of an axis at which these parts give the same text."""
     if len(axis) == 1:
         return None
     if not parts:
@@ -159,7 +167,7 @@ def _alike(axis: Axis, parts: Sequence[Part]) -> tuple[int, int] | None:
 
 
 def _keeps_apart(part: Part, column: Column) -> bool:
-    """Whether this part alone is different for every value, as far as that is seen at once."""
+    """Whether this part certainly differs for every value."""
     if not isinstance(column, Progression) or column.step == 0:
         return False
     return not part.spec or (column.decimals == 0 and part.spec[-1] in "doxX0123456789")
@@ -173,9 +181,12 @@ def _texts(part: Part, column: Column) -> Iterator[str]:
 
 
 def _is_decodable(template: str, columns: Mapping[str, Column]) -> bool:
-    """Whether the parts can be told from the name: after each but the last comes a letter that is
-    in none of its values. Then no two tasks whose parts differ have one name. Names with slashes in
-    values may still be folders of others."""
+    """Whether a name determines the parameters in it.
+
+    It does if each part but the last is followed by a character that is in none of its values: two
+    tasks whose parts differ then have different names. Names whose values contain slashes may still
+    be folders of others.
+    """
     parts = parse_template(template)
     named = [n for n, part in enumerate(parts) if part.name is not None]
     for n in named:
@@ -204,7 +215,7 @@ def _may_hold(part: Part, columns: Mapping[str, Column], letter: str) -> bool:
 
 
 def _are_apart(one: str, other: str, columns: Mapping[str, Column]) -> bool:
-    """Whether what one template gives is never what the other gives, nor its folder."""
+    """Whether no name by one template is ever a name by the other, or its folder."""
     first, second = parse_template(one), parse_template(other)
     if any(p.name is not None and _may_hold(p, columns, "/") for p in (*first, *second)):
         return False
@@ -214,8 +225,11 @@ def _are_apart(one: str, other: str, columns: Mapping[str, Column]) -> bool:
 
 
 def _never_equal(one: str, other: str, columns: Mapping[str, Column]) -> bool:
-    """Whether two templates certainly give different names: they begin or end differently, or one
-    has a letter that the other can't have."""
+    """Whether two templates certainly give different names.
+
+    They do if their beginnings or ends differ, or if one contains a character that the other can't
+    have.
+    """
     first, second = parse_template(one), parse_template(other)
     if _begin_apart(first[0].literal, second[0].literal):
         return True
@@ -242,7 +256,7 @@ def _end(parts: Sequence[Part]) -> str:
 
 
 def _compare_all(bag: Bag, expansion: Expansion, templates: Sequence[str], refuse: Refuse) -> None:
-    """All names, one by one, first by their hashes."""
+    """Compare all names one by one, by their hashes first."""
     count = expansion.count * len(templates)
     _refuse_too_many(count, templates[0], refuse)
     fills = [expansion.fill(template) for template in templates]
@@ -300,7 +314,7 @@ def _twice(bag: Bag, name: str, tasks: tuple[int, int], template: str, refuse: R
 
 
 def _refuse_too_many(count: int, template: str, refuse: Refuse) -> None:
-    if count > MOST_NAMES:
+    if count > MAX_NAMES:
         raise refuse(
             f"whether the {count:,} names {template!r} are good ones can't be told",
             template,

@@ -1,8 +1,9 @@
-"""The parameters of a bag in YAML: lists, ranges, files, tables, and what varies together."""
+"""The parameters of a bag in YAML: lists, ranges, files, tables, and zips of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ Place = tuple[str | int, ...]
 def read_parameters(
     section: Section, directory: Path, places: dict[str, Place]
 ) -> tuple[Axis, ...]:
-    """The axes under the key ``parameters``; ``places`` learns where each parameter stands.
+    """Read the axes under the key ``parameters``, and note in ``places`` where each parameter is.
 
     Files are relative to ``directory``. Raises InvalidError with the line.
     """
@@ -44,7 +45,7 @@ class _ParameterReader:
         self._section, self._directory, self._places = section, directory, places
 
     def axis(self, key: Any) -> Axis:
-        """The parameters of one entry."""
+        """Read the parameters of one entry."""
         value = self._section.values["parameters"][key]
         path: Place = ("parameters", key)
         if isinstance(value, dict) and ("zip" in value or "rows" in value):
@@ -108,7 +109,7 @@ class _ParameterReader:
 
     def _file(self, entry: Section) -> Column:
         path = self._directory / entry.take("file", to_text, "")
-        with _told_in(entry, "file"):
+        with _reported_at(entry, "file"):
             column = read_values(path)
         if not len(column):
             raise entry.error(f"{path} has no values: the product is empty", "file")
@@ -117,7 +118,7 @@ class _ParameterReader:
     def _rows(self, entry: Section) -> Axis:
         path = self._directory / entry.take("rows", to_text, "")
         delimiter = entry.take("delimiter", to_delimiter, None)
-        with _told_in(entry, "rows"):
+        with _reported_at(entry, "rows"):
             return read_table(path, delimiter)
 
     def _range(self, entry: Section, path: Place) -> Progression:
@@ -158,23 +159,20 @@ class _ParameterReader:
             columns[key] = reader._column(given[key], ("zip", key))
         lengths = {len(column) for column in columns.values()}
         if len(lengths) > 1:
-            told = ", ".join(f"{name} has {len(column):,}" for name, column in columns.items())
+            counts = ", ".join(f"{name} has {len(column):,}" for name, column in columns.items())
             raise entry.error(
-                f"parameters that vary together have as many values each, but {told}", "zip",
+                f"parameters that vary together have as many values each, but {counts}", "zip",
                 hint="Correct the lists; or take them out of the zip for all combinations.",
             )  # fmt: skip
         return Axis(tuple(columns), tuple(columns.values()))
 
 
-class _told_in:  # noqa: N801 - a context manager
-    """A file that can't be read at all is told where the document names it."""
-
-    def __init__(self, entry: Section, key: str) -> None:
-        self._entry, self._key = entry, key
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, InvalidError) and error.line is None:
-            raise self._entry.error(f"{error.source} {error.message}", self._key) from error
+@contextmanager
+def _reported_at(entry: Section, key: str) -> Iterator[None]:
+    """Report a file that can't be read at the line where the document names it."""
+    try:
+        yield
+    except InvalidError as error:
+        if error.line is not None:
+            raise
+        raise entry.error(f"{error.source} {error.message}", key) from error

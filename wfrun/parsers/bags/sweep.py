@@ -25,12 +25,12 @@ MAX_DEPTH = 32
 
 
 def line_of(element: etree._Element) -> int:
-    """Where an element stands."""
+    """The line of an element."""
     return cast("int | None", element.sourceline) or 1
 
 
 class _Target:
-    """A stretch of the text of an element or of one of its attributes."""
+    """A part of the text of an element or of one of its attributes."""
 
     __slots__ = ("attribute", "element", "end", "first", "parameter")
 
@@ -48,17 +48,20 @@ class _Target:
 
 
 class Sweeps:
-    """The sweeps of a document. ``read`` them, then ``fill_in`` the document: what they change
-    becomes a parameter in braces, and the texts of all its elements templates."""
+    """The sweeps of a document.
+
+    ``read`` gives their axes. ``fill_in`` then puts a parameter in braces wherever a sweep changes
+    the document, and turns the texts of all other elements into templates.
+    """
 
     def __init__(self, root: etree._Element, source: str) -> None:
         self._root, self._source = root, source
         self._targets: list[_Target] = []
         self.lines: dict[str, int] = {}
-        """Of each parameter."""
+        """The line of each parameter."""
 
     def read(self) -> tuple[Axis, ...]:
-        """An axis for each sweep, the inner ones last. Raises InvalidError."""
+        """Read an axis for each sweep, outer sweeps first. Raises InvalidError."""
         axes: list[Axis] = []
         element = self._only_sweep(self._root)
         while element is not None:
@@ -71,7 +74,7 @@ class Sweeps:
         return tuple(axes)
 
     def fill_in(self) -> None:
-        """Parameters in the places that the sweeps change."""
+        """Put parameters where the sweeps change the document."""
         by_text: dict[tuple[etree._Element, str | None], list[_Target]] = {}
         for target in self._targets:
             by_text.setdefault((target.element, target.attribute), []).append(target)
@@ -256,8 +259,11 @@ def _texts(column: Progression) -> Iterator[str]:
 
 
 def _word(target: _Target) -> str:
-    """What a parameter is called that stands there: the variable of an Environment, the option
-    before an Argument, or the number of the Argument, or the element."""
+    """The name of a parameter, after its place.
+
+    It is the variable of an Environment, the option before an Argument, the number of an Argument,
+    or the element.
+    """
     element = target.element
     name = etree.QName(element).localname
     if target.attribute is not None:

@@ -1,4 +1,4 @@
-"""Text files of bags: lists of values, tables, commands. Read as streams, however long they are."""
+"""Text files of bags: lists of values, tables, lists of commands. They are read as streams."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from wfrun.parsers.bags.columns import MAX_VALUES, ColumnMaker, column_of
 _CHUNK = 512
 """Rows at a time: few enough to stay in the processor's cache."""
 _LONGEST = 1 << 20
-"""Characters of one cell of a table."""
+"""Maximum number of characters of one cell of a table."""
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a text that are not empty, without blanks at their ends, with their numbers.
+    """Yield the lines that are not empty, stripped, with their numbers from 1.
 
-    Raises InvalidError for what can't be read, is not UTF-8 text, or has NUL in it.
+    Raises InvalidError for what can't be read, is not UTF-8 text, or contains NUL.
     """
     with _errors(path), path.open(encoding="utf-8-sig", newline="\n") as stream:
         for number, line in enumerate(stream, 1):
@@ -36,16 +36,16 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def read_values(path: Path) -> PackedColumn | DictionaryColumn:
-    """A value a line; empty lines are passed over."""
+    """Read one value from each line that is not empty."""
     return column_of(text for _, text in lines_of(path))
 
 
 def read_table(path: Path, delimiter: str | None = None) -> Axis:
-    """The columns of a CSV (RFC 4180) or TSV file by the names in its first row.
+    """Read the columns of a CSV (RFC 4180) or TSV file, named by its first row.
 
-    Without a delimiter it is the tab in files whose name ends with .tsv or .tab, the comma in
-    others. Empty rows are passed over. Raises InvalidError, with the line, for what can't be read,
-    for a header with a name missing or twice, and for rows that are longer or shorter.
+    The default delimiter is the tab for names that end with .tsv or .tab, else the comma. Empty
+    rows are ignored. Raises InvalidError, with the line, for what can't be read, for a missing or
+    repeated name in the header, and for rows of another length.
     """
     if delimiter is None:
         delimiter = "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
@@ -114,7 +114,7 @@ def _check_header(path: Path, header: list[str], delimiter: str) -> None:
 
 
 def _refuse_ragged(path: Path, delimiter: str, width: int) -> NoReturn:
-    """Go through the file again, to find the line."""
+    """Read the file again to find the line of the first row of another length."""
     with path.open(encoding="utf-8-sig", newline="") as stream:
         reader = csv.reader(stream, delimiter=delimiter, strict=True)
         line = 1

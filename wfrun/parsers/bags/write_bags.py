@@ -1,4 +1,4 @@
-"""Writes workloads of bags as bag documents, of commands that really run: ``sleep``."""
+"""Writes generated workloads as bag documents whose command, ``sleep``, really runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from wfrun.engine.errors import InvalidError
 from wfrun.parsers.atomic import replacing
-from wfrun.parsers.generate.bots_records import BotWorkload, SubmittedBag
+from wfrun.parsers.generate.bot_workload import BotWorkload, SubmittedBag
 from wfrun.parsers.logs.write_swf import number_text
 
 _COMMAND = "command: sleep {runtime}"
@@ -35,7 +35,7 @@ def write_bags(workload: BotWorkload, path: str | Path) -> None:
 def write_bag_files(workload: BotWorkload, folder: str | Path) -> None:
     """Write each bag as a document of its own, ``bag-00001.yaml`` and so on, into ``folder``.
 
-    It is made if it is not there. Raises InvalidError when they can't be written.
+    The folder is created. Raises InvalidError when a document can't be written.
     """
     target = Path(folder)
     try:
@@ -57,7 +57,7 @@ def _name(number: int) -> str:
 
 
 def _lines(workload: BotWorkload, number: int, bag: SubmittedBag) -> Iterator[str]:
-    """A comment, and the keys of a bag's document but the command."""
+    """Yield a comment, and the keys of a bag's document but the command."""
     cluster = workload.clusters[bag.cluster]
     yield f"# arrives at {number_text(bag.arrival_s)} s at {' '.join(cluster.split())}"
     yield f"bag: {_name(number)}"

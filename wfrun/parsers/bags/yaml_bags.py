@@ -1,4 +1,4 @@
-"""Bags in YAML: one, or several with what they share; docs/bags.md says what may stand there."""
+"""Bags in YAML: one, or several with common keys; see docs/bags.md."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def read_bags(path: Path, template: LineTemplate) -> list[BagDraft]:
 
 
 class _BagReader:
-    """Reads one bag: the keys of its own, and those that all of the document share."""
+    """The reader of one bag: its own keys, and those that all bags of the document share."""
 
     def __init__(self, document: YamlDocument, path: Path, number: int | None) -> None:
         self._document, self._path = document, path
@@ -76,9 +76,9 @@ class _BagReader:
             self._sections = [own, shared]
             self._name = f"{path.stem}-{number + 1}"
         self._places: dict[str, Place] = {}
-        """Where templates stand, for messages."""
+        """The places of templates, for messages."""
         self._parameters: dict[str, Place] = {}
-        """Likewise parameters."""
+        """The places of parameters, for messages."""
 
     def read(self) -> BagDraft:
         name = self._take("bag", to_name, self._name)
@@ -191,7 +191,7 @@ class _BagReader:
         return BagFile(name, place, executable, optional)
 
     def _stream(self, key: str, files: list[BagFile]) -> str | None:
-        """The file of a standard stream, which is one of the inputs or outputs."""
+        """The file of a standard stream, which is an input or an output too."""
         name = self._take(key, to_text, None)
         if name is not None and all(file.name != name for file in files):
             files.append(BagFile(name))

@@ -35,8 +35,8 @@ from typing import Literal
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import SiteSpec
+from wfrun.parsers.generate.bot_workload import BotWorkload, SubmittedBag
 from wfrun.parsers.generate.bots_model import LEAST, MOST, ROWS, Fit, Row
-from wfrun.parsers.generate.bots_records import BotWorkload, SubmittedBag
 
 LONGEST_S = 6 * 3600.0
 LIKENESS = 0.5

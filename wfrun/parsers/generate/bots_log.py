@@ -16,8 +16,8 @@ import msgspec
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import SiteSpec
+from wfrun.parsers.generate.bot_workload import BotWorkload, SubmittedBag
 from wfrun.parsers.generate.bots import at_load
-from wfrun.parsers.generate.bots_records import BotWorkload, SubmittedBag
 from wfrun.parsers.logs import (
     RUNNABLE_RULES,
     GridFields,
@@ -28,7 +28,7 @@ from wfrun.parsers.logs import (
     read_gwf,
     read_swf,
 )
-from wfrun.parsers.logs.records import COMPLETED
+from wfrun.parsers.logs.workload_log import COMPLETED
 
 GAP_S = 120.0
 _MARK = "BagsOfTasks"

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import pvariance
 
+from wfrun.parsers.generate.bot_workload import BotWorkload
 from wfrun.parsers.generate.bots import PEAK
 from wfrun.parsers.generate.bots_model import Fit, Row, Zipf
-from wfrun.parsers.generate.bots_records import BotWorkload
 
 QUANTILES = (0.1, 0.5, 0.9)
 _SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)

@@ -1,4 +1,4 @@
-"""Logs of what was submitted to clusters and grids: read, choose from, merge, scale, write.
+"""Logs of jobs submitted to clusters and grids: read, filter, merge, scale and write them.
 
 See docs/workload-logs.md.
 """
@@ -16,8 +16,8 @@ from wfrun.parsers.logs.filters import (
 from wfrun.parsers.logs.gwf import read_gwf
 from wfrun.parsers.logs.load import load_of, scale_load
 from wfrun.parsers.logs.merge import merge
-from wfrun.parsers.logs.records import Dropped, GridFields, LoggedJob, LogHeader, WorkloadLog
 from wfrun.parsers.logs.swf import read_swf
+from wfrun.parsers.logs.workload_log import Dropped, GridFields, LoggedJob, LogHeader, WorkloadLog
 from wfrun.parsers.logs.write_gwf import write_gwf
 from wfrun.parsers.logs.write_swf import write_swf
 

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from msgspec.structs import replace
 
 from wfrun.engine.errors import InvalidError
-from wfrun.parsers.logs.records import LoggedJob, WorkloadLog
+from wfrun.parsers.logs.workload_log import LoggedJob, WorkloadLog
 
 _OLD_NAMES = {
     "US/Eastern": "America/New_York",
@@ -22,7 +22,7 @@ _OLD_NAMES = {
     "US/Mountain": "America/Denver",
     "US/Pacific": "America/Los_Angeles",
 }
-"""Headers use them, and systems of today may lack them."""
+"""Log headers use these names, and current systems may lack them."""
 
 
 def align_to_monday(
@@ -32,17 +32,19 @@ def align_to_monday(
     zone: str | None = None,
     unix_start_s: float | None = None,
 ) -> tuple[LoggedJob, ...]:
-    """The log's jobs from the first Monday on, submitted at seconds since that day's midnight.
+    """Align a log to the first Monday on which it is complete.
 
-    The Monday is the first at whose midnight, in local time, or after which all is logged: at or
-    after the first job's submission. With ``reference``, a name of the IANA time zone database,
-    time 0 is midnight there and the jobs come as much later as midnight does at the log's site
-    (standard times, so that summer time in one log does not matter). Take the easternmost site's.
+    Jobs before that Monday are dropped, and the others are submitted at seconds since its midnight.
+    The Monday is the first whose midnight, in local time, is not before the first job's submission.
 
-    ``zone`` and ``unix_start_s`` stand in for TimeZoneString and UnixStartTime of the header. A
-    header with the older TimeZone alone is understood as that offset all year.
+    With ``reference``, a name of the IANA time zone database, time 0 is midnight there, and jobs
+    move by as much as midnight is later at the log's site (in standard time, so that summer time in
+    one log has no effect). The reference is the time zone of the easternmost site.
 
-    Raises InvalidError when the log does not say when or where it was, ends before that Monday, or
+    ``zone`` and ``unix_start_s`` replace TimeZoneString and UnixStartTime of the header. The older
+    TimeZone alone counts as that offset all year.
+
+    Raises InvalidError when the log does not state its time or place, ends before that Monday, or
     its site is east of the reference.
     """
     if not log.jobs:
@@ -84,11 +86,13 @@ def _monday_from(time_s: float, zone: tzinfo) -> datetime:
     days = -at.weekday() % 7
     if days == 0 and at != midnight:
         days = 7
-    return midnight + timedelta(days=days)  # local days, which may have 23 or 25 hours
+    return midnight + timedelta(
+        days=days
+    )  # Local days have 23 or 25 hours when summer time begins or ends.
 
 
 def _standard_s(zone: tzinfo, at: datetime) -> float:
-    """Seconds east of UTC, without summer time."""
+    """Seconds east of UTC in standard time."""
     there = at.astimezone(zone)
     offset = (there.utcoffset() or timedelta()) - (there.dst() or timedelta())
     return offset.total_seconds()

@@ -1,11 +1,11 @@
-"""What every reader does once all lines are read: order the jobs, and report strange ones."""
+"""The last step of every reader: order the jobs, and report strange ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from wfrun.parsers.logs.records import CANCELLED, LoggedJob, LogHeader, WorkloadLog
 from wfrun.parsers.logs.tally import Tally
+from wfrun.parsers.logs.workload_log import CANCELLED, LoggedJob, LogHeader, WorkloadLog
 
 UNSORTED = "submitted before a job further up; sorted by submission"
 TOO_LARGE = "more processors than the machine has (MaxProcs)"
@@ -18,7 +18,7 @@ NO_PARENT = "depends on a job that is not in the log"
 def finished(
     source: str, comments: Sequence[str], jobs: list[LoggedJob], lines: Sequence[int], tally: Tally
 ) -> WorkloadLog:
-    """The log. ``lines`` are those of the jobs, in the same order.
+    """Make the log. ``lines`` are those of the jobs, in the same order.
 
     Raises InvalidError when there were lines but none could be read.
     """
@@ -51,7 +51,7 @@ def _out_of_order(jobs: Sequence[LoggedJob]) -> Iterator[int]:
 
 
 def _strange(jobs: Sequence[LoggedJob], processors: int | None) -> Iterator[tuple[str, int]]:
-    """Reasons and indices of the jobs that are kept although they can't be quite right."""
+    """Reasons and indices of jobs that are kept although a value of theirs can't be right."""
     limit = processors or float("inf")
     for index, job in enumerate(jobs):
         if (job.processors or 0) > limit or (job.requested_processors or 0) > limit:
@@ -60,7 +60,7 @@ def _strange(jobs: Sequence[LoggedJob], processors: int | None) -> Iterator[tupl
             yield STATUS, index
         if job.submit_s < 0:
             yield NEGATIVE, index
-    # Most logs have neither; their jobs' numbers need no second look.
+    # Most logs have neither dependencies nor repeated numbers, so they need no second pass.
     repeated = len({job.id for job in jobs}) < len(jobs)
     if repeated or any(job.grid is not None and job.grid.parents for job in jobs):
         yield from _wrong_keys(jobs)

@@ -1,4 +1,4 @@
-"""Chooses and mends jobs of a log. Pure functions: jobs in, jobs out, in the same order.
+"""Filters and corrections of the jobs of a log: pure functions that keep the order of the jobs.
 
 Source of `JGC_RULES`: J. M. Ramírez-Alcaraz et al., Journal of Grid Computing 9, 2011, section 5.2
 ("Workload"), which cleans the logs of the Parallel Workloads Archive with them.
@@ -13,14 +13,15 @@ from typing import Literal, NamedTuple
 from msgspec.structs import replace
 
 from wfrun.engine.errors import InvalidError
-from wfrun.parsers.logs.records import CANCELLED, FAILED, PARTIAL_FAILED, LoggedJob, Name
+from wfrun.parsers.logs.workload_log import CANCELLED, FAILED, PARTIAL_FAILED, LoggedJob, Name
 
 Rule = Callable[[LoggedJob], bool]
-"""True: the job is dropped."""
+"""Whether a job is dropped."""
 
 
 def _not_positive(value: Name | float | None) -> bool:
-    """Unknown is -1 in the log, so it is below zero. A word is a name, and never that."""
+    """Whether a number is below zero. Unknown is -1 in the log, so it is; a word is a name, and
+    never is."""
     return value is None or (not isinstance(value, str) and value <= 0)
 
 
@@ -35,23 +36,23 @@ JGC_RULES: Mapping[str, Rule] = {
     "failed after a partial execution": lambda job: job.status == PARTIAL_FAILED,
     "cancelled": lambda job: job.status == CANCELLED,
 }
-"""The JGC paper's, in its order."""
+"""The rules of the JGC paper, in its order."""
 
 RUNNABLE_RULES: Mapping[str, Rule] = {
     "run time zero, negative or unknown": lambda job: _not_positive(job.runtime_s),
     "number of processors zero or unknown": lambda job: _not_positive(job.size),
 }
-"""The least that a simulation needs: jobs that had processors for a time, however they ended."""
+"""The minimum for a simulation: jobs that held processors for a time, however they ended."""
 
 
 class Filtered(NamedTuple):
     jobs: tuple[LoggedJob, ...]
     dropped: dict[str, int]
-    """Jobs by reason, each under the first rule that drops it; reasons without jobs are absent."""
+    """Group jobs by the first rule that drops them; rules that drop none are absent."""
 
 
 def drop_jobs(jobs: Iterable[LoggedJob], rules: Mapping[str, Rule] = JGC_RULES) -> Filtered:
-    """The jobs that no rule drops, and how many each rule dropped."""
+    """Give the jobs that no rule drops, and the number of jobs that each rule dropped."""
     kept: list[LoggedJob] = []
     dropped: dict[str, int] = {}
     tests = tuple(rules.items())
@@ -66,7 +67,7 @@ def drop_jobs(jobs: Iterable[LoggedJob], rules: Mapping[str, Rule] = JGC_RULES) 
 
 
 def clip(jobs: Iterable[LoggedJob], start_s: float, end_s: float) -> Iterator[LoggedJob]:
-    """The jobs submitted from ``start_s`` to before ``end_s``, at their times in the log.
+    """Select the jobs submitted from ``start_s`` to before ``end_s``, at their times in the log.
 
     Raises InvalidError when the end is before the start.
     """
@@ -79,7 +80,7 @@ def clip(jobs: Iterable[LoggedJob], start_s: float, end_s: float) -> Iterator[Lo
 
 
 def shift(jobs: Iterable[LoggedJob], by_s: float) -> Iterator[LoggedJob]:
-    """The jobs, submitted ``by_s`` later. Raises InvalidError when that is no finite time."""
+    """Submit the jobs ``by_s`` later. Raises InvalidError when that is no finite time."""
     if not math.isfinite(by_s):
         raise InvalidError(f"a log can't be shifted by {by_s} s", hint="Give a number of seconds.")
     return (replace(job, submit_s=job.submit_s + by_s) for job in jobs)
@@ -89,11 +90,12 @@ Overrun = Literal["truncate", "extend", "drop"]
 
 
 def settle_overruns(jobs: Iterable[LoggedJob], how: Overrun) -> Iterator[LoggedJob]:
-    """The jobs, none of which runs longer than it asked for.
+    """Limit run times to the requested ones.
 
-    Real logs have many that did, because limits were not enforced, or minutes late. ``truncate``
-    ends them at their request, as an LRM that kills does; ``extend`` raises the request to the run
-    time, which keeps the work; ``drop`` leaves them out. Jobs whose request is unknown stay.
+    Real logs have many jobs that ran longer, because limits were not enforced, or minutes late.
+    ``truncate`` ends them at their request, as an LRM that kills does; ``extend`` raises the
+    request to the run time, which keeps the work; ``drop`` removes them. Jobs whose request is
+    unknown stay.
     """
     for job in jobs:
         asked_s = job.requested_s

@@ -26,9 +26,9 @@ from wfrun.parsers.logs.lines import (
     numbered_lines,
     shown,
 )
-from wfrun.parsers.logs.records import GridFields, LoggedJob, Name, WorkloadLog
 from wfrun.parsers.logs.swf import DECIMALS, HEADING, NO_NUMBER, WRONG_COUNT
 from wfrun.parsers.logs.tally import BadLineError, Tally
+from wfrun.parsers.logs.workload_log import GridFields, LoggedJob, Name, WorkloadLog
 
 EXTRA_COLUMN = "a column too many behind LastRunSiteID, which is unknown; left out"
 NOT_READ = "columns that the format does not have: "
@@ -38,21 +38,21 @@ _UNKNOWN = (b"-1", b"")
 
 
 def read_gwf(path: str | Path, *, skip_bad_lines: bool = False) -> WorkloadLog:
-    """The log in the file ``path``, plain or compressed with gzip, in one pass over its lines.
+    """Read the log in the file ``path``, plain or compressed with gzip, in one pass.
 
     With blanks: 29 columns, comments after ``#``. With commas: a first row of column names, among
     them JobID and SubmitTime, in any order; an empty cell is unknown, as is -1. Columns of other
-    names are not read, and reported. Words of digits are numbers (``7``, not ``007``).
+    names are reported and not read. Words of digits are numbers (``7``, not ``007``).
 
-    Mended, and counted in ``dropped`` of the result: whole numbers with a decimal point, a row of
-    column names, the 30 columns of some published logs, which have an unknown one behind
-    LastRunSiteID, and jobs that are not in the order of their submission. Kept, and counted: job
-    numbers that are there twice (in the same workflow), dependencies on jobs that are not there,
-    jobs larger than MaxProcs where the comments name it, negative submit times, other statuses.
+    Corrected, and counted in ``dropped`` of the result: whole numbers with a decimal point, a row
+    of column names, the 30 columns of some published logs, which have an unknown one after
+    LastRunSiteID, and jobs out of the order of submission. Kept, and counted: repeated job numbers
+    (within a workflow), dependencies on jobs that do not exist, jobs larger than MaxProcs where the
+    comments state it, negative submit times, unknown statuses.
 
-    Raises InvalidError with file and line for a line with another number of columns, or with
-    something else where a number has to be; with ``skip_bad_lines`` these lines are dropped and
-    counted, unless that is all of them. Raises it also when the file can't be read.
+    Raises InvalidError with file and line for a line with another number of columns, or without a
+    number where one is required; with ``skip_bad_lines`` such lines are dropped and counted, unless
+    no other line is left. Raises it also when the file can't be read.
     """
     reader = _Reader(Tally(str(path), skip_bad_lines=skip_bad_lines))
     for number, line in numbered_lines(path):
@@ -61,7 +61,7 @@ def read_gwf(path: str | Path, *, skip_bad_lines: bool = False) -> WorkloadLog:
 
 
 class _Names(dict[bytes, Name | None]):
-    """Words, or numbers where they are written as such; None for -1 and for nothing."""
+    """Convert words, or numbers where they are written as such; None for -1 and for empty cells."""
 
     def __missing__(self, cell: bytes) -> Name | None:
         self[cell] = None if cell in _UNKNOWN else name_of(decoded(cell))
@@ -75,7 +75,7 @@ class _Words(dict[bytes, str | None]):
 
 
 class _Ids(dict[bytes, tuple[int, ...]]):
-    """Job ids separated by blanks. Raises KeyError for anything else."""
+    """Split job ids at blanks. Raises KeyError for anything else."""
 
     def __missing__(self, cell: bytes) -> tuple[int, ...]:
         ids = cell.split()
@@ -87,7 +87,7 @@ class _Ids(dict[bytes, tuple[int, ...]]):
 
 
 class _Layout:
-    """Which column holds what, and how its cells are read."""
+    """The column of each field, and the converter of its cells."""
 
     def __init__(self, columns: Sequence[Column | None], cells: dict[Kind, dict[bytes, Any]]):
         self.count = len(columns)
@@ -100,7 +100,7 @@ class _Layout:
 
     def job(self, values: Sequence[Any]) -> LoggedJob:
         beyond = tuple(values[index] for _, index in self._grid)
-        # Most jobs have these in common with many others.
+        # Most jobs share these values with many others.
         if beyond not in self._same:
             self._same[beyond] = self._grid_fields(beyond)
         fields = {name: values[index] for name, index in self._job}
@@ -130,7 +130,7 @@ class _Reader:
         self.lines = array("Q")
         self.split: Callable[[bytes], list[bytes]] = bytes.split
         self.layout: _Layout | None = None
-        """None until the first line that is no comment was seen."""
+        """The variant; None before the first line that is not a comment."""
 
     def take(self, number: int, line: bytes) -> None:
         text = line.strip()
@@ -147,7 +147,7 @@ class _Reader:
             self.tally.bad(fault, number)
 
     def _start(self, number: int, text: bytes) -> bool:
-        """Finds out the variant, and whether this is a row of column names."""
+        """Detect the variant, and whether this is a row of column names."""
         words = _split_commas(text) if b"," in text else text.split()
         names = [decoded(word) for word in words]
         found = [column_called(name) for name in names]
@@ -197,7 +197,8 @@ class _Reader:
         self.lines.append(number)
 
     def _mended(self, layout: _Layout, fields: list[bytes], number: int) -> list[Any]:
-        """The values of a line with whole numbers like ``4.0``. BadLineError for all else."""
+        """The values of a line with whole numbers such as ``4.0``. Raises BadLineError for anything
+        else."""
         values = []
         for index, (cells, field) in enumerate(zip(layout.cells, fields, strict=True)):
             try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from wfrun.parsers.logs.records import Name
+from wfrun.parsers.logs.workload_log import Name
 
 Kind = Literal["id", "count", "submit", "decimal", "name", "word", "ids"]
 
@@ -16,7 +16,7 @@ Kind = Literal["id", "count", "submit", "decimal", "name", "word", "ids"]
 class Column(NamedTuple):
     name: str
     field: str
-    """Of `LoggedJob`, or of `GridFields` where ``of_grid``."""
+    """The field of `LoggedJob`, or of `GridFields` where ``of_grid``."""
     kind: Kind
     of_grid: bool = False
 
@@ -52,11 +52,11 @@ COLUMNS = (
     Column("VOID", "virtual_organization", "word", True),
     Column("ProjectID", "project", "word", True),
 )
-"""Those of the format, in its order."""
+"""The columns of the format, in its order."""
 
 WORKFLOW = Column("WorkflowID", "workflow", "count", True)
 PARENTS = Column("Dependencies", "parents", "ids", True)
-"""Those that only the comma variant has."""
+"""The columns that only the comma variant has."""
 
 OTHER_NAMES = {
     "nproc": "NProcs",
@@ -70,13 +70,14 @@ _BY_NAME = {column.name.lower(): column for column in (*COLUMNS, WORKFLOW, PAREN
 
 
 def column_called(name: str) -> Column | None:
-    """The column of this name, or of another one that it has in published logs."""
+    """The column of this name, or of the other name that published logs use for it."""
     lower = name.lower()
     return _BY_NAME.get(OTHER_NAMES.get(lower, lower).lower())
 
 
 def name_of(text: str) -> Name:
-    """A number where the text is that of a number (``7``, not ``007``), or else the text."""
+    """Convert to a number if the text is written like one (``7``, not ``007``), else keep the
+    text."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 18):
         return text

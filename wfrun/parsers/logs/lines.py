@@ -1,4 +1,4 @@
-"""Lines of plain and compressed logs, and numbers in them. Bytes, because they are many."""
+"""Lines of plain and compressed logs, and numbers in them. Lines are bytes, which read faster."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from wfrun.engine.errors import InvalidError
 _GZIP = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
 _NUMBER = re.compile(rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?")
-_MOST_DIGITS = 18
-"""More are no count or time of this world, and would overflow somewhere later."""
+_MAX_DIGITS = 18
+"""Maximum number of digits: larger numbers are neither counts nor times, and would overflow."""
 
 
 def numbered_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of the file, which may be compressed with gzip, with their numbers from 1.
+    """Yield the lines of a file, plain or compressed with gzip, with their numbers from 1.
 
-    Raises InvalidError when it can't be read, or its compressed data are damaged or cut off.
+    Raises InvalidError when it can't be read, or its compressed data are damaged or truncated.
     """
     number = 0
     try:
@@ -57,7 +57,7 @@ def _opened(path: str | Path) -> Iterator[io.BufferedReader]:
 
 
 def decoded(text: bytes) -> str:
-    """Comments of old logs are in Latin-1 when they are not in UTF-8."""
+    """Decode a comment: old logs are in Latin-1 where they are not in UTF-8."""
     try:
         return text.decode()
     except UnicodeDecodeError:
@@ -65,27 +65,27 @@ def decoded(text: bytes) -> str:
 
 
 def shown(cell: bytes) -> str:
-    """A cell in a message: its start, as printable text."""
+    """Shorten a cell for messages: its beginning, as printable text."""
     text = decoded(cell)
     return repr(text if len(text) <= 30 else text[:29] + "…")
 
 
 def number_of(cell: bytes) -> float:
-    """The finite decimal number that the cell is, never ``nan``, ``inf`` or ``1_000``.
+    """Convert a cell to a finite decimal number.
 
-    Raises ValueError for all else.
+    Raises ValueError for anything else, such as ``nan``, ``inf`` and ``1_000``.
     """
     if _NUMBER.fullmatch(cell) is None or not math.isfinite(value := float(cell)):
         raise ValueError(f"{shown(cell)} is no number")
-    if abs(value) >= 10.0**_MOST_DIGITS:
+    if abs(value) >= 10.0**_MAX_DIGITS:
         raise ValueError(f"{shown(cell)} is out of range")
-    return value + 0.0  # -0.0 is 0
+    return value + 0.0  # -0.0 becomes 0
 
 
 class Counts(dict[bytes, int | None]):
-    """Whole numbers by their text, None for -1. Equal ones are one object.
+    """A cache of whole numbers by their text, None for -1. Equal numbers are one object.
 
-    Raises KeyError for what is not plainly a whole number.
+    Raises KeyError for text that is not plainly a whole number.
     """
 
     def __missing__(self, cell: bytes) -> int | None:
@@ -94,10 +94,10 @@ class Counts(dict[bytes, int | None]):
 
 
 class Times(dict[bytes, float | None]):
-    """Decimal numbers by their text, None for -1. Raises KeyError for what is no number."""
+    """A cache of decimal numbers by their text, None for -1. Raises KeyError for other text."""
 
     def __missing__(self, cell: bytes) -> float | None:
-        if cell.isdigit() and len(cell) <= _MOST_DIGITS:
+        if cell.isdigit() and len(cell) <= _MAX_DIGITS:
             value: float | None = float(cell)
         else:
             value = _decimal(cell)
@@ -106,26 +106,26 @@ class Times(dict[bytes, float | None]):
 
 
 class FreshCounts(dict[bytes, int | None]):
-    """Whole numbers that are hardly ever the same again, so nothing is kept; -1 is -1."""
+    """Convert whole numbers that hardly ever repeat, without a cache; -1 stays -1."""
 
     def __missing__(self, cell: bytes) -> int:
-        if cell.isdigit() and len(cell) <= _MOST_DIGITS:
+        if cell.isdigit() and len(cell) <= _MAX_DIGITS:
             return int(cell)
         return _whole(cell)
 
 
 class FreshTimes(dict[bytes, float | None]):
-    """Decimal numbers that are hardly ever the same again; -1 is -1."""
+    """Convert decimal numbers that hardly ever repeat, without a cache; -1 stays -1."""
 
     def __missing__(self, cell: bytes) -> float:
-        if cell.isdigit() and len(cell) <= _MOST_DIGITS:
+        if cell.isdigit() and len(cell) <= _MAX_DIGITS:
             return float(cell)
         return _decimal(cell)
 
 
 def _whole(cell: bytes) -> int:
     digits = cell[1:] if cell[:1] == b"-" else cell
-    if not digits.isdigit() or len(digits) > _MOST_DIGITS:
+    if not digits.isdigit() or len(digits) > _MAX_DIGITS:
         raise KeyError(cell)
     return int(cell)
 

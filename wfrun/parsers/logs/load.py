@@ -1,4 +1,4 @@
-"""The load that a log offers a machine, and logs of another load."""
+"""The load that a log offers to a machine, and logs scaled to another load."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from wfrun.engine.errors import InvalidError
-from wfrun.parsers.logs.records import LoggedJob
+from wfrun.parsers.logs.workload_log import LoggedJob
 
 
 def load_of(jobs: Iterable[LoggedJob], processors: int) -> float:
-    """The offered load: the jobs' work over what the machine could do while they were submitted.
+    """The offered load: the work of the jobs relative to the capacity of the machine while they
+    arrive.
 
     Work is processors (`LoggedJob.size`) times run time; a job for which either is unknown or
-    negative adds none. The time is that from the first to the last submission, not to the last
-    end, so that the load is in proportion to the rate of arrival. 1 is a machine that is just not
-    overloaded.
+    negative adds none. The time is that from the first to the last submission, not to the last end,
+    so that the load is proportional to the arrival rate. A load of 1 just does not overload the
+    machine.
 
     Raises InvalidError when all jobs are submitted at once, or there is no processor.
     """
@@ -40,14 +41,16 @@ def load_of(jobs: Iterable[LoggedJob], processors: int) -> float:
 
 
 def scale_load(jobs: Iterable[LoggedJob], target: float, processors: int) -> tuple[LoggedJob, ...]:
-    """The same jobs with a `load_of` of ``target``: all times between submissions are multiplied
-    by the same factor, from the first submission on. Think times are too; the logged waits, which
-    were those under the old load, become unknown.
+    """Scale a log to a `load_of` of ``target``.
 
-    Jobs keep their sizes, run times, estimates, and their order. Rejected: longer run times, which
-    no longer fit the users' estimates and change response times without any queueing; larger jobs,
-    which pack in another way; leaving out or repeating jobs at random, which breaks up sessions of
-    users. The price is that days and weeks get shorter or longer with the factor.
+    All times between submissions are multiplied by the same factor, from the first submission on,
+    and think times too; the logged waits, which belong to the old load, become unknown. Jobs keep
+    their sizes, run times, estimates, and their order.
+
+    Rejected: longer run times, which no longer fit the users' estimates and change response times
+    without any queueing; larger jobs, which pack differently; dropping or repeating jobs at random,
+    which breaks up users' sessions. The price is that days and weeks get shorter or longer by the
+    factor.
 
     Raises InvalidError when the target is not positive, or the jobs offer no load at all.
     """

@@ -1,4 +1,4 @@
-"""Several logs as one, as if they had been submitted to one grid."""
+"""Several logs as one, as if one grid had received their jobs."""
 
 from __future__ import annotations
 
@@ -7,27 +7,30 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
-from wfrun.parsers.logs.records import GridFields, LoggedJob, Name
+from wfrun.parsers.logs.workload_log import GridFields, LoggedJob, Name
 
 _Key = tuple[str, int | None, int]
-"""Log, workflow and id."""
+"""The identity of a job: log, workflow and id."""
 
 
 def merge(logs: Mapping[str, Iterable[LoggedJob]]) -> tuple[LoggedJob, ...]:
-    """The jobs of all logs, each sorted by submission as readers return them, in one order.
+    """Merge the jobs of all logs in the order of submission.
 
-    Of jobs submitted at the same time those of the log named first come first. Ids become 1, 2, …
-    in this order, and preceding jobs and parents are those under their new ids; one that is not
-    there (any more) is left out, for a job can't wait for it. Each log is a site: its name is the
-    jobs' ``site``, ``name/site`` for jobs that have one already. Users, groups, applications and
-    workflows of different logs are different ones, so they get numbers of their own, in the order
-    of appearance; queues and partitions are a site's own and stay.
+    Each log is sorted by submission, as readers return it; of jobs submitted at the same time those
+    of the log named first come first. Ids become 1, 2, … in this order, and preceding jobs and
+    parents get their new ids; one that does not exist (any more) is dropped, for a job can't wait
+    for it.
+
+    Each log is a site: its name is the jobs' ``site``, ``name/site`` for jobs that have one
+    already. Users, groups, applications and workflows of different logs are different, so they get
+    numbers of their own, in the order of appearance; queues and partitions belong to a site and
+    stay.
     """
     streams = [_named(name, jobs) for name, jobs in logs.items()]
     ordered = list(heapq.merge(*streams, key=lambda item: item[1].submit_s))
     ids: dict[_Key, int] = {}
     for number, (name, job) in enumerate(ordered, 1):
-        # The first of two jobs with one number is the one that others name.
+        # Other jobs refer to the first of two jobs with one number.
         ids.setdefault((name, *job.key), number)
     numbers = _Numbers()
     return tuple(
@@ -41,7 +44,7 @@ def _named(name: str, jobs: Iterable[LoggedJob]) -> Iterator[tuple[str, LoggedJo
 
 
 class _Numbers:
-    """Numbers from 1 for the names of each kind."""
+    """Number the names of each kind from 1."""
 
     def __init__(self) -> None:
         self._known: dict[str, dict[tuple[str, Name], int]] = {}

@@ -22,8 +22,8 @@ from wfrun.parsers.logs.lines import (
     numbered_lines,
     shown,
 )
-from wfrun.parsers.logs.records import LoggedJob, WorkloadLog
 from wfrun.parsers.logs.tally import DROP_HINT, BadLineError, Tally
+from wfrun.parsers.logs.workload_log import LoggedJob, WorkloadLog
 
 COLUMNS = (
     "job number", "submit time", "wait time", "run time", "allocated processors", "CPU time",
@@ -31,7 +31,7 @@ COLUMNS = (
     "group", "application", "queue", "partition", "preceding job", "think time",
 )  # fmt: skip
 FEWEST_COLUMNS = 9
-"""Through the requested time: models write no more, and a simulation needs no more."""
+"""The columns through the requested time: models write no more, and simulations need no more."""
 
 TRAILING_COMMENT = "comment behind the columns"
 HEADING = "a row of column names"
@@ -50,18 +50,20 @@ _NUMBERS_HINT = (
 
 
 def read_swf(path: str | Path, *, skip_bad_lines: bool = False) -> WorkloadLog:
-    """The log in the file ``path``, plain or compressed with gzip, in one pass over its lines.
+    """Read the log in the file ``path``, plain or compressed with gzip, in one pass.
 
-    Read without more ado: tabs and further blanks, line ends of any system, empty lines, lines that
-    start with ``#`` as comments. Mended, and counted in ``dropped`` of the result: comments behind
-    the columns, whole numbers with a decimal point (``4.0``), a row of column names before the
-    first job, columns missing at the end when all lines have the same 9 to 17, and jobs that are
-    not in the order of their submission. Kept, and counted: jobs larger than the machine, job
-    numbers that are there twice, statuses that the format does not define, negative submit times.
+    Accepted: tabs and further blanks, line ends of any system, empty lines, lines that start with
+    ``#`` as comments.
+
+    Corrected, and counted in ``dropped`` of the result: comments behind the columns, whole numbers
+    with a decimal point (``4.0``), a row of column names before the first job, columns missing at
+    the end when all lines have the same 9 to 17, and jobs out of the order of submission. Kept, and
+    counted: jobs larger than the machine, repeated job numbers, statuses that the format does not
+    define, negative submit times.
 
     Raises InvalidError with file and line for a line with another number of columns, or with
-    something that is no number; with ``skip_bad_lines`` these lines are dropped and counted,
-    unless that is all of them. Raises it also when the file can't be read or its compressed data
+    something that is not a number; with ``skip_bad_lines`` such lines are dropped and counted,
+    unless no other line is left. Raises it also when the file can't be read or its compressed data
     are damaged.
     """
     reader = _Reader(Tally(str(path), skip_bad_lines=skip_bad_lines))
@@ -72,7 +74,8 @@ def read_swf(path: str | Path, *, skip_bad_lines: bool = False) -> WorkloadLog:
 
 
 class _Reader:
-    """Most lines are plain and take the short way; `_slow` sees the others."""
+    """The parser of lines. Most lines are plain and take the fast path; `_slow` handles the
+    others."""
 
     def __init__(self, tally: Tally) -> None:
         counts, times = Counts(), Times()
@@ -86,7 +89,7 @@ class _Reader:
         self.jobs: list[LoggedJob] = []
         self.lines = array("Q")
         self.columns = 0
-        """Of this file; 0: no job was seen yet."""
+        """The number of columns in this file; 0 before the first job."""
         self.headings = 0
 
     def take(self, number: int, line: bytes) -> None:
@@ -129,7 +132,7 @@ class _Reader:
         self.lines.append(number)
 
     def _is_heading(self, fields: list[bytes]) -> bool:
-        """Column names, before the first job, that are in SWF's order as far as can be told."""
+        """Whether these are column names before the first job, apparently in SWF's order."""
         if self.jobs or self.headings or any(_is_number(field) for field in fields):
             return False
         names = [field.lower() for field in fields]
@@ -140,7 +143,7 @@ class _Reader:
         return bool(self.headings)
 
     def _job(self, fields: list[bytes], text: bytes) -> tuple[LoggedJob, bool]:
-        """The job, and whether a whole number had a decimal point."""
+        """Give the job, and whether a whole number had a decimal point."""
         if len(fields) == 18 > self.columns > 0:
             self._give_up_shorter()
         if len(fields) != (self.columns or len(fields)) or not FEWEST_COLUMNS <= len(fields) <= 18:
@@ -165,7 +168,8 @@ class _Reader:
         return LoggedJob(*values), decimals  # type: ignore[arg-type]
 
     def _give_up_shorter(self) -> None:
-        """The lines so far were no log of fewer columns: one of all columns follows."""
+        """Report the lines so far as bad: a line of all columns follows, so the log does not have
+        fewer."""
         for line in self.lines:
             self.tally.bad(_wrong_count(self.columns, 18, b""), line)
         self.jobs, self.lines, self.columns = [], array("Q"), 0

@@ -1,11 +1,11 @@
-"""Counts what a reader drops, mends or finds strange."""
+"""Counts of lines that a reader drops, corrects or finds strange."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from wfrun.engine.errors import InvalidError
-from wfrun.parsers.logs.records import Dropped
+from wfrun.parsers.logs.workload_log import Dropped
 
 Fate = Literal["dropped", "mended", "kept"]
 
@@ -16,9 +16,9 @@ TOLERANT_HINT = f"Mend the line; or {DROP_HINT}"
 
 
 class BadLineError(Exception):
-    """A line that holds no job that could be read.
+    """A line without a readable job.
 
-    ``reason`` is a few words, the same for lines of the same fault; ``message`` says what it is.
+    ``reason`` is a few words, equal for lines with the same fault; ``message`` describes this line.
     """
 
     def __init__(self, reason: str, message: str, hint: str = TOLERANT_HINT) -> None:
@@ -29,8 +29,8 @@ class BadLineError(Exception):
 
 
 class Tally:
-    """The counts of one file. Bad lines are counted with ``skip_bad_lines``; otherwise the first
-    one is raised."""
+    """The counts of one file. With ``skip_bad_lines`` bad lines are counted, else the first is
+    raised."""
 
     def __init__(self, source: str, *, skip_bad_lines: bool) -> None:
         self.source = source
@@ -43,7 +43,7 @@ class Tally:
         self._seen[fate, reason] = lines + 1, min(first, line)
 
     def bad(self, fault: BadLineError, line: int) -> None:
-        """Drops the line, or raises InvalidError."""
+        """Drop the line, or raise InvalidError."""
         if not self.skip_bad_lines:
             raise InvalidError(fault.message, source=self.source, line=line, hint=fault.hint)
         self._first = self._first or fault
@@ -55,7 +55,7 @@ class Tally:
         return tuple(sorted(found, key=lambda item: (item.first_line, item.reason)))
 
     def refuse_all_dropped(self) -> None:
-        """Raises InvalidError: no line could be read, so this is no log of the format."""
+        """Raise InvalidError where no line could be read: the file is no log of the format."""
         if self._first is None:
             return
         dropped = [item for item in self.result() if item.fate == "dropped"]

@@ -1,4 +1,4 @@
-"""Writes logs in the Grid Workload Format, such that reading them gives the same jobs."""
+"""A writer of logs in the Grid Workload Format: reading them gives the same jobs."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import TextIO
 from wfrun.engine.errors import InvalidError
 from wfrun.parsers.atomic import replacing
 from wfrun.parsers.logs.gwf_columns import COLUMNS, PARENTS, WORKFLOW, Column, name_of
-from wfrun.parsers.logs.records import GridFields, LoggedJob, WorkloadLog
+from wfrun.parsers.logs.workload_log import GridFields, LoggedJob, WorkloadLog
 from wfrun.parsers.logs.write_swf import comment_lines, number_obstacles, number_text
 
 _NO_GRID = GridFields()
 
 
 def write_gwf(log: WorkloadLog, path: str | Path) -> None:
-    """Write ``log`` to the file ``path``, uncompressed, replaced when all of it is written.
+    """Write ``log`` to the file ``path``, uncompressed; it replaces the file when it is complete.
 
-    29 columns with tabs between them; with commas, a row of names and two more columns when a job
-    is part of a workflow, for which the 29 have no place. Neither has one for SWF's preceding job
-    and think time, nor for words with blanks or quotes in them, or such that would be read as
-    numbers or as unknown: a log with these is refused, naming the first.
+    It has 29 columns with tabs between them; with commas, a row of names and two more columns when
+    a job is part of a workflow, for which the 29 have no place. Neither variant can express SWF's
+    preceding job and think time, nor words that contain blanks or quotes, or read like numbers or
+    unknown values: a log with these is refused, and the first is named.
 
     Raises InvalidError for these, and when ``path`` can't be written.
     """

@@ -1,4 +1,4 @@
-"""Writes logs in the Standard Workload Format 2.2, such that reading them gives the same jobs."""
+"""A writer of logs in the Standard Workload Format 2.2: reading them gives the same jobs."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pathlib import Path
 
 from wfrun.engine.errors import InvalidError
 from wfrun.parsers.atomic import replacing
-from wfrun.parsers.logs.records import LoggedJob, WorkloadLog
+from wfrun.parsers.logs.workload_log import LoggedJob, WorkloadLog
 
 _NAMES = ("user", "group", "application", "queue", "partition")
 
 
 def write_swf(log: WorkloadLog, path: str | Path) -> None:
-    """Write ``log`` to the file ``path``, uncompressed, replaced when all of it is written.
+    """Write ``log`` to the file ``path``, uncompressed; it replaces the file when it is complete.
 
-    Comments come first, then the jobs in the log's order. SWF has no place for sites, for what GWF
-    adds, or for names that are no numbers; and -1 is how it writes unknown. A log with any of these
-    is refused, naming the first, rather than written as another one.
+    Comments come first, then the jobs in the log's order. SWF can't express sites, the fields that
+    GWF adds, names that are not numbers, or -1 as a value, which means unknown. A log with any of
+    these is refused, and the first is named, rather than changed.
 
     Raises InvalidError for these, and when ``path`` can't be written.
     """
@@ -52,7 +52,7 @@ def _obstacles(job: LoggedJob) -> Iterator[str]:
 
 
 def number_obstacles(job: LoggedJob) -> Iterator[str]:
-    """What neither format can write: -1 where it means unknown, and what is no finite number."""
+    """Yield what neither format can express: -1 as a value, and numbers that are not finite."""
     for name in job.__struct_fields__:
         value = getattr(job, name)
         if value == -1 and name not in ("id", "submit_s"):
@@ -62,7 +62,8 @@ def number_obstacles(job: LoggedJob) -> Iterator[str]:
 
 
 def number_text(value: float | str | None) -> str:
-    """Whole numbers without a decimal point, others in the shortest form that reads as the same."""
+    """Format whole numbers without a decimal point, others in the shortest form that reads back
+    equal."""
     if value is None:
         return "-1"
     if isinstance(value, float) and value.is_integer():

@@ -15,10 +15,10 @@ from wfrun.parsers.workflows.draft import SubworkflowDraft, TaskDraft
 
 
 def local_path(url: str, directory: Path) -> str | None:
-    """The path that a physical file name stands for, where it is one on this machine.
+    """The path of a physical file name on this machine; None where it is elsewhere.
 
-    ``file://`` URLs and plain paths are; a relative path that has a directory part is looked up
-    from ``directory``, that of the document.
+    ``file://`` URLs and plain paths are on this machine; a relative path with a directory part
+    starts from ``directory``, that of the document.
     """
     if "://" not in url and not url.startswith("file:"):
         return str(directory / url) if "/" in url and not url.startswith("/") else url
@@ -35,7 +35,7 @@ class PhysicalNames(msgspec.Struct):
     env: dict[str, str] = {}
 
     def path(self, directory: Path) -> str | None:
-        """A path on this machine; one at the site ``local`` before others."""
+        """A path on this machine; an entry of the site ``local`` comes before others."""
         for _, url in sorted(self.places, key=lambda place: place[0] != "local"):
             path = local_path(url, directory)
             if path is not None:
@@ -43,7 +43,7 @@ class PhysicalNames(msgspec.Struct):
         return None
 
     def url(self, directory: Path) -> str | None:
-        """A path on this machine, or else the first URL."""
+        """A path on this machine, else the first URL; None without entries."""
         return self.path(directory) or (self.places[0][1] if self.places else None)
 
 
@@ -59,7 +59,7 @@ class TransformationCatalog:
         self._known: dict[TransformationKey, PhysicalNames | None] = {}
 
     def entry(self, key: TransformationKey) -> PhysicalNames:
-        """The entry of exactly this key; made where there is none."""
+        """The entry of exactly this key; it is created if it does not exist."""
         entries = self._entries.setdefault(key[1], [])
         self._known.clear()
         for known, names in entries:
@@ -70,8 +70,10 @@ class TransformationCatalog:
         return names
 
     def find(self, key: TransformationKey) -> PhysicalNames | None:
-        """The nearest entry of this name: namespace and version are the same, or else the
-        namespace is, or the version, or neither. The first of several."""
+        """The nearest entry of this name; the first of several.
+
+        Equal namespace and version come before equal namespace, equal version, and neither.
+        """
         if key not in self._known:
             entries = self._entries.get(key[1], [])
             self._known[key] = max(

@@ -1,4 +1,4 @@
-"""Is a graph of tasks acyclic, and if not, what is its shortest cycle?
+"""Order, cycles and descendants in graphs of tasks.
 
 Graphs are adjacency lists of integers: ``parents[i]`` are the predecessors of node ``i``.
 """
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 
 def children_of(parents: Sequence[Sequence[int]]) -> list[list[int]]:
-    """The inverse relation."""
+    """The children of each node."""
     children: list[list[int]] = [[] for _ in parents]
     for node, above in enumerate(parents):
         for parent in above:
@@ -19,8 +19,10 @@ def children_of(parents: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def topological_order(parents: Sequence[Sequence[int]]) -> list[int]:
-    """The nodes, each after its parents (Kahn 1962); first in, first out, so that it is the same
-    every time. Nodes on cycles and those behind them are absent."""
+    """The nodes, each after its parents (Kahn 1962), in a deterministic order.
+
+    Nodes on cycles and their descendants are absent.
+    """
     children = children_of(parents)
     waiting = [len(above) for above in parents]
     order = [node for node, count in enumerate(waiting) if count == 0]
@@ -33,10 +35,12 @@ def topological_order(parents: Sequence[Sequence[int]]) -> list[int]:
 
 
 def shortest_cycle(parents: Sequence[Sequence[int]]) -> list[int] | None:
-    """The nodes of a shortest cycle in the direction of the edges, without a repeat; None where
-    the graph is acyclic. Of several the one found first, from the smallest node on."""
+    """The nodes of a shortest cycle, in the direction of its edges; None for an acyclic graph.
+
+    Of several shortest cycles it is the one found first, in the order of the nodes.
+    """
     if all(parent < node for node, above in enumerate(parents) for parent in above):
-        return None  # documents mostly name parents first: nothing more to do
+        return None  # Most documents name parents first, which excludes cycles at once.
     order = topological_order(parents)
     if len(order) == len(parents):
         return None
@@ -57,7 +61,8 @@ def shortest_cycle(parents: Sequence[Sequence[int]]) -> list[int] | None:
 def _cycle_through(
     start: int, children: Sequence[Sequence[int]], within: set[int], below: int
 ) -> list[int] | None:
-    """A shortest cycle through ``start`` of fewer than ``below`` nodes: breadth-first search."""
+    """Find a shortest cycle through ``start`` of fewer than ``below`` nodes, by breadth-first
+    search."""
     came_from = {start: start}
     depth = {start: 1}
     queue = deque([start])
@@ -84,7 +89,7 @@ def _drop(
     parents: Sequence[Sequence[int]],
     within: set[int],
 ) -> None:
-    """Take a node out, and with it all those that then can't be on a cycle any more."""
+    """Remove a node, and all nodes that can't be on a cycle without it."""
     within.discard(start)
     queue = deque([*children[start], *parents[start]])
     while queue:
@@ -99,7 +104,7 @@ def _drop(
 
 
 def descendants(start: int, children: Sequence[Sequence[int]]) -> set[int]:
-    """All nodes that can be reached from ``start``, and ``start`` itself."""
+    """All nodes reachable from ``start``, including ``start``."""
     seen = {start}
     queue = deque([start])
     while queue:

@@ -94,9 +94,11 @@ def read_dax(document: Document, path: Path) -> Iterator[Draft]:
 
 
 class _DaxTarget:
-    """Takes the parser's calls, element by element; "entry" is a child of the root."""
+    """The parser's target: its methods are called for each element. An "entry" is a child of the
+    root."""
 
-    # More attributes than a dictionary of instances shares keys for; and they are read often.
+    # These are more attributes than a dictionary of instances shares keys for, and they are read
+    # often.
     __slots__ = (
         "drafts", "_argument_files", "_attributes", "_count", "_directory", "_document", "_draft",
         "_enders", "_entry", "_extra_inputs", "_handlers", "_has_jobs", "_key", "_line",
@@ -106,7 +108,7 @@ class _DaxTarget:
 
     def __init__(self, document: Document, path: Path) -> None:
         self.drafts: list[Draft] = []
-        """What was read since the caller emptied it."""
+        """Drafts read since the caller last emptied the list."""
         self._document = document
         self._directory = path.parent
         self._count = 0
@@ -119,7 +121,7 @@ class _DaxTarget:
         self._transformations = TransformationCatalog()
         self._extra_inputs: dict[TransformationKey, list[FileUse]] = {}
         self._pfns: dict[str, PhysicalNames] = {}
-        # The entry that is being read.
+        # State of the entry that is being read.
         self._line = 0
         self._key: TransformationKey = (None, "", None)
         self._attributes: Attributes = {}
@@ -128,7 +130,7 @@ class _DaxTarget:
         self._profiles: Profiles = {}
         self._names: PhysicalNames | None = None
         self._parents: list[str] = []
-        # Text, interrupted by names of files.
+        # State of text that contains names of files.
         self._texts: list[str] | None = None
         self._references: list[str] = []
         self._argument_files: list[str] = []
@@ -137,7 +139,7 @@ class _DaxTarget:
     # What the parser calls.
 
     def start(self, tag: str, attributes: Attributes) -> None:
-        """An element starts."""
+        """Handle the start of an element."""
         self._count += 1
         try:
             handler = self._handlers[tag]
@@ -146,21 +148,21 @@ class _DaxTarget:
         handler(attributes)
 
     def end(self, tag: str) -> None:
-        """An element ends."""
+        """Handle the end of an element."""
         ender = self._enders[tag]
         if ender is not None:
             ender()
 
     def data(self, text: str) -> None:
-        """Text; of no matter where no element wants it."""
+        """Add text where an element collects it."""
         if self._texts is not None:
             self._texts[-1] += text
 
     def close(self) -> None:
-        """The document ends."""
+        """Handle the end of the document."""
 
     def _learn(self, tag: str) -> Callable[[Attributes], None]:
-        """Find what takes elements of this name, whatever their namespace."""
+        """Find the handlers of elements of this name, in any namespace."""
         kind = tag.rpartition("}")[2]
         if not self._opened and kind != "adag":
             self._document.refuse(
@@ -183,7 +185,7 @@ class _DaxTarget:
         return handler
 
     def _enter(self, kind: str, attributes: Attributes) -> None:
-        """An entry starts."""
+        """Start an entry."""
         if self._entry is not None:
             self._document.refuse(f"<{kind}> inside of <{self._entry}>", self._count)
         self._entry = kind
@@ -196,7 +198,7 @@ class _DaxTarget:
         self._opened = True
         self._document.name = attributes.get("name") or self._document.name
         version = (attributes.get("version") or "2").split(".")[0]
-        # Generators of schema 2.x write transfer="true" everywhere, so that it says nothing.
+        # Generators of schema 2.x write transfer="true" everywhere, so it has no meaning there.
         self._marks_consumed = version.isdigit() and int(version) not in (1, 2)
 
     # Text and the names in it.
@@ -213,7 +215,7 @@ class _DaxTarget:
         self._names = self._pfns.setdefault(self._need("file", attributes, "name"), PhysicalNames())
 
     def _start_filename(self, attributes: Attributes) -> None:
-        if self._texts is not None:  # up to schema 2; outside of text it is only a list of files
+        if self._texts is not None:  # Up to schema 2; outside of text it only lists a file.
             self._start_file(attributes)
 
     def _end_argument(self) -> None:
@@ -318,7 +320,7 @@ class _DaxTarget:
         self._enter("dax", attributes)
 
     def _end_dax(self) -> None:
-        """A sub-workflow: its document is in the replica catalog or beside this one."""
+        """Add a sub-workflow, whose document is in the replica catalog or beside this one."""
         node = self._need("dax", self._attributes, "id")
         name = self._need("dax", self._attributes, "file")
         places = self._pfns.get(name)
@@ -389,7 +391,8 @@ class _DaxTarget:
             )
 
     def _start_part(self, attributes: Attributes) -> None:
-        """A file that all jobs of a transformation need; executables are the schema's default."""
+        """Note a file that all jobs of a transformation read; executables are the schema's
+        default."""
         if attributes.get("executable") in _NO:
             self._use = FileUse(self._name_of("uses", attributes))
             self._extra_inputs.setdefault(self._key, []).append(self._use)
@@ -421,7 +424,7 @@ class _DaxTarget:
         self._argument_files = []
 
     def _find_executable(self, draft: TaskDraft) -> None:
-        """Which program it is: an input of that name, the catalog's, or the bare name."""
+        """Find the program: an input of the job's name, the catalog's entry, or the bare name."""
         get = self._attributes.get
         key = (get("namespace"), draft.name, get("version"))
         if self._extra_inputs:
@@ -470,8 +473,10 @@ class _DaxTarget:
 
 
 def split_words(texts: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
-    """``texts[0] names[0] texts[1] names[1] ...`` as a command line; ValueError where quotes are
-    unbalanced."""
+    """Split ``texts[0] names[0] texts[1] names[1] ...`` into words, as a shell does.
+
+    Names are parts of words whatever they contain. Raises ValueError for unbalanced quotes.
+    """
     if not names:
         text = texts[0]
         plain = not any(mark in text for mark in "'\"\\")

@@ -18,7 +18,7 @@ def to_networkx(workflow: Workflow) -> nx.DiGraph[str]:
     files that they carry: 0 for an edge that was only declared. Changing the graph does not
     change the workflow.
     """
-    import networkx as nx  # it takes a tenth of a second to import, and few callers need it
+    import networkx as nx  # Its import takes 0.1 s, and few callers need it.
 
     graph: nx.DiGraph[str] = nx.DiGraph(name=workflow.name)
     for task in workflow.tasks:

@@ -1,10 +1,9 @@
 """Pegasus 5 workflows (YAML).
 
 Source: Pegasus 5.0 schemas workflow.yml, rc.yml, tc.yml and common.yml, and its user guide,
-"Workflow API" and "Catalogs". Read are jobs, their files, arguments, streams and profiles, the
-dependencies, the replica and transformation catalogs (inline or as ``$ref`` to a local file),
-and sub-workflows (``pegasusWorkflow``). Site catalog, hooks, metadata and containers are not ours
-to interpret and are passed over.
+"Workflow API" and "Catalogs". The reader takes jobs, their files, arguments, streams and profiles,
+the dependencies, the replica and transformation catalogs (inline or as ``$ref`` to a local file),
+and sub-workflows (``pegasusWorkflow``). It ignores site catalog, hooks, metadata and containers.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def read_pegasus5(document: Document, path: Path) -> Iterator[Draft]:
 
 
 class _Part:
-    """A mapping in the document, with checks of what its keys hold."""
+    """A mapping of the document, with checked access to its keys."""
 
     def __init__(self, reader: _Pegasus5Reader, value: dict[Any, Any], where: Where) -> None:
         self.reader = reader
@@ -69,7 +68,7 @@ class _Part:
         return text
 
     def parts(self, key: str) -> Iterator[_Part]:
-        """The mappings in the list under ``key``; none where it is absent."""
+        """Yield the mappings in the list under ``key``; none where it is absent."""
         for index, item in enumerate(self.list(key)):
             where = (*self.where, key, index)
             if not isinstance(item, dict):
@@ -110,7 +109,7 @@ class _Pegasus5Reader:
         self._env: dict[str, str] = {}
 
     def read(self) -> Iterator[Draft]:
-        """All tasks, sub-workflows and edges of the document."""
+        """Yield all tasks, sub-workflows and edges of the document."""
         root = _Part(self, self.data.value, ())
         self.document.name = root.text("name") or self.document.name
         self._env = _env_of(self._profiles(root))
@@ -125,7 +124,7 @@ class _Pegasus5Reader:
                 yield EdgeDraft(self.text(child, where), [parent], self.data.line(*where))
 
     def text(self, value: object, where: Where) -> str:
-        """A scalar as the text that it stands for in a command or a name."""
+        """Convert a scalar to text, as it appears in a command or a name."""
         if isinstance(value, bool):
             return "true" if value else "false"
         if not isinstance(value, str | int | float):
@@ -135,7 +134,7 @@ class _Pegasus5Reader:
     # Catalogs.
 
     def _catalog(self, root: _Part, key: str) -> None:
-        """A catalog in the document, or in the local file that ``$ref`` names."""
+        """Read a catalog in the document, or in the local file that ``$ref`` names."""
         catalog = root.part(key)
         if catalog is None:
             return

@@ -15,19 +15,19 @@ import msgspec
 from wfrun.engine.model import Resources
 
 Profiles = dict[tuple[str, str], str]
-"""Values by namespace and key. Keys are in lower case, other than those of ``env``."""
+"""Values by namespace and key. Keys are in lower case, except those of ``env``."""
 
 _MEBIBYTE = 2**20
 _UNITS = {"": 2**20, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 class Requests(msgspec.Struct, frozen=True):
-    """What the profiles of one task say about it."""
+    """The requests that the profiles of one task make."""
 
     env: dict[str, str] | None = None
     resources: Resources = Resources()
     runtime_s: str | None = None
-    """As it is written."""
+    """As written, in seconds."""
     priority: int = 0
 
 
@@ -35,7 +35,7 @@ NO_REQUESTS = Requests()
 
 
 class ProfileError(ValueError):
-    """A value can't be what its key says."""
+    """A value that its key does not allow."""
 
 
 def _whole(text: str) -> int:
@@ -101,16 +101,15 @@ _FIELDS: dict[str, tuple[tuple[str, str, _Converter, str], ...]] = {
         ("globus", "maxwalltime", _minutes, "a number of minutes"),
     ),
 }
-"""Where each field of Resources is found, and what two of them follow from, the strongest source
-first."""
+"""The sources of each field of Resources, the strongest first, and of the cores on each node."""
 
 
 def requests_of(profiles: Mapping[tuple[str, str], str], warn: Callable[[str], None]) -> Requests:
-    """The requests in these profiles; other keys are for other planners and are passed over.
+    """Read the requests in these profiles; other keys are for other planners and are ignored.
 
-    Raises ProfileError for a value that is no number, and for cores that can't be spread evenly
-    over the nodes. A ``condor`` value may be a ClassAd
-    expression, which only HTCondor can evaluate: it is passed over and told to ``warn``.
+    Raises ProfileError for a value that is not a number, and for cores that can't be spread evenly
+    over the nodes. A ``condor`` value may be a ClassAd expression, which only HTCondor can
+    evaluate: it is ignored, and ``warn`` is called.
     """
     if not profiles:
         return NO_REQUESTS
@@ -135,7 +134,7 @@ def requests_of(profiles: Mapping[tuple[str, str], str], warn: Callable[[str], N
 
 
 def _spread(found: dict[str, float]) -> None:
-    """Of cores, nodes and cores on each node, what is not given follows from the others."""
+    """Derive what is not given of cores, nodes and cores on each node."""
     each = found.pop(_PPN, None)
     if each is None and "nodes" not in found:
         return

@@ -1,4 +1,4 @@
-"""Tables of run times: how long tasks of each type take, for workflows that do not say.
+"""Tables of run times by type of task, for workflows that state none.
 
 A table is a YAML mapping from the type of a task (its name in the document, such as ``mProject``)
 to its run time on a processor of speed 1, as `wfrun.parsers.units.parse_duration` reads it.
@@ -20,7 +20,7 @@ from wfrun.parsers.yaml_document import read_yaml
 
 
 class RuntimeTable:
-    """Run times in seconds by type of task, and where each stands in the file."""
+    """Run times in seconds by type of task, and the line of each in the file."""
 
     def __init__(self, source: str, runtimes_s: Mapping[str, float], lines: Mapping[str, int]):
         self.source = source
@@ -28,7 +28,7 @@ class RuntimeTable:
         self._lines = lines
 
     def fill(self, workflow: Workflow) -> Workflow:
-        """The workflow with a run time for each task that had none and whose type is here."""
+        """Give each task without a run time that of its type, where the table has it."""
         if workflow.bag is not None:
             known = self.runtimes_s.get(workflow.tasks[0].name)
             return workflow if known is None else with_estimate(workflow, known)
@@ -41,7 +41,8 @@ class RuntimeTable:
         return replace(workflow, tasks=tasks)
 
     def check_names(self, types: set[str]) -> None:
-        """Raise InvalidError for an entry that names none of these types, with the nearest."""
+        """Raise InvalidError for an entry whose name is none of these types; it names the
+        nearest."""
         for name in self.runtimes_s:
             if name not in types:
                 near = get_close_matches(name, types, n=1)
@@ -57,7 +58,7 @@ class RuntimeTable:
 
 
 def with_estimate(workflow: Workflow, runtime_s: float) -> Workflow:
-    """A bag whose tasks take so long, unless it says how long they take."""
+    """Give a bag this estimate, unless it has one."""
     bag = workflow.bag
     assert bag is not None
     if bag.estimate is not None:
@@ -66,7 +67,7 @@ def with_estimate(workflow: Workflow, runtime_s: float) -> Workflow:
 
 
 def read_runtimes(path: str | Path) -> RuntimeTable:
-    """Read a table. Raises InvalidError, with file and line, for what is no such table."""
+    """Read a table. Raises InvalidError, with file and line, for anything else."""
     document = read_yaml(path)
     if not isinstance(document.value, dict):
         raise document.error(

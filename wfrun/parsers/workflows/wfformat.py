@@ -1,13 +1,12 @@
 """WfFormat, the JSON of WfCommons: schema 1.0 to 1.5.
 
 Source: wfcommons-schema.json 1.5, and the instances of WfCommons for the older versions, where
-tasks are under ``jobs`` or ``tasks``, and names of keys have no units. Tasks refer to each other
-by id, or up to 1.4 by name. From 1.5 on a task stands in the specification and, with its run time
-and command, in the execution.
+tasks are under ``jobs`` or ``tasks``, and names of keys have no units. Tasks refer to each other by
+id, or up to 1.4 by name. From 1.5 on a task is in the specification and, with its run time and
+command, in the execution.
 
-The instances are traces of runs: memory is what was measured, so it is no request; ``coreCount``
-is what was asked for. Absolute file names are identifiers there, and are met under emulation by
-dropping the leading slash.
+The instances are traces of runs: their memory was measured, so it is no request; ``coreCount`` was
+requested. Absolute file names are identifiers there; emulation drops their leading slash.
 """
 
 from __future__ import annotations
@@ -69,8 +68,10 @@ def _no_constant(text: str) -> NoReturn:
 
 
 def line_of(text: str, *path: str | int) -> int:
-    """The line at which the part of a JSON text at this path of keys and indices starts; of the
-    nearest part above it where there is none."""
+    """The line at which the part of a JSON text at this path of keys and indices starts.
+
+    Where there is none, it is the line of the nearest part above.
+    """
     decoder = json.JSONDecoder()
     position = _skip_space(text, 0)
     for step in path:
@@ -87,7 +88,7 @@ def _skip_space(text: str, position: int) -> int:
 
 
 def _step(decoder: json.JSONDecoder, text: str, position: int, step: str | int) -> int | None:
-    """Where the value of one key or index of the container at ``position`` starts."""
+    """The position of the value of one key or index of the container at ``position``."""
     closing = {"{": "}", "[": "]"}.get(text[position])
     index = 0
     position = _skip_space(text, position + 1)
@@ -119,7 +120,7 @@ class _WfFormatReader:
         document.locate = lambda number: line_of(text, *self._where, number)
 
     def read(self) -> Iterator[Draft]:
-        """All tasks of the document, then its edges."""
+        """Yield all tasks of the document, then its edges."""
         workflow = self._data.get("workflow") if isinstance(self._data, dict) else None
         if not isinstance(workflow, dict):
             self._refuse('no object "workflow"')
@@ -165,7 +166,7 @@ class _WfFormatReader:
         return tasks
 
     def _executed(self, workflow: Task) -> dict[Any, Task]:
-        """What is known of the execution of each task, by id."""
+        """The execution of each task, by id."""
         execution = workflow.get("execution")
         if not isinstance(execution, dict) or "tasks" not in execution:
             return {}
@@ -205,7 +206,7 @@ class _WfFormatReader:
         return draft
 
     def _command(self, draft: TaskDraft, facts: Task, number: int) -> None:
-        """The program and its arguments; without one the task can only be emulated."""
+        """Read the program and its arguments; a task without one can only be emulated."""
         command = facts.get("command") or {}
         if not isinstance(command, dict):
             self._document.refuse(f"task {draft.id}: its command is not an object", number)
@@ -226,7 +227,7 @@ class _WfFormatReader:
         draft.arguments = tuple(words)
 
     def _words(self, argument: str, number: int) -> list[str]:
-        """One argument, or several: WfBench writes an option and its value as one text."""
+        """Split an option and its value, which WfBench writes as one argument."""
         if not argument.startswith("-") or " " not in argument:
             return [argument]
         try:
@@ -237,7 +238,7 @@ class _WfFormatReader:
         return words
 
     def _files(self, task: Task, draft: TaskDraft, number: int) -> None:
-        """Files with their links, as before 1.5."""
+        """Read files with their links, as before 1.5."""
         files = task.get("files") or []
         if not isinstance(files, list):
             self._document.refuse(f"task {draft.id}: files is not a list", number)
@@ -259,7 +260,7 @@ class _WfFormatReader:
         return name.lstrip("/")
 
     def _edges(self, task: Task, number: int) -> Iterator[EdgeDraft]:
-        """Parents and children both count; older versions name them in place of ids."""
+        """Yield edges from parents and from children, which older versions name instead of ids."""
         node = self._id(task, number)
         parents = [self._reference(name) for name in self._names(task, "parents", number)]
         yield EdgeDraft(node, parents, number)
@@ -292,7 +293,7 @@ class _WfFormatReader:
         return str(value)
 
     def _number(self, holder: Task, number: int, *keys: str) -> float | None:
-        """The number under the first of the keys that is there."""
+        """The number under the first of these keys that is present."""
         for key in keys:
             value = holder.get(key)
             if value is None:

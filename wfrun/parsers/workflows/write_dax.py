@@ -63,9 +63,9 @@ def _parts(workflow: Workflow, path: str) -> Iterator[str]:
 
 
 def _transformations(workflow: Workflow, path: str) -> tuple[dict[tuple[str, str], str], list[str]]:
-    """The versions that tell executables of one name apart, and the catalog's entries.
+    """The versions that distinguish executables of one name, and the catalog's entries.
 
-    Where a name stands for one executable that is called the same there is no entry.
+    A name that stands for one executable of the same name has no entry.
     """
     executables: dict[str, dict[str, None]] = {}
     for task in workflow.tasks:
@@ -88,7 +88,7 @@ def _transformations(workflow: Workflow, path: str) -> tuple[dict[tuple[str, str
 
 
 def _brings_executable(workflow: Workflow, task: Task) -> bool:
-    """An input is the task's program: it is executable and called as the transformation is."""
+    """Whether an input is the task's program: an executable named like the transformation."""
     return task.executable == f"./{task.name}" and any(
         workflow.files[index].executable and workflow.files[index].name == task.name
         for index in task.inputs
@@ -96,7 +96,7 @@ def _brings_executable(workflow: Workflow, task: Task) -> bool:
 
 
 class _Uses:
-    """``<uses>`` elements. Those of inputs are kept, since many tasks may read one file."""
+    """The ``<uses>`` elements. Those of inputs are kept, because many tasks may read one file."""
 
     def __init__(self, workflow: Workflow) -> None:
         self._files = workflow.files
@@ -148,7 +148,7 @@ def _job(workflow: Workflow, task: Task, version: str | None, uses: _Uses, path:
 
 
 def _argument(workflow: Workflow, task: Task) -> str:
-    """Words quoted as for a POSIX shell; those that name a file of the task refer to it."""
+    """Quote words for a POSIX shell; words that name a file of the task become references to it."""
     names = {workflow.files[index].name for index in (*task.inputs, *task.outputs)}
     words = [
         f"<file name={quoteattr(word)}/>"
@@ -189,7 +189,7 @@ def _profile(namespace: str, key: str, value: str) -> str:
 
 
 def _minutes(seconds: float) -> float:
-    """A number that gives ``seconds`` again when it is multiplied by 60, where there is one."""
+    """A number that gives ``seconds`` again when it is multiplied by 60, if there is one."""
     minutes = seconds / 60
     for guess in (minutes, math.nextafter(minutes, 0), math.nextafter(minutes, math.inf)):
         if guess * 60 == seconds:

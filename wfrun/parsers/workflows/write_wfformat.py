@@ -49,7 +49,7 @@ def write_wfformat(workflow: Workflow, path: str | Path) -> None:
 
 
 def _obstacles(workflow: Workflow) -> Iterator[str]:
-    """What the format can't say."""
+    """Yield what the format can't express."""
     files, read = workflow.files, bytearray(len(workflow.files))
     for task in workflow.tasks:
         for index in task.inputs:
@@ -88,7 +88,7 @@ def _task_obstacles(task: Task) -> Iterator[str]:
 
 
 def _is_plain(task: Task) -> bool:
-    """Nothing has to be said of its execution."""
+    """Whether nothing is known of its execution."""
     command = (task.executable, task.arguments, task.resources.cores, task.priority)
     return command == (task.name, (), 1, 0)
 
@@ -99,7 +99,7 @@ def _document(workflow: Workflow) -> Iterator[str]:
 
     def specification(index: int) -> Json:
         task = tasks[index]
-        # Readers take a number at the end of a name for that of the task, unless told otherwise.
+        # Readers drop a number at the end of a name, unless a category is given.
         category = {"category": task.name} if task.name[-1].isdigit() else {}
         return {
             "name": task.name,
@@ -147,7 +147,7 @@ def _execution(task: Task) -> Json:
 
 
 def _lines(record: Callable[[int], Json], indices: Iterable[int]) -> Iterator[str]:
-    """One record a line, as the items of a list."""
+    """Yield one record a line, as the items of a list."""
     separator = ""
     for index in indices:
         yield separator + _text(record(index))

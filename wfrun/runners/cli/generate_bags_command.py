@@ -11,10 +11,10 @@ from rich.table import Table
 
 from wfrun.engine.model import SiteSpec
 from wfrun.parsers.bags.write_bags import write_bag_files, write_bags
+from wfrun.parsers.generate.bot_workload import BotWorkload
 from wfrun.parsers.generate.bots import Arrival, generate_workload, row_called, with_estimates
 from wfrun.parsers.generate.bots_log import bags_of_log, log_of, replay
 from wfrun.parsers.generate.bots_model import Row
-from wfrun.parsers.generate.bots_records import BotWorkload
 from wfrun.parsers.generate.bots_statistics import BotStatistics, Characteristic, statistics_of
 from wfrun.parsers.logs import write_gwf, write_swf
 from wfrun.parsers.units import parse_duration

@@ -8,8 +8,8 @@ from dataclasses import replace
 from itertools import accumulate
 
 from wfrun.engine.model import SiteSpec
+from wfrun.parsers.generate.bot_workload import BotWorkload
 from wfrun.parsers.generate.bots import Arrival, at_load
-from wfrun.parsers.generate.bots_records import BotWorkload
 
 _MOST = 2.0
 """The load, all work counted, is at most so many times the one that was asked for."""

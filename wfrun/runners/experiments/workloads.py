@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 
 from wfrun.engine.model import SiteSpec
+from wfrun.parsers.generate.bot_workload import BotWorkload
 from wfrun.parsers.generate.bots import generate_workload, with_estimates
 from wfrun.parsers.generate.bots_log import bags_of_log, replay
-from wfrun.parsers.generate.bots_records import BotWorkload
 from wfrun.runners.experiments.cells import SIZES, Cell, Row, size_class
 from wfrun.runners.experiments.experiment import Experiment
 from wfrun.runners.experiments.load_of_arrivals import at_load_of_arrivals

@@ -13,7 +13,7 @@ from wfrun.engine import events as ev
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Task, Workflow
 from wfrun.engine.state import RunState, TaskStatus
-from wfrun.parsers.generate.bots_records import BotWorkload, SubmittedBag
+from wfrun.parsers.generate.bot_workload import BotWorkload, SubmittedBag
 from wfrun.runners.simulate.architectures import Architecture, architecture_class
 from wfrun.runners.simulate.simulation import Platform, Simulation
 from wfrun.runners.simulate.tally import Tally

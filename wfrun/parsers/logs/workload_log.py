@@ -1,9 +1,9 @@
-"""What workload logs hold: jobs that were once submitted to a cluster or a grid.
+"""Workload logs: jobs that were submitted to a cluster or a grid.
 
 Sources: Standard Workload Format 2.2 (Parallel Workloads Archive; S. Chapin et al., "Benchmarks and
 standards for the evaluation of parallel job schedulers", JSSPP 1999) and Grid Workload Format (Grid
 Workloads Archive; A. Iosup et al., Future Generation Computer Systems 24(7), 2008). Both write -1
-for what is unknown, which is None here.
+for unknown values, which are None here.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import Literal
 import msgspec
 
 Name = int | str
-"""Who or what: a number in SWF, a number or a word in GWF."""
+"""The name of a user, group or the like: a number in SWF, a number or a word in GWF."""
 
 FAILED, COMPLETED, PARTIAL, PARTIAL_LAST, PARTIAL_FAILED, CANCELLED = range(6)
 """Values of `LoggedJob.status`. GWF knows FAILED, COMPLETED and CANCELLED."""
 
 
 class GridFields(msgspec.Struct, frozen=True, gc=False):
-    """What GWF says of a job beyond SWF."""
+    """The fields of a job that GWF has beyond SWF."""
 
     run_site: str | None = None
-    """Where it ran (LastRunSiteID); where it was submitted is `LoggedJob.site`."""
+    """The site where it ran (LastRunSiteID); it was submitted at `LoggedJob.site`."""
     structure: str | None = None
     """UNITARY, BoT, …"""
     structure_id: str | None = None
-    """JobStructureParams: which bag, for one."""
+    """JobStructureParams, such as the number of a bag."""
     network_kb_per_s: float | None = None
     disk_mb: float | None = None
     resources: str | None = None
@@ -39,27 +39,27 @@ class GridFields(msgspec.Struct, frozen=True, gc=False):
     virtual_organization: str | None = None
     project: str | None = None
     workflow: int | None = None
-    """Comma variant: the workflow that it is part of. Ids may be those within the workflow."""
+    """Comma variant: the workflow of the job. Job ids may be unique only within it."""
     parents: tuple[int, ...] = ()
-    """Comma variant: ids of the jobs, of the same workflow, that have to end before."""
+    """Comma variant: ids of the jobs, of the same workflow, that must end before it starts."""
 
 
 class LoggedJob(msgspec.Struct, frozen=True, gc=False):
     """One job of a log. The first 18 fields are those of SWF, in its order.
 
-    ``id`` and ``submit_s`` are as they stand in the log, negative ones too, so that filters can
-    drop these; the other numbers are None for -1.
+    ``id`` and ``submit_s`` are as written in the log, negative ones too, so that filters can drop
+    these jobs; the other numbers are None for -1.
     """
 
     id: int
     submit_s: float
-    """Since the log's start (`LogHeader.unix_start_s`)."""
+    """Seconds since the log's start (`LogHeader.unix_start_s`)."""
     wait_s: float | None = None
-    """Between submission and start, as it was at the time."""
+    """Seconds between submission and start, as logged."""
     runtime_s: float | None = None
-    """Wall clock. 0 means less than half a second, or that it did not run."""
+    """Wall-clock time. 0 means less than half a second, or that it did not run."""
     processors: int | None = None
-    """Allocated. 0 in some logs when it was cancelled before it ran."""
+    """Allocated processors. 0 in some logs for a job cancelled before it ran."""
     cpu_s: float | None = None
     """Mean over its processors."""
     memory_kb: float | None = None
@@ -76,33 +76,34 @@ class LoggedJob(msgspec.Struct, frozen=True, gc=False):
     queue: Name | None = None
     partition: Name | None = None
     preceding: int | None = None
-    """Id of the job that had to end before this one was submitted."""
+    """Id of the job that ended before this one was submitted."""
     think_s: float | None = None
-    """From the end of ``preceding`` to the submission."""
+    """Think time: seconds from the end of ``preceding`` to the submission."""
     site: str | None = None
-    """Where it was submitted, in a grid's or a merged log."""
+    """The site where it was submitted, in the log of a grid or a merged log."""
     grid: GridFields | None = None
 
     @property
     def size(self) -> int | None:
-        """Processors it takes: allocated ones if it was given any, or else those asked for."""
+        """The processors that it holds: the allocated ones if there are any, else the requested
+        ones."""
         return self.processors or self.requested_processors
 
     @property
     def key(self) -> tuple[int | None, int]:
-        """What tells it from the other jobs of its log: workflow and id."""
+        """The identity of the job in its log: workflow and id."""
         return (None if self.grid is None else self.grid.workflow), self.id
 
 
 class Dropped(msgspec.Struct, frozen=True):
-    """What was not taken as it stood, counted by reason."""
+    """A deviation from the format, counted by reason."""
 
     fate: Literal["dropped", "mended", "kept"]
-    """``kept``: strange, and taken as it is."""
+    """``kept``: strange, but used as written."""
     reason: str
     lines: int
     first_line: int
-    """In the file, counted from 1."""
+    """The first line concerned, counted from 1."""
 
     def __str__(self) -> str:
         lines = "line" if self.lines == 1 else "lines"
@@ -114,17 +115,17 @@ _WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 
 
 class LogHeader(msgspec.Struct, frozen=True):
-    """The comments of a log. All text is kept; what is known by name can be asked for.
+    """The comments of a log, and the values of named ones.
 
-    Numbers are followed by free text in real logs (``MaxProcs: 1664 (72, 1368, 224)``); the number
-    at the start is taken. Where a name is there several times, the first counts.
+    In real logs free text follows numbers (``MaxProcs: 1664 (72, 1368, 224)``); the number at the
+    beginning is used. Of a repeated name the first counts.
     """
 
     comments: tuple[str, ...] = ()
-    """Without the comment sign, in the file's order, those between the jobs too."""
+    """Without the comment sign, in the file's order, including those between jobs."""
 
     def values(self, name: str) -> tuple[str, ...]:
-        """The texts behind ``name:``, one for each time that it is there."""
+        """The texts behind each ``name:``."""
         matches = (_FIELD.fullmatch(comment) for comment in self.comments)
         return tuple(match[2] for match in matches if match is not None and match[1] == name)
 
@@ -133,7 +134,7 @@ class LogHeader(msgspec.Struct, frozen=True):
         return next(filter(None, self.values(name)), None)
 
     def number(self, name: str) -> int | None:
-        """The whole number at the start of that text; None: there is none, or it is negative."""
+        """The whole number at the beginning of that text; None if it is absent or negative."""
         match = _WHOLE.match(self.text(name) or "")
         return None if match is None or int(match[0]) < 0 else int(match[0])
 
@@ -163,7 +164,7 @@ class LogHeader(msgspec.Struct, frozen=True):
 
 
 class WorkloadLog(msgspec.Struct, frozen=True):
-    """A log that was read: jobs by submission, those of the same second in the file's order."""
+    """A log that was read. Jobs are in the order of submission, then of the file."""
 
     source: str
     header: LogHeader
@@ -173,5 +174,5 @@ class WorkloadLog(msgspec.Struct, frozen=True):
 
     @property
     def processors(self) -> int | None:
-        """Of the machine: MaxProcs, or MaxNodes where that is all there is."""
+        """The size of the machine: MaxProcs, or MaxNodes where that is all there is."""
         return self.header.max_procs or self.header.max_nodes
