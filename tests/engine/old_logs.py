@@ -1,4 +1,4 @@
-"""The recorded logs of ``tests/data/logs``, and a world in which their runs go on."""
+"""The recorded logs of ``tests/data/logs``, and a world that continues their runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KINDS = sorted(folder.name for folder in LOGS.iterdir() if folder.is_dir())
 
 
 def read(kind: str, folder: str = "/data") -> tuple[list[ev.AnyEvent], dict[str, Workflow]]:
-    """The events of a log and its documents by digest. ``folder`` stands in place of /data."""
+    """The events of a log, and its documents by digest. ``folder`` replaces /data."""
     log = (LOGS / kind / "events.jsonl").read_text().replace("/data/", f"{folder}/")
     stored = (LOGS / kind / "documents.json").read_text().replace("/data/", f"{folder}/")
     documents = msgspec.json.decode(stored, type=dict[str, Workflow])
@@ -30,8 +30,8 @@ def read(kind: str, folder: str = "/data") -> tuple[list[ev.AnyEvent], dict[str,
 
 
 class Resumed(FakeWorld):
-    """The world after a crash: a new engine with the old one's log. Launchers are gone. Attempts
-    that ran go on for a second, unless ``lost``; then they are known nowhere."""
+    """The world after a crash: a new engine with the log of the old one. Launchers are lost.
+    Running attempts run for one more second, or with ``lost`` no site knows them."""
 
     def __init__(
         self, events: Sequence[ev.Event], documents: Mapping[str, Workflow], *, lost: bool
@@ -68,5 +68,5 @@ class Resumed(FakeWorld):
 
 
 def outcome_of(events: Sequence[ev.Event]) -> dict[str, Outcome]:
-    """How the attempts of a log ended, by key."""
+    """Outcomes of the attempts of a log, by key."""
     return {e.key: e.outcome for e in events if isinstance(e, ev.AttemptEnded)}

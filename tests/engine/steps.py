@@ -1,10 +1,11 @@
-"""The cost of events in counted steps, and worlds to count them in.
+"""The cost of events in counted steps, and worlds to measure it in.
 
 A step is one executed line of a file under ``wfrun/engine``, or one element of a collection that
-such a line hands to a builtin that walks it (``sum``, ``min``, ``sorted``, ``list`` …). Line events
-alone would miss the second kind: comprehensions and generators give one for each element, loops in
-C give none. Not counted: operators and methods that walk (``a | b``, ``list.remove``) and the
-comparisons of ``heapq.heappush`` and ``heappop``. Counts do not depend on the machine or its load.
+such a line passes to a builtin that iterates over it (``sum``, ``min``, ``sorted``, ``list`` …).
+Line events alone would miss the second kind: comprehensions and generators produce one per element,
+loops in C none. Not counted: operators and methods that iterate (``a | b``, ``list.remove``) and
+the comparisons of ``heapq.heappush`` and ``heappop``. Counts depend neither on the machine nor on
+its load.
 """
 
 from __future__ import annotations
@@ -40,18 +41,19 @@ GROWTH = 1.3
 """Maximum ratio of the steps of an event in a large world to those in a small one."""
 
 STEPS_PER_DOUBLING = 8
-"""Steps that an event may cost more for each doubling of the size: trees and heaps are allowed."""
+"""Maximum number of additional steps of an event for each doubling of the size: trees and heaps are
+allowed."""
 
 COUNTED_EVENTS = 800
-"""Events of one run that are counted, about: a random sample, since counting is ten times slower
-than running."""
+"""Approximate number of events of one run that are counted: a random sample, since counting is ten
+times slower than running."""
 
 MAX_STEPS = 1_000_000
-"""A run in which this many steps have been counted is not continued: it costs too much."""
+"""Maximum number of steps counted in a run. A run that exceeds it costs too much and is stopped."""
 
 
 class Walk:
-    """Stands for a builtin and counts the elements that it is given."""
+    """Replaces a builtin and counts the elements that it is given."""
 
     def __init__(self, original: Callable[..., Any], meter: Meter) -> None:
         self._original = original
@@ -73,9 +75,10 @@ class Walk:
 
 
 class Meter:
-    """Counts the steps of functions of the engine, in all and by function.
+    """Counts the steps of functions of the engine, in total and by function.
 
-    While it is entered, names of builtins in the engine's modules are those of `Walk`.
+    Inside its ``with`` block, the names of builtins in modules of the engine refer to `Walk`
+    objects.
     """
 
     def __init__(self) -> None:
@@ -112,7 +115,7 @@ class Meter:
         setattr(module, name, value)
 
     def count(self, function: Callable[..., Any], *args: Any) -> tuple[Any, int]:
-        """The result of a call and its steps."""
+        """Call a function; returns its result and its steps."""
         before, outer = self.steps, sys.gettrace()
         self.is_counting = True
         sys.settrace(self._enter_frame)
@@ -124,8 +127,8 @@ class Meter:
         return result, self.steps - before
 
     def walked(self, args: tuple[Any, ...], caller: CodeType) -> None:
-        """A builtin is called. One with several arguments (``max(a, b)``) walks no collection, and
-        what has no length is a generator, whose lines count."""
+        """Count a call of a builtin. One with several arguments (``max(a, b)``) iterates over no
+        collection, and an argument without a length is a generator, whose lines are counted."""
         if len(args) == 1 or (args and isinstance(args[0], int)):  # nsmallest(n, collection)
             elements = operator.length_hint(args[-1], 0)
             self.steps += elements
@@ -160,14 +163,14 @@ class Steppable(Protocol):
     core: Core
 
     def steps(self) -> Iterator[ev.Event]:
-        """One event at a time, to the end."""
+        """Run one event at a time, to the end."""
 
 
 class LauncherWorld:
-    """Carries out a core's actions at virtual times, at sites that all have launchers.
+    """Carries out the actions of a core at virtual times; all sites have launchers.
 
-    A launcher starts ``QUEUE_S`` after it is asked for, and ends when it is stopped and idle.
-    Attempts start first come, first served, in the first launcher with their cores free.
+    A launcher starts ``QUEUE_S`` after it is requested, and ends when it is stopped and idle.
+    Attempts start first come, first served, in the first launcher with enough free cores.
     """
 
     QUEUE_S = 20.0
@@ -184,7 +187,7 @@ class LauncherWorld:
         self._future: list[tuple[float, int, ev.Event]] = []
         self._queues: list[deque[tuple[str, int, int]]] = [deque() for _ in sites]
         self._free: list[dict[str, int]] = [{} for _ in sites]
-        """Free cores by launcher that lives."""
+        """Free cores by live launcher."""
         self._size: dict[str, int] = {}
         self._stopping: set[str] = set()
         self._running: dict[str, tuple[int, str, int]] = {}
@@ -198,11 +201,11 @@ class LauncherWorld:
         heapq.heappush(self._future, (at_s, self._serial, event))
 
     def steps(self) -> Iterator[ev.Event]:
-        """One event at a time."""
+        """Run one event at a time."""
         while self._future and self.core.state.ended is None:
             self._now_s, _, event = heapq.heappop(self._future)
             if isinstance(event, ev.AttemptEnded) and not self._leave(event.key):
-                continue  # it was cancelled before
+                continue  # It was cancelled before.
             if isinstance(event, ev.LauncherStarted):
                 self._free[event.site][event.key] = event.slots
                 self._start_waiting(event.site)
@@ -272,7 +275,7 @@ class LauncherWorld:
             self.post(end_s, ev.AttemptEnded(end_s, key, outcome))
 
     def _leave(self, key: str) -> bool:
-        """Free the cores of an attempt that ends now; False if it is not there any more."""
+        """Free the cores of an attempt that ends now. Returns False if it has ended already."""
         held = self._running.pop(key, None)
         if held is None:
             return False
@@ -303,14 +306,14 @@ class Costs(NamedTuple):
     """Steps of the counted events of one run."""
 
     events: list[tuple[str, int]]
-    """(kind of event, steps) of each."""
+    """(kind of event, steps) of each event."""
     functions: dict[str, float]
-    """Steps of an event on average, by function."""
+    """Mean steps of an event by function."""
     ended: str | None
-    """How the run ended; None: it cost too much, and was not continued."""
+    """Outcome of the run; None if it cost too much and was stopped."""
 
     def share(self, quantile: float, kind: str | None = None) -> int:
-        """A quantile of the steps of events; 0 where there are none."""
+        """A quantile of the steps of events; 0 without events."""
         steps = sorted(s for k, s in self.events if kind in (None, k))
         return steps[min(len(steps) - 1, int(quantile * len(steps)))] if steps else 0
 
@@ -334,8 +337,9 @@ def costs_of(
     *,
     without: tuple[type[ev.Event], ...] = (ev.RunStarted,),
 ) -> Costs:
-    """Run a world to its end and count a sample of its events, except some kinds. Samples are
-    drawn such that `COUNTED_EVENTS` are counted if as many happen as are expected; 0: all are."""
+    """Run a world to its end and count a sample of its events, except those of some types. The size
+    of the sample is `COUNTED_EVENTS` if the expected number of events occurs; with 0 all are
+    counted."""
     share = COUNTED_EVENTS / expected_events if expected_events else 1.0
     random = Random(expected_events)
     meter = Meter()
@@ -369,9 +373,9 @@ def allowed(steps: float, ratio: float) -> float:
 
 
 def assert_no_growth(small: Costs, large: Costs, ratio: float) -> None:
-    """The median, the 95th percentile and the mean of the steps of an event do not grow with the
-    size of the world. The mean finds rare events with a large cost, the percentiles show whether
-    all events cost more or some."""
+    """Assert that the steps of an event do not grow with the size of the world. The mean reveals
+    rare events with a large cost, the median and the 95th percentile show whether all events or
+    some cost more."""
     assert small.ended == "done", f"the small world ended as {small.ended}"
     measures = [
         ("median", small.median, large.median),
@@ -384,7 +388,7 @@ def assert_no_growth(small: Costs, large: Costs, ratio: float) -> None:
 
 
 def _report(small: Costs, large: Costs) -> str:
-    """Which kinds of events cost more, and in which functions."""
+    """The kinds of events and the functions that cost more, as text."""
     lines = [f"counted events: {len(small.events)} and {len(large.events)}; median (95%) by kind:"]
     for kind in sorted({k for k, _ in large.events}):
         lines.append(

@@ -1,4 +1,4 @@
-"""Bags that are expanded when asked for, bag policies and predictions."""
+"""Expansion of bags on access, bag policies, and predictions."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def bags(draw: st.DrawFn) -> Bag:
 def test_an_expanded_bag_runs_as_the_same_tasks_written_out(
     several: list[Bag], catalog: Catalog, settings: ev.Settings, crash_at: int
 ) -> None:
-    """Whatever happens: the same events, also after a crash."""
+    """The same events follow under all conditions, also after a crash."""
 
     def log_of(workflows: list[Workflow]) -> list[ev.Event]:
         world = FakeWorld(workflows, catalog, settings)
@@ -168,7 +168,7 @@ def one_bag(*runtimes_s: float) -> Workflow:
 def placements(
     policy: str, workflow: Workflow, catalog: Catalog = TWO, **settings: object
 ) -> list[tuple[float, int, str]]:
-    """(when, task, site) of every attempt, in order."""
+    """(time, task, site) of every attempt, in order."""
     wanted = ev.Settings(policy=policy, selection="s-t", **settings)  # type: ignore[arg-type]
     world = FakeWorld([workflow], catalog, wanted)
     assert world.run() == "done"
@@ -227,7 +227,8 @@ def test_ect_takes_the_cluster_where_the_task_ends_first() -> None:
 
 
 def test_sites_get_no_more_than_they_have_room_for() -> None:
-    """Late policies fill what is free, ECT twice that; workflow policies likewise."""
+    """Policies that bind late fill free slots; ECT and, with bags, workflow policies fill twice the
+    slots."""
     bag = expand(Bag("b", "b", "x", axes=(Axis(("i",), (Progression(0, 1, 50),)),), estimate="9"))
     for policy, times in (
         ("fpf", 1),
@@ -244,7 +245,7 @@ def test_sites_get_no_more_than_they_have_room_for() -> None:
 
 
 def test_short_tasks_are_dispatched_ahead_of_free_processors() -> None:
-    """So that processors do not wait for the engine between them."""
+    """Prefetching keeps processors from waiting for the engine."""
     bag = expand(Bag("b", "b", "x", axes=(Axis(("i",), (Progression(0, 1, 500),)),)))
     core = Core({"b": bag})
     core.step(ev.RunStarted(0, "r", ev.Settings(policy="fpf", selection="s-t"),
@@ -257,7 +258,7 @@ def test_short_tasks_are_dispatched_ahead_of_free_processors() -> None:
 
 
 def test_dfplt_ranks_clusters_by_what_they_did() -> None:
-    """The catalog has them wrong: what is said to be fast is slow."""
+    """The catalog is wrong: the site with the higher speed is the slower one."""
     catalog = Catalog((SiteSpec("a", slots=1, speed_ratio=9.0), SiteSpec("b", slots=1)))
     world = FakeWorld(
         [one_bag(8, 8, 4, 4, 4)], catalog, ev.Settings(policy="dfplt", selection="s-t"),
@@ -325,8 +326,8 @@ def test_run_times_are_predicted_by_class_and_site() -> None:
 
 
 def test_predictions_of_what_waits_are_corrected_when_tasks_of_its_class_end() -> None:
-    """Thesis section 7.3.1: after the first tasks have told how long they take, the plan of what is
-    at the site is made anew with it."""
+    """Thesis section 7.3.1: when the first tasks have shown their run times, the plan for waiting
+    tasks is made again."""
     core = Core({"b": one_bag(*[0.0] * 40)})
     core.step(ev.RunStarted(0, "r", ev.Settings(policy="ect-p", selection="s-t"),
                             (SiteSpec("one", slots=10),), (), 1))  # fmt: skip

@@ -38,12 +38,12 @@ from wfrun.testing.fake_world import FakeWorld
 
 POLICIES = ("round-robin", "cluster-min", "file-aware", "heft", "single-cluster", "ect", "rr")
 SITES = ((4, 1.0), (2, 1.2), (2, 0.8))
-"""Slots and speed of each; fewer slots than the smallest worlds have eligible tasks."""
+"""Slots and speed of each site; fewer slots than the smallest worlds have eligible tasks."""
 EVENTS_PER_TASK = 3.5
 
 
 def layered(tasks: int) -> Workflow:
-    """Ten layers; each task reads the files of two tasks of the layer above."""
+    """A workflow of ten layers; each task reads files of two tasks of the layer above."""
     width = tasks // 10
     parents: list[tuple[int, ...]] = [()] * width
     for number in range(width, tasks):
@@ -65,12 +65,12 @@ def _passing_files(parents: list[tuple[int, ...]], number: int = 0) -> Workflow:
 
 
 def workflows(count: int) -> list[Workflow]:
-    """Each a fork and a join: five tasks, of which up to three are eligible at once."""
+    """Workflows of a fork and a join: five tasks, of which up to three are eligible at once."""
     return [_passing_files([(), (0,), (0,), (0,), (1, 2, 3)], n) for n in range(count)]
 
 
 def bags(count: int, owners: int) -> list[Workflow]:
-    """Of five tasks each."""
+    """Bags of five tasks each."""
     axis = Axis(("n",), (Progression(0, 1, 5),))
     return [
         expand(
@@ -82,7 +82,7 @@ def bags(count: int, owners: int) -> list[Workflow]:
 
 
 def world_of(some: list[Workflow], settings: ev.Settings, *, launchers: bool = False) -> Steppable:
-    """At the small sites."""
+    """Costs at the small sites."""
     names = ("a", "b", "c")
     if not launchers:
         specs = [SiteSpec(n, *site) for n, site in zip(names, SITES, strict=True)]
@@ -165,7 +165,7 @@ def test_an_event_costs_the_same_beside_many_workflows(
 def test_an_event_costs_the_same_beside_many_bags(
     selection: str, bags_per_owner: int | None, launchers: bool, throttle: int | None
 ) -> None:
-    """With ``None`` there are four owners, however many bags there are."""
+    """With ``None`` there are four owners, whatever the number of bags."""
     small, large = (
         costs_of(
             world_of(
@@ -214,7 +214,7 @@ def _beside_jobs(world: SharedWorld) -> Costs:
     "policy", ["file-aware", "all-clusters", "cluster-min", "heft", "ect", "ect-p", "rr"]
 )
 def test_an_event_costs_the_same_beside_many_jobs_of_others(policy: str) -> None:
-    """All events but the observations themselves."""
+    """Costs of all events except the observations themselves."""
     sites = tuple(SiteSpec(name, 1200) for name in ("a", "b", "c"))
     small, large = (_beside_jobs(SharedWorld(policy, sites, jobs, 600)) for jobs in (0, 2000))
     assert_no_growth(small, large, 2000)
@@ -222,7 +222,7 @@ def test_an_event_costs_the_same_beside_many_jobs_of_others(policy: str) -> None
 
 @pytest.mark.parametrize("policy", ["heft", "ect"])
 def test_an_event_costs_the_same_beside_many_jobs_where_a_queue_backfills(policy: str) -> None:
-    """The plan of a backfilling site is bounded by its size: it is full with 200 jobs already."""
+    """The size of a site bounds the plan of its backfilling queue, which 200 jobs fill already."""
     sites = tuple(SiteSpec(name, 8, backfills=True) for name in ("a", "b", "c"))
     small, large = (_beside_jobs(SharedWorld(policy, sites, jobs, 150)) for jobs in (200, 2000))
     assert_no_growth(small, large, 2000 / 200)

@@ -1,4 +1,4 @@
-"""Defects that the core once had, a test for each: lost inputs, usage, selection, replicas."""
+"""Regression tests of the core: lost inputs, usage, selection, replicas."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ FAILED = Outcome("exit", exit_code=1)
 
 
 def placed(events: Iterable[ev.Event]) -> list[str]:
-    """The attempts that were placed, by key."""
+    """Attempts that were placed, by key."""
     return [event.key for event in events if isinstance(event, ev.AttemptPlaced)]
 
 
 def end(core: Core, at_s: float, key: str, outcome: Outcome | None = None) -> list[ev.Event]:
-    """The attempt starts, if it has not, and ends: by default with a file of one byte."""
+    """Start the attempt, if it has not started, and end it: by default with a file of one byte."""
     decided, _ = core.step(ev.AttemptStarted(at_s, key))
     return (
         decided + core.step(ev.AttemptEnded(at_s, key, outcome or Outcome("done", sizes=(1,))))[0]
@@ -41,7 +41,7 @@ def end(core: Core, at_s: float, key: str, outcome: Outcome | None = None) -> li
 
 
 def pair(settings: ev.Settings, catalog: Catalog, *paused: int) -> Core:
-    """P (task 0) is done at site 0, its reader C (task 1) is submitted there."""
+    """P (task 0) is done at site 0; its successor C (task 1) is submitted there."""
     core = Core({"d": chain((0, 1, 1), runtimes_s=[10.0, 10.0])})
     core.step(ev.RunStarted(0.0, "r", settings, catalog.sites, (), 1))
     for site in paused:
@@ -53,7 +53,7 @@ def pair(settings: ev.Settings, catalog: Catalog, *paused: int) -> Core:
 
 
 def lose(core: Core) -> list[str]:
-    """A new engine, which finds C and not the file of P; returns what is placed."""
+    """Resume the run; the site has C and not the file of P. Returns the placements."""
     decided, _ = core.step(ev.RunResumed(10.0, ((0, 0, 0),)))
     found, _ = core.step(ev.AttemptsFound(10.0, 0, (), ("r.0.1.1",)))
     return placed(decided + found)
@@ -120,7 +120,7 @@ def test_a_running_task_gets_no_replica_while_its_lost_input_is_made_again() -> 
 
 
 def test_what_has_never_run_is_no_usage_of_its_owner() -> None:
-    """An attempt was believed to run for 100 s. Its site has never started it."""
+    """An attempt was believed to run for 100 s, and its site reports that it never started."""
     bags = [owned_bag("u", 1), owned_bag("v", 1), owned_bag("u", 1)]
     core = Core({str(n): b for n, b in enumerate(bags)})
     settings = ev.Settings(policy="fpf", selection="s-u-t")
@@ -178,11 +178,11 @@ def test_a_selection_policy_that_selects_what_it_must_not_is_named(
         core.step(ev.WorkflowAdded(0.0, 0, "a", "a"))
 
 
-# What waits for a site that is paused
+# Tasks that wait for a paused site
 
 
 def entries(core: Core) -> int:
-    """Entries of all lists that the core holds, its heaps among them, without the documents."""
+    """Number of entries in all lists of the core, including heaps, without the documents."""
     seen: set[int] = set()
     left: list[object] = gc.get_referents(core)
     total = 0

@@ -1,4 +1,4 @@
-"""Defects that the core once had, a test for each: late binding, wide tasks, launchers."""
+"""Regression tests of the core: late binding, wide tasks, launchers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wfrun.engine.policies.placement.base import BasePlacement
 
 
 class Run:
-    """A core that is stepped by hand, with its log."""
+    """A core that a test steps by hand, with its log."""
 
     def __init__(
         self, workflows: Iterable[Workflow], settings: ev.Settings, specs: tuple[SiteSpec, ...]
@@ -31,7 +31,7 @@ class Run:
         self.step(ev.RunStarted(0.0, "r", settings, specs, (), len(self.documents)))
 
     def step(self, event: ev.Event) -> list[ev.Event]:
-        """Returns what is decided."""
+        """Step an event; returns the decisions."""
         decided, actions = self.core.step(event)
         self.log += [event, *decided]
         self.actions += actions
@@ -86,7 +86,7 @@ def stream(selection: str, count: int = 20) -> tuple[Run, list[str]]:
 
 @SELECTIONS
 def test_a_wide_task_does_not_starve_behind_narrow_ones(selection: str) -> None:
-    """The narrow task that the reservation leaves room for passes it, no other one does."""
+    """The narrow task that fits beside the reservation overtakes it, no other one does."""
     _, order = stream(selection)
     assert order[:5] == ["r.0.0.1", "r.0.1.1", "r.0.2.1", "r.2.0.1", "r.1.0.1"]
 
@@ -161,7 +161,7 @@ def test_no_more_is_withdrawn_than_others_have_idle_cores_for() -> None:
     assert sum(len(event.keys) for event in withdrawn) == 8
 
 
-# Replicas beside launchers
+# Replicas and launchers
 
 
 def asked_s(replicas: int) -> float:
@@ -196,7 +196,7 @@ def test_launchers_are_asked_for_as_long_in_a_run_with_replicas() -> None:
 
 
 class Shy(BasePlacement):
-    """Leaves all tasks unplaced until it is willing."""
+    """A policy that leaves all tasks unplaced until it is willing."""
 
     name = "shy"
     information = Information()

@@ -1,4 +1,4 @@
-"""``FakeView`` is a view: what a policy asks of a run can be asked of it."""
+"""``FakeView`` answers every question of ``View``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fits a launcher: it is as large as its catalog entry says, however large its site is."""
+"""Tasks at sites with launchers: the size of a launcher limits them, not that of the site."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sites and hosts that keep failing: paused, tried with one attempt, avoided."""
+"""Sites and hosts with repeated failures: paused, tried with one attempt, avoided."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def breaker_of(state: RunState) -> Breaker | None:
 
 
 class Trouble:
-    """Attempts of the first site end as ``how`` says, at the time at which they start."""
+    """A world in which attempts at the first site end as ``how`` says, as soon as they start."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Trouble:
     ) -> None:
         self.how = how
         self.started = 0
-        """Attempts that the first site has started."""
+        """Number of attempts that the first site has started."""
         specs = tuple(SiteSpec(name, slots) for name in ("alpha", "beta", "gamma")[:sites])
         settings = ev.Settings("round-robin", throttle=throttle, retries=retries)
         self.world = FakeWorld(
@@ -224,7 +224,7 @@ def test_a_run_waits_longer_for_a_cluster_than_for_this_machine(
 
 @pytest.mark.parametrize(("outage_s", "end"), [(1800.0, "done"), (7200.0, "failed")])
 def test_a_file_that_only_a_paused_site_has_is_waited_for(outage_s: float, end: str) -> None:
-    """For as long as a run has patience with the site; failures meanwhile do not count."""
+    """A site that reports a problem is awaited; failures in this time do not count."""
     catalog = Catalog((SiteSpec("alpha", 1, access=Access(hosts=("h",))),))
     task = Task("t", "x", "x", outputs=(0,), runtime_s=10.0)
     file = File("f", size_bytes=9, producer=0, collect=True)
@@ -263,7 +263,7 @@ def test_health_follows_from_the_log() -> None:
 
 
 def black_hole(now_s: float, number: int) -> Outcome:
-    """Host n1 fails every attempt that it gets, n2 and n3 none."""
+    """Host n1 fails every attempt, n2 and n3 none."""
     host = f"n{number % 3 + 1}"
     return Outcome("exit", host=host) if host == "n1" else Outcome("done", host=host)
 

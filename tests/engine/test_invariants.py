@@ -31,11 +31,11 @@ CAUSES: list[Cause] = [
     "exit", "signal", "output", "launch-failed", "memory", "walltime", "staging", "disk-full",
     "refused", "preempted", "node", "cancelled", "lost",
 ]  # fmt: skip
-"""In which sites report failures."""
+"""Causes of the failures that sites report."""
 
 
 def failing(seed: int, share: float, world: list[FakeWorld], causes: list[Cause]) -> Result:
-    """Attempts fail by chance."""
+    """A result function in which attempts fail at random."""
 
     def result(key: str, workflow: int, task: int) -> Outcome:
         random = Random(f"{seed}/{key}")
@@ -57,7 +57,7 @@ def make_world(
     share: float,
     causes: list[Cause] = CAUSES,
 ) -> FakeWorld:
-    """A world with failures, with sites that close and open, and with run times of its own."""
+    """A world with failures, sites that close and reopen, and random run times."""
     holder: list[FakeWorld] = []
     world = FakeWorld(
         several,
@@ -81,8 +81,8 @@ def make_world(
     return world
 
 
-class Auditor:
-    """Holds the invariants against the log alone, with none of the core's own state."""
+class InvariantChecker:
+    """Checks the invariants against the log alone, without the state of the core."""
 
     def __init__(self, several: list[Workflow], catalog: Catalog, settings: ev.Settings) -> None:
         self.workflows = several
@@ -91,7 +91,7 @@ class Auditor:
         self.replicas = most if settings.replicas is None else settings.replicas
         self.sites = catalog.sites
         self.asked = [[t.resources for t in w.tasks] for w in several]
-        """What each task asks for by now, as far as the log tells: at least this."""
+        """Lower bounds of the current requests of tasks, as far as the log tells."""
         self.refused: set[tuple[int, int, int]] = set()
         self.present: set[tuple[int, int, int]] = {
             (w, f, ORIGIN)
@@ -104,7 +104,7 @@ class Auditor:
         self.keys: set[str] = set()
         self.submitted: set[str] = set()
 
-    def hear(self, event: ev.Event) -> None:
+    def check(self, event: ev.Event) -> None:
         if isinstance(event, ev.AttemptPlaced):
             self._placed(event)
         elif isinstance(event, ev.RunResumed):
@@ -117,10 +117,10 @@ class Auditor:
                 task = (placed.workflow, placed.task)
                 if task in self.done:
                     assert self.replicas, "a task succeeded twice"
-                    return  # its files are not used
+                    return  # Its files are not used.
                 self.done.add(task)
                 for other in self._others(task):
-                    if other.key not in self.submitted:  # It is taken back without an event.
+                    if other.key not in self.submitted:  # Taken back without an event.
                         del self.open[other.key]
                 record = self.workflows[placed.workflow].tasks[placed.task]
                 for file in record.outputs:
@@ -141,7 +141,7 @@ class Auditor:
             self.refused.add((workflow, task, placed.site))
         elif self._others((workflow, task)):
             return
-        elif outcome.cause == "memory":  # more than this, if it is tried again at all
+        elif outcome.cause == "memory":  # A retry requests more.
             asked = msgspec.structs.replace(asked, memory_bytes=asked.memory_bytes + 1)
         elif outcome.cause == "walltime" and asked.walltime_s is not None:
             asked = msgspec.structs.replace(asked, walltime_s=asked.walltime_s + 1)
@@ -150,7 +150,7 @@ class Auditor:
     def _placed(self, event: ev.AttemptPlaced) -> None:
         task = (event.workflow, event.task)
         workflow = self.workflows[event.workflow]
-        assert event.key not in self.keys, "an attempt's id was used twice"
+        assert event.key not in self.keys, "an attempt's key was used twice"
         self.keys.add(event.key)
         assert task not in self.done
         others = self._others(task)
@@ -164,13 +164,13 @@ class Auditor:
         assert self.throttle is None or dispatched <= self.throttle
 
     def forget_withdrawn(self, state: RunState) -> None:
-        """Attempts whose files are on their way are taken back without an event of their own."""
+        """Drop attempts in staging that were taken back without an event."""
         if state.draining or state.stopping or state.max_replicas:
             self.open = {k: v for k, v in self.open.items() if k in state.attempts}
 
     def submit(self, action: SubmitAttempts) -> None:
         for key, workflow, task in action.attempts:
-            assert key in self.open, "submitted without a durable id"
+            assert key in self.open, "submitted without a durable key"
             assert key not in self.submitted, "submitted twice"
             self.submitted.add(key)
             for file in self.workflows[workflow].tasks[task].inputs:
@@ -180,18 +180,18 @@ class Auditor:
                     assert (workflow, file, action.site) in self.present
 
 
-def audit(world: FakeWorld, auditor: Auditor) -> None:
-    """Step a world to its end under the auditor's eyes."""
-    heard = told = 0
+def audit(world: FakeWorld, checker: InvariantChecker) -> None:
+    """Run a world to its end and check every event."""
+    checked = given = 0
     for _ in world.steps():
-        for event in world.log[heard:]:
-            auditor.hear(event)
-        heard = len(world.log)
-        for action in world.actions[told:]:
+        for event in world.log[checked:]:
+            checker.check(event)
+        checked = len(world.log)
+        for action in world.actions[given:]:
             if isinstance(action, SubmitAttempts):
-                auditor.submit(action)
-        told = len(world.actions)
-        auditor.forget_withdrawn(world.core.state)
+                checker.submit(action)
+        given = len(world.actions)
+        checker.forget_withdrawn(world.core.state)
 
 
 @MANY
@@ -206,11 +206,11 @@ def test_predecessors_inputs_and_throttle_hold_and_every_run_ends(
     several: list[Workflow], catalog: Catalog, settings: ev.Settings, seed: int, share: float
 ) -> None:
     world = make_world(several, catalog, settings, seed, share)
-    auditor = Auditor(several, catalog, settings)
-    audit(world, auditor)
+    checker = InvariantChecker(several, catalog, settings)
+    audit(world, checker)
     state = world.core.state
     assert state.ended in ("done", "failed")
-    assert state.done == len(auditor.done)
+    assert state.done == len(checker.done)
     if share == 0.0:
         assert state.ended == "done"
     if settings.on_failure == "continue" and state.end_reason is None:
@@ -219,7 +219,7 @@ def test_predecessors_inputs_and_throttle_hold_and_every_run_ends(
             for task in range(len(w.workflow.tasks)):
                 ancestors = _ancestors(w.workflow, task)
                 if not failed & (ancestors | {task}):
-                    assert (w.index, task) in auditor.done, "an independent task was not run"
+                    assert (w.index, task) in checker.done, "an independent task was not run"
 
 
 def _ancestors(workflow: Workflow, task: int) -> set[int]:
@@ -251,30 +251,30 @@ def test_crashes_lose_and_double_nothing(
     settings = msgspec.structs.replace(settings, retries=50)
     # "launch-failed" is left out: an executable that is nowhere is not tried again
     world = make_world(several, catalog, settings, seed, 0.1, ["exit", "lost", "disk-full"])
-    auditor = Auditor(several, catalog, settings)
-    heard = 0
+    checker = InvariantChecker(several, catalog, settings)
+    checked = 0
     crashes[0] += 1 + len(several)  # the start and the workflows become durable together
     for gap in crashes:
         for count, _ in enumerate(world.steps(), start=1):
-            for event in world.log[heard:]:
-                auditor.hear(event)
-            auditor.forget_withdrawn(world.core.state)
-            heard = len(world.log)
+            for event in world.log[checked:]:
+                checker.check(event)
+            checker.forget_withdrawn(world.core.state)
+            checked = len(world.log)
             if count == gap:
                 break
         if world.core.state.ended is not None:
             break
         world.crash()
-    for event in world.log[heard:]:
-        auditor.hear(event)
-    heard = len(world.log)
+    for event in world.log[checked:]:
+        checker.check(event)
+    checked = len(world.log)
     for _ in world.steps():
-        for event in world.log[heard:]:
-            auditor.hear(event)
-        auditor.forget_withdrawn(world.core.state)
-        heard = len(world.log)
+        for event in world.log[checked:]:
+            checker.check(event)
+        checker.forget_withdrawn(world.core.state)
+        checked = len(world.log)
     assert world.core.state.ended == "done"
-    assert len(auditor.done) == sum(len(w.tasks) for w in several)
+    assert len(checker.done) == sum(len(w.tasks) for w in several)
 
 
 @MANY
@@ -297,8 +297,8 @@ def test_a_cancelled_run_ends_soon_and_goes_on_when_resumed(
     settings = msgspec.structs.replace(settings, retries=50)
     world = make_world(several, catalog, settings, seed, 0.1, ["exit", "lost"])
     world.post(at_s, ev.CancelAsked(at_s, mode))
-    auditor = Auditor(several, catalog, settings)
-    audit(world, auditor)
+    checker = InvariantChecker(several, catalog, settings)
+    audit(world, checker)
     if world.core.state.ended == "cancelled":
         asked = next(i for i, e in enumerate(world.log) if isinstance(e, ev.CancelAsked))
         after = world.log[asked:]
@@ -314,7 +314,7 @@ def test_a_cancelled_run_ends_soon_and_goes_on_when_resumed(
         for e in world.log
         if isinstance(e, ev.AttemptEnded) and e.outcome.cause == "done"
     )
-    assert set(successes.values()) == {1} or auditor.replicas
+    assert set(successes.values()) == {1} or checker.replicas
     assert len(successes) == sum(len(w.tasks) for w in several)
 
 
@@ -372,7 +372,7 @@ def test_a_replayed_core_decides_as_the_one_that_lived(
 def test_decisions_do_not_depend_on_undeclared_information(
     workflow: Workflow, catalog: Catalog, settings: ev.Settings, random: Random
 ) -> None:
-    """The world stays the same; what the policy has not declared is changed under it."""
+    """Change only information that the policy has not declared: its decisions must not change."""
     declared = PLACEMENT[settings.policy].information
     changed, other = workflow, catalog
     if declared.task_runtime is Knowledge.UNKNOWN:

@@ -1,4 +1,4 @@
-"""Files that were written and are gone: what still needs them is done again, and no more."""
+"""Lost files: tasks that wrote files that are still needed are repeated, and no others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def starts(world: FakeWorld) -> list[str]:
 
 
 def test_what_nothing_needs_any_more_is_not_done_again() -> None:
-    """t0 → t1 → t2, dead when t1 is done: the file of t0 is gone, and nobody reads it again."""
+    """t0 → t1 → t2; the engine dies when t1 is done. The file of t0 is lost, and no task needs
+    it."""
     workflow = chain((0, 1, 9), (1, 2, 9), runtimes_s=[1.0, 1.0, 1.0])
     world = FakeWorld([workflow], sites((1, 1.0)), ev.Settings(policy="round-robin"))
     for event in world.steps():
@@ -87,12 +88,12 @@ def test_any_loss_is_made_good(
             break
         world.crash(lost=_some_files(world, random, share))
     held = len(world.log)
-    told = len(world.actions)
+    given = len(world.actions)
     for _ in world.steps():
-        for action in world.actions[told:]:
+        for action in world.actions[given:]:
             if isinstance(action, SubmitAttempts):
                 _check_inputs(world, action)
-        told = len(world.actions)
+        given = len(world.actions)
     state = world.core.state
     assert state.ended == "done", world.log[held:][-3:]
     assert state.done == sum(len(w.tasks) for w in several)

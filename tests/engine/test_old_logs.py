@@ -17,26 +17,26 @@ from wfrun.engine.state import RunState, TaskStatus
 
 
 class Launchers(NamedTuple):
-    """What a log tells of launchers, by key without the run."""
+    """Facts about launchers in a log, by key without the run."""
 
     asked: int
     live: str
-    """That take tasks."""
+    """Launchers that take tasks."""
     draining: str
     ended: str
 
 
 class Facts(NamedTuple):
-    """Where a run stood at the end of its log."""
+    """State of a run at the end of its log."""
 
     ended: str | None
     tasks: int
     done: int
     failed: int
     open: int
-    """Attempts."""
+    """Open attempts."""
     states: tuple[str, ...]
-    """The numbers of the tasks in each state, a text for each workflow."""
+    """Tasks by state, as text, for each workflow."""
     launchers: Launchers | None = None
 
 
@@ -192,7 +192,7 @@ def numbers(text: str) -> dict[str, list[int]]:
 
 
 def states_of(state: RunState) -> list[dict[str, list[int]]]:
-    """The tasks of each workflow by their state."""
+    """Tasks of each workflow by state."""
     found: list[dict[str, list[int]]] = []
     for w in state.workflows:
         states: dict[str, list[int]] = {}
@@ -256,7 +256,7 @@ def test_a_log_tells_what_it_told(kind: str) -> None:
 @pytest.mark.parametrize("lost", [True, False], ids=["attempts-lost", "attempts-adopted"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_its_run_goes_on_to_its_end(kind: str, lost: bool) -> None:
-    """No task that was done is done again, and what still runs is adopted."""
+    """No done task is repeated, and running attempts are adopted."""
     events, documents = read(kind)
     world = Resumed(events, documents, lost=lost)
     before = states_of(world.core.state)
@@ -282,7 +282,7 @@ def test_its_run_goes_on_to_its_end(kind: str, lost: bool) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_engines_decide_the_same(kind: str) -> None:
-    """Replaying the log with all that was decided since leads to where the run was."""
+    """A replay of the log with all later decisions leads to the same state."""
     events, documents = read(kind)
     world = Resumed(events, documents, lost=True)
     for count, _ in enumerate(world.steps()):

@@ -20,8 +20,8 @@ from wfrun.engine.model import SiteSpec, Task, Workflow
 
 
 def resumed(run: Run, at_s: float, *gone: str) -> Run:
-    """A new engine of this run. All attempts are still at their sites, and all launchers but those
-    that are ``gone`` connect again."""
+    """Resume the run. All attempts are still at their sites, and all launchers except the ``gone``
+    ones reconnect."""
     again = Run.__new__(Run)
     again.documents, again.core = run.documents, run.replayed()
     again.log, again.actions = list(run.log), []
@@ -57,7 +57,7 @@ def places(events: list[ev.Event]) -> list[int]:
 
 @pytest.mark.parametrize(("policy", "site"), [("heft", 1), ("heft-p", 0)])
 def test_observations_of_the_jobs_of_others(policy: str, site: int) -> None:
-    """A job is known to run for 100 s more at the first site; the last two there took 1 s."""
+    """A job of another user runs for 100 s more at the first site; the last two there took 1 s."""
     run = Run([bag(1, 5.0)], ev.Settings(policy), sites((1, 1.0), (1, 0.5)).sites)
     for at_s, job in ((0.0, "a"), (1.0, "b")):
         run.step(ev.SiteObserved(at_s, 0, (ev.BackgroundJob(job, 1, at_s),)))
@@ -76,7 +76,7 @@ def test_a_site_s_load_of_others() -> None:
 
 @pytest.mark.parametrize("policy", ["heft", "ect", "ect-p"])
 def test_queues_with_jobs_of_others_and_of_this_run(policy: str) -> None:
-    """The first site is held by others for 60 s, the second one by a task of ours for 20 s."""
+    """Other users hold the first site for 60 s; a task of ours holds the second one for 20 s."""
     workflows = [bag(1, 20.0), bag(8)]
     run = Run(workflows, ev.Settings(policy), sites((1, 1.0), (1, 1.0)).sites)
     run.step(ev.SiteObserved(0.0, 0, (ev.BackgroundJob("a", 1, 0.0, 60.0),)))
@@ -156,7 +156,7 @@ def test_the_walltime_of_launchers() -> None:
 
 
 def owners(run: Run, ends: int, at_s: float) -> str:
-    """Let attempts end, one each 5 s; returns the owners of those that are placed then."""
+    """End an attempt every 5 s; returns the owners of the tasks that are placed then."""
     found = ""
     for number in range(ends):
         now_s = at_s + 5.0 * number

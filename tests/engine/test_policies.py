@@ -37,7 +37,7 @@ def bag(count: int, runtime_s: float = 10.0, cores: int = 1) -> Workflow:
 
 
 def chain(*edges: tuple[int, int, int], runtimes_s: list[float]) -> Workflow:
-    """A DAG of (parent, child, bytes) edges, a file each."""
+    """A DAG of (parent, child, bytes) edges, with a file for each edge."""
     count = len(runtimes_s)
     files = [File(f"{p}-{c}", size_bytes=size, producer=p) for p, c, size in edges]
     parents: list[list[int]] = [[] for _ in range(count)]
@@ -68,7 +68,7 @@ def sites(*slots_and_speeds: tuple[int, float]) -> Catalog:
 
 
 def places(world: FakeWorld) -> dict[str, int]:
-    """Task id → site of its first attempt."""
+    """Site of the first attempt, by task id."""
     found: dict[str, int] = {}
     for event in world.log:
         if isinstance(event, ev.AttemptPlaced):
@@ -108,7 +108,8 @@ def test_all_clusters_balances_the_load_over_sizes() -> None:
 
 
 def test_file_aware_goes_where_the_files_are_while_cores_are_idle() -> None:
-    """t0 makes 1 GB for t1 and t2: one idle core where it is, so the second goes elsewhere."""
+    """t0 writes 1 GB for t1 and t2: one core is idle where it is, so the second task goes
+    elsewhere."""
     workflow = chain((0, 1, 10**9), (0, 2, 10**9), runtimes_s=[1.0, 5.0, 5.0])
     world = run("file-aware", [workflow], sites((1, 1.0), (4, 1.0)))
     placed = places(world)
@@ -156,7 +157,7 @@ def test_heft_waits_for_a_fast_site_when_that_ends_earlier() -> None:
 
 
 def test_heft_and_heft_p_differ_by_what_they_know_of_others_jobs() -> None:
-    """A background job is known to run 100 s more at alpha; the last two there took 1 s."""
+    """A job of another user runs for 100 s more at alpha; the last two there took 1 s."""
     decided = {}
     for policy in ("heft", "heft-p"):
         core = Core({"0": bag(1, runtime_s=5.0)})
@@ -185,7 +186,7 @@ def test_coarsening_shrinks_to_the_size_along_heavy_edges() -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 10, 100])
 def test_coarsening_reaches_the_size_also_through_a_hub(size: int) -> None:
-    """A star stalls matching: one leaf a level. The rest is merged edge by edge."""
+    """A star stalls matching, which merges one leaf per level. The rest is merged edge by edge."""
     edges = [(0, i, i) for i in range(1, 200)]
     view = _view(chain(*edges, runtimes_s=[1.0] * 200), sites((1, 1.0)),
                  PLACEMENT["coarsening"].information)  # fmt: skip
@@ -348,7 +349,8 @@ def test_order_of_eligible_tasks_is_priority_then_arrival() -> None:
 
 
 def test_the_patience_with_an_earlier_pause_does_not_end_a_later_one() -> None:
-    """Closed at 0 and at 50: the first pause's timer fires at 60, the second's at 110."""
+    """The site is paused at 0 and at 50: the timer of the first pause fires at 60, that of the
+    second at 110."""
     core = Core({"0": bag(1)})
     catalog = sites((1, 1.0))
     settings = ev.Settings(policy="round-robin")

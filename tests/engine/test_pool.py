@@ -1,4 +1,4 @@
-"""What the core knows of launchers."""
+"""The launchers of a site, as the core knows them."""
 
 from __future__ import annotations
 

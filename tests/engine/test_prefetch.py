@@ -1,4 +1,4 @@
-"""The prefetch of a launcher covers its latency, and no more than is worth it."""
+"""The number of prefetched tasks covers the latency, and no more than pays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The models of queues that policies ask, and the profile of free cores below one of them."""
+"""Models of queues, and the profiles of free cores that they use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BOTH = pytest.mark.parametrize("backfills", [False, True])
 
 
 def view_of(site: SiteSpec, *tasks: tuple[int, float]) -> StateView:
-    """On one site, and a bag of (cores, run time) tasks that nobody has placed yet."""
+    """A site, and a bag of (cores, run time) tasks that are not placed yet."""
     bag = [Task(str(i), "x", "x", resources=Resources(c), runtime_s=s)
            for i, (c, s) in enumerate(tasks)]  # fmt: skip
     core = Core({"0": Workflow("bag", "bag.dax", bag, [], [()] * len(bag))})
@@ -42,7 +42,7 @@ def view_of(site: SiteSpec, *tasks: tuple[int, float]) -> StateView:
 
 
 def test_staging_is_a_part_of_the_hole_that_a_task_needs() -> None:
-    """One of 2 cores is held for 10 s, both are asked for after that."""
+    """One of 2 cores is held for 10 s; a later job needs both."""
     view = view_of(SiteSpec("a", 2, 2.0, backfills=True), (1, 16.0), (2, 16.0), (3, 16.0))
     assert view.estimate_completion_s(0, 0) == 8.0
     assert view.estimate_completion_s(0, 0, 2.0) == 10.0
@@ -68,7 +68,7 @@ def test_logs_from_before_queues_were_told_apart_still_load() -> None:
 
 
 def drive(model: QueueModel, seed: int, *, ask: bool) -> list[float]:
-    """Answers at the end of a random life, in which much comes otherwise than expected."""
+    """Estimates after a random history with many deviations from the plan."""
     random, questions = Random(seed), Random(0)
     now_s = 0.0
     keys: list[str] = []
@@ -102,7 +102,7 @@ def test_questions_change_nothing(backfills: bool, seed: int) -> None:
 
 @BOTH
 def test_running_jobs_have_their_cores_before_anybody_who_waits(backfills: bool) -> None:
-    """Ours holds the one core for 100 s; another user's job waits behind it."""
+    """Our job holds the only core for 100 s; another user's job waits behind it."""
     model = make_queue_model(1, backfills=backfills)
     model.place("ours", 1, 100.0, 0.0, 0.0)
     model.start("ours", 0.0)
@@ -113,7 +113,7 @@ def test_running_jobs_have_their_cores_before_anybody_who_waits(backfills: bool)
 
 
 def test_a_long_queue_does_not_make_a_plan_of_many_steps() -> None:
-    """Wide and narrow jobs whose inputs come at some time leave holes without end."""
+    """Wide and narrow jobs whose inputs arrive later leave an unlimited number of holes."""
     model, random = BackfillModel(16), Random(1)
     most, now_s = 0, 0.0
     for number in range(5000):

@@ -1,4 +1,5 @@
-"""Several attempts of one task: which counts, what the others cost, and what is known of both."""
+"""Several attempts of one task: which one counts, what the others cost, and what is kept of
+both."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ WQR = ev.Settings("wqr", replicas=2, retries=2, retry_delay_s=1.0)
 
 
 class DeafWorld(FakeWorld):
-    """The first site does not hear of cancellations."""
+    """A world whose first site ignores cancellations."""
 
     def _carry_out(self, action: act.Action) -> None:
         if not (isinstance(action, act.CancelAttempts) and action.site == 0):
@@ -39,7 +40,7 @@ def placed(world: FakeWorld) -> list[str]:
 
 
 def test_the_first_success_counts_and_the_others_are_cancelled() -> None:
-    """A slow site and two fast ones: the third attempt, of equal ones, is only cancelled."""
+    """A slow site and two equally fast ones: the third attempt can only be cancelled."""
     world = FakeWorld([bag(1)], sites((1, 0.1), (1, 1.0), (1, 0.5)), WQR)
     assert world.run() == "done"
     assert placed(world) == ["w.0.0.1", "w.0.0.2", "w.0.0.3"]
@@ -52,7 +53,7 @@ def test_the_first_success_counts_and_the_others_are_cancelled() -> None:
 
 
 def test_a_task_that_always_fails_is_given_up_after_its_retries() -> None:
-    """Replicas cost no retry, and give none: three rounds of three attempts."""
+    """Replicas neither cost a retry nor add one: three rounds of three attempts."""
     result = Outcome("exit", exit_code=3)
     world = FakeWorld(
         [bag(1)],
@@ -98,20 +99,21 @@ def test_a_replica_that_goes_on_saves_the_task() -> None:
 
 
 def test_a_run_waits_no_longer_for_what_does_not_matter() -> None:
-    """Half a minute for a site that can't be told; what it was working for counts as lost time."""
+    """The run waits half a minute for a site that ignores the cancellation; its core seconds count
+    as superseded."""
     world = DeafWorld([bag(1, 100.0)], sites((1, 0.1), (1, 1.0)), WQR)
     assert world.run() == "done"
     assert world.core.state.now_s == 100.0 + SUPERSEDED_TIMEOUT_S
-    told = DeafWorld([bag(1, 100.0)], sites((1, 0.8), (1, 1.0)), WQR)
-    assert told.run() == "done"
-    assert told.core.state.now_s == 125.0
-    replication = told.core.state.find(Replication)
+    done = DeafWorld([bag(1, 100.0)], sites((1, 0.8), (1, 1.0)), WQR)
+    assert done.run() == "done"
+    assert done.core.state.now_s == 125.0
+    replication = done.core.state.find(Replication)
     assert replication is not None
     assert replication.placed_total == 1
 
 
 def test_a_new_engine_waits_anew_for_what_does_not_matter() -> None:
-    """It is cancelled once more, however long the engine was away."""
+    """A superseded attempt is cancelled again after a resume, however long no engine ran."""
     world = DeafWorld([bag(1, 100.0)], sites((1, 0.1), (1, 1.0)), WQR)
     for event in world.steps():
         if isinstance(event, ev.AttemptEnded):
@@ -155,7 +157,7 @@ def redone(first: Cause) -> DeafWorld:
 
 
 def test_a_task_is_done_again_beside_an_attempt_that_does_not_matter() -> None:
-    """What is written then has a name of its own, and that name is known."""
+    """Files that are then written have names of their own, which the run knows."""
     world = redone("done")
     assert world.run() == "done"
     w = world.core.state.workflows[0]

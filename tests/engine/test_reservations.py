@@ -1,4 +1,4 @@
-"""Room that is kept for a wide task whose policy does not take it."""
+"""Reservations for a wide task whose policy does not use them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wfrun.testing.fake_world import FakeWorld
 
 
 class Narrow(BasePlacement):
-    """Never places a task of several cores."""
+    """A policy that never places a task of several cores."""
 
     name = "narrow"
     information = Information()

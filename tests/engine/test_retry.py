@@ -30,7 +30,7 @@ def world_of(
     resources: Resources = PLAIN,
     retries: int = 2,
 ) -> FakeWorld:
-    """One task whose attempts end in turn like this, and well after the last of these."""
+    """One task whose first attempts end in this way, one after another; later ones succeed."""
 
     def result(key: str, workflow: int, task: int) -> Outcome:
         number = int(key.rsplit(".", 1)[1])
@@ -92,12 +92,12 @@ def test_more_retries_are_more_setbacks_too() -> None:
 def test_memory_is_doubled_and_the_message_says_so() -> None:
     failures = [Outcome("memory", message="killed"), Outcome("memory", message="killed")]
     world = world_of(failures, TWO, Resources(memory_bytes=2 * GIB))
-    told = []
+    shown = []
     for event in world.steps():
         if isinstance(event, ev.AttemptEnded):
             asked = world.core.state.workflows[0].asked(0)
-            told.append((asked.memory_bytes, last_message(world)))
-    assert told == [
+            shown.append((asked.memory_bytes, last_message(world)))
+    assert shown == [
         (4 * GIB, "killed\nagain with 4 GiB of memory"),
         (8 * GIB, "killed\nagain with 8 GiB of memory"),
         (8 * GIB, "killed\nagain with 8 GiB of memory"),
@@ -193,7 +193,7 @@ def test_a_full_site_gets_no_more_and_the_task_goes_elsewhere() -> None:
 
 
 def test_what_a_task_has_come_to_ask_for_is_in_the_log() -> None:
-    """A replayed log knows it without a word of its own, and a resume keeps it."""
+    """The requests follow from the log without an event of their own, and a resume keeps them."""
     failures = [Outcome("memory"), Outcome("walltime"), Outcome("refused"), Outcome("exit")]
     sites = (*TWO, SiteSpec("tiny", 1, memory_bytes=GIB))
     world = world_of(failures, sites, Resources(memory_bytes=GIB, walltime_s=5.0), retries=9)
@@ -228,7 +228,7 @@ def test_a_transfer_that_keeps_failing_costs_no_retry_but_a_missing_file_does(
 
 
 def test_logs_whose_rules_were_others_are_read() -> None:
-    """An older version tried a task again that by today's rules has failed for good."""
+    """A task that an older version retried has failed for good by the present rules."""
     tasks = [Task(f"t{i}", "x", "x", resources=Resources(walltime_s=60.0)) for i in range(2)]
     workflow = Workflow("w", "w.dax", tasks, [], [(), (0,)])
     site = SiteSpec("alpha", 1, walltime_s=60.0)

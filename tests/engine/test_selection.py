@@ -1,4 +1,4 @@
-"""Selection policies: whose tasks are placed next, worked out by hand from thesis section 5.1.3."""
+"""Selection policies on cases that were worked out by hand from thesis section 5.1.3."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ONE = Catalog((SiteSpec("one", slots=1),))
 def order(
     selection: str, bags: Sequence[Workflow], policy: str = "fpf", catalog: Catalog = ONE
 ) -> str:
-    """The bags in the order in which their tasks are placed, as letters."""
+    """The bags in the order of the placements of their tasks, as letters."""
     world = FakeWorld(list(bags), catalog, ev.Settings(policy=policy, selection=selection))
     assert world.run() == "done"
     placed = [e for e in world.log if isinstance(e, ev.AttemptPlaced)]

@@ -1,4 +1,4 @@
-"""A workflow has ended as soon as nothing of it can run any more, in whichever event that shows."""
+"""A workflow ends with the event after which nothing of it can run."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ class FakeSite:
 
     def start_launchers(self, launchers: Sequence[LauncherRequest]) -> None:
         """Fail: this site has no launchers."""
-        raise AssertionError("launchers were asked for at a site that has none")
+        raise AssertionError("launchers were requested at a site that has none")
 
     def stop_launchers(self, keys: Sequence[str]) -> None:
         """Fail: this site has no launchers."""

@@ -112,7 +112,7 @@ class RunRules(KnownRun):
             if (number, task) not in self.done
         ]
         if event.outcome == "cancelled":
-            self._require("end-cancelled", self._cancelled, "nobody asked for it")
+            self._require("end-cancelled", self._cancelled, "the user did not cancel it")
         elif event.outcome == "done":
             self._require("end-done", not undone, f"{undone} are not done")
             for (number, file), places in self.present.items():

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from tests.engine.strategies import catalogs, settings_of_runs, workflows
-from tests.engine.test_invariants import Auditor
+from tests.engine.test_invariants import InvariantChecker
 from tests.places import CORPUS
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
@@ -344,14 +344,14 @@ def test_status_and_report_read_a_simulated_run(tmp_path: Path) -> None:
 class AuditedLog(MemoryLog):
     """Holds the invariants as events are logged."""
 
-    def __init__(self, auditor: Auditor) -> None:
+    def __init__(self, checker: InvariantChecker) -> None:
         super().__init__()
-        self._auditor = auditor
+        self._checker = checker
 
     def append(self, events: Sequence[ev.Event]) -> None:
         super().append(events)
         for event in events:
-            self._auditor.hear(event)
+            self._checker.check(event)
 
 
 @st.composite
@@ -395,12 +395,12 @@ def test_invariants_hold_in_any_simulated_world(
     several: list[Workflow], platform: Platform, settings: ev.Settings
 ) -> None:
     settings = msgspec.structs.replace(settings, retries=1000, retry_delay_s=0.0)
-    auditor = Auditor(several, platform.catalog, settings)
-    log = AuditedLog(auditor)
+    checker = InvariantChecker(several, platform.catalog, settings)
+    log = AuditedLog(checker)
     state = simulate(several, platform, settings, log=log)
     assert (state.ended, state.end_reason) == ("done", None)
     assert state.done == sum(len(w.tasks) for w in several)
-    assert len(auditor.done) == state.done
+    assert len(checker.done) == state.done
     _check_slots(log.events, several, platform.catalog)
     twin = Core({str(i): w for i, w in enumerate(several)})
     twin.replay(log.events)
