@@ -16,7 +16,7 @@ EXAMPLES = Path(__file__).resolve().parent
 
 
 def next_run_dir(name: str) -> Path:
-    """A run directory that is not there yet, where ``wfrun list`` finds it."""
+    """A new run directory where ``wfrun list`` finds it."""
     candidates = (Path("wfrun-runs", f"{name}-demo-{number}") for number in count(1))
     return next(path for path in candidates if not path.exists())
 

@@ -41,7 +41,7 @@ def row_of(fit_path: str, counter_of: "dict[str, int]") -> str:
     _, plus, minus = os.path.splitext(os.path.basename(fit_path))[0].split("__")
     values = dict(re.findall(r"(\w+)=([-+.\deE]+|nan)", text))
     cells = [f"{counter_of[plus]:7d}", f"{counter_of[minus]:7d}"]
-    # As they are: mBgModel reads some of them as whole numbers, and stops at an exponent's "e".
+    # Copied as text: mBgModel reads some of them as integers, and stops at the "e" of an exponent.
     cells += [f"{values[name]:>16}" for name, _ in COLUMNS]
     return " " + " ".join(cells) + " \n"
 

@@ -33,21 +33,21 @@ HERE = Path(__file__).parent
 
 TILE_PX = 360
 PITCH_PX = 240
-"""From one tile's centre to the next: a third of each tile overlaps its neighbour."""
+"""Distance between the centres of neighbouring tiles: a third of each tile overlaps the next."""
 MARGIN_PX = 20
 SHRINK = 2
 NOISE = 8.0
 BACKGROUND = 1200.0
-"""A tile's background may be this bright; the galaxy's arms are about a tenth of that."""
+"""Maximum background of a tile. The galaxy's arms are about a tenth as bright."""
 TILT = 25.0
-"""And it differs by up to twice this from one corner to another."""
+"""Half the maximum difference of the background between two corners of a tile."""
 
 FINAL = frozenset(
     file
     for name in ("mosaic", "uncorrected")
     for file in (f"{name}.png", *(f"{name}_{band}.fits" for band in BANDS))
 )
-"""The outputs that a user wants to have."""
+"""The final outputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Costs:
 
 
 def tool(*command: str, cwd: Path | None = None) -> None:
-    """Run one program of the toolkit; it says on stdout what was wrong."""
+    """Run one program of the toolkit, which reports errors on stdout."""
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
     if done.returncode != 0 or 'stat="ERROR"' in done.stdout:
         sys.exit(f"{' '.join(command)}\nfailed: {done.stdout}{done.stderr}")
@@ -116,7 +116,7 @@ def make_tiles(out: Path, columns: int, rows: int, seed: int) -> list[str]:
 
 
 def padding_px(sky: tuple[Component, ...]) -> int:
-    """How far off a tile a source may be and still shine into it."""
+    """Maximum distance from a tile at which a source is still visible in it."""
     return math.ceil(1.5 * max(component.width_px for component in sky))
 
 
@@ -160,7 +160,7 @@ def find_overlaps(out: Path, tiles: Sequence[str]) -> list[tuple[str, str]]:
 def jobs_of_band(
     band: str, tiles: Sequence[str], overlaps: Sequence[tuple[str, str]]
 ) -> Iterator[Job]:
-    """From raw tiles to a mosaic with, and one without, the correction of the background."""
+    """The jobs of one band: a mosaic with background correction and one without."""
     projected = [f"proj_{band}_{tile}.fits" for tile in tiles]
     corrected = [f"corr_{band}_{tile}.fits" for tile in tiles]
     for tile, out in zip(tiles, projected, strict=True):

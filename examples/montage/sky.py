@@ -20,7 +20,7 @@ PIXEL_DEG = 0.0005
 
 COUNTS = 40.0
 FAINTEST = 3.0
-"""Counts; mMakeImg raises whatever is fainter to this, so that it has to be left out."""
+"""Minimum counts of a source. mMakeImg raises fainter ones to this, so they are left out."""
 
 COLOUR = {
     "disk": (1.0, 0.85, 0.75),
@@ -29,7 +29,7 @@ COLOUR = {
     "arms": (0.6, 0.8, 1.35),
     "knots": (1.5, 0.55, 0.95),
 }
-"""How bright each component of the galaxy is in the three bands."""
+"""Brightness of each component of the galaxy in the three bands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Component:
 
 
 def position_deg(x_px: float, y_px: float) -> tuple[float, float]:
-    """Right ascension and declination, near enough for a field of a degree."""
+    """Right ascension and declination, approximated for a field of one degree."""
     dec = CENTRE_DEC_DEG + y_px * PIXEL_DEG
     return CENTRE_RA_DEG - x_px * PIXEL_DEG / math.cos(math.radians(dec)), dec
 

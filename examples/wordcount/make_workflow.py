@@ -30,11 +30,11 @@ WORDS_PER_LINE = 12
 VOCABULARY = 3000
 TOP = 20
 GROUP = 6
-"""How many counts one task merges."""
+"""Maximum number of counts that one task merges."""
 
 RUNTIME_S = {"split": 0.01, "wc": 0.01, "awk": 0.01}
 SCRIPT_RUNTIME_S = 0.05
-"""As seen on an ordinary machine, for policies that want to know."""
+"""Measured on an ordinary machine, for policies that use run times and sizes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Job:
 
 
 def make_text(lines: int, rng: Random) -> list[str]:
-    """Lines of made-up words, which occur as unevenly as those of a language (Zipf's law)."""
+    """Lines of random words, with the frequencies of a natural language (Zipf's law)."""
     syllables = [a + b for a, b in product("bdfgklmnprstvz", "aeiou")]
     words: dict[str, None] = {}
     while len(words) < VOCABULARY:
@@ -66,7 +66,7 @@ def make_text(lines: int, rng: Random) -> list[str]:
 
 
 def part_names(parts: int) -> list[str]:
-    """As ``split -a 3`` names them."""
+    """The names that ``split -a 3`` gives."""
     letters = product(string.ascii_lowercase, repeat=3)
     return ["part_" + "".join(next(letters)) for _ in range(parts)]
 

@@ -1,4 +1,4 @@
-"""A simulated site on a clock of its own, driven by hand."""
+"""A simulated site on a virtual clock, for tests."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from wfrun.sites.simulated.site import SimulatedRequest, SimulatedSite, SiteMode
 from wfrun.testing.probe import Probe
 
 PATIENCE_S = 1e6
-"""Of virtual time."""
+"""Maximum virtual time that a test waits."""
 
 E = TypeVar("E", bound=ev.Event)
 
 
 class VirtualProbe(Probe):
-    """Waits by letting virtual time pass."""
+    """A probe that advances virtual time while it waits."""
 
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class VirtualProbe(Probe):
             await self.more()
 
     async def more(self) -> None:
-        """Hear of what happens next."""
+        """Collect the next events."""
         assert self.clock.now() < PATIENCE_S, "what is waited for does not come"
         self.events += await self.clock.next()
 
@@ -78,7 +78,7 @@ def slots_of(nodes: Sequence[NodeGroup]) -> int:
 
 
 class Rig:
-    """A site on a clock of its own, driven by hand."""
+    """A simulated site and its probe, on a virtual clock."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Rig:
         self.probe = VirtualProbe(self.clock)
 
     async def run(self, until_s: float, *requests: SimulatedRequest, at_once: bool = True) -> None:
-        """Open the site, submit these in one batch or each in one of its own, let time pass."""
+        """Open the site, submit the requests in one batch or in one each, and let time pass."""
         await self.site.open(self.probe.post)
         for batch in [requests] if at_once else [[request] for request in requests]:
             await self.site.submit(batch)
@@ -116,7 +116,7 @@ class Rig:
         return {event.key: event.at_s for event in self.all(ev.AttemptStarted)}
 
     def ends(self) -> dict[str, float]:
-        """When the end of each became known."""
+        """The time at which each end was reported."""
         return {event.key: event.at_s for event in self.all(ev.AttemptEnded)}
 
     def causes(self) -> dict[str, str]:

@@ -42,7 +42,7 @@ async def test_a_standard_stream_has_its_size(tmp_path: Path) -> None:
     await site.close()
 
 
-def test_a_single_process_where_that_is_enough() -> None:
+def test_a_single_process_where_possible() -> None:
     outputs = {"a": "a", "b": "b"}
     plain = request("k-1", "x", outputs=outputs)
     assert emulated(plain, runtime_s=0, output_sizes=[3, 3]).argv[0] == "truncate"

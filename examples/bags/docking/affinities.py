@@ -20,14 +20,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 Atom = tuple[str, str, tuple[float, float, float]]
-"""Residue, Vina's type, place in ångströms."""
+"""An atom: residue, Vina's type, position in ångströms."""
 
 COLOURS = {"C": "0.35", "A": "0.35", "O": "tab:red", "N": "tab:blue", "H": "0.8"}
 HALOGENS = {"F": "tab:green", "Cl": "tab:green", "Br": "tab:brown"}
 BOND_A, HYDROGEN_BOND_A = 1.98, 1.2
-"""No bond is longer, and no two atoms that are not bound are nearer."""
+"""Maximum length of a bond, and minimum distance of atoms without one, in ångströms."""
 SLICE_A = 4.0
-"""Residues are drawn that are so little above or below the molecule."""
+"""Maximum height above or below the molecule of the residues that are drawn, in ångströms."""
 
 
 def read_model(path: Path) -> list[Atom]:

@@ -24,7 +24,7 @@ Edges = tuple[int, ...]
 """Colours of the top, right, bottom and left edge."""
 
 CORNERS = ((0, 0), (1, 0), (1, 1), (0, 1))
-"""Of a cell: each edge goes from one of them to the next."""
+"""Corners of a cell, in the order of its edges."""
 RIM, EMPTY = "#444444", "#f2f2f2"
 
 
@@ -34,8 +34,8 @@ def read_pieces(size: int) -> list[Edges]:
 
 
 def lay(result: dict[str, Any]) -> list[Edges]:
-    """The board's pieces as they lie, from the top left on. Raises ValueError where they do not
-    match, and for a piece that lies twice."""
+    """The pieces of a board from the top left on. Raises ValueError if they do not match or a piece
+    is used twice."""
     size, board = result["size"], result["board"]
     pieces = read_pieces(size)
     if len({number for number, _ in board}) < len(board):
@@ -79,7 +79,7 @@ def draw_board(axes: Axes, size: int, laid: list[Edges]) -> None:
 
 
 def draw_walks(axes: Axes, results: list[dict[str, Any]]) -> None:
-    """How much of the board lay, over how far the walks went back."""
+    """Draw the filled part of the board over the number of pieces taken back."""
     shares: defaultdict[int, defaultdict[float, list[float]]]
     shares = defaultdict(lambda: defaultdict(list))
     for result in results:

@@ -15,12 +15,12 @@ RIM_COLOURS, INNER_COLOURS, SIZE = 5, 17, 16
 
 
 def make_pieces(size: int, rng: random.Random) -> "list[list[int]]":
-    """The pieces of one puzzle, as one finds them in the box."""
+    """The shuffled pieces of one puzzle."""
     on_rim = max(2, round(RIM_COLOURS * size / SIZE))
     inside = max(3, round(INNER_COLOURS * size / SIZE))
 
     def colours(low: int, count: int, wanted: int) -> "list[int]":
-        """Each of ``count`` colours about equally often, in any order."""
+        """``count`` edges with all colours about equally often, in random order."""
         found = [low + number % count for number in range(wanted)]
         rng.shuffle(found)
         return found

@@ -16,7 +16,7 @@ import random
 
 
 class Puzzle:
-    """The pieces, and which of them fit where."""
+    """The pieces, indexed by where they fit."""
 
     def __init__(self, path: str) -> None:
         with open(path, encoding="ascii") as file:
@@ -38,7 +38,7 @@ class Puzzle:
 def walk(
     puzzle: Puzzle, back: float, steps: int, rng: random.Random
 ) -> "tuple[list[tuple[int, int]], int]":
-    """The longest partial solution, as pieces and turns, and how many walks there were."""
+    """The longest partial solution, as pieces and turns, and the number of walks."""
     size, fitting = puzzle.size, puzzle.fitting
     cells = size * size
     patience = 20 * cells

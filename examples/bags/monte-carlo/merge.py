@@ -23,7 +23,7 @@ from price import DAYS, RATE, SPOT, STRIKE, VOLATILITY, YEARS
 
 Z95 = NormalDist().inv_cdf(0.975)
 TOO_FAR = 5.0
-"""Standard errors; one estimate in two millions is so far off by chance."""
+"""Maximum error in standard errors. One correct estimate in two million exceeds it."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,13 @@ class Estimate:
 
     @property
     def half_width(self) -> float:
-        """Of the 95% confidence interval."""
+        """Half the width of the 95% confidence interval."""
         return Z95 * self.error
 
 
 @dataclass(frozen=True)
 class Sums:
-    """Over paths, of the payoffs on the arithmetic (x) and the geometric (y) average."""
+    """Sums over paths of the payoffs on the arithmetic (x) and the geometric (y) average."""
 
     paths: int
     x: float
@@ -66,7 +66,7 @@ class Sums:
         return self._estimate(self.y / self.paths, self._covariance(self.yy, self.y, self.y))
 
     def controlled(self) -> Estimate:
-        """The plain mean, corrected by how far the geometric one is from the truth."""
+        """The plain mean, corrected by the known error of the geometric one."""
         both = self._covariance(self.xy, self.x, self.y)
         of_y = self._covariance(self.yy, self.y, self.y)
         slope = both / of_y
@@ -81,7 +81,7 @@ class Sums:
 
 
 def geometric_price() -> float:
-    """What the option on the geometric average costs: its logarithm has a normal distribution."""
+    """Price of the option on the geometric average, whose logarithm is normally distributed."""
     mean = math.log(SPOT) + (RATE - VOLATILITY**2 / 2) * YEARS * (DAYS + 1) / (2 * DAYS)
     spread = VOLATILITY * math.sqrt(YEARS * (DAYS + 1) * (2 * DAYS + 1) / (6 * DAYS**2))
     d = (mean - math.log(STRIKE)) / spread
@@ -91,7 +91,7 @@ def geometric_price() -> float:
 
 
 def draw(merged: list[Sums], path: Path) -> None:
-    """Both estimates over the number of parts, and how wide their intervals are."""
+    """Draw both estimates and the widths of their intervals over the number of parts."""
     figure = Figure(figsize=(11, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
     parts = range(1, len(merged) + 1)

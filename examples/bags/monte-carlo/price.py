@@ -18,7 +18,7 @@ SPOT, STRIKE, RATE, VOLATILITY, YEARS, DAYS = 100.0, 100.0, 0.05, 0.3, 1.0, 50
 
 
 def payoffs(rng: random.Random) -> "tuple[float, float]":
-    """Of one path, on the arithmetic and on the geometric average, discounted to today."""
+    """Discounted payoffs of one path, on the arithmetic and on the geometric average."""
     step = YEARS / DAYS
     drift, spread = (RATE - VOLATILITY**2 / 2) * step, VOLATILITY * math.sqrt(step)
     log_price = math.log(SPOT)

@@ -20,11 +20,11 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 Matrix = Any
-"""A sparse array of SciPy's, which has no types."""
+"""A sparse array of SciPy, which is untyped."""
 
 
 def convection(size: int, rng: np.random.Generator) -> Matrix:
-    """A flow through a square, by central differences, far too strong for the grid."""
+    """A flow through a square, too strong for the grid, by central differences."""
     side = round(size**0.5)
     across = sparse.diags_array([-21.0, 2.0, 19.0], offsets=[-1, 0, 1], shape=(side, side))
     down = sparse.diags_array([-15.0, 2.0, 13.0], offsets=[-1, 0, 1], shape=(side, side))
@@ -33,7 +33,7 @@ def convection(size: int, rng: np.random.Generator) -> Matrix:
 
 
 def saddle(size: int, rng: np.random.Generator) -> Matrix:
-    """The optimality conditions of a quadratic program, a little regularised."""
+    """The optimality conditions of a quadratic program, slightly regularised."""
     constraints = size // 3
     free = size - constraints
     hessian = sparse.diags_array(
@@ -47,13 +47,13 @@ def saddle(size: int, rng: np.random.Generator) -> Matrix:
 
 
 def scattered(size: int, rng: np.random.Generator) -> Matrix:
-    """Five random elements in a row, anywhere; also on the diagonal they may be small."""
+    """Five random elements in each row; those on the diagonal may be small too."""
     side = size // 2
     return random_elements(side, side, 4, rng) + sparse.diags_array(rng.standard_normal(side))
 
 
 def scaled(size: int, rng: np.random.Generator) -> Matrix:
-    """Random bands, the rows in units that differ by up to eight orders of magnitude."""
+    """Random bands, with rows whose units differ by up to eight orders of magnitude."""
     bands = [rng.standard_normal(size) for _ in range(7)]
     banded = sparse.dia_array((bands, [-40, -2, -1, 0, 1, 2, 40]), shape=(size, size))
     return sparse.diags_array(10 ** rng.uniform(-4, 4, size)) @ banded

@@ -1,5 +1,5 @@
-"""Both ends of the channels, as a run has them: an engine's links over a real connection, and nodes
-that are processes."""
+"""Both ends of the channels: an engine's links over a real connection, and nodes that are
+processes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NODE = Path(__file__).with_name("echo_node.py")
 
 
 class Recorder:
-    """Implements ``LinkHandler``: keeps all that it is told."""
+    """Implements ``LinkHandler``: records all calls."""
 
     def __init__(self) -> None:
         self.links: list[Link] = []
@@ -68,7 +68,7 @@ class Recorder:
 
 
 class Rig:
-    """One site's links by one way (tcp, asyncssh, openssh, spool), and its nodes."""
+    """A site's links by one kind of connection (tcp, asyncssh, openssh, spool), and its nodes."""
 
     def __init__(self, way: str, directory: Path, cluster: Callable[[], Cluster]) -> None:
         self.way = way
@@ -138,7 +138,7 @@ class Rig:
 
 
 class Stranger:
-    """Calls as a launcher does, and says what it likes."""
+    """A caller that is no launcher, and sends what the test says."""
 
     def __init__(self, rig: Rig, connection: int = 1) -> None:
         self._rig = rig
@@ -165,7 +165,7 @@ class Stranger:
         (out / f".{name}").rename(out / name)
 
     async def hear(self) -> bytes:
-        """What is said next; nothing when it was hung up."""
+        """What the engine sends next; empty when it has hung up."""
 
         async def look() -> bytes:
             if self._reader is not None:

@@ -1,8 +1,9 @@
-"""A node of a launcher that only talks: it says back what it is told. Runs on Python >= 3.6.
+"""A launcher's node that only echoes the messages it gets. Runs on Python >= 3.6.
 
     python echo_node.py PATH-OF-CHANNELS DIRECTORY LAUNCHER NODE KINDS
 
-{"say": [count, bytes]} asks for lines, {"stop": true} for its end; {"pause": s} stops it so long.
+{"say": [count, bytes]} asks for lines, {"stop": true} for its end; {"pause": s} suspends it for s
+seconds.
 """
 
 import importlib

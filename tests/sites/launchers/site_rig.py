@@ -1,5 +1,5 @@
-"""A cluster here whose launchers are played by the test, over links that are in memory. Their jobs
-are real ones of the played PBS, and do nothing but wait."""
+"""A cluster whose launchers are simulated by the test, over links in memory. Their jobs are real
+jobs of the simulated PBS, and only wait."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WAITS = 'while [ ! -e "$1/ends-$2" ]; do sleep 0.02; done; echo it was told to >
 
 
 class PlayedLink:
-    """A launcher, as the engine sees it; the test says what it says."""
+    """Implements ``Link``: a launcher whose messages the test chooses."""
 
     channel = "tcp"
     latency_s = 0.0
@@ -36,7 +36,7 @@ class PlayedLink:
         self.node_number = node
         self.heard: list[dict[str, Any]] = []
         self.answers: Mapping[str, Any] = {}
-        """To questions about attempts; others are absent."""
+        """Answers to questions about attempts; other attempts are absent."""
         self._handler = handler
         self._launcher = launcher
 
@@ -51,7 +51,7 @@ class PlayedLink:
             self.heard.append(message)
 
     async def drained(self) -> None:
-        """There is nothing to wait for."""
+        """Nothing to wait for."""
 
     def close(self) -> None:
         self.heard.append({"closed": True})
@@ -67,7 +67,7 @@ class PlayedLink:
         self._handler.on_disconnected(self, "the line is dead")
 
     def given(self) -> list[str]:
-        """Attempts that it was sent, as often as it was."""
+        """Attempts that it was sent, with repetitions."""
         return [request["key"] for message in self.heard for request in message.get("run", ())]
 
     def told(self, what: str) -> list[str]:
@@ -91,11 +91,11 @@ class PlayedLinks:
         self.expected.difference_update(launchers)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
 
 class SiteRig:
-    """A site with launchers, and what it tells."""
+    """A site with launchers, and its events."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -126,7 +126,7 @@ class SiteRig:
         (self.directory / "bin" / "batch_launcher.sh").write_text(script)
 
     async def again(self) -> None:
-        """Another engine, after the death of the first."""
+        """Start another engine, after a crash of the first."""
         await self.site.close()
         self.probe, self.links = Probe(), PlayedLinks()
         self.site = self._make()
@@ -142,7 +142,7 @@ class SiteRig:
         return PlayedLink(self.links.handler, launcher, node)
 
     async def launcher(self, name: str, slots: int = 2) -> PlayedLink:
-        """One that has started and said hello."""
+        """A launcher that has started and said hello."""
         await self.start(name)
         link = self.play(name)
         link.connect(slots)
@@ -164,7 +164,7 @@ class SiteRig:
                 file.write(json.dumps(message) + "\n")
 
     def end(self, launcher: str) -> None:
-        """Its job ends, with exit code 3."""
+        """End the launcher's job with exit code 3."""
         (self.directory / f"ends-{launcher}").touch()
 
     def events(self, kind: type[Any]) -> list[Any]:
@@ -192,5 +192,5 @@ def ended(*keys: str, cause: str = "done") -> dict[str, Any]:
 
 
 def started(*keys: str) -> dict[str, Any]:
-    """In a journal."""
+    """A line of a journal."""
     return {"started": [[key, 4000000, 1.0, 1, 0, [], []] for key in keys]}

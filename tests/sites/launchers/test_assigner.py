@@ -1,4 +1,4 @@
-"""Which launcher runs what."""
+"""The assignment of attempts to launchers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def join(
 
 
 def given(assigner: AttemptAssigner, now_s: float = 0.0) -> list[tuple[str, str]]:
-    """What is given out now, and to whom."""
+    """The attempts assigned now, each with its launcher."""
     out = [(attempt.key, attempt.nodes[0].launcher) for attempt in assigner.assign(now_s)]
     assigner.check()
     return out
@@ -77,7 +77,7 @@ def test_attempts_are_given_out_evenly_and_in_order() -> None:
     assert [key for key, _ in given(assigner)] == ["k6"]
 
 
-def test_a_launcher_that_is_not_open_gets_nothing() -> None:
+def test_a_closed_launcher_gets_nothing() -> None:
     assigner = AttemptAssigner()
     join(assigner, "a").is_open = False
     add(assigner, *numbered(2))
@@ -85,21 +85,21 @@ def test_a_launcher_that_is_not_open_gets_nothing() -> None:
     assert assigner.waiting_count() == 2
 
 
-def test_a_wide_attempt_gets_the_next_room_and_narrow_ones_go_elsewhere() -> None:
+def test_a_wide_attempt_gets_a_reservation_and_narrow_ones_go_elsewhere() -> None:
     assigner = AttemptAssigner()
     join(assigner, "a", 4)
     join(assigner, "b", 2)
     add(assigner, *(request(f"n{n}") for n in range(3)))
     assert given(assigner) == [("n0", "a"), ("n1", "b"), ("n2", "a")]
     add(assigner, request("wide", 4), *numbered(4))
-    assert given(assigner) == [("k0", "b")]  # there are two cores in a, which is kept
+    assert given(assigner) == [("k0", "b")]  # a has two free cores and is reserved
     assigner.end("n0")
     assert given(assigner) == []
     assigner.end("n2")
     assert given(assigner) == [("wide", "a")]
 
 
-def test_what_fits_no_launcher_holds_up_nobody() -> None:
+def test_an_attempt_that_fits_no_launcher_blocks_no_other() -> None:
     assigner = AttemptAssigner()
     join(assigner, "a", 2)
     add(assigner, request("huge", 64), request("k"))
@@ -121,7 +121,7 @@ def test_memory_and_gpus_are_counted() -> None:
     assert given(assigner) == [("m2", "a")]
 
 
-def test_what_would_outlast_a_launcher_goes_to_another() -> None:
+def test_an_attempt_that_would_outlast_a_launcher_goes_to_another() -> None:
     assigner = AttemptAssigner()
     join(assigner, "short", ends_s=100.0, walltime_s=600.0)
     add(assigner, request("long", expected_s=200.0), request("brief", expected_s=20.0))
@@ -130,14 +130,14 @@ def test_what_would_outlast_a_launcher_goes_to_another() -> None:
     assert given(assigner) == [("long", "other")]
 
 
-def test_a_walltime_counts_where_no_length_is_known_unless_it_is_that_of_launchers() -> None:
+def test_a_walltime_is_the_estimate_unless_it_is_that_of_the_launchers() -> None:
     assigner = AttemptAssigner()
     join(assigner, "a", ends_s=100.0, walltime_s=600.0)
     add(assigner, request("half", walltime_s=300.0), request("whole", walltime_s=600.0))
     assert given(assigner) == [("whole", "a")]
 
 
-def test_what_a_launcher_gave_back_it_does_not_get_again() -> None:
+def test_a_launcher_does_not_get_again_what_it_returned() -> None:
     assigner = AttemptAssigner()
     a = join(assigner, "a")
     (attempt,) = add(assigner, request("k"))
@@ -161,7 +161,7 @@ def test_hosts_are_avoided_while_there_are_others() -> None:
     assert given(assigner) == [("m1", "bad")]
 
 
-def test_several_nodes_are_those_of_one_launcher() -> None:
+def test_an_attempt_on_several_nodes_gets_those_of_one_launcher() -> None:
     assigner = AttemptAssigner()
     for name in ("a", "b"):
         for node in range(2):
@@ -173,13 +173,13 @@ def test_several_nodes_are_those_of_one_launcher() -> None:
     assert [node.number for node in pair.nodes] == [0, 1]
     assert all(node.used_cores == 4 for node in pair.nodes)
     add(assigner, request("pair2", 8, nodes=2), *numbered(3))
-    # The other launcher is kept for it.
+    # The other launcher is reserved for it.
     assert given(assigner) == []
     assigner.end("k")
     assert ("pair2", out["k"]) in given(assigner)
 
 
-def test_short_tasks_are_held_in_advance_and_long_ones_not() -> None:
+def test_short_tasks_are_prefetched_and_long_ones_are_not() -> None:
     assigner = AttemptAssigner()
     node = join(assigner, "a", 2)
     node.latency_s = 0.1
@@ -196,7 +196,7 @@ def test_short_tasks_are_held_in_advance_and_long_ones_not() -> None:
     assert len(given(long)) == 1
 
 
-def test_stock_goes_to_launchers_that_are_idle() -> None:
+def test_prefetched_attempts_are_recalled_for_idle_launchers() -> None:
     assigner = AttemptAssigner()
     a = join(assigner, "a", 2)
     a.latency_s = 0.1
@@ -214,7 +214,7 @@ def test_stock_goes_to_launchers_that_are_idle() -> None:
     assert b.used_cores == 4
 
 
-def test_what_comes_back_is_first_again() -> None:
+def test_returned_attempts_keep_their_place_in_the_queue() -> None:
     assigner = AttemptAssigner()
     a = join(assigner, "a", 2)
     attempt = add(assigner, *numbered(5))
@@ -226,7 +226,7 @@ def test_what_comes_back_is_first_again() -> None:
     assert [key for key, _ in given(assigner)] == [f"k{n}" for n in range(5)]
 
 
-def test_what_a_launcher_had_is_told_when_it_is_gone() -> None:
+def test_removing_a_launcher_returns_its_attempts() -> None:
     assigner = AttemptAssigner()
     for node in range(2):
         join(assigner, "a", 4, node=node)
@@ -240,7 +240,7 @@ def test_what_a_launcher_had_is_told_when_it_is_gone() -> None:
 
 
 class Books(RuleBasedStateMachine):
-    """Whatever happens, every attempt is in one place, and launchers have no more than fits."""
+    """In every state each attempt is in one place, and no node exceeds its capacity."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The same for every channel: a launcher reaches its engine, and nobody else does."""
+"""Every kind of channel: a launcher reaches its engine, and no other process does."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from wfrun.sites.node.signing import LineSigner, proof_of
 
 WAYS = ("tcp", "asyncssh", "openssh", "spool")
 STRANGE = ("tcp", "asyncssh", "spool")
-"""For who is refused: asyncssh and openssh hand over the same bytes."""
+"""Kinds for refusals; asyncssh and openssh deliver the same bytes."""
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def made() -> Iterator[list[Cluster]]:
 
 @pytest.fixture(scope="module")
 def sockets() -> Iterator[Path]:
-    """For sockets, whose paths must be short."""
+    """A directory for sockets, whose paths must be short."""
     directory = Path(tempfile.mkdtemp(prefix="wf"))
     yield directory
     shutil.rmtree(directory)
@@ -171,7 +171,7 @@ def both(rig: Rig) -> tuple[list[str], list[Link]]:
     return rig.handler.launchers, rig.handler.links
 
 
-async def test_the_end_of_a_launcher_is_noticed_after_its_last_words(rig: Rig) -> None:
+async def test_the_last_lines_of_a_launcher_arrive_before_its_end(rig: Rig) -> None:
     node = rig.start()
     link = await rig.handler.hello(0)
     ask(link, say=[1000, 1000])
@@ -212,7 +212,7 @@ async def test_a_launcher_without_the_secret_is_refused(
 
 
 @pytest.mark.parametrize("rig", STRANGE, indirect=True)
-async def test_to_be_expected_is_no_proof(rig: Rig) -> None:
+async def test_an_expected_launcher_has_to_prove_itself_too(rig: Rig) -> None:
     stranger = Stranger(rig)
     await stranger.call()
     await stranger.say(b'{"wfrun": 1, "launcher": "three", "node": 0, "nonce": "n"}\n')
@@ -251,7 +251,7 @@ async def test_a_replayed_handshake_is_refused(rig: Rig, caplog: pytest.LogCaptu
 
 
 @pytest.mark.parametrize("rig", STRANGE, indirect=True)
-async def test_a_line_that_is_said_twice_ends_the_connection(rig: Rig) -> None:
+async def test_a_repeated_line_ends_the_connection(rig: Rig) -> None:
     secret = (rig.directory / "launchers/secret").read_bytes().strip()
     stranger = Stranger(rig)
     await stranger.call()
@@ -263,15 +263,13 @@ async def test_a_line_that_is_said_twice_ends_the_connection(rig: Rig) -> None:
     await stranger.say(json.dumps({"proof": proof}).encode() + b"\n" + line)
     await rig.handler.hello(0)
     await stranger.say(line)
-    await rig.handler.until(lambda: rig.handler.reasons == ["a line is not signed as it should be"])
+    await rig.handler.until(lambda: rig.handler.reasons == ["a line has a wrong signature"])
     assert len(rig.handler.said[0]) == 1
     stranger.close()
 
 
 @pytest.mark.parametrize("rig", STRANGE, indirect=True)
-async def test_what_is_no_launcher_is_hung_up_on(
-    rig: Rig, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_garbage_is_refused(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
     garbage = b"GET / HTTP/1.1\r\n\r\n", b"[]\n", b"\0" * 5000, b"[" * 4000 + b"\n"
     for connection, said in enumerate(garbage, 1):
         stranger = Stranger(rig, connection)
@@ -279,11 +277,11 @@ async def test_what_is_no_launcher_is_hung_up_on(
         await stranger.say(said)
         assert await stranger.hear() == b""
         stranger.close()
-    assert caplog.text.count("was refused: what it says is no handshake") == len(garbage)
+    assert caplog.text.count("was refused: its handshake is invalid") == len(garbage)
 
 
 @pytest.mark.parametrize("rig", ["tcp", "asyncssh"], indirect=True)
-async def test_who_says_little_is_hung_up_on_and_many_keep_nobody_out(
+async def test_silent_callers_are_refused_and_many_of_them_keep_no_launcher_out(
     rig: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:
     await rig.links.close()
@@ -300,8 +298,8 @@ async def test_who_says_little_is_hung_up_on_and_many_keep_nobody_out(
         assert await stranger.hear() == b""
         stranger.close()
     await rig.handler.hello(0)
-    assert "it has not said in time who it is" in caplog.text
-    assert "too many do not say who they are" in caplog.text
+    assert "it did not identify itself in time" in caplog.text
+    assert "too many callers have not identified themselves" in caplog.text
 
 
 async def test_files_where_no_port_can_be_reached(
@@ -319,7 +317,7 @@ async def test_files_where_no_port_can_be_reached(
     await rig.close()
 
 
-async def test_ways_that_a_site_has_not_are_passed_over(tmp_path: Path) -> None:
+async def test_channels_that_a_site_does_not_support_are_skipped(tmp_path: Path) -> None:
     rig = Rig("local", tmp_path / "run", lambda: pytest.fail("no SSH is needed"))
     await rig.connection.open(rig.told.append)
     spec = LauncherSpec(cores=1)
@@ -352,7 +350,7 @@ async def test_a_server_that_does_not_forward(way: str, tmp_path: Path, sockets:
     sshd.stop()
 
 
-async def test_what_ended_launchers_leave_is_removed(tmp_path: Path) -> None:
+async def test_files_of_ended_launchers_are_removed(tmp_path: Path) -> None:
     rig = Rig("spool", tmp_path / "run", lambda: pytest.fail("no SSH is needed"))
     await rig.open()
     node = rig.start()

@@ -1,4 +1,4 @@
-"""What journals of launchers say."""
+"""Reading the journals of launchers."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def test_an_attempt_from_queue_to_end() -> None:
     assert "k5" not in traces
 
 
-def test_only_what_is_asked_for_is_kept() -> None:
+def test_only_wanted_attempts_are_kept() -> None:
     content = journal({"queued": ["k1", "k2"]}, {"ended": [["k1", END], ["k2", END]]})
     assert set(read_traces([(A, content)], {"k2"})) == {"k2"}
 
 
-def test_a_torn_line_says_nothing_and_the_others_stay() -> None:
+def test_a_torn_line_is_skipped() -> None:
     content = journal({"queued": ["k1"]}) + b'{"ended": [["k1", {"cau' + b"\n"
     content += journal({"queued": ["k2"]}) + b'{"ended": [["k2"'
     traces = read_traces([(A, content)], {"k1", "k2"})
@@ -47,14 +47,14 @@ def test_a_torn_line_says_nothing_and_the_others_stay() -> None:
     assert traces["k2"].queued == {A}
 
 
-def test_what_several_say_comes_together() -> None:
+def test_several_journals_are_merged() -> None:
     first = journal({"queued": ["k1"]}, {"dropped": ["k1"]})
     second = journal({"queued": ["k1"]}, {"started": [["k1", 7, 1.0, 1, 0, [], []]]})
     traces = read_traces([(A, first), (B, second)], {"k1"})
     assert (traces["k1"].queued, traces["k1"].owner) == ({B}, B)
 
 
-def test_who_writes_a_journal() -> None:
+def test_the_writer_of_a_journal() -> None:
     assert writer_of("r1.L1.jsonl", {"r1.L1"}) == ("r1.L1", 0)
     assert writer_of("r1.L1.2.jsonl", {"r1.L1"}) == ("r1.L1", 2)
     assert writer_of("r1.L.3.jsonl", {"r1.L.3"}) == ("r1.L.3", 0)
@@ -86,7 +86,7 @@ def _trace(
         (_trace(), False, "absent"),
     ],
 )
-def test_fates_where_a_lives_and_b_is_dead(
+def test_states_where_a_is_alive_and_b_is_dead(
     found: Trace | None, is_claimed: bool, expected: str
 ) -> None:
     assert state_of(found, is_claimed, {A}) == expected

@@ -1,4 +1,4 @@
-"""A cluster whose tasks are run by launchers: who gets what, and what becomes of it."""
+"""A cluster whose tasks are run by launchers: assignment, reports, failures, recovery."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_from_submission_to_end(rig: SiteRig) -> None:
     assert rig.links.expected == {"L1"}
 
 
-async def test_what_is_contested_is_told_by_the_journal_of_who_has_it(rig: SiteRig) -> None:
+async def test_a_contested_attempt_is_found_in_the_journal_of_its_claimant(rig: SiteRig) -> None:
     await rig.open()
     link = await rig.launcher("L1")
     await rig.site.submit(tasks("k1", "k2"))
@@ -67,8 +67,8 @@ async def test_what_is_contested_is_told_by_the_journal_of_who_has_it(rig: SiteR
 
 
 async def test_a_launcher_dies(rig: SiteRig) -> None:
-    """What its journal tells has ended; what it had started is lost, and can commit nothing more;
-    what it had claimed too; the rest goes to another."""
+    """Ends in its journal count; what it had started or claimed is lost, and can commit nothing
+    more; the rest goes to another launcher."""
     await rig.open()
     link = await rig.launcher("L1", slots=5)
     await rig.site.submit(tasks("k1", "k2", "k3", "k4", "k5"))
@@ -90,7 +90,7 @@ async def test_a_launcher_dies(rig: SiteRig) -> None:
     await rig.until(lambda: rig.links.expected == {"L2"})
 
 
-async def test_a_launcher_that_never_comes_says_why(rig: SiteRig) -> None:
+async def test_a_launcher_that_never_connects_ends_with_its_stderr(rig: SiteRig) -> None:
     await rig.open('echo "there is no such module" >&2\n')
     await rig.start("L1")
     await rig.until(lambda: bool(rig.events(ev.LauncherEnded)))
@@ -100,8 +100,8 @@ async def test_a_launcher_that_never_comes_says_why(rig: SiteRig) -> None:
 
 
 async def test_a_launcher_is_away(rig: SiteRig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What waits there goes to another after a while, what runs there is waited for; who of them
-    runs a task that both have is theirs to find out."""
+    """Its unstarted attempts go to another launcher after a while, its running ones do not; which
+    of the two runs an attempt that both have, the claim decides."""
     monkeypatch.setattr(site, "REASSIGN_S", 0.5)
     await rig.open()
     away, other = await rig.launcher("L1", 2), await rig.launcher("L2", 2)
@@ -125,7 +125,7 @@ async def test_a_launcher_is_away(rig: SiteRig, monkeypatch: pytest.MonkeyPatch)
     assert len(rig.events(ev.LauncherStarted)) == 3
 
 
-async def test_what_got_lost_on_the_way_is_sent_again(rig: SiteRig) -> None:
+async def test_lost_messages_are_sent_again(rig: SiteRig) -> None:
     await rig.open()
     link = await rig.launcher("L1", slots=3)
     await rig.site.submit(tasks("k1", "k2", "k3"))
@@ -139,7 +139,7 @@ async def test_what_got_lost_on_the_way_is_sent_again(rig: SiteRig) -> None:
     await rig.until(lambda: back.given() == ["k3"])
 
 
-async def test_what_is_given_back_goes_to_others(rig: SiteRig) -> None:
+async def test_returned_attempts_go_to_other_launchers(rig: SiteRig) -> None:
     await rig.open()
     first = await rig.launcher("L1")
     await rig.site.submit(tasks("k1"))
@@ -151,7 +151,7 @@ async def test_what_is_given_back_goes_to_others(rig: SiteRig) -> None:
     await rig.until(lambda: other.given() == ["k1"])
 
 
-async def test_stock_is_taken_back_for_one_that_is_idle(rig: SiteRig) -> None:
+async def test_prefetched_attempts_are_recalled_for_an_idle_launcher(rig: SiteRig) -> None:
     await rig.open()
     first = await rig.launcher("L1")
     await rig.site.submit(tasks("k0"))
@@ -170,7 +170,7 @@ async def test_stock_is_taken_back_for_one_that_is_idle(rig: SiteRig) -> None:
     await rig.until(lambda: set(back) <= set(other.given()))
 
 
-async def test_cancellation_wherever_it_is(rig: SiteRig) -> None:
+async def test_attempts_are_cancelled_in_every_state(rig: SiteRig) -> None:
     await rig.open()
     first, gone = await rig.launcher("L1", slots=1), await rig.launcher("L2", slots=1)
     await rig.site.submit(tasks("k1", "k2", "k3"))
@@ -197,7 +197,9 @@ async def test_cancellation_wherever_it_is(rig: SiteRig) -> None:
     await rig.until(lambda: back.told("cancel") == ["k4"])
 
 
-async def test_what_is_withdrawn_while_it_comes_back_goes_to_nobody(rig: SiteRig) -> None:
+async def test_an_attempt_cancelled_while_it_is_returned_is_not_assigned_again(
+    rig: SiteRig,
+) -> None:
     await rig.open()
     link = await rig.launcher("L1")
     await rig.site.submit(tasks("k1", "k2"))
@@ -208,10 +210,10 @@ async def test_what_is_withdrawn_while_it_comes_back_goes_to_nobody(rig: SiteRig
     assert rig.cause("k2") is None
 
 
-async def test_nobody_starts_what_was_withdrawn_and_is_with_two(
+async def test_a_cancelled_attempt_that_two_launchers_have_starts_in_neither(
     rig: SiteRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The word of the launcher at hand does not hold for the one that is away."""
+    """The connected launcher's answer says nothing about the unreachable one."""
     monkeypatch.setattr(site, "REASSIGN_S", 0.5)
     await rig.open()
     away = await rig.launcher("L1", slots=1)
@@ -226,10 +228,10 @@ async def test_nobody_starts_what_was_withdrawn_and_is_with_two(
     assert not other.told("cancel")
 
 
-async def test_what_was_withdrawn_from_one_that_is_away_goes_to_nobody(
+async def test_a_cancelled_attempt_of_an_unreachable_launcher_is_not_assigned_again(
     rig: SiteRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may have done so, and said so to nobody."""
+    """It may have started the attempt without being able to report it."""
     monkeypatch.setattr(site, "REASSIGN_S", 0.5)
     await rig.open()
     away = await rig.launcher("L1", slots=2)
@@ -247,7 +249,7 @@ async def test_what_was_withdrawn_from_one_that_is_away_goes_to_nobody(
 async def test_a_launcher_dies_while_it_is_asked_for(
     rig: SiteRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has answered that it has an attempt, and has ended before use is made of that."""
+    """It answers that it has an attempt, and ends before the answer is used."""
     monkeypatch.setattr(recovery, "TRACELESS_S", 1.0)
     await rig.open()
     link = await rig.launcher("L2")
@@ -278,7 +280,7 @@ async def test_a_launcher_dies_while_it_is_asked_for(
 
 
 async def test_launchers_are_stopped(rig: SiteRig) -> None:
-    """One that waits in the queue is taken from it, one that runs is told, and ends."""
+    """A queued launcher is cancelled; a running one is asked to stop, and ends."""
     await rig.open()
     link = await rig.launcher("L1")
     await rig.start("L2")
@@ -294,10 +296,10 @@ async def test_launchers_are_stopped(rig: SiteRig) -> None:
     assert link.given() == []
 
 
-async def test_the_journal_of_one_that_has_told_all_is_not_read(
+async def test_the_journal_of_a_launcher_that_reported_all_is_not_read(
     rig: SiteRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may be long, and the connection slow."""
+    """The journal may be long, and the connection slow."""
     read: list[str] = []
 
     async def journals_of(records: AttemptFiles, launcher: str, nodes: int) -> list[object]:
@@ -325,7 +327,7 @@ async def test_records_that_can_t_be_written_pause_the_site(rig: SiteRig) -> Non
     assert len(rig.events(ev.SiteReopened)) == 1
 
 
-async def test_another_engine_finds_what_the_first_has_left(
+async def test_another_engine_finds_the_attempts_of_the_first(
     rig: SiteRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await rig.open()
@@ -347,7 +349,7 @@ async def test_another_engine_finds_what_the_first_has_left(
     assert states == ["ended", "active", "active", "absent"]
     back.say(ended("k2"))
     assert rig.cause("k2") == "done"
-    # One that does not come back keeps what its journal says that it has.
+    # A launcher that does not reconnect keeps the attempts of its journal.
     await rig.again()
     monkeypatch.setattr(recovery, "RECONNECT_S", 0.2)
     await rig.site.find_launchers(["L1"])
@@ -359,7 +361,7 @@ async def test_another_engine_finds_what_the_first_has_left(
     assert [rig.cause(key) for key in ("k2", "k3")] == ["lost", "lost"]
 
 
-async def test_what_would_outlast_every_launcher_is_refused(rig: SiteRig) -> None:
+async def test_an_attempt_that_would_outlast_every_launcher_is_refused(rig: SiteRig) -> None:
     await rig.open()
     long = request("k1", "true")
     await rig.site.submit([msgspec.structs.replace(long, expected_s=7200.0)])

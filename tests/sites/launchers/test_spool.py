@@ -1,4 +1,4 @@
-"""Spool files at the engine's end: told of in order, by a real agent."""
+"""Spool files at the engine's end: reported in order, by a real agent."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def until(condition: Callable[[], bool]) -> None:
     await asyncio.wait_for(wait(), 30)
 
 
-async def test_files_are_told_of_in_order_however_they_appear(
+async def test_files_are_reported_in_order_however_they_appear(
     host: AgentHost, tmp_path: Path
 ) -> None:
     told: list[tuple[str, bytes]] = []

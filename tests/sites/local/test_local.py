@@ -58,7 +58,7 @@ def asking(attempt: AttemptRequest, **resources: int) -> AttemptRequest:
     )
 
 
-async def test_a_killed_launcher_loses_what_it_ran_and_nothing_else(tmp_path: Path) -> None:
+async def test_a_killed_launcher_loses_its_running_attempts_alone(tmp_path: Path) -> None:
     pids, go = tmp_path / "pids", tmp_path / "go"
     async with opened(tmp_path / "site") as (site, probe):
         await site.submit([request("k-0", "true")])
@@ -86,7 +86,7 @@ async def test_a_task_that_kills_the_launcher_is_lost(tmp_path: Path) -> None:
         assert (await probe.ended("k-2")).cause == "done"
 
 
-async def test_an_idle_launcher_that_died_is_started_when_it_is_needed(tmp_path: Path) -> None:
+async def test_a_dead_idle_launcher_is_restarted_when_needed(tmp_path: Path) -> None:
     async with opened(tmp_path / "site") as (site, probe):
         os.kill(launcher_pid(site), signal.SIGKILL)
         while site._pipe is not None:
@@ -97,7 +97,7 @@ async def test_an_idle_launcher_that_died_is_started_when_it_is_needed(tmp_path:
 
 
 async def test_a_launcher_that_dies_while_it_is_asked(tmp_path: Path) -> None:
-    """The next one is asked, and the run goes on."""
+    """The next launcher is asked, and the run goes on."""
     async with opened(tmp_path / "site") as (site, probe):
         await site.submit([request("k-1", "true")])
         await probe.ended("k-1")
@@ -117,7 +117,7 @@ async def test_a_launcher_that_dies_while_it_is_asked(tmp_path: Path) -> None:
 
 
 async def test_a_paused_launcher_wakes_up_beside_a_new_one(tmp_path: Path) -> None:
-    """It still has the attempt in its queue, and finds that it has been claimed meanwhile."""
+    """It still has the attempt in its queue, and finds it claimed."""
     witness, go, pids = tmp_path / "witness", tmp_path / "go", tmp_path / "pids"
     attempt = shell("k-2", 'echo ran >> "$1"', str(witness))
     async with opened(tmp_path / "site", SiteSpec("here", 1)) as (old, old_probe):
@@ -277,7 +277,7 @@ async def test_outputs_that_are_directories_and_links(tmp_path: Path) -> None:
         assert site.store_path("link").stat().st_mode & 0o777 == 0o555
 
 
-async def test_what_an_output_links_to_elsewhere_stays_as_it_is(tmp_path: Path) -> None:
+async def test_the_target_of_a_link_outside_the_site_is_unchanged(tmp_path: Path) -> None:
     """A user's own file is neither made read-only nor shared with the store."""
     own = tmp_path / "own"
     own.write_text("before")
@@ -313,7 +313,7 @@ async def test_cleaning_a_directory_that_was_removed(tmp_path: Path) -> None:
 
 
 async def test_a_directory_that_is_removed_while_tasks_run(tmp_path: Path) -> None:
-    """They are lost, the next ones find a new directory, and nothing waits for ever."""
+    """They are lost, later ones get a new directory, and nothing waits for ever."""
     go = tmp_path / "go"
     script = 'while [ ! -e "$1" ]; do sleep 0.02; done; exit 3'
     async with opened(tmp_path / "site", SiteSpec("here", 1)) as (site, probe):
@@ -400,7 +400,7 @@ async def test_an_interpreter_that_is_absent(tmp_path: Path) -> None:
         assert "not executable" in (outcome.message or "")
 
 
-async def test_what_never_fits_is_refused_and_blocks_nothing(tmp_path: Path) -> None:
+async def test_an_attempt_that_never_fits_is_refused_and_blocks_nothing(tmp_path: Path) -> None:
     spec = SiteSpec("here", 2, memory_bytes=1000, gpus=1)
     async with opened(tmp_path / "site", spec) as (site, probe):
         await site.submit(
@@ -416,7 +416,7 @@ async def test_what_never_fits_is_refused_and_blocks_nothing(tmp_path: Path) -> 
         assert (await probe.ended("k-4")).cause == "done"
 
 
-async def test_memory_and_gpus_are_shared_out(tmp_path: Path) -> None:
+async def test_memory_and_gpus_are_shared(tmp_path: Path) -> None:
     spec = SiteSpec("here", 4, memory_bytes=1000, gpus=2)
     gpu, order = 'echo "$CUDA_VISIBLE_DEVICES"; sleep 0.3', tmp_path / "order"
     note = 'echo "$1" >> "$2"; sleep 0.2; echo "$1" >> "$2"'

@@ -1,4 +1,4 @@
-"""An engine that talks to real launchers of batch jobs over TCP, and batch jobs without a queue."""
+"""An engine for real launchers of batch jobs, over TCP, and batch jobs without a batch system."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def launcher_request(key: str, config: Mapping[str, Any]) -> AttemptRequest:
 
 
 class Link:
-    """One connection of a launcher, proved."""
+    """One authenticated connection of a launcher."""
 
     def __init__(self, connection: socket.socket, secret: bytes) -> None:
         self._socket = connection
@@ -80,7 +80,7 @@ class Link:
 
 
 class Engine:
-    """Listens, and keeps what one launcher says."""
+    """Listens, and records the messages of one launcher."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -98,7 +98,7 @@ class Engine:
         self.listen()
 
     def listen(self) -> None:
-        """Anew, as another engine would."""
+        """Listen again, as another engine would."""
         self.sessions += 1
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.listener.settimeout(PATIENCE_S)
@@ -115,7 +115,7 @@ class Engine:
         self.listener = None
 
     def job(self, key: str = "run-s.1", **config: Any) -> list[str]:
-        """What a batch job with a launcher has to run."""
+        """Write the batch of a launcher's job; returns the command of the job."""
         request = launcher_request(key, {"cores": 2, "channels": ["tcp"], **config})
         (self.directory / "batches" / f"{key}.jsonl").write_bytes(msgspec.json.encode(request))
         return self.command(key)
@@ -127,7 +127,7 @@ class Engine:
     def start(
         self, key: str = "run-s.1", env: Mapping[str, str] | None = None, **config: Any
     ) -> subprocess.Popen[bytes]:
-        """A batch job with a launcher, without a batch system."""
+        """Run a batch job with a launcher."""
         self.job(key, **config)
         return self.start_job(key, env)
 
@@ -140,7 +140,7 @@ class Engine:
         return process
 
     def accept(self) -> dict[str, Any]:
-        """The hello of the next launcher that connects; it is the one that is talked to."""
+        """The hello of the next launcher that connects; messages go to that one from now on."""
         assert self.listener is not None
         connection, _ = self.listener.accept()
         self.links.append(Link(connection, self.secret))
@@ -215,7 +215,7 @@ class Engine:
 
 
 def wait_for(what: Callable[[], Any], limit_s: float = PATIENCE_S) -> None:
-    """For what nobody tells of."""
+    """Poll until it is true."""
     end_s = time.monotonic() + limit_s
     while not what():
         assert time.monotonic() < end_s, "it does not come"

@@ -1,4 +1,4 @@
-"""What a process in a batch job learns of it from the batch system's variables and commands."""
+"""What a launcher finds out about its batch job from variables and commands."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
         ("echo slurm_load_jobs error: Invalid job id >&2; exit 1", 100000),
     ],
 )
-def test_slurm_tells_how_much_time_is_left(
+def test_time_left_by_slurm(
     command: Command, monkeypatch: pytest.MonkeyPatch, told: str, granted_s: float
 ) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "17")
@@ -49,9 +49,7 @@ def test_slurm_tells_how_much_time_is_left(
     assert batch_job.time_granted_s(100000) == granted_s
 
 
-def test_time_without_a_batch_system_that_tells(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_time_left_without_an_answer(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     assert batch_job.time_granted_s(None) is None
     assert batch_job.time_granted_s(60) == 60
     monkeypatch.setenv("SLURM_JOB_ID", "17")  # and no squeue on the node

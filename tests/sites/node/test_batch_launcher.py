@@ -32,7 +32,7 @@ def expected(attempt: AttemptRequest, expected_s: float) -> AttemptRequest:
     return msgspec.structs.replace(attempt, expected_s=expected_s)
 
 
-def test_what_becomes_of_tasks(engine: Engine) -> None:
+def test_outcomes_of_tasks(engine: Engine) -> None:
     engine.start(walltime_s=3600, memory_bytes=1 << 30)
     hello = engine.accept()
     assert {**hello, "pid": 0, "host": ""} == {
@@ -56,7 +56,7 @@ def test_what_becomes_of_tasks(engine: Engine) -> None:
     assert ends[2]["exit_code"] == 127
     assert "asks for 3 cores of 2" in ends[4]["message"]
     assert (engine.directory / "files" / "said").read_text() == f"{sandbox}\nk-1\n"
-    # Each end was in the journal before it was told.
+    # Each end was in the journal before it was reported.
     recorded = engine.ends()
     assert recorded == engine.outcomes()
 
@@ -80,7 +80,7 @@ def test_the_slots_are_what_the_job_has(engine: Engine) -> None:
         assert all(core.isdigit() for core in cores)
 
 
-def test_what_is_queued_can_be_taken_back(engine: Engine) -> None:
+def test_queued_attempts_can_be_returned(engine: Engine) -> None:
     engine.start(cores=1)
     engine.accept()
     keys = [f"k-{number}" for number in range(5)]
@@ -117,15 +117,15 @@ def test_a_task_that_would_outlast_the_launcher_is_returned(engine: Engine) -> N
     )
     engine.until_ended("short-after-all", "unlimited")
     assert engine.all_of("returned") == ["long", "too-long"]
-    # One that becomes too long while it waits.
+    # An attempt for which the time becomes too short while it waits.
     left_s -= time.monotonic() - begun
     engine.run(shell("busy", "sleep 60"), expected(shell("late", "true"), left_s - 0.5))
     engine.until(lambda: "late" in engine.all_of("returned"))
     assert "busy" not in engine.outcomes()
 
 
-def test_an_attempt_is_started_by_who_claims_it(engine: Engine) -> None:
-    """Two launchers are given the same ones, and each of them is run once."""
+def test_an_attempt_is_started_by_its_claimant_alone(engine: Engine) -> None:
+    """Two launchers get the same attempts; each attempt runs once."""
     keys = [f"k-{number}" for number in range(60)]
     log = engine.directory / "log"
     tasks = [shell(key, f"echo {key} >>{log}") for key in keys]
@@ -156,7 +156,7 @@ def test_an_attempt_is_started_by_who_claims_it(engine: Engine) -> None:
     assert sorted(dropped) == sorted(contested)
 
 
-def test_what_has_ended_here_is_told_again(engine: Engine) -> None:
+def test_ends_are_reported_again_when_an_attempt_is_sent_again(engine: Engine) -> None:
     engine.start()
     engine.accept()
     engine.run(request("k-1", "true"))
@@ -167,7 +167,7 @@ def test_what_has_ended_here_is_told_again(engine: Engine) -> None:
     assert not engine.all_of("contested")
 
 
-def test_what_was_given_up_commits_nothing(engine: Engine) -> None:
+def test_a_revoked_attempt_commits_nothing(engine: Engine) -> None:
     engine.start()
     engine.accept()
     engine.run(shell("k-1", "echo 1 >a; sleep 0.5", outputs={"a": "a"}))
@@ -178,7 +178,7 @@ def test_what_was_given_up_commits_nothing(engine: Engine) -> None:
     assert not (engine.directory / "files" / "a").exists()
 
 
-def test_it_drains_when_it_is_told_to_stop(engine: Engine) -> None:
+def test_stop_drains_it(engine: Engine) -> None:
     engine.start(cores=1)
     engine.accept()
     engine.run(shell("k-1", "sleep 0.5"), request("k-2", "true"))
@@ -214,7 +214,7 @@ def test_a_warm_interpreter_does_not_keep_it(engine: Engine) -> None:
     assert has_ended(children[0])
 
 
-def test_messages_that_are_none(engine: Engine) -> None:
+def test_invalid_messages_are_reported(engine: Engine) -> None:
     engine.start()
     engine.accept()
     messages: tuple[object, ...] = (
@@ -232,7 +232,7 @@ def test_messages_that_are_none(engine: Engine) -> None:
     assert engine.until_ended("k-1")[0]["cause"] == "done"
 
 
-def test_a_full_disk_is_told(engine: Engine) -> None:
+def test_a_full_disk_is_reported(engine: Engine) -> None:
     """Records that can't be written are reported, kept, and written when there is room."""
     exits = engine.directory / "exits"
     try:

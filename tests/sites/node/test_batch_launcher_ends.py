@@ -33,7 +33,7 @@ def pid_in(path: Path) -> int:
     return int(path.read_text())
 
 
-def test_at_the_end_of_its_time_all_ends(engine: Engine, tmp_path: Path) -> None:
+def test_at_the_end_of_its_time_it_ends_its_tasks(engine: Engine, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     engine.start(cores=2, walltime_s=4)
     engine.accept()
@@ -60,12 +60,12 @@ def test_its_time_is_over_while_it_drains(engine: Engine) -> None:
     assert engine.record()["cause"] == "done", "not of the walltime that job.py enforces"
 
 
-def test_the_end_that_the_batch_system_tells(engine: Engine) -> None:
+def test_the_batch_system_says_when_its_time_ends(engine: Engine) -> None:
     engine.start(walltime_s=3600, env={"SLURM_JOB_END_TIME": str(int(time.time()) + 100)})
     assert engine.accept()["left_s"] < 91
 
 
-def test_sigterm_near_the_end_of_its_time_means_that_this_is_over(engine: Engine) -> None:
+def test_sigterm_near_the_end_of_its_time_means_expired(engine: Engine) -> None:
     job = engine.start(walltime_s=80)
     engine.accept()
     engine.run(shell("k-1", "sleep 60"))
@@ -92,7 +92,7 @@ def test_sigterm_ends_all_soon(engine: Engine, tmp_path: Path) -> None:
 
 
 def test_a_batch_system_that_signals_all_processes(engine: Engine, tmp_path: Path) -> None:
-    """A task that is signalled a moment before the launcher has not failed by itself."""
+    """A task that gets the signal a moment before the launcher has not failed by itself."""
     paths = [tmp_path / "pid-1", tmp_path / "pid-2"]
     job = engine.start(cores=2, walltime_s=3600)
     engine.accept()
@@ -109,7 +109,7 @@ def test_a_batch_system_that_signals_all_processes(engine: Engine, tmp_path: Pat
     assert [end["cause"] for end in engine.until_ended("k-1", "k-2")] == ["lost", "lost"]
 
 
-def test_a_task_that_somebody_terminates(engine: Engine) -> None:
+def test_a_task_that_is_terminated_alone(engine: Engine) -> None:
     engine.start()
     engine.accept()
     engine.run(shell("k-1", "kill $$"), shell("k-2", "kill -9 $$"))
@@ -118,7 +118,7 @@ def test_a_task_that_somebody_terminates(engine: Engine) -> None:
 
 
 def test_daemons_end_with_their_task(engine: Engine, tmp_path: Path) -> None:
-    """And what these have started."""
+    """Their children end too."""
     paths = [tmp_path / "pid-1", tmp_path / "pid-2"]
     engine.start()
     engine.accept()
@@ -131,7 +131,7 @@ def test_daemons_end_with_their_task(engine: Engine, tmp_path: Path) -> None:
 
 
 def test_a_killed_launcher_leaves_nothing_running(engine: Engine, tmp_path: Path) -> None:
-    """When its record is there, its tasks are dead, with all that they have started."""
+    """Once its record exists, its tasks and all their descendants have ended."""
     paths = [tmp_path / "pid-1", tmp_path / "pid-2"]
     engine.start(cores=2, walltime_s=3600)
     pid = engine.accept()["pid"]
@@ -151,8 +151,8 @@ def test_a_killed_launcher_leaves_nothing_running(engine: Engine, tmp_path: Path
     assert set(started) >= {"k-1", "k-2"}
 
 
-def test_it_ends_with_what_watches_over_it(engine: Engine) -> None:
-    """job.py is killed: nobody else would record the launcher's end, or kill what it leaves."""
+def test_it_ends_with_job_py(engine: Engine) -> None:
+    """No other process would record the launcher's end, or kill what it leaves."""
     job = engine.start(walltime_s=3600)
     engine.accept()
     engine.run(shell("k-1", "sleep 60"))
@@ -163,8 +163,8 @@ def test_it_ends_with_what_watches_over_it(engine: Engine) -> None:
         engine.until(lambda: False)
 
 
-def test_without_an_engine_it_finishes_what_it_has(engine: Engine) -> None:
-    """The next engine hears what it wants to know, then the launcher is alone for too long."""
+def test_without_an_engine_it_finishes_its_attempts(engine: Engine) -> None:
+    """The next engine gets answers; then the launcher is without an engine for too long."""
     engine.start(cores=1, patience_s=1)
     engine.accept()
     engine.run(shell("k-1", "sleep 0.5"), request("k-2", "true"), shell("k-3", "sleep 1.5"))
@@ -183,11 +183,11 @@ def test_without_an_engine_it_finishes_what_it_has(engine: Engine) -> None:
     assert engine.record()["cause"] == "done"
     assert "k-3" in str(engine.journal()[-1]["ended"])
     stderr = (engine.directory / "attempts" / "run-s.1.err").read_text()
-    assert "no engine came for 1 s" in stderr
+    assert "no engine connected for 1 s" in stderr
 
 
 REMOTE = """#!/bin/sh
-# Stands in for the batch system's command: the other node is this machine under another name.
+# Simulates the batch system's command: the other node is this machine under another name.
 test "$1 $2" = "-inherit -nostdin" || exit 9
 export SLURMD_NODENAME=$3
 shift 3
@@ -262,7 +262,7 @@ def test_nodes_that_can_not_be_reached(engine: Engine, tmp_path: Path) -> None:
     assert "uses the first of its nodes alone" in engine.heard[-1]["error"]
 
 
-def test_a_task_of_several_nodes_takes_its_part_of_this_one(engine: Engine) -> None:
+def test_a_task_on_several_nodes_uses_its_part_of_this_one(engine: Engine) -> None:
     engine.start(cores=2)
     engine.accept()
     task = shell("k-1", "cat $WFRUN_NODEFILE; sleep 0.5", stdout="said", outputs={"said": "said"})

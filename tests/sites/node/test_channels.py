@@ -1,4 +1,4 @@
-"""The node's end of the channels, on a clock of the test's own."""
+"""The launcher's end of the channels, on a simulated clock."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 class Engine:
-    """Answers one launcher at a time, on a port of loopback."""
+    """Serves one launcher at a time, on a loopback port."""
 
     def __init__(self, directory: Path, secret: bytes = SECRET) -> None:
         self.directory = directory
@@ -122,7 +122,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 
 
 class Node:
-    """A launcher's loop."""
+    """The event loop of a launcher."""
 
     def __init__(self, engine: Engine, kinds: str = "tcp") -> None:
         self.engine = engine
@@ -154,7 +154,7 @@ class Node:
         return self
 
 
-def test_a_pause_of_the_whole_machine_is_no_silence(engine: Engine, clock: Clock) -> None:
+def test_a_suspension_of_the_machine_is_no_silence(engine: Engine, clock: Clock) -> None:
     node = Node(engine).opened()
     for _ in range(5):
         clock.now_s += 600
@@ -163,7 +163,7 @@ def test_a_pause_of_the_whole_machine_is_no_silence(engine: Engine, clock: Clock
     assert node.channel.session == 1
 
 
-def test_an_engine_that_says_nothing_for_long_is_given_up(engine: Engine, clock: Clock) -> None:
+def test_a_silent_engine_is_disconnected(engine: Engine, clock: Clock) -> None:
     node = Node(engine).opened()
     passed_s = 0
     while node.channel.is_open:
@@ -191,7 +191,7 @@ def test_pings_are_answered_and_keep_it_alive(engine: Engine, clock: Clock) -> N
     assert node.channel.session == 1
 
 
-def test_what_is_said_without_a_connection_is_dropped(engine: Engine, clock: Clock) -> None:
+def test_lines_without_a_connection_are_dropped(engine: Engine, clock: Clock) -> None:
     node = Node(engine)
     node.channel.say("to nobody")
     node.opened()
@@ -239,7 +239,7 @@ def test_kinds_are_tried_in_their_order(engine: Engine, clock: Clock) -> None:
     assert node.channel.kind == "ssh"
 
 
-def test_an_address_that_swallows_all_is_tried_by_one_kind(engine: Engine, clock: Clock) -> None:
+def test_an_unreachable_address_is_tried_by_one_kind_alone(engine: Engine, clock: Clock) -> None:
     with contextlib.ExitStack() as stack:
         # Connections that wait to be accepted, until the kernel drops what comes.
         full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
@@ -257,7 +257,7 @@ def test_an_address_that_swallows_all_is_tried_by_one_kind(engine: Engine, clock
         assert kinds == ["tcp", "tcp", "tcp", "spool", "spool"]
 
 
-def test_it_goes_on_where_nobody_listens_yet(
+def test_it_retries_until_the_engine_listens(
     engine: Engine, clock: Clock, capfd: pytest.CaptureFixture[str]
 ) -> None:
     address = engine.directory / "launchers/address.json"
@@ -290,8 +290,8 @@ def test_a_new_session_is_noticed(engine: Engine, clock: Clock) -> None:
     other.close()
 
 
-def test_an_engine_that_comes_after_long_is_called_at_once(engine: Engine, clock: Clock) -> None:
-    """Though it was tried in vain so often that it would be tried in a while only."""
+def test_a_late_engine_is_tried_at_once(engine: Engine, clock: Clock) -> None:
+    """The back-off of earlier failures does not apply to it."""
     node = Node(engine).opened()
     engine.nodes.clear()
     engine.close()
@@ -349,7 +349,7 @@ def test_spool_files_are_read_in_order(engine: Engine, clock: Clock) -> None:
     assert not node.channel.is_open
 
 
-def test_spool_files_are_few_while_nobody_reads_them(engine: Engine, clock: Clock) -> None:
+def test_unread_spool_files_stay_few(engine: Engine, clock: Clock) -> None:
     test_spool_files_are_read_in_order(engine, clock)
     node = Node(engine, "spool")
     node.turn()

@@ -1,4 +1,4 @@
-"""A task of several nodes learns their names from its batch job, whatever system that is of."""
+"""A task on several nodes gets their names from its batch job, for every batch system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The launcher by itself: its protocol, and what signals and broken pipes do to it."""
+"""The launcher alone: its protocol, signals and broken pipes."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_where_there_is_no_posix_spawn(tmp_path: Path) -> None:
     talk.close()
 
 
-def test_a_message_that_makes_no_sense_is_answered(talk: Talk) -> None:
+def test_an_invalid_message_is_reported(talk: Talk) -> None:
     talk.stdin.write(b"{nonsense\n")
     talk.say({"dance": True})
     talk.say([1, 2])
@@ -136,14 +136,14 @@ def test_a_message_that_makes_no_sense_is_answered(talk: Talk) -> None:
     assert talk.until_ended("k-1")["cause"] == "done"
 
 
-def test_ctrl_c_is_not_its_concern(talk: Talk) -> None:
+def test_ctrl_c_is_ignored(talk: Talk) -> None:
     talk.hear()
     talk.process.send_signal(signal.SIGINT)
     talk.run(request("k-1", "true"))
     assert talk.until_ended("k-1")["cause"] == "done"
 
 
-def test_signals_are_as_usual_for_its_tasks(talk: Talk) -> None:
+def test_tasks_get_default_signal_handlers(talk: Talk) -> None:
     talk.run(shell("k-1", "kill -INT $$; exit 1"), shell("k-2", "kill -PIPE $$; exit 1"))
     assert talk.until_ended("k-1")["signal"] == signal.SIGINT
     assert talk.until_ended("k-2")["signal"] == signal.SIGPIPE
@@ -168,7 +168,7 @@ def test_stop_drops_the_queue_and_waits(talk: Talk) -> None:
     assert set(talk.recorded()) == {"k-0", "k-1"}
 
 
-def test_nobody_listens(talk: Talk) -> None:
+def test_closed_pipes_do_not_end_tasks(talk: Talk) -> None:
     talk.hear()
     talk.stdout.close()
     talk.run(*(shell(f"k-{n}", "exit 2") for n in range(200)), request("last", "sleep", "0.2"))
@@ -178,7 +178,7 @@ def test_nobody_listens(talk: Talk) -> None:
     assert all(outcome["cause"] in ("exit", "done") for outcome in talk.recorded().values())
 
 
-def test_an_engine_that_does_not_read_holds_nothing_up(talk: Talk) -> None:
+def test_an_engine_that_does_not_read_delays_no_task(talk: Talk) -> None:
     keys = [f"k-{n}-{'x' * 100}" for n in range(600)]
     talk.run(*(shell(key, "printf %2000s >&2; exit 2") for key in keys))
     talk.run(request("last", "true"))
@@ -241,7 +241,7 @@ def test_two_launchers_with_the_same_attempts(tmp_path: Path, killed: bool) -> N
 
 
 def test_a_recycled_pid_is_not_killed(tmp_path: Path) -> None:
-    """The dead launcher's task had the pid that a process of somebody else has now."""
+    """The pid of the dead launcher's task now belongs to another process."""
     site = tmp_path / "site"
     for name in ("attempts", "exits"):
         (site / name).mkdir(parents=True)
@@ -265,9 +265,9 @@ def test_a_recycled_pid_is_not_killed(tmp_path: Path) -> None:
         bystander.wait()
 
 
-def test_a_container_that_was_begun_anew(tmp_path: Path) -> None:
-    """The dead launcher's host name was another, and its pid is somebody else's by now; what says
-    that it is dead is the lock of its journal."""
+def test_a_restarted_container(tmp_path: Path) -> None:
+    """The dead launcher had another host name, and its pid belongs to another process now; the lock
+    of its journal shows that it is dead."""
     site = tmp_path / "site"
     for name in ("attempts", "exits"):
         (site / name).mkdir(parents=True)
@@ -289,7 +289,7 @@ def test_a_container_that_was_begun_anew(tmp_path: Path) -> None:
     talk.close()
 
 
-def test_what_is_open_is_not_passed_on(tmp_path: Path) -> None:
+def test_open_files_are_not_inherited(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     os.set_inheritable(writer, True)
     site = LocalSite(SiteSpec("here", 1), 0, tmp_path / "site")
@@ -307,8 +307,8 @@ def test_what_is_open_is_not_passed_on(tmp_path: Path) -> None:
     os.close(reader)
 
 
-def test_it_is_small(talk: Talk) -> None:
-    """Its size is the least peak memory that it can report."""
+def test_its_memory_is_small(talk: Talk) -> None:
+    """Its own size is the minimum peak memory that it can report for a task."""
     talk.hear()
     status = Path(f"/proc/{talk.process.pid}/status").read_text()
     peak_kb = next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))
@@ -316,7 +316,7 @@ def test_it_is_small(talk: Talk) -> None:
 
 
 @pytest.mark.parametrize("argument", ["", "{}", "[1]", '{"directory": "/dev/null/x", "slots": 1}'])
-def test_wrong_usage_is_told(argument: str) -> None:
+def test_wrong_usage_is_reported(argument: str) -> None:
     check = subprocess.run(
         [sys.executable, str(PROGRAM), argument],
         stdin=subprocess.DEVNULL,

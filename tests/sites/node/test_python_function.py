@@ -83,8 +83,8 @@ def call(
 
 
 def interpreter_of(talk: Talk) -> int:
-    """The warm interpreter, a child of the launcher. What it has just forked looks like it until it
-    has a name of its own."""
+    """The warm interpreter, a child of the launcher. A process that it has just forked looks the
+    same until its mark is set."""
     path = Path(f"/proc/{talk.process.pid}/task/{talk.process.pid}/children")
     until_s = time.monotonic() + 10
     while True:
@@ -95,7 +95,7 @@ def interpreter_of(talk: Talk) -> int:
         assert time.monotonic() < until_s, children
 
 
-def test_what_a_function_gets_and_gives(talk: Talk) -> None:
+def test_arguments_and_results(talk: Talk) -> None:
     words = '{"args": [1, null, 3], "kwargs": {"x": "ü"}, "files": [[1, "n"], ["y", "n"]]}'
     (talk.directory / "files" / "n").write_text("40")
     asked = call("a.1", "add", words)
@@ -167,7 +167,7 @@ def test_a_daemon_ends_with_its_function(talk: Talk) -> None:
     assert wait_for_death([int(text.strip("[]").split(",")[0])])
 
 
-def test_without_its_interpreter_a_launcher_goes_on(talk: Talk) -> None:
+def test_a_launcher_survives_the_end_of_its_interpreter(talk: Talk) -> None:
     talk.run(call("a.1", "parent"), call("a.2", "slow"))
     assert talk.until_ended("a.1")["cause"] == "done"
     talk.until_started("a.2")

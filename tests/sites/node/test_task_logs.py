@@ -1,4 +1,4 @@
-"""What tasks print, when their logs are used again, shown, or packed; and how few files that is."""
+"""Logs of tasks: used again, shown, packed, with few files."""
 
 from __future__ import annotations
 
@@ -98,14 +98,14 @@ async def test_packed_logs(tmp_path: Path) -> None:
     assert len(os.listdir(tmp_path / "logs")) == 1
 
 
-async def test_what_is_long_is_not_packed(tmp_path: Path) -> None:
+async def test_long_output_is_not_packed(tmp_path: Path) -> None:
     async with opened(tmp_path, pack=True) as (site, probe):
         await site.submit([shell("big", "head -c 1048577 /dev/zero")])
         assert (await probe.ended("big")).packed is None
         assert (await site.log("big"))[0] == bytes(1048577)
 
 
-async def test_what_a_launcher_is_not_sent_yet_is_active_and_can_be_cancelled(
+async def test_an_attempt_that_is_not_sent_yet_is_active_and_can_be_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(direct_launcher, "MAX_SENT_ATTEMPTS", 4)

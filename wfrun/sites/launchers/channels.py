@@ -71,7 +71,7 @@ class SiteChannels:
     # -- for the site
 
     async def open(self, handler: LinkHandler) -> None:
-        await self._stop("the engine listens anew")
+        await self._stop("the engine has opened its channels again")
         self._handler = handler
         host = await self._connection.host()
         home = f"{self._directory}/launchers"
@@ -169,7 +169,7 @@ class SiteChannels:
         strangers = [each for each in self._waiting if each.is_stranger]
         for each in strangers[: max(0, len(strangers) + 1 - MAX_STRANGERS)]:
             if link.since_s - each.since_s >= BURST_S or len(strangers) >= 4 * MAX_STRANGERS:
-                each.refuse("too many do not say who they are")
+                each.refuse("too many callers have not identified themselves")
         self._waiting.append(link)
         return link
 

@@ -14,7 +14,7 @@ from wfrun.engine.errors import TransientError
 from wfrun.engine.exchange import AttemptRequest, Found
 from wfrun.sites.launchers.launcher_nodes import LauncherNode
 from wfrun.sites.launchers.link import Link
-from wfrun.sites.launchers.messages import MESSAGE_KEYS, QUESTION_KEYS
+from wfrun.sites.launchers.messages import MESSAGE_KEYS, QUESTION_KEYS, Report
 
 
 class LauncherConnection:
@@ -29,6 +29,13 @@ class LauncherConnection:
         self._requests: list[AttemptRequest] = []
         self._questions: dict[int, asyncio.Future[dict[str, Found]]] = {}
         self._numbers = itertools.count(1)
+
+    def on_hello(self, node: LauncherNode, report: Report, now_s: float) -> None:
+        """Take the capacity and the remaining time that a node's hello reports."""
+        self.node = node
+        node.host, node.cores = report.host, report.slots
+        node.memory_bytes, node.gpus = report.memory_bytes, report.gpus
+        node.ends_s = None if report.left_s is None else now_s + report.left_s
 
     def run(self, request: AttemptRequest) -> None:
         """Send an attempt; all those of one turn of the event loop share messages."""

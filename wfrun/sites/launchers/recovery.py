@@ -33,7 +33,7 @@ TRACELESS_S = 15.0
 dead process. Network file systems show files late."""
 
 _UNKNOWN = Outcome("lost", message="it was claimed, and no launcher knows of it")
-_NOT_TAKEN = Outcome("lost", message="it was given to a launcher, which never got it")
+_NOT_TAKEN = Outcome("lost", message="it was sent to a launcher, which never received it")
 
 
 class _Finding(NamedTuple):
@@ -208,6 +208,16 @@ class AttemptRecovery:
 
     async def find_launchers(self, keys: Sequence[str]) -> Mapping[str, Found]:
         """The states of launchers' jobs; those that are active are watched from now on."""
+        found = await self._find_jobs(keys)
+        absent = [key for key, answer in found.items() if answer.state == "absent"]
+        # The queue may not show yet what a crashed engine submitted last. With our claim such a
+        # job ends as soon as it starts; where another process has the claim, it has started.
+        taken = await self._cluster.head.claim(absent) if absent else []
+        started = [key for key in absent if key not in taken]
+        return {**found, **await self._find_jobs(started)} if started else found
+
+    async def _find_jobs(self, keys: Sequence[str]) -> Mapping[str, Found]:
+        """The states of launchers' jobs, by the queue and exit records alone."""
         found = await self._cluster.find(keys)
         new = []
         for key, answer in found.items():
@@ -343,7 +353,7 @@ class AttemptRecovery:
         known = {*self._jobs, *self.ended_launchers}
         others = [name for name in writers if name not in known]
         if others:
-            found = await self.find_launchers(others)
+            found = await self._find_jobs(others)
             self.ended_launchers.update(
                 key for key, answer in found.items() if answer.state != "active"
             )

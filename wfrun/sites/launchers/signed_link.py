@@ -197,7 +197,7 @@ class SignedLink:
                 else:
                     self._on_hello(line)
             if self._verifier is None and self._splitter.rest_bytes > HANDSHAKE_BYTES:
-                raise RefusedError("what it says is no handshake")
+                raise RefusedError("its handshake is invalid")
         except (RefusedError, ValueError) as error:
             self._pass_on(lines)
             self.refuse(str(error))
@@ -223,7 +223,7 @@ class SignedLink:
         try:
             said = object_of(line)
         except ValueError as error:
-            raise RefusedError("what it says is no handshake") from error
+            raise RefusedError("its handshake is invalid") from error
         launcher, node, nonce = said.get("launcher"), said.get("node"), said.get("nonce")
         if said.get("wfrun") != PROTOCOL or not (
             isinstance(launcher, str)
@@ -231,7 +231,7 @@ class SignedLink:
             and isinstance(node, int)
             and isinstance(nonce, str)
         ):
-            raise RefusedError("what it says is no handshake")
+            raise RefusedError("its handshake is invalid")
         self._claimed, self.node_number = launcher, node
         self._nonces = (nonce, secrets.token_hex(16))
         self._put_object({"nonce": self._nonces[1], "proof": self._proof("engine")})
@@ -243,7 +243,9 @@ class SignedLink:
         self._verifier = LineSigner(self._proof("to-engine"))
         self._limit.cancel()
         loop = asyncio.get_running_loop()
-        self._limit = loop.call_later(EXPECTED_S, self.refuse, "nobody expects it")
+        self._limit = loop.call_later(
+            EXPECTED_S, self.refuse, "the run has no launcher of this name"
+        )
         self.admit()
 
     def _proof(self, who: str) -> str:
@@ -290,7 +292,7 @@ class SignedLink:
     # -- the end
 
     def _on_timeout(self) -> None:
-        self.refuse("it has not said in time who it is")
+        self.refuse("it did not identify itself in time")
 
     def _fail(self, reason: str) -> None:
         if not self._is_over:

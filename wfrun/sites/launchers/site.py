@@ -1,10 +1,9 @@
 """A cluster whose tasks are run by launchers inside its batch jobs.
 
-Each launcher is an attempt of a ``ClusterSite``, which submits and watches its job. This site
-assigns tasks to the launchers that are connected. Only the process that creates the claim of an
-attempt may start it, so an attempt may be given to a second launcher while the first can't be
-reached. The end of an attempt is reported by its launcher, or found in that launcher's journal
-after its end.
+Each launcher is an attempt of a ``ClusterSite``; this site assigns tasks to the connected ones.
+Only the process that creates the claim of an attempt may start it, so an attempt may be given to a
+second launcher while the first can't be reached. The end of an attempt is reported by its launcher,
+or found in that launcher's journal.
 """
 
 from __future__ import annotations
@@ -201,13 +200,7 @@ class BatchLauncherSite:
             await self._cluster.cancel(queued, queued_only=True)
 
     async def find_launchers(self, keys: Sequence[str]) -> Mapping[str, Found]:
-        found = dict(await self._recovery.find_launchers(keys))
-        absent = [key for key, answer in found.items() if answer.state == "absent"]
-        # The queue may not show yet what a crashed engine submitted last. With our claim such a
-        # job ends as soon as it starts; where another process has the claim, it has started.
-        taken = await self._cluster.head.claim(absent) if absent else []
-        started = [key for key in absent if key not in taken]
-        return {**found, **await self._recovery.find_launchers(started)} if started else found
+        return await self._recovery.find_launchers(keys)
 
     async def dismiss(self) -> None:
         for job in self._jobs.values():
@@ -223,7 +216,7 @@ class BatchLauncherSite:
     def _stop(self, job: LauncherJob) -> None:
         """Let a launcher end after its running tasks."""
         job.stopping = True
-        job.reason = "it was told to stop"
+        job.reason = "the engine asked it to stop"
         for connection in job.connections.values():
             connection.send({"stop": True})
             if connection.node is not None:
@@ -356,11 +349,9 @@ class BatchLauncherSite:
         if number == 0:
             job.node_count = report.nodes
         job.connections[number] = connection
-        node = connection.node = self._assigner.node_of(connection.launcher, number)
+        node = self._assigner.node_of(connection.launcher, number)
+        connection.on_hello(node, report, self._now())
         self._away_s.pop(node, None)
-        node.host, node.cores = report.host, report.slots
-        node.memory_bytes, node.gpus = report.memory_bytes, report.gpus
-        node.ends_s = None if report.left_s is None else self._now() + report.left_s
         node.walltime_s = job.request.walltime_s if job.request is not None else None
         node.is_open = not job.stopping
         job.reported = None

@@ -73,7 +73,7 @@ class SpoolListener:
         caller = self._connections.get(source)
         if caller is None or caller.connection < int(connection):
             if caller is not None and caller.handler is not None:
-                caller.handler.ended("the launcher began anew")
+                caller.handler.ended("the launcher has connected again")
             caller = _SpoolConnection(self._host, self._in, name)
             self._connections[source] = caller
             caller.handler = self._on_connection(caller)

@@ -233,7 +233,7 @@ class BatchLauncher(queue_runner.QueueRunner):
         self.unattended_s = 0.0 if busy or self.channel.is_open else self.unattended_s + passed_s
         patience_s = self.patience_s if self.session else max(self.patience_s, FIRST_CONTACT_S)
         if self.unattended_s >= patience_s and not self.ending:
-            self._stop("no engine came for %g s" % patience_s)
+            self._stop("no engine connected for %g s" % patience_s)
 
     def _needed_s(self, request: "Dict[str, Any]") -> "Optional[float]":
         """Expected run time of an attempt; None: unknown, or of no consequence."""
@@ -289,7 +289,7 @@ class BatchLauncher(queue_runner.QueueRunner):
             found = self._find(message["find"])
             self._say(json.dumps({"found": found, "id": message["id"]}))
         elif "stop" in message:
-            self._stop("it was told to stop")
+            self._stop("the engine asked it to stop")
         else:
             raise ValueError("unknown message")
 
@@ -449,7 +449,7 @@ class BatchLauncher(queue_runner.QueueRunner):
             self.nodes = 1
             self.problem = "launcher %s uses the first of its nodes alone: %s" % (
                 self.key,
-                "the batch system does not tell the others"
+                "the batch system does not name the others"
                 if len(hosts) < 2
                 else "there is no command of the batch system to start a process on another one",
             )

@@ -151,7 +151,7 @@ class Channel:
             try:
                 self._converse(self._connection, lines)
                 if self._has_new_engine(now_s):
-                    raise OSError(errno.ECONNRESET, "the engine listens anew")
+                    raise OSError(errno.ECONNRESET, "the engine has opened its channels again")
             except (OSError, ValueError) as error:
                 if isinstance(error, OSError) and error.errno in UNREACHABLE:
                     # Another kind would not reach this host either, and each takes seconds to try.
@@ -218,7 +218,7 @@ class Channel:
         self.send()
         limit_s = connection.handshake_s if self._verifier is None else SILENCE_S
         if self._silent_s > limit_s:
-            raise OSError(errno.ETIMEDOUT, "the engine says nothing")
+            raise OSError(errno.ETIMEDOUT, "the engine has been silent for too long")
 
     def _authenticate(
         self, connection: "Union[TcpConnection, SpoolConnection]", answer: "Dict[str, Any]"
@@ -230,7 +230,7 @@ class Channel:
             return proof_of(self._secret, who, self._launcher, self._node, *nonces)
 
         if not is_equal(answer.get("proof"), proof("engine")):
-            raise ValueError("who answered does not know the secret of the run")
+            raise ValueError("the process that answered does not know the secret of the run")
         text = json.dumps({"proof": proof("launcher")})
         connection.unsent += text.encode() + b"\n"
         self._signer = LineSigner(proof("to-engine"))
@@ -320,7 +320,9 @@ class Channel:
             if not self._targets:
                 self._find_targets()
             if not self._targets:
-                raise ValueError("the engine does not listen in any way that is wanted")
+                raise ValueError(
+                    "the engine listens on none of the channels that this launcher may use"
+                )
             self._target = kind, host, port = self._targets.pop(0)
             self.kind = kind
             if kind == "spool":

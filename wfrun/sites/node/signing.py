@@ -64,7 +64,7 @@ class LineSigner:
         signature, also that of any but the next line."""
         line = signed[33:]
         if not hmac.compare_digest(signed[:33], self._tag(line) + b" "):
-            raise ValueError("a line is not signed as it should be")
+            raise ValueError("a line has a wrong signature")
         return line
 
 
