@@ -27,7 +27,9 @@ for its servers nearly all the time."""
 
 
 @pytest.fixture(autouse=True)
-def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_environment(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Hide the home of the user who runs the tests, whose profile every login shell would run, and
     the runs of other tests."""
     base = tmp_path_factory.getbasetemp()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from tests.waiting import until
 from wfrun.sites.remote.agent_client import AgentHost
 from wfrun.sites.remote.local_transport import LocalTransport
 
@@ -20,14 +20,6 @@ async def host() -> AsyncIterator[AgentHost]:
     yield host
     await host.close()
     await transport.close()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async def wait() -> None:
-        while not condition():
-            await asyncio.sleep(0.005)
-
-    await asyncio.wait_for(wait(), 30)
 
 
 async def test_files_are_reported_in_order_however_they_appear(

@@ -10,12 +10,13 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.waiting import PATIENCE_S, is_running, until
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.sites.remote import agent, agent_client
 from wfrun.sites.remote.agent import LENGTHS, RefusedError, refuse_precious
@@ -23,7 +24,6 @@ from wfrun.sites.remote.agent_client import AgentHost, NoPythonError, start_comm
 from wfrun.sites.remote.host import NewFile
 from wfrun.sites.remote.local_transport import LocalProcess, LocalTransport
 
-PATIENCE_S = 30.0
 PYENV = Path.home() / ".pyenv" / "versions"
 SAY_HELLO = """
 import json, os, struct, sys, time
@@ -56,20 +56,6 @@ async def host(transport: LocalTransport) -> AsyncIterator[AgentHost]:
     await host.start()
     yield host
     await host.close()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    end_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end_s
-        await asyncio.sleep(0.02)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2][:3]
-    except OSError:
-        return False
 
 
 class Noisy(LocalTransport):

@@ -6,19 +6,16 @@ import asyncio
 import fcntl
 import os
 import signal
-import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.waiting import until
 from wfrun.sites.remote.agent import GARBAGE_S, RECORD_BYTES, RETRY_S, UNREADABLE_S, Watch
 from wfrun.sites.remote.agent_client import AgentHost
 from wfrun.sites.remote.host import NewFile
 from wfrun.sites.remote.local_transport import LocalTransport
-
-PATIENCE_S = 60.0
 
 
 @pytest.fixture
@@ -53,13 +50,6 @@ def record(key: object) -> bytes:
 
 def consolidated(directory: Path) -> list[bytes]:
     return (directory / "records.jsonl").read_bytes().splitlines()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    end_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end_s
-        await asyncio.sleep(0.02)
 
 
 # ------------------------------------------------------------------------------ one look each

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE_S, is_running, until
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.sites.remote.agent_client import AgentHost
 from wfrun.sites.remote.host import NewFile, Stat
@@ -30,7 +31,6 @@ ODD_NAMES = [
     "%s%b\\000",
     "...",
 ]
-PATIENCE_S = 30.0
 
 
 @pytest.fixture
@@ -41,20 +41,6 @@ async def host() -> AsyncIterator[AgentHost]:
     yield host
     await host.close()
     await transport.close()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    end_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end_s
-        await asyncio.sleep(0.02)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2][:3]
-    except OSError:
-        return False
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)

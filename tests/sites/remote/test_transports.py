@@ -7,7 +7,7 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ import pytest_asyncio
 
 from tests.sites.remote.conftest import Cluster
 from tests.sites.remote.servers import Line, Sshd, public
+from tests.waiting import until
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.sites.remote.asyncssh_transport import AsyncsshTransport
 from wfrun.sites.remote.local_transport import LocalTransport
@@ -71,14 +72,6 @@ async def read_all(process: Process) -> bytes:
 
 async def contents(transport: Transport, path: Path | str) -> bytes:
     return b"".join([data async for data in transport.read_file(str(path))])
-
-
-async def until(condition: Callable[[], bool], limit_s: float = 10.0) -> None:
-    """Wait for what has no event of its own."""
-    end_s = asyncio.get_running_loop().time() + limit_s
-    while not condition():
-        assert asyncio.get_running_loop().time() < end_s
-        await asyncio.sleep(0.02)
 
 
 async def test_a_command_gets_input_and_gives_both_outputs_and_its_exit_code(
