@@ -1,4 +1,4 @@
-"""Reading site catalogs with every kind of site that wfrun has."""
+"""The reader of site catalogs, with all kinds of site."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kind of site is: the record of which `wfrun.sites.kinds` has one for each kind."""
+"""The record of a kind of site. `wfrun.sites.kinds` has one for each kind."""
 
 from __future__ import annotations
 
@@ -25,38 +25,38 @@ AnySite: TypeAlias = "LocalSite | SshSite | ClusterSite | BatchLauncherSite"
 
 
 class SiteContext(msgspec.Struct, frozen=True):
-    """What a site has to know of the run that uses it."""
+    """The facts of a run that its sites need."""
 
     index: int
     """The site's number in the run."""
     run_id: str
     directory: Path
-    """Where a local site keeps the run's files, unless the catalog names a directory."""
+    """Directory of the run's files at a local site for which the catalog names none."""
     clock: Callable[[], float]
     observed: Observed = "nothing"
-    """What a cluster reports of other users' jobs."""
+    """Which facts of other users' jobs a cluster reports."""
     pack_logs: bool = False
     """Launchers write the output of all their tasks into one file. A batch job of a single task
     has a file of its own."""
     prompter: Prompter | None = None
-    """Asks the user what a login asks for."""
+    """Asks the user the questions of a login; None: a login with questions fails."""
 
 
 class BatchKind(msgspec.Struct, frozen=True, kw_only=True):
-    """The batch system of a kind. Its modules are imported by the first call."""
+    """The batch system of a kind of site. The functions import its modules when called."""
 
     title: str
-    """Its name for readers, as ``Grid Engine``."""
+    """Name for readers, such as ``Grid Engine``."""
     system: Callable[[Access], BatchSystem]
-    """Commands and parsers for jobs."""
+    """Makes the commands and parsers for jobs."""
     survey: Callable[[], Survey]
-    """Commands and parsers for queues and limits."""
+    """Returns the commands and parsers for queues and limits."""
 
 
 class SiteKind(CatalogKind, frozen=True, kw_only=True):
-    """A kind of site. Its modules are imported by the first call."""
+    """A kind of site. ``make`` imports its modules when called."""
 
     make: Callable[[SiteSpec, SiteContext], AnySite]
-    """The site of a catalog entry, not yet open."""
+    """Makes the site of a catalog entry, not yet open."""
     batch: BatchKind | None = None
-    """None: tasks are processes that wfrun starts itself."""
+    """None: wfrun starts the tasks itself, as processes."""

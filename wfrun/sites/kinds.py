@@ -1,7 +1,7 @@
-"""The kinds of site. Everything that depends on the kind of a site reads its record here.
+"""The registry of kinds of site. All code that depends on the kind of a site reads its record here.
 
-Each record stands in the folder of its site or its batch system and imports the rest of that folder
-when it is first used, so that reading a catalog stays fast.
+A record is defined in the folder of its site or its batch system. Its functions import the rest of
+that folder when called, so that reading a catalog imports no site.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from wfrun.sites.ssh.kind import SSH
 KINDS: dict[str, SiteKind] = {
     kind.name: kind for kind in (LOCAL, SSH, SLURM, GRID_ENGINE, PBS, TORQUE)
 }
-"""By the ``kind`` of a catalog entry. The first is that of an entry without ``kind``; batch systems
-are probed in this order."""
+"""Kinds by name. The first is that of a catalog entry without ``kind``. `wfrun sites init` probes
+for batch systems in this order."""
 
 BATCH_KINDS: dict[str, BatchKind] = {
     kind.name: kind.batch for kind in KINDS.values() if kind.batch is not None
@@ -31,7 +31,7 @@ def kind_of(name: str) -> SiteKind:
     """The kind of this name. Raises InvalidError where there is none."""
     kind = KINDS.get(name)
     if kind is None:
-        raise InvalidError(f"no kind of site {name!r}; the kinds are: {', '.join(KINDS)}")
+        raise InvalidError(f"there is no kind of site {name!r}; kinds are: {', '.join(KINDS)}")
     return kind
 
 
@@ -39,5 +39,7 @@ def make_batch_system(name: str, access: Access) -> BatchSystem:
     """The batch system of a site of this kind. Raises InvalidError for a kind without one."""
     batch = BATCH_KINDS.get(name)
     if batch is None:
-        raise InvalidError(f"no batch system {name!r}; there are: {', '.join(BATCH_KINDS)}")
+        raise InvalidError(
+            f"sites of kind {name!r} have no batch system; kinds with one: {', '.join(BATCH_KINDS)}"
+        )
     return batch.system(access)

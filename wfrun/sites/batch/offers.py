@@ -102,6 +102,6 @@ def blocks(text: str, first: str) -> list[dict[str, str]]:
     return found
 
 
-def least(numbers: Sequence[int]) -> int | None:
+def smallest_limit(numbers: Sequence[int]) -> int | None:
     """The smallest number above 0, since 0 means no limit; None if there is none."""
     return min((number for number in numbers if number > 0), default=None)

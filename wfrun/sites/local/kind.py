@@ -1,4 +1,4 @@
-"""Sites of kind ``local``: processes of this machine."""
+"""The kind ``local``: processes on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sites of kind ``ssh``: processes of a host behind SSH."""
+"""The kind ``ssh``: processes on a host behind SSH."""
 
 from __future__ import annotations
 

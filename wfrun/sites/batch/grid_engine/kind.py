@@ -1,4 +1,4 @@
-"""Sites of kind ``grid-engine``."""
+"""The kind ``grid-engine``."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from wfrun.sites.batch.jobs import QueueUnknownError
-from wfrun.sites.batch.offers import Offer, Queue, blocks, clock_s, least, size_bytes
+from wfrun.sites.batch.offers import Offer, Queue, blocks, clock_s, size_bytes, smallest_limit
 
 _ON_ONE_NODE = "$pe_slots"
 _ONE_CORE = (
@@ -40,10 +40,10 @@ def read_offer(
         raise QueueUnknownError("qconf and qstat show no queue for batch jobs")
     settings = dict(re.findall(r"^(\w+)\s+(\S+)", config, re.MULTILINE))
     limits = {name: int(value) for name, value in settings.items() if value.isdecimal()}
-    max_jobs = least([limits.get("max_u_jobs", 0)])
+    max_jobs = smallest_limit([limits.get("max_u_jobs", 0)])
     return Offer(
         queues=tuple(found),
-        max_array=least(
+        max_array=smallest_limit(
             [limits.get("max_aj_tasks", 0), limits.get("max_aj_instances", 0) or _ALWAYS_RUNNING]
         ),
         max_jobs=max_jobs,
@@ -129,7 +129,7 @@ def _largest_host(hosts: str, resources: tuple[str, ...]) -> tuple[int, int]:
         complexes = dict(re.findall(r"([\w.]+)=([^,\s]+)", host.get("complex_values", "")))
         of_host = [size_bytes(loads.get("mem_total", ""))]
         of_host += [size_bytes(complexes.get(name, "")) for name in resources[:1]]
-        memory = max(memory, least(of_host) or 0)
+        memory = max(memory, smallest_limit(of_host) or 0)
         slots = complexes.get("slots") or loads.get("num_proc") or "0"
         cores = max(cores, int(slots) if slots.isdecimal() else 0)
     return memory, cores

@@ -9,13 +9,13 @@ from wfrun.sites.batch.grid_engine.offer import read_offer
 from wfrun.sites.batch.offers import Offer
 from wfrun.sites.batch.survey import Survey
 
-MOST_HOSTS = 32
+MAX_HOSTS = 32
 """Maximum number of hosts whose memory is read, since each takes a command of its own."""
 
 _QUEUES_OF_USER = 'exec qstat -g c -U "$(id -un)"'
 """Leaves out queues that this user may not use."""
 _ENVIRONMENTS = 'for pe in $(qconf -spl); do qconf -sp "$pe"; done'
-_HOSTS = f'for host in $(qconf -sel | head -n {MOST_HOSTS}); do qconf -se "$host"; done'
+_HOSTS = f'for host in $(qconf -sel | head -n {MAX_HOSTS}); do qconf -se "$host"; done'
 
 
 def _read(answers: Mapping[str, str]) -> Offer:

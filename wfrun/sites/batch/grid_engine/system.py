@@ -17,12 +17,14 @@ from wfrun.sites.batch.system import BackPressureError, BatchJob, Ending, Job, Q
 _TRY_AGAIN = 25
 """Exit code of qsub: the same request may be accepted later."""
 _LIMITS = re.compile(r"job rejected: only \d+ jobs are allowed|exceeds? .*(max_u_jobs|max_jobs)")
+"""Refusals at a limit on the user's jobs."""
 _NEVER = re.compile(
     r"unknown (queue|resource)|does not exist|no suitable queues|with more than \d+ tasks"
     r"|denied:|is not a valid object name|argument to -\w+ option|invalid option argument"
     r"|option .* must|^qsub: ",
     re.MULTILINE,
 )
+"""Refusals that stay: the request cannot be accepted as it is."""
 
 
 class GridEngine:

@@ -1,4 +1,4 @@
-"""Sites of kind ``pbs`` (PBS Professional, OpenPBS) and ``torque``."""
+"""The kinds ``pbs`` (PBS Professional, OpenPBS) and ``torque``."""
 
 from __future__ import annotations
 

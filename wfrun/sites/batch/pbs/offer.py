@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 
 from wfrun.sites.batch.jobs import QueueUnknownError
-from wfrun.sites.batch.offers import Offer, Queue, clock_s, least, size_bytes
+from wfrun.sites.batch.offers import Offer, Queue, clock_s, size_bytes, smallest_limit
 
 Objects = Mapping[str, Mapping[str, str]]
 """Attributes of queues, nodes or servers, by name."""
@@ -68,10 +68,10 @@ def offer_of(
         raise QueueUnknownError("qstat -Q shows no queue")
     bounds = [_per_user(settings.get("max_queued", ""))]
     bounds += [_per_user(queues[default].get("max_queued", ""))] if default in queues else []
-    max_jobs = least(bounds)
+    max_jobs = smallest_limit(bounds)
     return Offer(
         queues=found,
-        max_array=least(
+        max_array=smallest_limit(
             [
                 _number(settings.get("max_array_size", "")),
                 _number(settings.get("max_job_array_size", "")),
@@ -102,8 +102,8 @@ def _queue(name: str, queue: Mapping[str, str], nodes: Objects, *, is_default: b
         cores=cores,
         down_cores=down,
         idle_cores=idle,
-        node_cores=least([max(map(_cores, of_queue), default=0), largest]) or 0,
-        node_memory_bytes=least([node_bytes, most_bytes]) or 0,
+        node_cores=smallest_limit([max(map(_cores, of_queue), default=0), largest]) or 0,
+        node_memory_bytes=smallest_limit([node_bytes, most_bytes]) or 0,
         node_gpus=max((g for g in map(_gpus, of_queue) if g is not None), default=None),
         walltime_s=clock_s(queue.get("resources_max.walltime", "")),
     )

@@ -20,6 +20,7 @@ from wfrun.sites.batch.system import BatchJob, Ending, Job, QueueUnknownError
 _LIMITS = re.compile(
     r"would exceed |[Mm]aximum number of jobs already in queue|exceeds the (queue|server) limit"
 )
+"""Refusals at a limit on the user's jobs."""
 _NEVER = re.compile(
     r"Unknown (queue|resource)|Illegal attribute or resource value|illegal -\w+ value"
     r"|[Jj]ob (exceeds|violates) queue and/or server resource limits|Job name is too long"
@@ -28,6 +29,7 @@ _NEVER = re.compile(
     re.MULTILINE,
 )
 _NEWLINES = re.MULTILINE | re.ASCII
+"""Refusals that stay: the request cannot be accepted as it is."""
 
 
 class _Family(ABC):

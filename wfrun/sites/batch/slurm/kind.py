@@ -1,4 +1,4 @@
-"""Sites of kind ``slurm``."""
+"""The kind ``slurm``."""
 
 from __future__ import annotations
 

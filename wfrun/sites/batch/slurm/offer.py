@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from wfrun.sites.batch.jobs import QueueUnknownError
-from wfrun.sites.batch.offers import Offer, Queue, clock_s, least
+from wfrun.sites.batch.offers import Offer, Queue, clock_s, smallest_limit
 
 SINFO_FORMAT = "%R|%P|%a|%l|%c|%m|%G|%D|%T|%C"
 """Partition; the same with a star if it is the default; whether it is up; time limit; cores, memory
@@ -28,7 +28,7 @@ def read_offer(sinfo: str, config: str, associations: str) -> Offer:
         raise QueueUnknownError("sinfo shows no partition")
     settings = dict(re.findall(r"^(\w+)\s*= (\S+)", config, re.MULTILINE))
     largest = _number(settings.get("MaxArraySize", ""))
-    own = least([_number(line.strip()) for line in associations.splitlines()])
+    own = smallest_limit([_number(line.strip()) for line in associations.splitlines()])
     of_all = _number(settings.get("MaxJobCount", ""))
     max_jobs, why = own, "MaxSubmitJobs of your account" if own else ""
     if own is None and of_all:

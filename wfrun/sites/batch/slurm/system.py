@@ -18,6 +18,7 @@ _LIMITS = re.compile(
     r"|Resource temporarily unavailable|Job violates accounting/QOS policy"
     r"|[Tt]oo many (pending )?jobs|[Mm]aximum number of jobs"
 )
+"""Refusals at a limit on the user's jobs."""
 _SIZE_LIMIT = re.compile(r"\b(QOS|Assoc)(?!\w*(Submit|Jobs))\w*(Max|Min|Grp)\w+")
 _NEVER = re.compile(
     r"[Ii]nvalid (partition|account|qos|wckey|license|feature|generic resource|Trackable|job array"
@@ -30,6 +31,7 @@ _NEVER = re.compile(
     r"|group not permitted to use this partition|Access/permission denied"
     r"|unrecognized option|requires an argument|invalid option"
 )
+"""Refusals that stay: the request cannot be accepted as it is."""
 
 
 class Slurm:
