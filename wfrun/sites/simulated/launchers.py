@@ -31,7 +31,7 @@ from wfrun.sites.simulated.site import (
 )
 
 CHANNEL_S = 0.05
-"""The engine hears so much later of the end of a task, as over a real channel."""
+"""Delay of the report of a task's end in seconds, as over a real channel."""
 
 
 class _Launcher:
@@ -43,14 +43,14 @@ class _Launcher:
         self.ends_s = ends_s
         self.speed_ratio = speed_ratio
         self.running: dict[str, tuple[SimulatedRequest, float]] = {}
-        """Attempts and when they started."""
+        """By attempt: its request and its start."""
         self.stopping = False
 
 
 class SimulatedLauncherSite:
-    """Implements ``LauncherSite``: its launchers are the jobs of a ``SimulatedSite``, with all that
-    can happen to jobs there. Attempts start first come, first served, each in the launcher that
-    lives longest of those that have its cores free and, as far as one of them has, time for it.
+    """Implements ``LauncherSite``: its launchers are jobs of a ``SimulatedSite``, and may fail like
+    any job there. Attempts start first come, first served, each in the launcher with the latest end
+    among those with enough free cores and, if one of them has it, enough time left.
     """
 
     def __init__(
@@ -86,11 +86,11 @@ class SimulatedLauncherSite:
         self._post: Callable[[Event], None] = refuse
         self._asked: dict[str, LauncherRequest] = {}
         self._longest_s = 0.0
-        """Walltime of those that were asked for last."""
+        """Longest walltime of the launchers requested last."""
         self._live: dict[str, _Launcher] = {}
         self._pending: dict[str, SimulatedRequest] = {}
         self._where: dict[str, _Launcher] = {}
-        """Of the attempts that run."""
+        """By running attempt: its launcher."""
         self._ended: dict[str, Outcome] = {}
 
     async def open(self, post: Callable[[Event], None]) -> None:
@@ -130,15 +130,15 @@ class SimulatedLauncherSite:
         return found
 
     async def log(self, key: str) -> tuple[bytes, bytes]:
-        """Simulated tasks print nothing."""
+        """Simulated tasks have no output."""
         return b"", b""
 
     async def absent(self, files: Mapping[str, int]) -> list[str]:
-        """Nothing is lost here."""
+        """No file is ever lost."""
         return []
 
     async def clean(self) -> None:
-        """There are no files."""
+        """Do nothing: there are no files."""
 
     # Launchers
 
@@ -163,7 +163,7 @@ class SimulatedLauncherSite:
         await self.jobs.cancel(list(self._asked))
 
     def _on_job(self, event: Event) -> None:
-        """What the queue says of launchers."""
+        """Handle an event of the jobs, which are the launchers."""
         if isinstance(event, AttemptsSubmitted):
             self._post(LaunchersSubmitted(event.at_s, self._index, event.keys))
         elif isinstance(event, AttemptStarted):
@@ -187,7 +187,7 @@ class SimulatedLauncherSite:
         self._assign()
 
     def _expire(self, key: str) -> None:
-        """Its walltime is over."""
+        """End a launcher at its walltime."""
         launcher = self._live.get(key)
         if launcher is None:
             return
@@ -223,7 +223,7 @@ class SimulatedLauncherSite:
         free = [x for x in self._live.values() if x.free_cores >= cores and not x.stopping]
         in_time = [x for x in free if now_s + request.runtime_s / x.speed_ratio <= x.ends_s]
         if not in_time and request.runtime_s < self._longest_s:
-            return None  # another launcher will have time for it
+            return None  # the next launcher will have enough time
         return max(in_time or free, key=lambda x: x.ends_s, default=None)
 
     def _start(self, launcher: _Launcher, request: SimulatedRequest) -> None:
@@ -280,7 +280,7 @@ class SimulatedLauncherSite:
 
 
 def _job_of(launcher: LauncherRequest) -> SimulatedRequest:
-    """The launcher as a job that would run for longer than it may."""
+    """The launcher as a job that would run for longer than its walltime."""
     return SimulatedRequest(
         key=launcher.key,
         argv=("launcher",),

@@ -27,7 +27,7 @@ Key = TypeVar("Key")
 
 
 class _Head:
-    """The bound on all that goes into and out of one site."""
+    """The head node of a site, which bounds the traffic of the site in both directions together."""
 
     __slots__ = ("capacity", "level", "pairs", "remaining", "weight")
 
@@ -36,14 +36,14 @@ class _Head:
         """Bytes per second."""
         self.pairs: list[_Pair] = []
         self.level = inf
-        """The rate of the transfers that this head node holds back; inf: it holds back none."""
+        """Rate of the transfers that this head node limits; inf: it limits none."""
         self.remaining = 0.0
         self.weight = 0
-        """Both for filling: what is not given away yet, and transfers without a rate yet."""
+        """While filling: bandwidth not yet assigned, and number of transfers without a rate."""
 
     @property
     def load(self) -> float:
-        """Bytes per second that pass it."""
+        """Bytes per second through it."""
         return sum(pair.filled * pair.rate for pair in self.pairs)
 
 
@@ -61,18 +61,18 @@ class _Pair(FairQueue):
         self.latency_s = latency_s
         self.heads = heads
         self.alone_rate = min([capacity, *(head.capacity for head in heads)])
-        """Bytes per second of a transfer that shares nothing; inf: no bound."""
+        """Bytes per second of a transfer that is alone; inf: no bound."""
         self.filled = 0
         """``count`` when the rate was computed."""
         self.next_rate = 0.0
-        """While filling: the rate to come; negative: not settled yet."""
+        """While filling: the next rate; negative: not yet determined."""
         self.held = False
-        """A head node bounds the rate, not the link."""
+        """Whether a head node limits the rate, not the link."""
         self.version = 0
-        """Tells ``due_s`` from earlier ones."""
+        """Incremented with each change of ``due_s``; marks stale entries of the heap."""
 
     def settle_rate(self, rate: float, *, held: bool) -> None:
-        """While filling: the transfers get this much, and the head nodes have that much less."""
+        """While filling: set the next rate, and subtract it from the head nodes."""
         self.next_rate = rate
         self.held = held
         for head in self.heads:
@@ -81,7 +81,7 @@ class _Pair(FairQueue):
 
 
 class _Waiting(NamedTuple):
-    """A transfer whose latency is not over; or that ends then, since nothing slows it down."""
+    """A transfer during its latency; or one that ends after it, because nothing limits it."""
 
     at_s: float
     serial: int
@@ -96,16 +96,16 @@ class SimNetwork(Generic[Key]):
 
     ``links`` are one-way; a link without a bandwidth has no bound. Pairs of places without a link
     get DEFAULT_BANDWIDTH_BYTES_PER_S, as decisions assume, and are listed in ``assumed``.
-    ``head_bytes_per_s`` bounds what passes a site's head node, in and out together, by the site's
-    name or ``origin``. Within a site files are not moved: that takes no time.
+    ``head_bytes_per_s`` bounds the traffic of head nodes, in both directions together, by the name
+    of the site or ``origin``. Transfers within a site take no time.
 
-    ``sharing="serial"`` is the model of thesis section 6.2.1 in place of max-min sharing: the
+    ``sharing="serial"`` is the model of thesis section 6.2.1 instead of max-min sharing: the
     transfers of one task go one after another, each as if it were alone, and those of different
-    tasks don't slow each other down. The delay of a task is the sum of latency + size/bandwidth.
+    tasks do not slow each other down. The delay of a task is the sum of latency + size/bandwidth.
 
-    Drive it by ``next_change_s``: call ``advance`` then, or earlier, or later. What it computes
-    depends on the times of the starts alone, not on their order at one time nor on how often it
-    is advanced. Time does not go back: ValueError.
+    The owner calls ``advance`` at ``next_change_s``, or earlier, or later. The results depend only
+    on the times of the starts, not on their order at one time or on the number of advances. Raises
+    ValueError if time goes back.
 
     Raises InvalidError for a bandwidth that is not positive, a negative latency, or an unknown
     site.
@@ -120,7 +120,7 @@ class SimNetwork(Generic[Key]):
         sharing: Literal["max-min", "serial"] = "max-min",
     ) -> None:
         self._serial = sharing == "serial"
-        self._names = [*site_names, "origin"]  # index -1, ORIGIN's, finds the last
+        self._names = [*site_names, "origin"]  # index -1, that of ORIGIN, is the last
         self._pairs: list[_Pair] = []
         self.assumed: list[tuple[str, str]] = []
         """(source, destination) of the pairs of places for which the catalog has no link."""
@@ -134,15 +134,15 @@ class SimNetwork(Generic[Key]):
         self._now_s = -inf
         self._started = 0
         self._keys: dict[int, Key] = {}
-        """Of all transfers under way, by serial number."""
+        """Keys of the present transfers, by serial number."""
         self._waiting: list[_Waiting] = []
         self._due: list[tuple[float, int, int]] = []
-        """A heap of (due_s, pair, version); entries of an old version are stale."""
+        """Heap of (due_s, pair, version); entries of an old version are stale."""
         self._dirty: set[int] = set()
-        """Pairs with transfers that came or went since rates were computed."""
+        """Pairs whose number of transfers has changed since rates were computed."""
         self._finished: list[Key] = []
         self._lanes: dict[Hashable, float] = {}
-        """Serial: when the last transfer of each task ends."""
+        """Serial sharing: time at which the last transfer of each task ends."""
 
     def start(
         self,
@@ -155,8 +155,8 @@ class SimNetwork(Generic[Key]):
     ) -> None:
         """Begin a transfer. ``advance`` returns ``key`` when it has ended.
 
-        ``task`` names whose transfer it is, for serial sharing; one of no task waits for none.
-        Raises InvalidError for a negative size.
+        With serial sharing, a transfer waits for the others of its ``task``; one without a task
+        waits for none. Raises InvalidError for a negative size.
         """
         if size_bytes < 0:
             raise InvalidError(f"transfer {key!r} has a negative size: {size_bytes} bytes")
@@ -189,23 +189,23 @@ class SimNetwork(Generic[Key]):
 
     @property
     def next_change_s(self) -> float | None:
-        """When a transfer ends next, or gets over its latency, if nothing is started before;
-        None: never, nothing is under way. Never earlier than the last call's ``now_s``."""
+        """Time at which the next transfer ends, or its latency does, if none is started before;
+        None: there is no transfer. Not earlier than ``now_s`` of the last call."""
         if self._finished:
             return self._now_s
         return self._next_s()
 
     def advance(self, now_s: float) -> list[Key]:
-        """Let time pass; returns the transfers that have ended since the last call, at ``now_s``
-        at the latest, in the order of their ends, those of one time as they were started."""
+        """Let time pass until ``now_s``; returns the transfers that have ended since the last call,
+        in the order of their ends, those of one time in the order of their starts."""
         self._run_to(now_s)
         finished, self._finished = self._finished, []
         return finished
 
     def throughput_bytes_per_s(self, source: int, destination: int) -> float:
-        """What all transfers from one place to another get together, now."""
+        """Present throughput of all transfers from one place to another."""
         if source == destination or self._serial:
-            raise ValueError("only links that are shared have a throughput")
+            raise ValueError("only shared links have a throughput")
         self._fill()
         pair = self._table[source][destination]
         return pair.count * pair.rate
@@ -266,7 +266,7 @@ class SimNetwork(Generic[Key]):
     # Rates
 
     def _fill(self) -> None:
-        """Give every pair its rate, after what came and went."""
+        """Compute the rates of all pairs that the changes since the last time affect."""
         dirty = sorted(self._dirty)
         self._dirty.clear()
         spread = False
@@ -289,10 +289,10 @@ class SimNetwork(Generic[Key]):
     def _reaches_others(self, pair: _Pair) -> bool:
         """Whether a change of the number of a pair's transfers may change rates of other pairs.
 
-        It does not as long as the pair takes as much of its head nodes as before, and no
-        transfer that they hold back gets less than the pair's; or as long as they hold back none,
-        before and after. Each transfer then still has a link or head node that is used up and on
-        which none gets more, which is what makes rates max-min fair.
+        It does not if the pair uses as much of its head nodes as before, and no transfer that they
+        limit has a smaller rate than the pair's; or if they limit none, before and after. In both
+        cases each transfer still has a saturated link or head node on which no other has a larger
+        rate, which is the definition of max-min fairness.
         """
         if pair.count == pair.filled:
             return False
@@ -306,9 +306,9 @@ class SimNetwork(Generic[Key]):
         return level < inf or any(h.load + pair.capacity > h.capacity for h in pair.heads)
 
     def _fill_heads(self, changed: Set[int]) -> None:
-        """Progressive filling: all rates grow alike until a link or a head node is used up, which
-        settles the rates of those that use it; the others grow on. ``changed`` are pairs whose
-        numbers of transfers did."""
+        """Progressive filling: all rates grow equally until a link or a head node is saturated,
+        which determines the rates of the transfers that use it; the others grow on. ``changed`` are
+        pairs whose numbers of transfers have changed."""
         active = [pair for pair in self._headed if pair.count]
         for head in self._heads:
             head.remaining, head.weight, head.level = head.capacity, 0, inf
@@ -326,7 +326,7 @@ class SimNetwork(Generic[Key]):
                 share = head.remaining / head.weight
                 if share < lowest:
                     lowest, narrow = share, head
-            level = max(level, lowest)  # rounding must not let it sink
+            level = max(level, lowest)  # rounding must not decrease it
             if by_link[0][0] > level:
                 narrow.level = level
                 for pair in narrow.pairs:
@@ -361,7 +361,7 @@ class SimNetwork(Generic[Key]):
             if not capacity > 0:
                 raise InvalidError(
                     f"the head node of {name} has a bandwidth of {capacity} bytes/s",
-                    hint="it has to be positive; leave it out for no bound",
+                    hint="it must be positive; leave it out for no bound",
                 )
         return {name: capacity for name, capacity in heads.items() if capacity < inf}
 
@@ -373,7 +373,7 @@ class SimNetwork(Generic[Key]):
             if bandwidth is not None and not bandwidth > 0:
                 raise InvalidError(
                     f"{what} has a bandwidth of {bandwidth} bytes/s",
-                    hint="it has to be positive; leave it out for no bound",
+                    hint="it must be positive; leave it out for no bound",
                 )
             if not 0 <= link.latency_s < inf:
                 raise InvalidError(
@@ -394,7 +394,7 @@ class SimNetwork(Generic[Key]):
     def _make_pairs(
         self, links: Mapping[tuple[int, int], LinkSpec], heads: Mapping[str, _Head]
     ) -> list[list[_Pair]]:
-        """The pair of each source and destination; index -1 finds ORIGIN's."""
+        """The pair of each source and destination; index -1 is that of ORIGIN."""
         places = [*range(len(self._names) - 1), ORIGIN]
         table = []
         for source in places:

@@ -1,11 +1,11 @@
-"""Which nodes of a simulated site run what.
+"""The placement of jobs on the nodes of a simulated site.
 
-The queue decides by the site's total of free cores when a job starts, since the parallel jobs of
-workload logs, and those of MPI, may span nodes. This map below it decides where: on as few nodes
-as possible, and of such choices on one whose slowest node is as fast as possible. A job on several
-nodes takes those with most free cores, the fastest first, and its last cores, as all those of a
-job on one node, go to a node of the fastest kind that has room for them, there to the one with the
-least room (best fit); equal ones in the order of the catalog.
+The queue decides when a job starts, by the free cores of the whole site, since parallel jobs of
+workload logs and of MPI may span nodes. The node map decides where: on as few nodes as possible,
+and among these choices on one whose slowest node is as fast as possible. A job on several nodes
+takes those with most free cores, the fastest first. Its last cores, or all cores of a job on one
+node, go to the fastest kind of node with room for them, and there to the node with the least room
+(best fit), equal ones in the order of the catalog.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Node(msgspec.Struct, frozen=True):
 
 
 class NodeMap:
-    """Nodes are numbered from 0 in the order of the catalog.
+    """Free and used cores of the nodes, numbered from 0 in the order of the catalog.
 
-    Raises InvalidError for a site whose nodes make no sense or have not as many cores as it has
-    slots. To find a place costs a look at each speed and number of free cores there are, times the
-    nodes of the job, and not more the more nodes there are.
+    Placing a job costs time in proportion to the number of speeds, the cores of a node, and the
+    nodes of the job, but not to the nodes of the site. Raises InvalidError for invalid nodes, and
+    for a number of cores other than that of the site's slots.
     """
 
     def __init__(self, spec: SiteSpec) -> None:
@@ -45,9 +45,9 @@ class NodeMap:
         self._most = max(kind.cores for kind in spec.nodes)
         self._free = [kind.cores for kind in kinds]
         self._idle = [[0] * (self._most + 1) for _ in self._speeds]
-        """By speed, fastest first, and free cores: the nodes, a bit for each."""
+        """By speed, fastest first, and free cores: the nodes, one bit each."""
         self._shares: dict[JobId, list[tuple[int, int]]] = {}
-        """Of each job that runs: nodes and how many cores it has there."""
+        """By running job: its nodes, and its number of cores on each."""
         first = 0
         for kind in spec.nodes:
             idle = self._idle[self._speeds.index(kind.speed_ratio)]
@@ -56,7 +56,7 @@ class NodeMap:
 
     @property
     def free(self) -> int:
-        """Cores that no job has, of the nodes in service."""
+        """Number of free cores of the nodes in service."""
         return sum(self._free)
 
     @property
@@ -65,7 +65,7 @@ class NodeMap:
         return self._speeds[-1]
 
     def place(self, job: JobId, cores: int) -> float:
-        """Give a job its cores, of which so many are free; the speed of its slowest node."""
+        """Give a job its cores, which must be free; returns the speed of its slowest node."""
         shares = []
         depth = len(self._speeds)
         node = self._best_fit(cores, depth)
@@ -88,7 +88,7 @@ class NodeMap:
             self._set_free(node, self._free[node] + cores)
 
     def shares(self, job: JobId) -> list[tuple[int, int]]:
-        """The nodes of a running job, and how many cores it has on each. Raises KeyError."""
+        """The nodes of a running job, and its number of cores on each. Raises KeyError."""
         return list(self._shares[job])
 
     def hosts(self, job: JobId) -> str:
@@ -100,17 +100,17 @@ class NodeMap:
         return f"{self._site}-[{','.join(_ranges(numbers))}]"
 
     def jobs_on(self, node: int) -> list[JobId]:
-        """Those that have cores there, in the order of their starts."""
+        """The jobs with cores on a node, in the order of their starts."""
         return [
             job for job, shares in self._shares.items() if any(there == node for there, _ in shares)
         ]
 
     def take_out(self, node: int) -> None:
-        """Nothing is placed there until it is put back. Nothing may run there."""
+        """Take an idle node out of service."""
         self._set_free(node, 0)
 
     def put_back(self, node: int) -> None:
-        """It is in service again, with all its cores free."""
+        """Put a node back into service, with all its cores free."""
         self._set_free(node, self.nodes[node].kind.cores)
 
     def _set_free(self, node: int, cores: int) -> None:
@@ -120,7 +120,7 @@ class NodeMap:
         self._free[node] = cores
 
     def _best_fit(self, cores: int, depth: int) -> int | None:
-        """Of the ``depth`` fastest kinds of nodes one that has room for all of these."""
+        """A node of the ``depth`` fastest kinds with room for all of these cores."""
         for idle in self._idle[:depth]:
             for nodes in idle[cores:]:
                 if nodes:
@@ -128,22 +128,22 @@ class NodeMap:
         return None
 
     def _widest(self, depth: int) -> tuple[int, int]:
-        """The node with most free cores, and these."""
+        """The node with most free cores, and their number."""
         for free in range(self._most, 0, -1):
             for idle in self._idle[:depth]:
                 if idle[free]:
                     return _first(idle[free]), free
-        raise AssertionError("the queue has started more than there is room for")
+        raise AssertionError("the queue has started a job without enough free cores")
 
     def _depth(self, cores: int) -> int:
-        """Of how many speeds, the fastest first, nodes have to be taken, for them to be as few as
-        possible."""
+        """The number of speeds, fastest first, whose nodes are needed for the smallest number of
+        nodes."""
         depths = range(1, len(self._speeds) + 1)
         needed = [self._needed(cores, depth) for depth in depths]
         return depths[needed.index(needed[-1])]
 
     def _needed(self, cores: int, depth: int) -> float:
-        """The least number of nodes; infinite if all have not as much room."""
+        """The smallest number of nodes; infinite if they do not have enough free cores."""
         needed = 0
         for free in range(self._most, 0, -1):
             count = sum(idle[free].bit_count() for idle in self._idle[:depth])
@@ -180,12 +180,12 @@ def _check(spec: SiteSpec) -> None:
         )
         if not sound:
             raise InvalidError(
-                f"site {spec.name} has nodes that make no sense: {kind}",
-                hint="count, cores and speed have to be above 0, mtbf and mttr too, or both 0",
+                f"site {spec.name} has invalid nodes: {kind}",
+                hint="count, cores and speed must be above 0, and mtbf and mttr too, or both 0",
             )
     cores = sum(kind.count * kind.cores for kind in spec.nodes)
     if cores != spec.slots:
         raise InvalidError(
             f"site {spec.name} has {spec.slots} slots, but its nodes have {cores} cores",
-            hint="these have to be as many",
+            hint="make the two numbers equal",
         )

@@ -1,7 +1,7 @@
 """A cluster in virtual time: a queue, a head node, other users, and failures.
 
-Nothing here computes or writes: a task takes the run time that its request names, and its outputs
-have the sizes that it names. All else is as at a real site, and the same protocol.
+Nothing is computed or written: a task takes the run time in its request, and its outputs have the
+sizes in its request. Otherwise the site behaves like a real one, and has the same protocol.
 """
 
 from __future__ import annotations
@@ -31,54 +31,54 @@ from wfrun.sites.simulated.nodes import NodeMap
 from wfrun.sites.simulated.queues import JobId, QueuedJob, SimulatedJob, make_lrm
 
 ENDS = 0
-"""The rank of ends among what happens at one time: before arrivals (Mu'alem and Feitelson)."""
+"""Rank of ends among the events of one time: before arrivals (Mu'alem and Feitelson)."""
 ARRIVALS = 1
 LAST = 2
 
 
 class Timeline(Protocol):
-    """Virtual time, as a simulated site needs it."""
+    """The virtual clock of a simulated site."""
 
     def now(self) -> float:
         """Seconds since the start of the simulation."""
 
     def schedule(self, at_s: float, call: Callable[[], None], rank: int = 1) -> None:
-        """Call this then, before all of a higher rank that is due at the same time."""
+        """Call ``call`` at that time, before calls of a higher rank that are due then."""
 
 
 class SimulatedRequest(AttemptRequest, frozen=True):
-    """A request that says what comes of it."""
+    """A request that contains the outcome of the attempt."""
 
     runtime_s: float = 0.0
-    """At this site's speed; on nodes of another speed divided by theirs."""
+    """Run time at the speed of the site; divided by the speed of the node, where it differs."""
     sizes: tuple[int, ...] = ()
-    """Bytes of its outputs."""
+    """Sizes of the outputs in bytes."""
     exit_code: int = 0
-    """Its own; what the site does to it comes before."""
+    """Exit code of the task, unless the site ends the attempt."""
 
 
 class SiteModel(msgspec.Struct, frozen=True):
-    """How a simulated site behaves. Times that are 0 and rates that are 0 are not modelled."""
+    """How a simulated site behaves. Times and rates of 0 are not modelled."""
 
     lrm: str = "fcfs"
     kill_overruns: bool = True
-    """A task that runs past its walltime is killed."""
+    """Kill tasks that run past their walltime."""
     submit_s: float = 0.0
-    """The head node takes so long to submit one attempt; submissions queue up there."""
+    """Time that the head node takes to submit one attempt; submissions queue up there."""
     overload_jobs: int = 0
-    """With so many attempts of ours at the site a submission takes twice as long, with twice as
-    many five times (1 + (jobs/overload_jobs)²), as the overloaded head nodes of thesis section
-    6.4.2 get slower with what they manage. 0: never."""
+    """Number of our attempts at the site with which a submission takes twice as long: the factor is
+    1 + (jobs/overload_jobs)², like that of the overloaded head nodes of thesis section 6.4.2. 0: no
+    overload."""
     poll_s: float = 0.0
-    """Ends become known at multiples of this."""
+    """Interval at which ends are reported."""
     observe_s: float = 60.0
-    """The information service tells of other users' jobs this often, where they changed."""
+    """Interval at which the information service reports other users' jobs, if they have changed."""
     failure_rate: float = 0.0
-    """Share of attempts that fail, at a random point of their run."""
+    """Share of attempts that fail, at a random time of their run."""
     outage_every_s: float = 0.0
-    """Mean time between outages of the whole site, exponential."""
+    """Mean of the exponential time between outages of the whole site."""
     outage_s: float = 0.0
-    """Mean time of an outage, exponential; what ran or waited there is lost."""
+    """Mean of the exponential length of an outage; attempts that run or wait there are lost."""
 
     def __post_init__(self) -> None:
         for name in (
@@ -108,20 +108,18 @@ class _Attempt:
         self.request = request
         self.started_s: float | None = None
         self.hosts: str | None = None
-        """The nodes that it runs on, where the site has nodes."""
+        """The nodes that it runs on, if the site has nodes."""
         self.speed_ratio = 1.0
-        """Of these nodes, relative to the site's own."""
+        """Speed of these nodes relative to that of the site."""
         self.alive = True
 
 
 class SimulatedSite:
-    """Implements ``Site``. ``background`` are other users' jobs in order of submission; those
-    from before the clock's start have to be left out, or the clock to start early enough. Nothing
-    is told of them, and there is no outage, before ``observed_from_s``; ``observed`` is what is
-    told.
+    """Implements ``Site``. ``background`` are other users' jobs in order of submission, none before
+    the start of the clock. Until ``observed_from_s`` they are not reported, and there is no outage.
+    ``observed`` is the information that is reported.
 
-    Where ``spec`` has nodes, they are taken as ``NodeMap`` says. Raises InvalidError for nodes that
-    make no sense.
+    If ``spec`` has nodes, ``NodeMap`` places jobs on them. Raises InvalidError for invalid nodes.
     """
 
     def __init__(
@@ -140,21 +138,21 @@ class SimulatedSite:
         self._observer = Observer(index, observed)
         self.lrm = make_lrm((model or SiteModel()).lrm, spec.slots)
         self.nodes = NodeMap(spec) if spec.nodes else None
-        """What runs where; None: the site is a pool of cores."""
+        """The nodes of running jobs; None: the site is a single pool of cores."""
         self._model = model or SiteModel()
         self._index = index
         self._time = timeline
         self._post: Callable[[Event], None] = refuse
         self._attempts: dict[str, _Attempt] = {}
-        """Those that have not ended, by key."""
+        """Attempts that have not ended, by key."""
         self._ended: dict[str, Outcome] = {}
         self._head_free_s = 0.0
         self._background = iter(background)
         self._others: dict[JobId, tuple[SimulatedJob, BackgroundJob]] = {}
         self._repairs: dict[int, BackgroundJob] = {}
-        """By node, as the information service shows them."""
-        self._luck: dict[int, Random] = {}
-        """Of the nodes that may fail."""
+        """By node: its repair, as the information service reports it."""
+        self._node_random: dict[int, Random] = {}
+        """By node that may fail: the generator of its failures."""
         self._others_changed = False
         self._observed_from_s = observed_from_s
         self._random = Random(f"{seed}/{spec.name}")
@@ -162,7 +160,7 @@ class SimulatedSite:
         self._wakeup_s = inf
         self._down = False
         self._held: list[str] = []
-        """Attempts that came while the site was down; they join the queue when it is back."""
+        """Attempts submitted during an outage; they join the queue after it."""
 
     # The protocol
 
@@ -205,26 +203,26 @@ class SimulatedSite:
         return found
 
     async def log(self, key: str) -> tuple[bytes, bytes]:
-        """Simulated tasks print nothing."""
+        """Simulated tasks have no output."""
         return b"", b""
 
     async def absent(self, files: Mapping[str, int]) -> list[str]:
-        """Nothing is lost here."""
+        """No file is ever lost."""
         return []
 
     async def clean(self) -> None:
-        """There are no files."""
+        """Do nothing: there are no files."""
 
     async def close(self) -> None:
         self._post = refuse
 
     def placed(self, key: str) -> tuple[str | None, float]:
-        """The nodes that a running attempt has, and their speed relative to the site's own."""
+        """The nodes of a running attempt, and their speed relative to that of the site."""
         attempt = self._attempts[key]
         return attempt.hosts, attempt.speed_ratio
 
     def stop(self, key: str) -> None:
-        """End one that runs, as ``cancel`` does."""
+        """End an attempt, as ``cancel`` does."""
         attempt = self._attempts.get(key)
         if attempt is not None:
             self._leave(key, attempt)
@@ -234,7 +232,7 @@ class SimulatedSite:
     # The head node
 
     def _pass_head(self, request: SimulatedRequest) -> None:
-        """Submissions are served one after another, slower the more is going on."""
+        """Serve submissions one after another, the slower the more attempts are at the site."""
         cost_s = self._model.submit_s
         if not cost_s:
             self._arrive(request.key)
@@ -249,7 +247,7 @@ class SimulatedSite:
         self._schedule()
 
     def _arrive(self, key: str) -> None:
-        """The attempt joins the queue, unless it was cancelled on the way."""
+        """The attempt joins the queue, unless it was cancelled before."""
         attempt = self._attempts.get(key)
         if attempt is None:
             return
@@ -257,9 +255,8 @@ class SimulatedSite:
             self._held.append(key)
             return
         request = attempt.request
-        asked_s = request.resources.walltime_s
-        requested_s = asked_s
-        if requested_s is None:  # exactly what it needs, also on the slowest node
+        requested_s = request.resources.walltime_s
+        if requested_s is None:  # exactly its run time, on the slowest node
             slowest_ratio = 1.0 if self.nodes is None else self.nodes.slowest_ratio
             requested_s = request.runtime_s / slowest_ratio
         self.lrm.submit(QueuedJob(key, request.resources.cores, requested_s), self._time.now())
@@ -307,7 +304,7 @@ class SimulatedSite:
 
     def _end(self, attempt: _Attempt, cause: Cause) -> None:
         if not attempt.alive:
-            return  # cancelled, or lost with its node or in an outage
+            return  # it was cancelled, or lost with its node or in an outage
         key = attempt.request.key
         self._leave(key, attempt)
         self._report(key, self._outcome(attempt, cause))
@@ -323,10 +320,10 @@ class SimulatedSite:
             try:
                 self.lrm.cancel(key, now_s)
             except KeyError:
-                return  # still at the head node
+                return  # it is still at the head node
 
     def _release(self, job: JobId, now_s: float) -> None:
-        """A running job leaves."""
+        """Free the processors of a running job."""
         self.lrm.end(job, now_s)
         if self.nodes is not None:
             self.nodes.release(job)
@@ -344,7 +341,7 @@ class SimulatedSite:
         )
 
     def _report(self, key: str, outcome: Outcome) -> None:
-        """The engine learns of it at the next poll."""
+        """Report an end at the next poll."""
         self._ended[key] = outcome
         poll_s, now_s = self._model.poll_s, self._time.now()
         if not poll_s:
@@ -394,7 +391,7 @@ class SimulatedSite:
         return min(length_s, job.requested_s) if self._model.kill_overruns else length_s
 
     def _change_others(self) -> None:
-        """The information service will tell of it when its next turn comes."""
+        """Schedule the next report of the information service."""
         if self._others_changed:
             return
         self._others_changed = True
@@ -403,7 +400,7 @@ class SimulatedSite:
         self._time.schedule(max(turn_s, self._observed_from_s), self._observe, LAST)
 
     def _observe(self) -> None:
-        """The information service: repairs and running jobs first, then the queue in order."""
+        """Report other users' jobs: repairs and running jobs first, then the queue in its order."""
         self._others_changed = False
         others = [record for _, record in self._others.values()]
         jobs = [*self._repairs.values(), *sorted(others, key=lambda job: job.started_s is None)]
@@ -421,7 +418,7 @@ class SimulatedSite:
     def _go_down(self) -> None:
         now_s = self._time.now()
         self._down = True
-        self._head_free_s = now_s  # nothing waits there any more
+        self._head_free_s = now_s  # the submissions that waited there are lost
         self._post(SitePaused(now_s, self._index, "simulated outage"))
         for key, attempt in list(self._attempts.items()):
             self._leave(key, attempt)
@@ -448,17 +445,18 @@ class SimulatedSite:
     # Failures of nodes
 
     def _plan_failure(self, node: int) -> None:
-        """Each node draws for itself, so that nothing else changes when it fails."""
+        """Schedule the next failure of a node. Each node has a generator of its own, so that
+        failures do not change other random numbers."""
         assert self.nodes is not None
         name, kind = self.nodes.nodes[node].name, self.nodes.nodes[node].kind
         if not kind.mtbf_s:
             return
-        random = self._luck.setdefault(node, Random(f"{self._seed}/node/{name}"))
+        random = self._node_random.setdefault(node, Random(f"{self._seed}/node/{name}"))
         fails_s = self._time.now() + random.expovariate(1 / kind.mtbf_s)
         self._time.schedule(fails_s, lambda: self._fail(node), LAST)
 
     def _fail(self, node: int) -> None:
-        """What runs there is lost, and the queue has to do without it until it is repaired."""
+        """Lose the jobs of a node, and take it out of service until it is repaired."""
         assert self.nodes is not None
         now_s = self._time.now()
         name, kind = self.nodes.nodes[node].name, self.nodes.nodes[node].kind
@@ -475,7 +473,7 @@ class SimulatedSite:
         self.lrm.occupy(QueuedJob(repair, kind.cores, kind.mttr_s), now_s)
         self._repairs[node] = BackgroundJob(repair, kind.cores, now_s, kind.mttr_s)
         self._change_others()
-        takes_s = self._luck[node].expovariate(1 / kind.mttr_s)
+        takes_s = self._node_random[node].expovariate(1 / kind.mttr_s)
         self._time.schedule(now_s + takes_s, lambda: self._put_back(node), ENDS)
         self._schedule()
 
@@ -489,5 +487,5 @@ class SimulatedSite:
 
 
 def refuse(event: Event) -> None:
-    """Where events go while a site is not open."""
+    """Receive the events of a site that is not open."""
     raise AssertionError("the site is not open")

@@ -1,6 +1,8 @@
-"""Models of the queue of one cluster, by name, and a batch simulator that runs on them.
+"""Models of the queue of one cluster, by name, and their simulation with a list of jobs.
 
-A simulated site makes one with ``make_lrm`` and follows the protocol ``Lrm``.
+``make_lrm`` makes a queue, and its owner follows the protocol ``Lrm``: ``SimulatedSite``, which has
+a head node, nodes, failures and jobs of the engine, or ``simulate_batch``, which only runs the jobs
+of a list and is more than twice as fast.
 """
 
 from __future__ import annotations
@@ -34,13 +36,13 @@ LRMS: dict[str, type[Fcfs] | type[Easy] | type[Conservative]] = {
 
 
 def make_lrm(name: str, processors: int) -> Lrm:
-    """An empty queue of a cluster. Raises InvalidError for a name that is not in ``LRMS``, with
-    the nearest right one, and for a cluster without processors."""
+    """Make an empty queue. Raises InvalidError for a name that is not in ``LRMS``, with the nearest
+    right one, and for a cluster without processors."""
     return look_up(LRMS, name, "queue model")(processors)
 
 
 def simulate_batch(
     jobs: Sequence[SimulatedJob], processors: int, lrm_name: str, *, kill_overruns: bool
 ) -> Schedule:
-    """When each job starts and ends on a cluster of its own, see ``run_batch``."""
+    """The start and end of each job on a cluster of their own, see ``run_batch``."""
     return run_batch(jobs, make_lrm(lrm_name, processors), kill_overruns=kill_overruns)

@@ -1,4 +1,4 @@
-"""One cluster's queue as a batch simulator: a list of jobs in, their starts and ends out."""
+"""The simulation of one cluster's queue with a list of jobs: their starts and ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wfrun.sites.simulated.queues.lrm import Lrm, QueuedJob
 
 
 class SimulatedJob(msgspec.Struct, frozen=True, gc=False):
-    """A job with what no queue knows: how long it really runs."""
+    """A job with its real run time, which no queue knows."""
 
     submit_s: float
     runtime_s: float
@@ -22,21 +22,21 @@ class SimulatedJob(msgspec.Struct, frozen=True, gc=False):
 
 
 class Schedule(msgspec.Struct, frozen=True):
-    """Starts and ends in seconds, in the order of the jobs that were given."""
+    """Starts and ends in seconds, in the order of the given jobs."""
 
     start_s: array[float]
     end_s: array[float]
 
 
 def run_batch(jobs: Sequence[SimulatedJob], lrm: Lrm, *, kill_overruns: bool) -> Schedule:
-    """Submit the jobs to an empty queue, in the order of their submission times (those of one
-    time as given), and let time pass until all have ended.
+    """Submit the jobs to an empty queue, in the order of their submission times (jobs of one time
+    in the given order), and let time pass until all have ended.
 
-    The queue makes a scheduling pass after every event; at one time ends come before submissions,
-    and ends in the order of the jobs. ``kill_overruns``: no job runs longer than it asked for.
+    The queue makes a scheduling pass after every event. At one time ends come before submissions,
+    and ends in the order of the jobs. With ``kill_overruns`` no job runs past its request.
 
-    Raises InfeasibleError or InvalidError with the job's number, counted from 0, if a job asks for
-    what the cluster does not have, or makes no sense.
+    Raises InfeasibleError for a job that asks for more than the cluster has, and InvalidError for
+    an invalid one, with the job's number, counted from 0.
     """
     order = sorted(range(len(jobs)), key=lambda i: jobs[i].submit_s)
     never_s = float("inf")

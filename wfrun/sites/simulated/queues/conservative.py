@@ -1,17 +1,17 @@
 """Conservative backfilling (Mu'alem and Feitelson, IEEE TPDS 12(6), 2001).
 
 Every job gets a reservation when it is submitted: the earliest time at which its processors are
-free for as long as it asks, beside all running jobs and all earlier reservations. It starts then
-at the latest. When a job ends early or leaves the queue the plan is *compressed*: the waiting jobs
-are gone through in the order of the queue, and each is moved to the earliest time that is now
-possible, which is never later than where it was. As a job that moves makes room for those before
-it, too, this is repeated until none moves. Otherwise jobs could wait for an idle cluster.
+free for its requested time, beside all running jobs and all earlier reservations. It starts by
+then. When a job ends early or leaves the queue, the plan is *compressed*: each waiting job, in the
+order of the queue, is moved to the earliest time that is now possible, which is never later than
+before. A job that moves also makes room for those before it. The compression is therefore repeated
+until no job moves; otherwise jobs could wait for an idle cluster.
 
-Promises are kept as long as no job runs past its request. If one does, its reservation is
-prolonged as Tsafrir, Etsion and Feitelson (IEEE TPDS 18, 2007) correct predictions: by 1 minute the
-first time, then by 5, 15 and 30 minutes, 1, 2, 5, 10, 20, 50 and 100 hours. If that collides with
-a reservation, the queue is planned anew in its order, and so it is when processors that were
-reserved go out of service. A job that asks for less than a second is planned for one second.
+Reservations hold as long as no job runs past its request. If one does, its expected end is put off
+as Tsafrir, Etsion and Feitelson (IEEE TPDS 18, 2007) correct predictions: by 1 minute the first
+time, then by 5, 15 and 30 minutes, 1, 2, 5, 10, 20, 50 and 100 hours. If that collides with a
+reservation, or if reserved processors go out of service, the whole queue is planned again in its
+order. A job that requests less than a second is planned for one second.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from wfrun.sites.simulated.queues.queue import Counts
 from wfrun.sites.simulated.queues.running import Running
 
 SHORTEST_S = 1.0
-"""Length of a reservation at least: one of no length would protect nothing."""
+"""Minimum length of a reservation in seconds: one of no length would reserve nothing."""
 
 CORRECTIONS_S = (
     60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18000.0, 36000.0, 72000.0, 180000.0, 360000.0,
 )  # fmt: skip
-"""By how much the expected end of a job is put off, time after time; the last one for ever."""
+"""Successive extensions of the expected end of a job in seconds; the last one is repeated."""
 
 
 class _Waiting(msgspec.Struct, gc=False):
@@ -43,15 +43,15 @@ class _Waiting(msgspec.Struct, gc=False):
     cores: int
     length_s: float
     number: int
-    """In the order of submission."""
+    """Position in the order of submission."""
     start_s: float
 
 
 class Conservative(Counts):
-    """Implements ``Lrm``. ``planned_start_s`` is the job's promise.
+    """Implements ``Lrm``. ``planned_start_s`` is the start of the job's reservation.
 
-    The plan is a profile of free processors. To plan a job costs a walk over the steps of the
-    profile; to compress costs little for a job that can't gain by it.
+    The plan is a profile of free processors. Planning a job costs a walk over the steps of the
+    profile; compressing costs little for a job that cannot gain by it.
     """
 
     name: ClassVar[str] = "conservative"
@@ -64,13 +64,14 @@ class Conservative(Counts):
         self._profile = Profile(processors, float("-inf"))
         self._submissions = 0
         self._gap_from_s = float("inf")
-        """All that was set free and is not yet made use of lies from here …"""
+        """Begin of the interval with all processors that were freed since the last compression …"""
         self._gap_to_s = float("-inf")
-        """… to here."""
+        """… and its end."""
         self._corrections: dict[JobId, int] = {}
-        """How often the end of a running job has been put off."""
+        """By running job: number of extensions of its expected end."""
         self._collides = False
-        """Processors that were reserved went out of service since the last look at the plan."""
+        """Whether reserved processors went out of service since the plan was last brought up to
+        date."""
         self.next_wakeup_s = float("inf")
 
     def submit(self, job: QueuedJob, now_s: float) -> None:
@@ -114,7 +115,7 @@ class Conservative(Counts):
         started: list[JobId] = []
         for _, job_id in due:
             waiting = self._queue[job_id]
-            # It may have to wait for jobs whose end is due, but has not been told yet.
+            # It may have to wait for jobs whose end is due but not yet reported.
             if waiting.cores <= self._running.free:
                 del self._queue[job_id]
                 self._leave_plan(waiting)
@@ -133,8 +134,8 @@ class Conservative(Counts):
         return self._queue[job_id].start_s
 
     def _wakeup_s(self, now_s: float) -> float:
-        """The next planned start. If one is due already, and waits for a job that ought to have
-        ended, see in a minute how things are."""
+        """The next planned start. If one is due and waits for an overdue job, at most a minute from
+        now."""
         by_start = self._by_start
         if not by_start:
             return float("inf")
@@ -145,7 +146,7 @@ class Conservative(Counts):
         return min(patience_s, by_start[after][0]) if after < len(by_start) else patience_s
 
     def _keep_up(self, now_s: float) -> None:
-        """Bring the plan up to now."""
+        """Bring the plan up to date."""
         self._profile.advance(now_s)
         by_end = self._running.by_end
         collides, self._collides = self._collides, False
@@ -158,7 +159,8 @@ class Conservative(Counts):
             self._compress(now_s)
 
     def _put_off(self, job_id: JobId, now_s: float) -> bool:
-        """Expect the end of an overdue job later; whether that collides with a reservation."""
+        """Extend the expected end of an overdue job; returns whether that collides with a
+        reservation."""
         expected_end_s, _, cores, _ = self._running.by_end[0]
         times = self._corrections.get(job_id, 0)
         while expected_end_s <= now_s:
@@ -192,7 +194,7 @@ class Conservative(Counts):
         del self._by_start[place]
 
     def _release(self, start_s: float, end_s: float, cores: int, now_s: float) -> None:
-        """Processors are free in [start_s, end_s) that were not."""
+        """Processors have become free in [start_s, end_s)."""
         start_s = max(start_s, now_s)
         if start_s < end_s:
             self._profile.advance(now_s)
@@ -201,7 +203,7 @@ class Conservative(Counts):
             self._gap_to_s = max(self._gap_to_s, end_s)
 
     def _compress(self, now_s: float) -> None:
-        """Go through the queue again and again, until no job can start earlier."""
+        """Move jobs of the queue to earlier starts until none can move."""
         while self._gap_from_s < self._gap_to_s:
             gap_from_s, gap_to_s = max(now_s, self._gap_from_s), self._gap_to_s
             self._gap_from_s, self._gap_to_s = float("inf"), float("-inf")
@@ -209,8 +211,8 @@ class Conservative(Counts):
                 self._move_up(gap_from_s, gap_to_s, now_s)
 
     def _move_up(self, gap_from_s: float, gap_to_s: float, now_s: float) -> None:
-        """Give each job in turn its best start. What those that move leave behind widens the gap
-        for the jobs after them, and is the next gap for those before."""
+        """Give each job in turn its earliest start. The processors that a moved job leaves widen
+        the gap for the jobs after it, and are the next gap for those before it."""
         profile = self._profile
         search = _Search(profile, gap_from_s, gap_to_s, now_s)
         for waiting in self._queue.values():
@@ -231,12 +233,12 @@ class Conservative(Counts):
 
 
 class _Search:
-    """Looks for earlier starts of jobs that had none before a gap was set free.
+    """Looks for earlier starts of jobs that had none before a gap was freed.
 
-    Such a start brings the job, before its old start, into a time in which too few processors
-    were free. All these lie in the gap, so that only starts need to be tried that reach it. And
-    where none was found for one job, there is none for another of the same shape, unless
-    processors have been set free since.
+    An earlier start uses, before the old start, a time at which too few processors were free. All
+    such times are in the gap, so that only starts that reach it need to be tried. If there is none
+    for one job, there is none for another of the same shape, unless processors have been freed
+    since.
     """
 
     __slots__ = ("_from_s", "_gap_to_s", "_now_s", "_profile", "_searched", "_widened_s", "most")
@@ -248,21 +250,21 @@ class _Search:
         self._now_s = now_s
         self._widened_s: list[float] = []
         self._searched: dict[tuple[int, float], tuple[float, int]] = {}
-        """By shape: no start before this time; how often the gap was widened by then."""
+        """By shape: a time before which there is no start, and the number of widenings by then."""
         self.most = profile.max_free(gap_from_s, gap_to_s)
-        """No more processors than that are free anywhere in the gap."""
+        """Maximum number of free processors in the gap."""
 
     def widen(self, start_s: float, end_s: float) -> None:
-        """More was set free."""
+        """Add processors that have become free."""
         self._widened_s.append(start_s)
         self._gap_to_s = max(self._gap_to_s, end_s)
         self.most = max(self.most, self._profile.max_free(start_s, end_s))
 
     def better_s(self, cores: int, length_s: float, planned_s: float) -> float:
-        """The earliest start of a job that has a reservation at ``planned_s``; that, if there is
-        no better one."""
+        """The earliest start of a job with a reservation at ``planned_s``; ``planned_s`` if there
+        is no earlier one."""
         profile, widened_s = self._profile, self._widened_s
-        # Either it ends before its reservation begins, or it reaches into its own reservation.
+        # It either ends before its reservation begins, or overlaps its own reservation.
         reaching_s = max(self._now_s, profile.free_since_s(cores, planned_s))
         shape = (cores, length_s)
         known = self._searched.get(shape)

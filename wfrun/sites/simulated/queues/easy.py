@@ -1,14 +1,14 @@
 """EASY backfilling (Lifka 1995; Mu'alem and Feitelson, IEEE TPDS 12(6), 2001).
 
-Jobs start in the order of the queue as long as they fit. The first that does not, the head, gets a
-reservation: its *shadow time* is the earliest time at which enough processors will be free, as the
-requests of the running jobs say; the *extra* processors are those that it leaves over then. A job
-further back starts now if it fits now and, so as not to delay the head, either is to end by the
-shadow time or uses no more than the extra processors. Candidates are tried in the order of the
-queue. Nobody but the head has a reservation.
+Jobs start in the order of the queue as long as they fit. The first that does not fit, the head,
+gets a reservation: its *shadow time* is the earliest time at which enough processors will be free,
+according to the requests of the running jobs; the *extra* processors are those that the head does
+not use then. A later job starts now if it fits now and does not delay the head: if its request ends
+by the shadow time, or if it uses only extra processors. Candidates are tried in the order of the
+queue. Only the head has a reservation.
 
-A running job past its request counts as about to end: its processors are expected now. Jobs that
-are to end at the shadow time itself count for the extra processors.
+A running job past its request counts as about to end: its processors are expected now. Jobs whose
+requests end at the shadow time itself count for the extra processors.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from wfrun.sites.simulated.queues.queue import Queue
 
 
 class Easy(Queue):
-    """Makes a full pass over the queue after an end, and looks at newcomers alone after a
-    submission. The two give the same schedule: as long as no job has ended, one that did not fit
-    does not fit later."""
+    """Makes a full pass over the queue after an end, and considers only new jobs after a
+    submission. Both give the same schedule: a job that did not fit does not fit later, as long as
+    no job has ended."""
 
     name: ClassVar[str] = "easy"
     in_order: ClassVar[bool] = False
@@ -32,7 +32,7 @@ class Easy(Queue):
         super().__init__(processors)
         self._newcomers: list[QueuedJob] = []
         self._shadow_s = float("-inf")
-        """Of the head, after the last pass; in the past, if a full pass is due."""
+        """Shadow time of the head after the last pass; in the past if a full pass is due."""
         self._extra = 0
 
     def submit(self, job: QueuedJob, now_s: float) -> None:
@@ -53,7 +53,7 @@ class Easy(Queue):
 
     def schedule(self, now_s: float) -> list[JobId]:
         started: list[JobId] = []
-        # Once the shadow time has come, jobs get overdue, and count as extra as time goes by.
+        # After the shadow time jobs become overdue, and their processors become extra ones.
         if self._shadow_s > now_s:
             if self._running.free:
                 self._backfill(self._newcomers, started, now_s)
@@ -76,7 +76,7 @@ class Easy(Queue):
         self._shadow_s = float("-inf")
 
     def _reserve(self, cores: int, now_s: float) -> None:
-        """Find the shadow time and the extra processors of a head that does not fit now."""
+        """Compute the shadow time and the extra processors of a head that does not fit now."""
         available = self._running.free
         shadow_s = now_s
         for expected_end_s, _, released, _ in self._running.by_end:
@@ -94,7 +94,7 @@ class Easy(Queue):
         running = self._running
         for job in candidates:
             cores = job.cores
-            # The head itself does not fit, and is passed over here.
+            # The head itself does not fit, and is skipped here.
             if cores <= running.free:
                 if now_s + job.requested_s > self._shadow_s:
                     if cores > self._extra:

@@ -9,9 +9,9 @@ from wfrun.sites.simulated.queues.queue import Queue
 
 
 class Fcfs(Queue):
-    """Jobs start in the order in which they came; the first that does not fit holds up the rest.
+    """Starts jobs in the order of their submission; the first that does not fit blocks the others.
 
-    Requested times play no part but in estimates.
+    Requested times only affect estimates.
     """
 
     name: ClassVar[str] = "fcfs"

@@ -1,9 +1,9 @@
-"""When waiting jobs will start if nobody else comes and every job takes the time that it asked for.
+"""Starts of waiting jobs if no other job comes and every job takes its requested time.
 
-FCFS and EASY promise nothing, and plan at most one job ahead. Who asks them for an estimate gets a
-plan with a reservation for every waiting job, in the order of the queue. For FCFS this plan is what
-will happen if the requests are exact. For EASY it is what jobs get that do not jump the queue in
-the meantime; schedulers of real clusters make their estimates of start times in this way, too.
+FCFS and EASY plan at most one job ahead. Estimates therefore come from a plan with a reservation
+for every waiting job, in the order of the queue. For FCFS the plan is exact if the requests are.
+For EASY it holds for jobs that are not backfilled in the meantime; schedulers of real clusters
+estimate start times in the same way.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from wfrun.sites.simulated.queues.running import Running
 
 
 class Forecast:
-    """The plan of a queue, made when somebody asks, and extended by each job that comes for as
-    long as everything goes to plan. A job past its request counts as about to end.
+    """The plan of a queue, made for the first estimate, and extended by each new job as long as
+    starts and ends follow it. A job past its request counts as about to end.
 
-    A job that asks for no time is in nobody's way in a plan, but it is in the queue, so that things
-    do not go to plan: as long as one waits, every answer has a plan of its own.
+    A job that requests no time delays no other in a plan, but does so in the queue. As long as one
+    waits, each estimate has a plan of its own.
 
-    ``in_order``: no job starts before one that came earlier.
+    ``in_order``: no job starts before one that was submitted earlier.
     """
 
     __slots__ = ("_in_order", "_last_s", "_profile", "_queue", "_running", "_starts_s")
@@ -53,7 +53,7 @@ class Forecast:
             self._profile = None
 
     def forget(self) -> None:
-        """Something happened that was not foreseen."""
+        """Drop the plan, after an event that it does not contain."""
         self._profile = None
 
     def start_s(self, cores: int, requested_s: float, now_s: float) -> float:

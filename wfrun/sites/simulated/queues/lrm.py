@@ -1,4 +1,4 @@
-"""A job as a queue sees it, and what every queue model promises."""
+"""A job as a queue sees it, and the protocol of queue models."""
 
 from __future__ import annotations
 
@@ -13,44 +13,43 @@ JobId: TypeAlias = int | str
 
 
 class QueuedJob(msgspec.Struct, frozen=True, gc=False):
-    """All that a local resource manager is told: the request, never the true run time."""
+    """The information that a local resource manager has: the request, never the real run time."""
 
     id: JobId
     cores: int
     requested_s: float
-    """The user's estimate of the run time; infinite for one who gives none."""
+    """The user's estimate of the run time; infinite without one."""
 
 
 class Lrm(Protocol):
     """The queue of one cluster: pure, driven by events, in virtual time.
 
-    The owner tells it what happens (``submit``, ``end``, ``cancel``), in order of time, and at one
-    time ends before arrivals; after each it calls ``schedule``, and starts at once what that
-    returns. It calls ``schedule`` again at ``next_wakeup_s`` if nothing has happened until then.
-    Whether jobs that run past their request are killed is the owner's decision.
+    The owner reports events (``submit``, ``end``, ``cancel``) in order of time, and at one time
+    ends before submissions. After each it calls ``schedule``, and immediately starts the jobs that
+    are returned. It calls ``schedule`` again at ``next_wakeup_s`` if there was no event until then.
+    The owner decides whether jobs that run past their request are killed.
 
-    A job is known from ``submit`` to ``end`` or ``cancel``. For an id that is not known the
-    methods raise KeyError, ``submit`` of one that is known raises InvalidError.
+    A job is known from ``submit`` to ``end`` or ``cancel``. For an unknown id the methods raise
+    KeyError; for a known one ``submit`` raises InvalidError.
     """
 
     name: ClassVar[str]
 
     @property
     def processors(self) -> int:
-        """Of the whole cluster."""
+        """Number of processors of the cluster."""
 
     @property
     def free(self) -> int:
-        """Processors that no running job holds."""
+        """Number of processors that no running job holds."""
 
     @property
     def queued(self) -> int:
-        """Jobs that wait."""
+        """Number of waiting jobs."""
 
     @property
     def next_wakeup_s(self) -> float:
-        """When a job may start although nothing happens; infinite: never. As of the last
-        ``schedule``."""
+        """Time of the next pass without an event, as of the last ``schedule``; infinite: none."""
 
     def submit(self, job: QueuedJob, now_s: float) -> None:
         """A job joins the end of the queue.
@@ -66,26 +65,26 @@ class Lrm(Protocol):
         """A job leaves, waiting or running."""
 
     def occupy(self, job: QueuedJob, now_s: float) -> None:
-        """Processors that nothing runs on go out of service at once, past the queue, until
-        ``end``: for the queue a job that has started, and is expected to take what it asks for.
-        Nobody's reservation holds against it; those that it collides with are made anew.
+        """Idle processors go out of service immediately, until ``end``: for the queue, a job that
+        has started and is expected to take its requested time. Reservations that it collides with
+        are planned again.
 
-        Raises InvalidError if fewer are free, and what ``submit`` raises.
+        Raises InvalidError if fewer processors are free, and what ``submit`` raises.
         """
 
     def schedule(self, now_s: float) -> list[JobId]:
-        """The jobs that start now, in the order of their start. They run from now on."""
+        """The jobs that start now, in the order of their starts. They are running then."""
 
     def estimate_start_s(self, cores: int, requested_s: float, now_s: float) -> float:
-        """When such a job would start if it came now, as the requests of all others say. To be
-        asked between ``schedule`` and the next event. Raises what ``submit`` raises."""
+        """The start of such a job if it were submitted now, according to the requests of all
+        others. Valid between ``schedule`` and the next event. Raises what ``submit`` raises."""
 
     def planned_start_s(self, job_id: JobId, now_s: float) -> float:
-        """When a waiting job is going to start, as the requests of all others say."""
+        """The start of a waiting job, according to the requests of all others."""
 
 
 def check_request(cores: int, requested_s: float, processors: int) -> None:
-    """Refuse a request that no queue of this size could ever serve, or that makes no sense."""
+    """Refuse an invalid request, and one for more than the cluster has."""
     if cores < 1:
         raise InvalidError(f"a job asks for {cores} processors", hint="ask for at least 1")
     if cores > processors:

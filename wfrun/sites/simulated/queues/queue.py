@@ -1,4 +1,5 @@
-"""What queues have in common: all of them their counts, FCFS and EASY that they make no plan."""
+"""The common parts of queues: counts of all of them, and requests and estimates of FCFS and
+EASY."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from wfrun.sites.simulated.queues.running import Running
 
 
 class Counts:
-    """What runs and what waits, of any kind of queue."""
+    """Counts of running and waiting jobs."""
 
     _running: Running
     _queue: Mapping[JobId, object]
@@ -31,7 +32,7 @@ class Counts:
         return len(self._queue)
 
     def _check(self, job: QueuedJob) -> None:
-        """Raises InvalidError for a job that can never run here, or is here already."""
+        """Refuse a job that can never run here, or is already known. Raises as `Lrm.submit`."""
         check_request(job.cores, job.requested_s, self._running.processors)
         if job.id in self._queue or job.id in self._running:
             raise InvalidError(f"job {job.id!r} was submitted twice", hint="give it another id")
@@ -41,12 +42,12 @@ class Queue(Counts):
     """All of an ``Lrm`` but ``name`` and ``schedule``."""
 
     next_wakeup_s: ClassVar[float] = float("inf")
-    """They start a job only when another one leaves or comes."""
+    """Jobs start only when another one is submitted or leaves."""
     in_order: ClassVar[bool]
 
     def __init__(self, processors: int) -> None:
         self._running = Running(processors)
-        # A plain dict would look through all that has left the head of the queue.
+        # The first key of a plain dict costs time for every key deleted before it.
         self._queue: OrderedDict[JobId, QueuedJob] = OrderedDict()
         self._forecast = Forecast(self._running, self._queue, in_order=self.in_order)
 

@@ -1,4 +1,4 @@
-"""The jobs that hold processors, sorted by the time at which they are expected to end."""
+"""The jobs that hold processors, sorted by their expected ends."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Entry: TypeAlias = tuple[float, int, int, JobId]
 
 
 class Running:
-    """``free`` and ``by_end`` are to be read only. A start and an end cost O(log n), and a move of
-    n words."""
+    """The running jobs. ``free`` and ``by_end`` are read-only. A start or an end costs a binary
+    search, and a move of at most n words."""
 
     __slots__ = ("_jobs", "_starts", "by_end", "free", "processors")
 
@@ -38,7 +38,7 @@ class Running:
         self.free -= cores
 
     def occupy(self, job: QueuedJob, expected_end_s: float) -> None:
-        """Like ``start``; raises InvalidError unless it is new and so many processors are free."""
+        """Like ``start``; raises InvalidError for a known id, and if fewer processors are free."""
         check_request(job.cores, job.requested_s, self.processors)
         if job.id in self or job.cores > self.free:
             raise InvalidError(
@@ -48,13 +48,13 @@ class Running:
         self.start(job.id, job.cores, expected_end_s)
 
     def end(self, job_id: JobId) -> Entry:
-        """Raises KeyError if it does not run."""
+        """Remove a job. Raises KeyError if it does not run."""
         entry = self._remove(job_id)
         self.free += entry[2]
         return entry
 
     def expect(self, job_id: JobId, expected_end_s: float) -> None:
-        """A running job is expected to end at another time."""
+        """Change the expected end of a running job."""
         _, number, cores, _ = self._remove(job_id)
         self._insert((expected_end_s, number, cores, job_id))
 
