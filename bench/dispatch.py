@@ -47,7 +47,7 @@ sys.path.insert(0, str(ROOT))  # a script sees its own folder alone
 
 from bench import peers  # noqa: E402
 from bench.shared import gated_runs  # noqa: E402
-from bench.shared.gated_runs import FailedError, Grounds, Seen, alone_s, together_s  # noqa: E402
+from bench.shared.gated_runs import BenchSites, FailedError, Seen, alone_s, together_s  # noqa: E402
 from tests.testbed.layout import TestbedError  # noqa: E402
 from wfrun.engine.errors import WfrunError  # noqa: E402
 
@@ -122,7 +122,7 @@ class Bench:
     """One session of measurements."""
 
     sizes: Sizes
-    grounds: Grounds
+    sites: BenchSites
     console: Console
 
     def say(self, words: str) -> None:
@@ -162,7 +162,7 @@ def _rates(tool: peers.Tool) -> str:
 def measure_memory(bench: Bench) -> list[Row]:
     count = bench.sizes.memory
     bench.say(f"memory: {count:,} tasks")
-    directory = bench.grounds.scratch / "memory"
+    directory = bench.sites.scratch / "memory"
     directory.mkdir()
     argv = peers.wfrun_command(count, directory)
     process = subprocess.Popen(
@@ -215,9 +215,9 @@ def measure_channels(bench: Bench) -> list[Row]:
     rates: dict[str, list[float]] = {name: [] for name in ("local", *CHANNELS)}
     for number in range(1, bench.sizes.rounds + 1):
         bench.say(f"channels: round {number} of {bench.sizes.rounds}, {count:,} tasks each")
-        rates["local"].append(bench.grounds.run(bench.grounds.local(2), count, ["/bin/true"]).rate)
+        rates["local"].append(bench.sites.run(bench.sites.local(2), count, ["/bin/true"]).rate)
         for channel in CHANNELS:
-            rates[channel].append(bench.grounds.launched(2, channel, count, ["/bin/true"]).rate)
+            rates[channel].append(bench.sites.launched(2, channel, count, ["/bin/true"]).rate)
     middle = {name: statistics.median(values) for name, values in rates.items()}
     rows = [Row("channels", f"local, 2 slots, {count:,} tasks", f"{middle['local']:,.0f} tasks/s")]
     for channel in CHANNELS:
@@ -234,10 +234,10 @@ def measure_overhead(bench: Bench) -> list[Row]:
     each_s = alone_s(argv, 21)
     waves = math.ceil(count / slots)
     runs: dict[str, Callable[[], Seen]] = {
-        "local": lambda: bench.grounds.run(bench.grounds.local(slots), count, argv),
-        "tcp": lambda: bench.grounds.launched(slots, "tcp", count, argv),
-        "ssh": lambda: bench.grounds.launched(slots, "ssh", count, argv),
-        "spool": lambda: bench.grounds.launched(slots, "spool", count, argv),
+        "local": lambda: bench.sites.run(bench.sites.local(slots), count, argv),
+        "tcp": lambda: bench.sites.launched(slots, "tcp", count, argv),
+        "ssh": lambda: bench.sites.launched(slots, "ssh", count, argv),
+        "spool": lambda: bench.sites.launched(slots, "spool", count, argv),
     }
     taken: dict[str, list[float]] = {name: [] for name in runs}
     for number in range(1, bench.sizes.rounds + 1):
@@ -275,14 +275,12 @@ def measure_sweep(bench: Bench, figure: Path | None) -> list[Row]:
         # Short ones cost little, and say little when measured once.
         times = bench.sizes.rounds if sweep.ideal_s(count) < REPEATED_S else 1
         sweep.launchers[count] = statistics.median(
-            bench.grounds.launched(sweep.slots, "tcp", count, argv).makespan_s for _ in range(times)
+            bench.sites.launched(sweep.slots, "tcp", count, argv).makespan_s for _ in range(times)
         )
         if count in bench.sizes.jobs:
             bench.say(f"sweep: {count:,} tasks, jobs")
             # A run without launchers has nothing to wait for.
-            seen = bench.grounds.run(
-                bench.grounds.alpha(sweep.slots, None), count, argv, gate=False
-            )
+            seen = bench.sites.run(bench.sites.alpha(sweep.slots, None), count, argv, gate=False)
             sweep.jobs[count] = seen.makespan_s
     bare_s = together_s(argv, sweep.slots)
     words = f"{sweep.each_s:.3f} s each; {sweep.slots} by a bare loop {bare_s:.3f} s"
@@ -324,7 +322,7 @@ def measure_commands(bench: Bench) -> list[Row]:
     first = 0
     for count in bench.sizes.commands:
         bench.say(f"commands: {count:,} tasks")
-        seen = bench.grounds.launched(8, "tcp", count, ["/bin/true"])
+        seen = bench.sites.launched(8, "tcp", count, ["/bin/true"])
         # The queue is asked at intervals while launchers live, whatever they do.
         asked = seen.commands.total() - seen.commands["squeue"]
         first = first or asked
@@ -373,7 +371,7 @@ def measure(bench: Bench, parts: Sequence[str], figure: Path | None, rows: list[
     if wanted:
         try:
             bench.say("bringing up a testbed …")
-            with bench.grounds.cluster():
+            with bench.sites.cluster():
                 for name in wanted:
                     take(name, launched[name])
         except TestbedError as error:
@@ -396,7 +394,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="wfrun-bench-") as scratch:
         Path(scratch).chmod(0o755)  # tasks of the cluster's users look for the gate
         console = Console(width=max(110, Console().width))
-        bench = Bench(sizes, Grounds(Path(scratch), options.base), console)
+        bench = Bench(sizes, BenchSites(Path(scratch), options.base), console)
         rows: list[Row] = []
         try:
             measure(bench, options.only or PARTS, options.figure, rows)

@@ -92,8 +92,8 @@ class Seen:
         return max(self.ended_s) - min(self.placed_s)
 
 
-class Grounds:
-    """Where runs take place: a folder of this machine, and a testbed."""
+class BenchSites:
+    """The sites of a benchmark: a folder of this machine, and a testbed."""
 
     def __init__(self, scratch: Path, base: int) -> None:
         self.scratch = scratch
@@ -102,8 +102,8 @@ class Grounds:
 
     @contextmanager
     def cluster(self) -> Iterator[None]:
-        """The testbed is up in here. Raises TestbedError where it can't be, MissingError if that is
-        for what this machine lacks."""
+        """Bring the testbed up for a block. Raises TestbedError where it can't be, MissingError if
+        that is for what this machine lacks."""
         base = self._testbed.layout.base
         if base in registered():
             raise TestbedError(

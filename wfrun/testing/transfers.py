@@ -1,4 +1,4 @@
-"""What every transfer has to do."""
+"""The conformance suite of transfers."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from wfrun.testing.sites import ODD_NAMES
 
 
 class TransferConformance:
-    """Override ``make``."""
+    """What every transfer guarantees. Override ``make``."""
 
     pytestmark = pytest.mark.asyncio
 
     emulates_links = True
-    """Whether copies take as long as links of the catalog say. Where files go over real ones they
-    take what they take, and large ones are caught on their way."""
+    """Whether copies take the time of the catalog's links. Over real links they do not, and the
+    tests of copies under way use large files instead."""
 
     def make(self, stores: list[Path], links: list[LinkSpec]) -> Transfer:
-        """A transfer between the sites ``site0``, ``site1``, … that have these stores."""
+        """Make a transfer between sites ``site0``, ``site1``, … with these stores."""
         raise NotImplementedError
 
     def two_stores(self, tmp_path: Path) -> list[Path]:
+        """Make the stores of two sites."""
         stores = [tmp_path / "store0", tmp_path / "store1"]
         for store in stores:
             store.mkdir()
@@ -81,7 +82,7 @@ class TransferConformance:
         assert (await transfer.copy(0, name, 1, name)).size_bytes == 0
         assert (stores[1] / name).read_bytes() == b""
 
-    async def test_what_was_there_is_replaced(self, tmp_path: Path) -> None:
+    async def test_an_existing_file_is_replaced(self, tmp_path: Path) -> None:
         stores = self.two_stores(tmp_path)
         transfer = self.make(stores, [])
         (stores[0] / "f").write_bytes(b"new")
@@ -95,7 +96,7 @@ class TransferConformance:
         (stores[0] / "d" / "deep").mkdir(parents=True)
         (stores[0] / "d" / "deep" / "f").write_bytes(b"12345")
         (stores[0] / "d" / "g").write_bytes(b"123")
-        for _ in range(2):  # The second replaces the first.
+        for _ in range(2):  # the second copy replaces the first
             assert (await transfer.copy(0, "d", 1, "d")).size_bytes == 8
         assert (stores[1] / "d" / "deep" / "f").read_bytes() == b"12345"
 
@@ -144,7 +145,7 @@ class TransferConformance:
         with (stores[0] / "f").open("wb") as file:
             for _ in range(blocks):
                 file.write(block)
-        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak
         before_bytes = _memory_bytes("VmRSS")
         assert (await transfer.copy(0, "f", 1, "f")).size_bytes == blocks << 20
         assert _memory_bytes("VmHWM") - before_bytes < 48 << 20
@@ -189,15 +190,13 @@ class TransferConformance:
             with pytest.raises(InfeasibleError):
                 await transfer.copy(0, name, 1, name)
 
-    async def test_a_link_takes_its_time_and_carries_no_more_than_it_can(
-        self, tmp_path: Path
-    ) -> None:
+    async def test_a_link_has_its_latency_and_bandwidth(self, tmp_path: Path) -> None:
         stores = self.two_stores(tmp_path)
         link = LinkSpec("site0", "site1", bandwidth_bytes_per_s=1_000_000, latency_s=0.1)
         transfer = self.make(stores, [link])
         (stores[0] / "f").write_bytes(bytes(100_000))
         begun_s = time.monotonic()
-        await transfer.copy(1, await self._placed(stores[1]), 0, "back")  # Has no link entry.
+        await transfer.copy(1, await self._placed(stores[1]), 0, "back")  # has no link entry
         unlinked_s = time.monotonic() - begun_s
         begun_s = time.monotonic()
         receipts = await asyncio.gather(*[transfer.copy(0, "f", 1, f"f{n}") for n in range(4)])
@@ -213,7 +212,7 @@ class TransferConformance:
         (store / "g").write_bytes(b"x")
         return "g"
 
-    async def test_it_is_there_whole_or_not_at_all(self, tmp_path: Path) -> None:
+    async def test_a_copy_appears_whole_or_not_at_all(self, tmp_path: Path) -> None:
         stores = self.two_stores(tmp_path)
         transfer = self.make(stores, [LinkSpec("site0", "site1", None, latency_s=0.3)])
         content = b"content" if self.emulates_links else os.urandom(20_000_000)
@@ -246,7 +245,7 @@ class TransferConformance:
 
 
 def _memory_bytes(key: str) -> int:
-    """Of this process."""
+    """A memory size of this process."""
     status = Path("/proc/self/status").read_text()
     line = next(line for line in status.splitlines() if line.startswith(f"{key}:"))
     return int(line.split()[1]) * 1024

@@ -346,7 +346,7 @@ async def _write(
         size = (await file.stat()).size
     # The file is closed now, which reports a full network file system at the latest.
     if size != position:
-        raise TransientError(f"{path}: {size} of {position} bytes arrived")
+        raise TransientError(f"{path}: {size} of {position} bytes were copied")
     return position
 
 

@@ -90,7 +90,7 @@ async def write_file(
     words = answer.split()  # the last word, since a profile may print others before
     if not words or words[-1] != b"%d" % size_bytes:
         there = words[-1].decode(errors="replace") if words else "0"
-        raise TransientError(f"{failure}: {there} of {size_bytes} bytes arrived")
+        raise TransientError(f"{failure}: {there} of {size_bytes} bytes were copied")
     return size_bytes
 
 
