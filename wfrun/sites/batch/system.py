@@ -99,4 +99,5 @@ class BatchSystem(Protocol):
         self, exit_code: int | None, output: str, errors: str
     ) -> Mapping[tuple[str, int], Ending]:
         """Parse the output of a command of `endings`, by id and element, without elements that have
-        not ended or are unknown. Empty if the command failed."""
+        not ended or are unknown. Raises QueueUnknownError if it cannot be parsed; a failed command
+        may raise it or show nothing."""

@@ -138,6 +138,8 @@ class HeadNode:
         for argv in self.system.endings(ids) if ids else ():
             try:
                 answers = self.system.ended(*answer(await self._look(argv)))
+            except QueueUnknownError:
+                continue
             except TransientError:
                 break
             for job, ending in answers.items():

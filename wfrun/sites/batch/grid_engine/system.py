@@ -12,7 +12,7 @@ from wfrun.engine.errors import InfeasibleError
 from wfrun.sites.batch import common
 from wfrun.sites.batch.elements import compress
 from wfrun.sites.batch.grid_engine import queue as parser
-from wfrun.sites.batch.system import BackPressureError, BatchJob, Ending, Job, QueueUnknownError
+from wfrun.sites.batch.system import BackPressureError, BatchJob, Ending, Job
 
 _TRY_AGAIN = 25
 """Exit code of qsub: the same request may be accepted later."""
@@ -125,7 +125,4 @@ class GridEngine:
     def ended(
         self, exit_code: int | None, output: str, errors: str
     ) -> Mapping[tuple[str, int], Ending]:
-        try:
-            return parser.read_accounting(output)
-        except QueueUnknownError:
-            return {}
+        return parser.read_accounting(output)

@@ -15,7 +15,7 @@ from wfrun.sites.batch.elements import compress
 from wfrun.sites.batch.pbs.attributes import endings_of, jobs_of
 from wfrun.sites.batch.pbs.queue_json import read_json
 from wfrun.sites.batch.pbs.queue_text import after_header, read_text
-from wfrun.sites.batch.system import BatchJob, Ending, Job, QueueUnknownError
+from wfrun.sites.batch.system import BatchJob, Ending, Job
 
 _LIMITS = re.compile(
     r"would exceed |[Mm]aximum number of jobs already in queue|exceeds the (queue|server) limit"
@@ -112,10 +112,7 @@ class Pbs(_Family):
     def ended(
         self, exit_code: int | None, output: str, errors: str
     ) -> Mapping[tuple[str, int], Ending]:
-        try:
-            return endings_of(read_json(output), torque=False)
-        except QueueUnknownError:
-            return {}
+        return endings_of(read_json(output), torque=False)
 
 
 class Torque(_Family):
@@ -162,7 +159,4 @@ class Torque(_Family):
     def ended(
         self, exit_code: int | None, output: str, errors: str
     ) -> Mapping[tuple[str, int], Ending]:
-        try:
-            return endings_of(read_text(output), torque=True)
-        except QueueUnknownError:
-            return {}
+        return endings_of(read_text(output), torque=True)

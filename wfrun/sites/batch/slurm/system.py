@@ -128,12 +128,9 @@ class Slurm:
     def ended(
         self, exit_code: int | None, output: str, errors: str
     ) -> Mapping[tuple[str, int], Ending]:
-        try:
-            if output.startswith(parser.SACCT_FORMAT.partition(",")[0]):
-                return parser.read_accounting(output)
-            return parser.read_queue_endings(output)
-        except QueueUnknownError:
-            return {}
+        if output.startswith(parser.SACCT_FORMAT.partition(",")[0]):
+            return parser.read_accounting(output)
+        return parser.read_queue_endings(output)
 
 
 def _cores(job: BatchJob) -> list[str]:
