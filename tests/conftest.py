@@ -17,8 +17,9 @@ from tests.testbed.fixture import _testbed, testbed
 
 __all__ = ["_testbed", "testbed"]
 
-settings.register_profile("repeat", derandomize=True)
-settings.register_profile("explore", derandomize=False)
+# No deadline: other tests run beside these, so the time of an example says nothing about the code.
+settings.register_profile("repeat", derandomize=True, deadline=None)
+settings.register_profile("explore", derandomize=False, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
 
 WAITING_WORKERS = 2

@@ -97,7 +97,7 @@ def paused_gc() -> Iterator[None]:
     """Pause the cyclic garbage collector: reading makes many objects and no cycles.
 
     Afterwards the objects count as old, so that the collector does not traverse all of them at
-    once (unless the program keeps objects frozen, which can't be told from these).
+    once (unless the program keeps objects frozen, which would be unfrozen too).
     """
     enabled = gc.isenabled()
     gc.disable()

@@ -1,7 +1,7 @@
 """Safe reading of YAML: plain data and the line of every part of it, or one clear error.
 
-YAML 1.1 as PyYAML's safe loader reads it, on libyaml where it is there, with what untrusted or
-careless documents can do taken out:
+The language is YAML 1.1 as PyYAML's safe loader reads it, with libyaml where it is installed. It is
+restricted against untrusted and careless documents:
 
 - aliases may not expand to much more than was written ("billion laughs"), nor contain themselves;
 - explicit tags other than those of plain data are refused, and so are repeated or structured
@@ -9,8 +9,8 @@ careless documents can do taken out:
   text that is not UTF-8;
 - timestamps and base-60 numbers stay text: ``24:00:00`` is the string that the user wrote.
 
-The document is composed from parse events with a stack of our own, so that no input can exhaust
-the interpreter's stack.
+The document is composed from parse events with an explicit stack, so that no input can exhaust the
+interpreter's stack.
 """
 
 from __future__ import annotations

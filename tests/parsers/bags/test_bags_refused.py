@@ -92,7 +92,7 @@ DOCUMENTS = {
     ),
     "a parameter twice": (
         "command: echo\nparameters:\n  seed: [1]\n  t: {rows: good.csv}\n",
-        ":4: the parameter 'seed' is there twice",
+        ":4: the parameter 'seed' is repeated",
     ),
     "a reserved name": ("command: echo\nparameters:\n  index: [1]\n", ":3: 'index' can't be"),
     "an unknown key": (

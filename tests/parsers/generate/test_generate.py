@@ -14,7 +14,7 @@ from lxml import etree
 from tests.places import CORPUS
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Workflow
-from wfrun.parsers.generate import FAMILIES, MOST_TASKS, generate
+from wfrun.parsers.generate import FAMILIES, MAX_TASKS, generate
 
 FURTHEST = {"montage": 1, "cybershake": 1, "inspiral": 1, "epigenomics": 3}
 """How far from the tasks asked for a workflow may be; other families are exact."""
@@ -107,7 +107,7 @@ def test_an_unknown_family_names_the_nearest() -> None:
         generate("Montagne", 100, seed=1)
 
 
-@pytest.mark.parametrize("tasks", [-1, 0, 10, MOST_TASKS + 1])
+@pytest.mark.parametrize("tasks", [-1, 0, 10, MAX_TASKS + 1])
 def test_a_size_that_no_montage_has_is_refused_with_those_there_are(tasks: int) -> None:
     with pytest.raises(InvalidError, match="Ask for 11 to 1,000,000 tasks"):
         generate("montage", tasks, seed=1)

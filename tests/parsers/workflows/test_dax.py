@@ -315,7 +315,7 @@ def test_references_to_characters(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["catalog_entry", "part", "other_use", "init__"])
 def test_unknown_elements_are_only_counted(tmp_path: Path, name: str) -> None:
     workflow = read(tmp_path, f'<{name}/><job id="a" name="p"/><{name} x="y"/>')
-    assert workflow.warnings[0].startswith(f"unknown element <{name}>, passed over: 2, first at ")
+    assert workflow.warnings[0].startswith(f"unknown element <{name}>, ignored: 2, first at ")
 
 
 def test_doctype_without_entities_is_read_and_fetches_nothing(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_absolute_names_are_identifiers_under_emulation_only(tmp_path: Path) -> 
     ("document", "line", "message"),
     [
         ('{"workflow": {\n"tasks": [', 2, "not valid JSON: Expecting value, column 11"),
-        ('{"workflow": {"tasks": [], "tasks": []}}', None, "'tasks' is there twice"),
+        ('{"workflow": {"tasks": [], "tasks": []}}', None, "'tasks' is repeated"),
         ('{"workflow": {"tasks": [{"name": "a", "runtime": NaN}]}}', None, "NaN is no number"),
         ("[" * 100_000, None, "nested too deeply"),
         ('{"name": "x"}', 1, 'no object "workflow"'),

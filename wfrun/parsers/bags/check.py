@@ -42,7 +42,7 @@ def _check_parameters(axes: Iterable[Axis], refuse: Refuse) -> None:
     for axis in axes:
         for name, column in zip(axis.names, axis.columns, strict=True):
             if name in seen:
-                raise refuse(f"the parameter {name!r} is there twice", name, "Rename one of them.")
+                raise refuse(f"the parameter {name!r} is repeated", name, "Rename one of them.")
             if name in (INDEX, ESTIMATE_S):
                 meaning = "number of the task, from 0" if name == INDEX else "estimate in seconds"
                 raise refuse(

@@ -281,14 +281,14 @@ class _JsdlReader:
         for element in () if resources is None else resources:
             name = etree.QName(element).localname
             if name in ("CandidateHosts", "OperatingSystem", "CPUArchitecture", "FileSystem"):
-                warnings.append(f"{name} is passed over (line {line_of(element)})")
+                warnings.append(f"{name} is ignored (line {line_of(element)})")
         for uri in description.iter(f"{{{JSDL}}}URI"):
             text = uri.text or ""
             parent = uri.getparent()
             of_source = parent is not None and etree.QName(parent).localname == "Source"
             if of_source and is_elsewhere(text.strip()):
                 warnings.append(
-                    f"the source {text.strip()} is looked for here, by the name of the file "
+                    f"the source {text.strip()} is searched here, by the name of the file "
                     f"(line {line_of(uri)})"
                 )
         return tuple(warnings)

@@ -42,16 +42,17 @@ def bag(
     application: str = "",
     priority: int = 0,
 ) -> Workflow:
-    """A bag of tasks, all combinations of its parameters, the last varying fastest.
+    """Make a bag of tasks: all combinations of its parameters, the last varying fastest.
 
     ``command``, file names, ``env`` and ``estimate`` (seconds, or with a unit) are templates with
-    ``{parameter}`` in them; a command that is one text is split as a shell would. A parameter's
-    values are an iterable; a key of several names has tuples, whose elements vary together.
-    ``points`` are mappings with the same keys, a combination each. Both are read here, once, and
-    kept as compact columns. ``inputs`` are names in the sandbox, or map them to paths; ``outputs``
-    likewise, or map them to names in the run's outputs. What the others mean, see docs/bags.md.
+    ``{parameter}`` in them; a command that is one text is split as a shell does. The values of a
+    parameter are an iterable; a key of several names has tuples, whose elements vary together.
+    ``points`` are mappings with the same keys, a combination each. Both are read at once and kept
+    as compact columns. ``inputs`` are names in the sandbox, or a mapping from names to paths;
+    ``outputs`` are names in the sandbox, or a mapping to names in the run's outputs. The other
+    arguments are those of docs/bags.md.
 
-    Raises InvalidError for what is wrong, as in a document, and for iterables of more than
+    Raises InvalidError for whatever is wrong, as in a document, and for iterables of more than
     `MAX_POINTS` values.
     """
 

@@ -316,8 +316,8 @@ def _twice(bag: Bag, name: str, tasks: tuple[int, int], template: str, refuse: R
 def _refuse_too_many(count: int, template: str, refuse: Refuse) -> None:
     if count > MAX_NAMES:
         raise refuse(
-            f"whether the {count:,} names {template!r} are good ones can't be told",
+            f"the {count:,} names {template!r} are too many to check one by one",
             template,
-            "Put between its parameters a character that is in none of their values, and none of "
-            "the slashes into values.",
+            "Separate its parameters by a character that is in none of their values, and keep "
+            "slashes out of the values.",
         )

@@ -72,7 +72,7 @@ class _ParameterReader:
     def _note(self, name: str, place: Place) -> None:
         if name in self._places:
             raise self._section.document.error(
-                f"the parameter {name!r} is there twice", *place, hint="Rename one of the two."
+                f"the parameter {name!r} is repeated", *place, hint="Rename one of the two."
             )
         self._places[name] = place
 

@@ -24,7 +24,7 @@ from wfrun.parsers.generate import (
     sipht,
 )
 
-MOST_TASKS = 1_000_000
+MAX_TASKS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class Family:
     """One kind of workflow that can be generated."""
 
     smallest: int
-    """Tasks of the smallest one."""
+    """Number of tasks of the smallest workflow."""
     build: Callable[[int, Random], Workflow]
-    """Makes one of the possible size nearest to the tasks asked for."""
+    """Generates a workflow of the possible size nearest to a number of tasks."""
     summary: str
 
 
@@ -50,12 +50,13 @@ FAMILIES: dict[str, Family] = {
 
 
 def generate(family: str, tasks: int, seed: int) -> Workflow:
-    """A workflow of ``family`` with ``tasks`` tasks, or the possible number nearest to that.
+    """Generate a workflow of ``family`` with ``tasks`` tasks, or the nearest possible number.
 
     The same arguments give the same workflow. Every task has a run time, every file a size and at
     most one producer, and every edge carries a file. Time and memory grow linearly with the tasks.
-    Raises InvalidError for an unknown family, and for fewer tasks than the family's smallest
-    workflow has or more than `MOST_TASKS`.
+
+    Raises InvalidError for an unknown family, for fewer tasks than the family's smallest workflow
+    has, and for more than `MAX_TASKS`.
     """
     known = FAMILIES.get(family)
     if known is None:
@@ -63,13 +64,13 @@ def generate(family: str, tasks: int, seed: int) -> Workflow:
         guess = f"Did you mean {close[0]!r}? " if close else ""
         hint = f"{guess}Families there are: {', '.join(FAMILIES)}."
         raise InvalidError(f"there is no family of workflows {family!r}", hint=hint)
-    if not known.smallest <= tasks <= MOST_TASKS:
+    if not known.smallest <= tasks <= MAX_TASKS:
         raise InvalidError(
             f"a {family} workflow can't have {tasks} tasks",
-            hint=f"Ask for {known.smallest} to {MOST_TASKS:,} tasks.",
+            hint=f"Ask for {known.smallest} to {MAX_TASKS:,} tasks.",
         )
     collecting = gc.isenabled()
-    gc.disable()  # nothing here is garbage, and looking for it takes half the time
+    gc.disable()  # Nothing here is garbage, and the collector would take half of the time.
     try:
         return known.build(tasks, Random(seed))
     finally:

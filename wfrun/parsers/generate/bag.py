@@ -1,7 +1,7 @@
-"""A bag of tasks: independent, each with one input and one output of its own.
+"""A bag of independent tasks, each with its own input and output.
 
-Run times are log-normal, that is many short ones and a few long ones; the figures are round ones of
-our own. All sizes from 1 on are possible.
+Run times are log-normal: many short ones and a few long ones. The numbers are round ones without a
+source. All sizes from 1 on are possible.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OUTPUT_BYTES = LogNormal(1e6, 1e6, 1e3, 100e6)
 
 
 def build(tasks: int, rng: Random) -> Workflow:
-    """A bag of ``tasks`` tasks."""
+    """Generate a bag of ``tasks`` tasks."""
     sketch = Sketch("bag", tasks, rng)
     for number in range(tasks):
         read = sketch.initial(f"input-{number:05d}", INPUT_BYTES.draw(rng))

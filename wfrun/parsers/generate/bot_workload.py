@@ -1,4 +1,4 @@
-"""What a workload of bags is: who submits which bag of tasks when and to which cluster."""
+"""Workloads of bags of tasks: who submits which bag when and to which cluster."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ class SubmittedBag:
     """One bag of independent sequential tasks, as it is submitted."""
 
     arrival_s: float
-    """Since the start of the workload; bags are in this order."""
+    """Seconds since the start of the workload. Bags are in this order."""
     cluster: int
-    """Where it is submitted: an index into the workload's clusters."""
+    """The cluster of arrival: an index into the workload's clusters."""
     user: str
     application: str
-    """One of its user's; no two users have one of the same name."""
+    """The application. Names are unique over all users."""
     runtime_s: array[float]
-    """Of each task on the reference processor, at least 1 s."""
+    """The run time of each task on the reference processor, at least 1 s."""
     estimate_s: array[float]
-    """What the user says of each. Where estimates are accurate it is ``runtime_s`` itself."""
+    """The user's estimate of each run time. Accurate estimates are ``runtime_s`` itself."""
 
     def __len__(self) -> int:
         return len(self.runtime_s)
@@ -29,24 +29,24 @@ class SubmittedBag:
 
 @dataclass(frozen=True, slots=True)
 class BotWorkload:
-    """Bags in order of arrival, that is of submission."""
+    """Bags in order of arrival."""
 
     source: str
-    """Row of the model, or the log that they were read from."""
+    """The row of the model, or the log that the bags were read from."""
     clusters: tuple[str, ...]
     bags: tuple[SubmittedBag, ...]
     capacity: float
-    """Slots times speed, summed over the clusters; 0: not known (some logs)."""
+    """Slots times speed, summed over the clusters; 0: unknown (some logs)."""
     span_s: float
-    """From the first to the last arrival; for bags that arrive at once, what the load was reckoned
-    with."""
+    """Seconds from the first to the last arrival; for bags that arrive at once, the span that the
+    load refers to."""
     midnight_s: float = 0.0
-    """At arrival 0 it was so long after a midnight, in the clusters' time."""
+    """Seconds between a midnight of the clusters' time and arrival 0."""
     pace: float = 1.0
-    """Times between arrivals have been multiplied by this since then, to get a load. 0: arrivals
-    have been moved, and say nothing about the time of day."""
+    """The factor by which times between arrivals were multiplied to get a load. 0: arrivals were
+    moved, and have no time of day."""
     remarks: tuple[str, ...] = ()
-    """What was left out or cut, with counts."""
+    """What was dropped or cut, with counts."""
 
     @property
     def tasks(self) -> int:
@@ -59,10 +59,11 @@ class BotWorkload:
 
     @property
     def load(self) -> float:
-        """Work over what the clusters can do in the span. 0 where the capacity is not known."""
+        """Work relative to the capacity of the clusters in the span. 0 where the capacity is
+        unknown."""
         possible_s = self.capacity * self.span_s
         return self.work_s / possible_s if possible_s > 0 else 0.0
 
     def of_cluster(self, cluster: int) -> Iterator[SubmittedBag]:
-        """The bags submitted there."""
+        """The bags that arrive at a cluster."""
         return (bag for bag in self.bags if bag.cluster == cluster)

@@ -1,11 +1,11 @@
 """Workloads of bags of tasks, drawn from the model of the thesis's section 5.2.
 
-Every cluster receives an independent stream of bags (section 5.3.3). What the thesis says is done
-as it says: users by Zipf ranks; gaps between arrivals as in the peak hours, longer at other hours
-by the daily cycle; sizes, mean run times (ART) and their variability (RTV) from the fits of one row
-of Table 5.3 (`wfrun.parsers.generate.bots_model`). What it leaves open is settled so:
+Every cluster receives an independent stream of bags (section 5.3.3). As the thesis specifies, users
+are drawn by Zipf ranks; gaps between arrivals as in the peak hours, longer at other hours by the
+daily cycle; sizes, mean run times (ART) and their variability (RTV) from the fits of one row of
+Table 5.3 (`wfrun.parsers.generate.bots_model`). The thesis leaves some choices open. They are:
 
-- ART and RTV of a bag are the same quantile of their fits. In logs they go together: the
+- ART and RTV of a bag are the same quantile of their fits. Logs show a correlation: the
   correlation of their logarithms is 0.92 in LPC-EGEE-2004 and 0.71 in HPC2N-2002. Drawn
   independently, a third of the bags would have a variance that no positive run times of that mean
   can have.
@@ -40,18 +40,18 @@ from wfrun.parsers.generate.bots_model import LEAST, MOST, ROWS, Fit, Row
 
 LONGEST_S = 6 * 3600.0
 LIKENESS = 0.5
-"""Correlation of any two bags of an application; 0.50 in LPC-EGEE-2004, 0.41 in HPC2N-2002, for the
-logarithm of the mean run time."""
+"""Correlation of any two bags of an application. It is 0.50 in LPC-EGEE-2004 and 0.41 in
+HPC2N-2002, for the logarithm of the mean run time."""
 APPLICATIONS = 3
-"""Of each user."""
-MOST_TASKS = 1_000_000
+"""Number of applications of each user."""
+MAX_TASKS = 1_000_000
 _LONGEST_MEAN_S = 1000 * 86400.0
 _MOST_WRONG = 1_000_000.0
 PEAK = range(16, 34)
 """Half hours from 8 to 17 o'clock."""
 _HALF_HOUR_S = 1800.0
 _STEEPEST = 20.0
-"""Largest standard deviation of the logarithms of a bag's run times."""
+"""Maximum standard deviation of the logarithms of a bag's run times."""
 _NORMAL = NormalDist()
 
 Arrival = Literal["realistic", "at-once", "even"]
@@ -112,7 +112,7 @@ def generate_workload(
 
 
 def row_called(name: str) -> Row:
-    """The row of Table 5.3 of that name. Raises InvalidError where there is none."""
+    """The row of Table 5.3 with that name. Raises InvalidError for an unknown name."""
     if name in ROWS:
         return ROWS[name]
     close = difflib.get_close_matches(name.lower(), ROWS, n=1)
@@ -124,9 +124,9 @@ def row_called(name: str) -> Row:
 
 
 def at_load(workload: BotWorkload, load: float, arrival: Arrival = "realistic") -> BotWorkload:
-    """The same bags, the first at 0, in a span in which the clusters have that load.
+    """Move the bags, the first to 0, such that the clusters have that load.
 
-    Raises InvalidError when all of them arrive at once or the capacity is not known.
+    Raises InvalidError when all bags arrive at once or the capacity is unknown.
     """
     if not 0 < load < math.inf:
         raise InvalidError(
@@ -159,7 +159,7 @@ def at_load(workload: BotWorkload, load: float, arrival: Arrival = "realistic") 
 
 
 def with_estimates(workload: BotWorkload, inaccuracy: float, seed: int = 0) -> BotWorkload:
-    """The same bags with estimates that are wrong by up to that many percent (section 5.4.3)."""
+    """Give the bags estimates that are wrong by up to that many percent (section 5.4.3)."""
     if not 0 <= inaccuracy <= _MOST_WRONG:
         raise InvalidError(
             f"estimates can't be inaccurate by {inaccuracy}%",
@@ -183,9 +183,9 @@ def _check(
 ) -> None:
     if not sites:
         raise InvalidError("a workload needs a cluster", hint="Give a catalog with sites.")
-    if not 1 <= tasks <= MOST_TASKS:
+    if not 1 <= tasks <= MAX_TASKS:
         raise InvalidError(
-            f"a workload can't have {tasks} tasks", hint=f"Ask for 1 to {MOST_TASKS:,} tasks."
+            f"a workload can't have {tasks} tasks", hint=f"Ask for 1 to {MAX_TASKS:,} tasks."
         )
     if median_size is not None and not 1 <= median_size <= tasks:
         raise InvalidError(
@@ -200,7 +200,8 @@ def _check(
 
 
 def _first(bags: Iterator[SubmittedBag], tasks: int) -> tuple[list[SubmittedBag], tuple[str, ...]]:
-    """Those with the first so many tasks, none longer than `LONGEST_S`, and what was cut."""
+    """Take bags up to a number of tasks, cut run times to `LONGEST_S`, and describe what was
+    cut."""
     chosen = []
     left, cut, cut_s, work_s = tasks, 0, 0.0, 0.0
     while left > 0:
@@ -233,7 +234,8 @@ def _with_runtimes(bag: SubmittedBag, runtimes: Iterator[float]) -> SubmittedBag
 def _stream(
     row: Row, site: str, place: int, seed: int, longer: float, most: int
 ) -> Iterator[SubmittedBag]:
-    """Bags without end; ``longer`` is added to the logarithms of sizes, ``most`` is the largest."""
+    """Yield bags without end; ``longer`` is added to the logarithms of sizes, ``most`` limits
+    sizes."""
     gaps, choices, rest = (Random(f"{seed}/{site}/{what}") for what in ("gaps", "bags", "tasks"))
     cycle, users = DailyCycle(row.cycle), row.users.cumulated()
     levels: dict[str, float] = {}
@@ -259,9 +261,9 @@ def _draw(fit: Fit, rng: Random) -> float:
 
 
 class DailyCycle:
-    """How fast bags arrive at which half hour of the day, 1 being the mean of the peak hours.
+    """The arrival rate in each half hour of the day, relative to the mean of the peak hours.
 
-    What of the fit lies beyond the day is left out.
+    Hours of the fit beyond the day are dropped.
     """
 
     __slots__ = ("ends_s", "rates")
@@ -274,7 +276,8 @@ class DailyCycle:
         self.ends_s = list(accumulate(widths_s, initial=0.0))
 
     def time_s(self, passed_s: float) -> float:
-        """When, after a midnight, as many bags have come as do in ``passed_s`` of peak hours."""
+        """The time after a midnight by which as many bags have arrived as in ``passed_s`` of peak
+        hours."""
         days, left_s = divmod(passed_s, self.ends_s[-1])
         slot = min(bisect_right(self.ends_s, left_s), 48) - 1
         within_s = (left_s - self.ends_s[slot]) / self.rates[slot]
@@ -282,7 +285,8 @@ class DailyCycle:
 
 
 def spread(mean_s: float, variance: float, size: int, rng: Random) -> array[float]:
-    """So many run times of at least 1 s with this mean and, if they can have it, variance."""
+    """Draw run times of at least 1 s with this mean and, as far as their number allows,
+    variance."""
     above_s = mean_s - 1
     if size == 1 or above_s <= 0:
         return array("d", [max(mean_s, 1.0)]) * size
@@ -292,7 +296,7 @@ def spread(mean_s: float, variance: float, size: int, rng: Random) -> array[floa
     shares = _shares(deviates, high)
     if _squares(shares) > target:
         sigma = min(math.sqrt(math.log1p(target)), high)
-        while True:  # bisection, the first guess being right for very many tasks
+        while True:  # Bisection; the first guess is right for a very large number of tasks.
             shares = _shares(deviates, sigma)
             varied = _squares(shares)
             if abs(varied - target) <= 1e-3 * target or high - low < 1e-9:
@@ -303,12 +307,12 @@ def spread(mean_s: float, variance: float, size: int, rng: Random) -> array[floa
 
 
 def _shares(deviates: Sequence[float], sigma: float) -> list[float]:
-    """Log-normal, with a mean of 1."""
+    """Log-normal shares with a mean of 1."""
     weights = [math.exp(sigma * deviate) for deviate in deviates]
     total = sum(weights) / len(weights)
     return [weight / total for weight in weights]
 
 
 def _squares(shares: Sequence[float]) -> float:
-    """Their variance."""
+    """The variance of these shares."""
     return sum(share * share for share in shares) / len(shares) - 1

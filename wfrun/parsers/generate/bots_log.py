@@ -32,16 +32,17 @@ from wfrun.parsers.logs.workload_log import COMPLETED
 
 GAP_S = 120.0
 _MARK = "BagsOfTasks"
-"""Of logs that were written here; its text says where the number of the bag stands."""
+"""The comment that identifies logs written here; its text tells where the number of the bag is."""
 _OF_MARKED = ("Capacity", "Span", "Midnight", "Pace")
-"""The workload's numbers that its jobs do not tell."""
+"""Numbers of the workload that its jobs do not imply."""
 
 
 def log_of(workload: BotWorkload, *, grid: bool) -> WorkloadLog:
-    """The workload as a log: for GWF if ``grid``, which holds names; or for SWF, with numbers.
+    """Turn a workload into a log: for GWF, which holds names, if ``grid``; else for SWF, with
+    numbers.
 
-    Each task is a sequential job, requested for its estimate. The group is the number of its bag;
-    in SWF the partition is that of the cluster, in GWF its name is the site.
+    Each task is a sequential job, whose requested time is its estimate. The group is the number of
+    its bag; in SWF the partition is that of the cluster, in GWF its name is the site.
     """
     users: dict[str, int] = {}
     applications: dict[str, int] = {}
@@ -86,17 +87,17 @@ def _comments(workload: BotWorkload) -> Iterator[str]:
 def bags_of_log(
     path: str | Path, *, gap_s: float = GAP_S, skip_bad_lines: bool = False
 ) -> BotWorkload:
-    """The bags in a log: SWF, or GWF where the file's name has ``.gwf`` in it.
+    """Read the bags in a log: SWF, or GWF where the file's name contains ``.gwf``.
 
     Consecutive sequential jobs of one user, one application and one cluster, where these are known,
     are a bag if there are at most ``gap_s`` seconds between any two of them (A. Iosup et al., "The
     characteristics and performance of groups of jobs in grids", Euro-Par 2007, with 120 s). The bag
-    arrives with its first job. Where a log says which bag a job is part of (GWF's JobStructure
-    BoT), that counts; so it does in logs of generated workloads, which are read as they were.
-    Requested times of other logs are limits rather than estimates: there, estimates are run times.
+    arrives with its first job. Where a log names the bags (GWF's JobStructure BoT), its bags count;
+    so they do in logs of generated workloads, which read back unchanged.
 
-    Jobs without a run time and parallel ones are left out and counted in ``remarks``; run times
-    below 1 s are 1 s. Raises InvalidError for what can't be read, and for a log without bags.
+    Requested times of other logs are limits rather than estimates, so run times serve as estimates.
+    Jobs without a run time and parallel jobs are dropped and counted in ``remarks``; run times
+    below 1 s become 1 s. Raises InvalidError for a log that can't be read, or has no bags.
     """
     source = Path(path)
     log = (read_gwf if ".gwf" in source.suffixes else read_swf)(
@@ -130,9 +131,9 @@ def bags_of_log(
 
 class _Key(NamedTuple):
     of: object
-    """Jobs of one bag have it in common."""
+    """A value that the jobs of one bag have in common."""
     is_bag: bool
-    """Jobs that have it in common are one bag, however long there is between them."""
+    """Whether jobs with this value are one bag whatever the time between them."""
 
 
 def _marked_key(job: LoggedJob) -> _Key:
@@ -151,7 +152,7 @@ def _bag_key(job: LoggedJob) -> _Key:
 def _grouped(
     jobs: Iterable[LoggedJob], key_of: Callable[[LoggedJob], _Key], gap_s: float
 ) -> list[list[LoggedJob]]:
-    """The jobs of each bag, in the order of the bags' first jobs."""
+    """Group the jobs by bag, in the order of the bags' first jobs."""
     groups: list[list[LoggedJob]] = []
     latest: dict[_Key, list[LoggedJob]] = {}
     for job in jobs:
@@ -165,7 +166,7 @@ def _grouped(
 
 
 class _Clusters:
-    """Clusters in the order in which they are met, or as a header lists them."""
+    """The clusters in the order of their first jobs, or as a header lists them."""
 
     def __init__(self, source: Path, header: LogHeader) -> None:
         lines = (text.split(maxsplit=1) for text in header.values("Partition"))
@@ -212,7 +213,7 @@ def _restored(workload: BotWorkload, header: LogHeader) -> BotWorkload:
 
 
 def _midnight_s(header: LogHeader) -> float:
-    """Seconds after a local midnight at which the log begins; 0 where it does not say."""
+    """Seconds between a local midnight and the beginning of the log; 0 where it states no time."""
     if header.unix_start_s is None:
         return 0.0
     zone: tzinfo = timezone.utc
@@ -230,15 +231,15 @@ def replay(
     tasks: int | None = None,
     seed: int = 0,
 ) -> BotWorkload:
-    """The bags of a log for these clusters, each of which receives a stream of its own.
+    """Distribute the bags of a log over these clusters, each of which receives its own stream.
 
-    If the log's clusters are these, by name, each keeps its bags. Or else the log is cut, from a
-    random time on and going round at its end, into as many parts as there are clusters, which begin
-    at the same time; where they are days long, at the same time of day. Users of different streams
-    are different ones. Of ``tasks``, if given, the first so many are taken, whole bags. With a
-    ``load``, times between arrivals are multiplied by one factor (`at_load`).
+    If these are the log's clusters, by name, each keeps its bags. Otherwise the log is cut, from a
+    random time on and continuing with its beginning, into one part per cluster. The parts begin at
+    the same time and, where they are days long, at the same time of day. Users of different streams
+    are different users.
 
-    Raises InvalidError where nothing is left.
+    Of ``tasks``, if given, the first ones are taken, in whole bags. With a ``load``, times between
+    arrivals are multiplied by one factor (`at_load`). Raises InvalidError where nothing is left.
     """
     names = tuple(site.name for site in sites)
     if set(workload.clusters) <= set(names):

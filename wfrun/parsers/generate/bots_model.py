@@ -36,7 +36,7 @@ from typing import Protocol
 
 _STANDARD = NormalDist()
 LEAST, MOST = 1e-9, 1 - 1e-9
-"""Probabilities are kept within these, where all quantiles are finite."""
+"""Probabilities are clamped to this range, in which all quantiles are finite."""
 
 
 class Fit(Protocol):
@@ -100,7 +100,7 @@ class Gamma:
     rate: float
 
     def cdf(self, value: float) -> float:
-        """By the power series of the incomplete gamma function (DLMF 8.7.1)."""
+        """Computed with the power series of the incomplete gamma function (DLMF 8.7.1)."""
         x = value * self.rate
         if x <= 0:
             return 0.0
@@ -127,14 +127,14 @@ class Gamma:
 
 @cache
 def _grid(fit: Gamma) -> tuple[float, list[float]]:
-    """The distribution function at multiples of a step, up to where next to nothing is left."""
+    """The distribution function at multiples of a step, up to a negligible remainder."""
     step = (fit.shape + 12 * math.sqrt(fit.shape) + 12) / fit.rate / 4_000
     return step, [fit.cdf(index * step) for index in range(4_001)]
 
 
 @dataclass(frozen=True, slots=True)
 class Zipf:
-    """Rank r, from 1 on, has a share in proportion to r to the power of -alpha."""
+    """Rank r, from 1 on, has a share proportional to r to the power of -alpha."""
 
     alpha: float
     ranks: int
@@ -153,7 +153,7 @@ class Zipf:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The fits of one trace. See the module for what they are distributions of."""
+    """The fits of one trace. The module's docstring names the quantity of each."""
 
     users: Zipf
     gap: Fit
@@ -181,7 +181,7 @@ ROWS: Mapping[str, Row] = {
         Zipf(1.30, 379), Weibull(4.94, 8.48), Weibull(1.64, 25.42),
         Weibull(2.02, 1.58), Normal(3.50, 3.51), Gamma(1.79, 0.29),
     ),
-    # The trace has no users; the average system's stand in.
+    # The trace has no users; those of the average system replace them.
     "auvergrid": Row(
         Zipf(1.31, 368), Weibull(3.87, 7.33), Weibull(1.72, 25.49),
         Weibull(1.78, 1.51), Gamma(3.55, 0.47), Normal(6.41, 11.73),
@@ -203,4 +203,4 @@ ROWS: Mapping[str, Row] = {
         Weibull(1.76, 2.11), Normal(2.73, 6.1), Weibull(2.05, 12.25),
     ),
 }  # fmt: skip
-"""T1 to T7 in the table's order, and its last row."""
+"""The rows T1 to T7 in the table's order, and its last row."""

@@ -1,4 +1,4 @@
-"""What a workload of bags is like, beside a row of the model."""
+"""A comparison of a workload of bags with a row of the model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wfrun.parsers.generate.bots_model import Fit, Row, Zipf
 
 QUANTILES = (0.1, 0.5, 0.9)
 _SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-"""Where the classes of section 5.2.4 begin, and bags of one before them."""
+"""The smallest sizes of the classes: bags of one task, then those of section 5.2.4."""
 _STEEPEST_ZIPF = 8.0
 
 
@@ -27,20 +27,20 @@ class Characteristic:
     unit: str
     """``s``, ``s²``, ``tasks``, ``rank`` or ``half hour``."""
     fit: str
-    """As in Table 5.3."""
+    """The fit, as in Table 5.3."""
     model: tuple[float, ...]
-    """`QUANTILES` of the fit."""
+    """The `QUANTILES` of the fit."""
     found: tuple[float, ...]
-    """And of the workload."""
+    """The `QUANTILES` of the workload."""
     distance: float
     """Kolmogorov-Smirnov: the largest distance between the two distribution functions."""
     values: int
-    """How many there are in the workload."""
+    """The number of values in the workload."""
 
 
 @dataclass(frozen=True, slots=True)
 class SizeClass:
-    """The bags with so many tasks."""
+    """The bags with a range of numbers of tasks."""
 
     name: str
     model: float
@@ -54,20 +54,21 @@ class SizeClass:
 @dataclass(frozen=True, slots=True)
 class BotStatistics:
     characteristics: tuple[Characteristic, ...]
-    """Those that the workload has values of."""
+    """The characteristics of which the workload has values."""
     sizes: tuple[SizeClass, ...]
     alpha: float
-    """Of the Zipf distribution that fits the ranks of users best, by maximum likelihood."""
+    """The parameter of the Zipf distribution that fits the ranks of users best, by maximum
+    likelihood."""
     users: int
 
 
 def statistics_of(workload: BotWorkload, row: Row) -> BotStatistics:
-    """The workload beside the row.
+    """Compare the workload with the row.
 
     Users are ranked in each cluster by their numbers of bags, and counted by rank. Gaps are those
     between arrivals at one cluster within the peak hours of one day; gaps and times of day are
-    missing where arrivals have been moved. The variance is that of bags of two tasks and more whose
-    run times differ.
+    missing where arrivals were moved. The variance is that of bags of two tasks and more whose run
+    times differ.
     """
     users = Counter((bag.cluster, bag.user) for bag in workload.bags)
     ranks = _ranks(users)
@@ -86,7 +87,7 @@ def statistics_of(workload: BotWorkload, row: Row) -> BotStatistics:
 
 
 def _of_logs(name: str, unit: str, fit: Fit, values: list[float]) -> list[Characteristic]:
-    """Of what the fit has the logarithm to the base 2 of. Empty where there are no values."""
+    """Compare values with a fit of their logarithms to the base 2. Empty without values."""
     if not values:
         return []
     logs = sorted(map(math.log2, values))
@@ -142,7 +143,7 @@ def _distance(ordered: Sequence[float], cdf: Callable[[float], float]) -> float:
 
 
 def _distance_of_counts(counts: Counter[int], at_most: Callable[[float], float]) -> float:
-    """Of a distribution over whole numbers."""
+    """The Kolmogorov-Smirnov distance of a distribution over whole numbers."""
     total, below, largest = sum(counts.values()), 0, 0.0
     for value in sorted(counts):
         below += counts[value]
@@ -151,7 +152,7 @@ def _distance_of_counts(counts: Counter[int], at_most: Callable[[float], float])
 
 
 def _ranks(users: Counter[tuple[int, str]]) -> list[int]:
-    """Bags of the users of rank 1, 2, …, over all clusters."""
+    """The bags of the users of rank 1, 2, …, over all clusters."""
     of_cluster: defaultdict[int, list[int]] = defaultdict(list)
     for (cluster, _), bags in users.items():
         of_cluster[cluster].append(bags)

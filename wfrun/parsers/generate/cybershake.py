@@ -57,7 +57,7 @@ def _fit(tasks: int) -> _Shape | None:
 
 
 def build(tasks: int, rng: Random) -> Workflow:
-    """A CyberShake workflow of the possible size nearest to ``tasks``."""
+    """Generate a CyberShake workflow of the possible size nearest to ``tasks``."""
     extracts, variations = nearest(tasks, SMALLEST, _fit)
     sketch = Sketch("cybershake", extracts + 2 * variations + _OTHERS, rng)
     seismograms: list[int] = []

@@ -8,19 +8,19 @@ from random import Random
 from typing import Protocol
 
 _TRIES = 100
-"""Draws outside the bounds that are thrown away before one is clamped instead."""
+"""Maximum number of draws outside the bounds before one is clamped."""
 
 
 class Distribution(Protocol):
-    """A positive quantity, in seconds or bytes."""
+    """The distribution of a positive quantity, in seconds or bytes."""
 
     def draw(self, rng: Random) -> float:
-        """One value within the distribution's bounds."""
+        """Draw one value within the bounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """All values from ``low`` to ``high`` are equally likely."""
+    """A uniform distribution from ``low`` to ``high``."""
 
     low: float
     high: float
@@ -31,7 +31,7 @@ class Uniform:
 
 @dataclass(frozen=True, slots=True)
 class Normal:
-    """A normal distribution cut off at ``low`` and ``high``."""
+    """A normal distribution truncated at ``low`` and ``high``."""
 
     mean: float
     sd: float
@@ -48,7 +48,7 @@ class Normal:
 
 @dataclass(frozen=True, slots=True)
 class LogNormal:
-    """A log-normal distribution cut off at ``low`` and ``high``.
+    """A log-normal distribution truncated at ``low`` and ``high``.
 
     ``mean`` and ``sd`` are those of the values, not of their logarithms.
     """
@@ -69,4 +69,4 @@ class LogNormal:
 
 
 SPREAD = LogNormal(1.0, 0.05, 0.8, 1.2)
-"""A factor near 1 for what is otherwise proportional to the work."""
+"""A factor near 1 for a quantity that is otherwise proportional to the work."""

@@ -52,7 +52,7 @@ _CHUNKS_PER_LANE = 35
 class _Shape(NamedTuple):
     lanes: int
     chunks: int
-    """Of all lanes."""
+    """Number of chunks in all lanes."""
 
 
 def _fit(tasks: int) -> _Shape | None:
@@ -68,7 +68,7 @@ def _fit(tasks: int) -> _Shape | None:
 
 
 def build(tasks: int, rng: Random) -> Workflow:
-    """An Epigenomics workflow of the possible size nearest to ``tasks``."""
+    """Generate an Epigenomics workflow of the possible size nearest to ``tasks``."""
     lanes, chunks = nearest(tasks, SMALLEST, _fit)
     total = 4 * chunks + (4 if lanes == 1 else 2 * lanes + 3)
     sketch = Sketch("epigenomics", total, rng)
@@ -112,7 +112,7 @@ def _split(sketch: Sketch, lane: int, count: int) -> range:
 
 
 def _prepare(sketch: Sketch, stem: str, reads: int) -> int:
-    """Filters and converts one chunk; the file that is mapped."""
+    """Filter and convert one chunk; give the file to map."""
     rng = sketch.rng
     size = sketch.size_bytes([reads])
     clean = CLEAN_RATIO.draw(rng) * size

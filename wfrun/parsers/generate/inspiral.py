@@ -40,7 +40,7 @@ TRIGGER_BYTES = Uniform(9_000, 19_000)
 
 _TASKS_PER_GROUP = 50
 _STRETCHES = 0.48
-"""Stretches of data by stretches and candidates."""
+"""Share of stretches of data among stretches and candidates."""
 _GROUP_SPREAD = LogNormal(1.0, 0.6, 0.2, 4.0)
 
 
@@ -60,7 +60,7 @@ def _fit(tasks: int) -> _Shape | None:
 
 
 def build(tasks: int, rng: Random) -> Workflow:
-    """An Inspiral workflow of the possible size nearest to ``tasks``."""
+    """Generate an Inspiral workflow of the possible size nearest to ``tasks``."""
     shape = nearest(tasks, SMALLEST, _fit)
     sketch = Sketch("inspiral", 2 * sum(shape), rng)
     stretches = _groups(shape.stretches, shape.groups, rng)
@@ -75,7 +75,7 @@ def build(tasks: int, rng: Random) -> Workflow:
         ]
         coincidences = _coincidence(sketch, found, f"THINCA-{group:05d}")
         triggers = [_trigger(sketch, coincidences, candidate) for candidate in second]
-        # Candidates look again at the data of their group.
+        # Candidates examine the data of their group again.
         again = [first[place % len(first)] for place in range(len(second))]
         found = [
             _inspiral(sketch, data, stretch, trigger, f"INSPIRAL_TRIG-{candidate:05d}")
@@ -86,7 +86,7 @@ def build(tasks: int, rng: Random) -> Workflow:
 
 
 def _groups(total: int, groups: int, rng: Random) -> list[range]:
-    """Numbers 0 to ``total`` - 1 in groups of random size, at least one in each."""
+    """Divide the numbers 0 to ``total`` - 1 into groups of random size, each with at least one."""
     weights = [_GROUP_SPREAD.draw(rng) for _ in range(groups)]
     unit = (total - groups) / sum(weights)
     bounds = [0]
@@ -99,7 +99,7 @@ def _groups(total: int, groups: int, rng: Random) -> list[range]:
 
 
 class _Data:
-    """The detector's files, made when they are first read."""
+    """The detector's files, created when they are first read."""
 
     def __init__(self, sketch: Sketch) -> None:
         self._sketch = sketch

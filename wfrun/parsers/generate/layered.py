@@ -19,13 +19,13 @@ SMALLEST = 1
 
 RUNTIME_S = LogNormal(100.0, 60.0, 5.0, 1_000.0)
 FILE_BYTES = LogNormal(10e6, 15e6, 10e3, 500e6)
-MOST_PARENTS = 3
+MAX_PARENTS = 3
 WIDTH_SPREAD = (0.5, 1.5)
-"""Smallest and largest width of a layer by the mean."""
+"""The smallest and largest width of a layer relative to the mean."""
 
 
 def build(tasks: int, rng: Random) -> Workflow:
-    """A layered workflow of ``tasks`` tasks."""
+    """Generate a layered workflow of ``tasks`` tasks."""
     sketch = Sketch("layered", tasks, rng)
     mean = math.sqrt(tasks)
     above: list[int] = []
@@ -36,7 +36,7 @@ def build(tasks: int, rng: Random) -> Workflow:
         for place in range(width):
             name = f"{layer:04d}-{place:05d}"
             if above:
-                read = rng.sample(above, min(len(above), rng.randint(1, MOST_PARENTS)))
+                read = rng.sample(above, min(len(above), rng.randint(1, MAX_PARENTS)))
             else:
                 read = [sketch.initial(f"input-{name}", FILE_BYTES.draw(rng))]
             outputs = [(f"file-{name}", FILE_BYTES.draw(rng))]

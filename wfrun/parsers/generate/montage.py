@@ -51,7 +51,7 @@ NEW_IMAGE_LINE_BYTES = 406
 
 _OTHERS = 6
 _TASKS_PER_IMAGE = 6
-"""Two of its own and four overlaps."""
+"""Two tasks of its own and four overlaps."""
 
 
 class _Shape(NamedTuple):
@@ -60,7 +60,10 @@ class _Shape(NamedTuple):
 
 
 def _fit(tasks: int) -> _Shape | None:
-    """The published documents have the fewest images for which there are pairs enough."""
+    """Find the smallest number of images with enough pairs, as in the published documents.
+
+    None where this number of tasks is impossible.
+    """
     images = max(2, -(-(tasks - _OTHERS) // _TASKS_PER_IMAGE))
     while True:
         overlaps = tasks - _OTHERS - 2 * images
@@ -85,7 +88,7 @@ def pairs(images: int, overlaps: int) -> Iterator[tuple[int, int]]:
 
 
 def build(tasks: int, rng: Random) -> Workflow:
-    """A Montage workflow of the possible size nearest to ``tasks``."""
+    """Generate a Montage workflow of the possible size nearest to ``tasks``."""
     shape = nearest(tasks, SMALLEST, _fit)
     images, overlaps = shape
     sketch = Sketch("montage", 2 * images + overlaps + _OTHERS, rng)

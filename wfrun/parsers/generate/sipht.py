@@ -72,7 +72,7 @@ OUTPUTS: dict[str, tuple[tuple[str, float], ...]] = {
     "Blast_paralogues": (("paralogues.txt", 0.8e6),),
     "SRNA_annotate": tuple((f"annotation.{number}", 0.2e6) for number in range(7)),
 }
-"""What each task writes: end of the file's name and mean size in bytes."""
+"""The outputs of each task: the end of the file's name and the mean size in bytes."""
 
 PATSER_BYTES = Normal(90_500, 26_000, 45_000, 140_000)
 SIZE_SPREAD = LogNormal(1.0, 0.15, 0.6, 1.6)
@@ -98,7 +98,7 @@ class _Inputs(NamedTuple):
 
 
 class _Common:
-    """Files that all genomes share, made when they are first read."""
+    """Files that all genomes share, created when they are first read."""
 
     def __init__(self, sketch: Sketch) -> None:
         self._sketch = sketch
@@ -123,7 +123,7 @@ class _Common:
 
 
 def build(tasks: int, rng: Random) -> Workflow:
-    """A Sipht workflow of ``tasks`` tasks."""
+    """Generate a Sipht workflow of ``tasks`` tasks."""
     most = tasks // SMALLEST
     genomes = min(most, max(1, round(tasks / _ALL_TASKS_OF_A_GENOME)))
     sketch = Sketch("sipht", tasks, rng)
@@ -160,7 +160,7 @@ def _genome(sketch: Sketch, common: _Common, stem: str, patsers: int) -> None:
 
 
 def _search(sketch: Sketch, common: _Common, stem: str, fna: int) -> range:
-    """The candidates: what SRNA writes."""
+    """The candidates that SRNA writes."""
     terms = _task(sketch, stem, "Findterm", [fna, common.file("RNAfold", 591_942)])
     descriptor = common.file("RNAM_descriptor.txt", 17_626)
     motifs = _task(sketch, stem, "RNAMotif", [fna, descriptor])
@@ -181,7 +181,7 @@ def _search(sketch: Sketch, common: _Common, stem: str, fna: int) -> range:
 
 
 def _compare(sketch: Sketch, common: _Common, stem: str, candidates: int) -> list[int]:
-    """What is known of the candidates' like in other genomes."""
+    """Compare the candidates with known genes and other genomes; give the results."""
     genes = sketch.initial(f"{stem}.ffn", GENES_BYTES)
     parsed = _task(sketch, stem, "FFN_Parse", [genes, candidates])
     known = common.file("known_sRNAs.txt", 172_432)

@@ -1,4 +1,4 @@
-"""A workflow in the making: tasks are added in order, edges follow from the files."""
+"""A workflow in the making: tasks are added in order, and files imply the edges."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ Shape = TypeVar("Shape")
 
 
 class Sketch:
-    """Collects files and tasks, each after what it reads, and makes the `Workflow`.
+    """Collects files and tasks, each after its inputs, and makes the `Workflow`.
 
-    Files are numbered as they are made, so a family makes an initial file just before the first
-    task that reads it: then the numbers are those that a reader of the written document gives.
+    Files are numbered in the order in which they are added, so a family adds an initial file just
+    before the first task that reads it: the numbers are then those that a reader of the written
+    document gives.
     """
 
     def __init__(self, name: str, tasks: int, rng: Random) -> None:
@@ -34,7 +35,7 @@ class Sketch:
         self._parents: list[tuple[int, ...]] = []
 
     def initial(self, name: str, size_bytes: float) -> int:
-        """A file that is there before the workflow starts; its index."""
+        """Add a file that exists before the workflow starts; give its index."""
         return self._file(name, size_bytes, _INITIAL)
 
     def task(
@@ -44,10 +45,10 @@ class Sketch:
         inputs: Sequence[int],
         outputs: Iterable[tuple[str, float]],
     ) -> range:
-        """Add a task of the transformation ``name``; the indices of its outputs.
+        """Add a task of the transformation ``name``; give the indices of its outputs.
 
         ``outputs`` are (file name, size in bytes). Sizes are rounded to whole bytes, run times to
-        milliseconds, of which there is at least one.
+        milliseconds, at least one.
         """
         index = len(self._tasks)
         parents = set()
@@ -78,7 +79,7 @@ class Sketch:
         return sum(self._sizes[file] for file in files)
 
     def workflow(self) -> Workflow:
-        """What was added. Outputs that no task reads are the final outputs."""
+        """Make the workflow. Outputs that no task reads are the final outputs."""
         files = [
             File(
                 name=name,
@@ -117,6 +118,6 @@ def nearest(tasks: int, smallest: int, fit: Callable[[int], Shape | None]) -> Sh
 
 
 def shares(total: int, parts: int) -> list[int]:
-    """``total`` split into ``parts`` whole numbers that differ by at most one, large ones first."""
+    """Split ``total`` into ``parts`` whole numbers that differ by at most one, large ones first."""
     quotient, rest = divmod(total, parts)
     return [quotient + (part < rest) for part in range(parts)]

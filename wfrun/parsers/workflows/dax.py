@@ -56,7 +56,7 @@ _ELEMENTS = frozenset(
         "uses",
     )
 )
-_PASSED_OVER = frozenset(("invoke",))
+_IGNORED = frozenset(("invoke",))
 _PLAIN_DIGITS = 19
 """Numbers of fewer digits fit 64 bits."""
 _YES = ("true", "1")
@@ -171,11 +171,11 @@ class _DaxTarget:
                 "A DAX document consists of one <adag> element.",
             )
 
-        def pass_over(_: Attributes) -> None:
-            if kind not in _PASSED_OVER:
-                self._document.warn(f"unknown element <{kind}>, passed over", self._count)
+        def ignore(_: Attributes) -> None:
+            if kind not in _IGNORED:
+                self._document.warn(f"unknown element <{kind}>, ignored", self._count)
 
-        handler: Callable[[Attributes], None] = pass_over
+        handler: Callable[[Attributes], None] = ignore
         ender = None
         if kind in _ELEMENTS:
             handler = getattr(self, f"_start_{kind}")
@@ -229,7 +229,7 @@ class _DaxTarget:
             self._document.refuse(
                 f"job {self._draft.id}: arguments can't be split into words ({error})",
                 self._line,
-                "Quotes have to be in pairs; a single one is written \\' or \\\".",
+                "Quotes come in pairs; a single one is written \\' or \\\".",
             )
 
     def _start_profile(self, attributes: Attributes) -> None:
