@@ -145,10 +145,10 @@ def best(free: dict[int, int], kinds: list[NodeGroup], cores: int) -> tuple[int,
     ("slots", "group", "says"),
     [
         (5, NodeGroup(2, 2), "5 slots, but its nodes have 4 cores"),
-        (0, NodeGroup(0, 2), "make no sense"),
-        (2, NodeGroup(1, 2, speed_ratio=0.0), "make no sense"),
-        (2, NodeGroup(1, 2, mtbf_s=10.0), "make no sense"),
-        (2, NodeGroup(1, 2, mtbf_s=float("nan"), mttr_s=1.0), "make no sense"),
+        (0, NodeGroup(0, 2), "has invalid nodes"),
+        (2, NodeGroup(1, 2, speed_ratio=0.0), "has invalid nodes"),
+        (2, NodeGroup(1, 2, mtbf_s=10.0), "has invalid nodes"),
+        (2, NodeGroup(1, 2, mtbf_s=float("nan"), mttr_s=1.0), "has invalid nodes"),
     ],
 )
 def test_nodes_that_make_no_sense_are_refused(slots: int, group: NodeGroup, says: str) -> None:
