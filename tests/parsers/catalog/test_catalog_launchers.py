@@ -126,7 +126,7 @@ MISTAKES = {
     ),
     "no duration": ([ON, "launchers: {idle_timeout: 1:30}"], 7, ["idle_timeout", "HH:MM:SS"]),
     "more memory": ([ON, "memory: 1 GiB", "launchers: {memory: 2 GiB}"], 8, ["on a node"]),
-    "more GPUs": ([ON, "launchers: {gpus: 1}"], 7, ["site a is 1;", "has 0 on a node"]),
+    "more GPUs": ([ON, "launchers: {gpus: 1}"], 7, ["site a is 1,", "has 0 on a node"]),
     "an unknown channel": ([ON, "launchers: {channels: udp}"], 7, ["'udp'", "tcp, ssh or spool"]),
     "a channel twice": ([ON, "launchers: {channels: [tcp, tcp]}"], 7, ["'tcp' is listed twice"]),
     "no channel": ([ON, "launchers: {channels: []}"], 7, ["list is empty", "[tcp, spool]"]),

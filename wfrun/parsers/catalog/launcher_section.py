@@ -62,50 +62,67 @@ def with_launchers(site: Section, spec: SiteSpec) -> SiteSpec:
 
 def _read(site: Section, spec: SiteSpec, max_jobs: int | None) -> LauncherSpec:
     section = site.inner("launchers", f"'launchers' of {site.title}", KEYS)
-    section.title = title = f"the launchers of {site.title}"
-    nodes = section.take("nodes", to_count, 1)
-    cores = section.take("cores", to_count, max(1, min(spec.slots // nodes, DEFAULT_CORES)))
-    if nodes * cores > spec.slots:
-        what = f"one launcher takes {nodes * cores} cores" + (
-            f" ({nodes} nodes with {cores} each)" if nodes > 1 else ""
-        )
-        key = "cores" if section.has("cores") else "nodes"
-        message = f"{what}, but {site.title} has {spec.slots} slots"
-        raise section.error(message, key, hint="Make launchers smaller, or 'slots' larger.")
+    section.title = f"the launchers of {site.title}"
+    nodes, cores = _read_size(site, section, spec.slots)
     minimum, maximum = _read_bounds(site, section, spec.slots // (nodes * cores), max_jobs)
-    granted_s = spec.walltime_s
-    default_s = min(granted_s or _DEFAULT_WALLTIME_S, _DEFAULT_WALLTIME_S)
-    walltime_s = section.take("walltime", to_duration, default_s)
-    if granted_s is not None and walltime_s > granted_s:
-        message = f"walltime of {title} is {walltime_s:g} s; {site.title} grants {granted_s:g} s"
-        raise section.error(message, "walltime", hint="Correct one of the two.")
-    memory_bytes = section.take("memory", to_size, 0)
-    if 0 < spec.memory_bytes < memory_bytes:
-        message = f"memory of {title} is more than {site.title} has on a node"
-        raise section.error(message, "memory", hint="Correct one of the two.")
-    gpus = section.take("gpus", to_count_or_zero, 0)
-    if gpus > spec.gpus:
-        message = f"gpus of {title} is {gpus}; {site.title} has {spec.gpus} on a node"
-        raise section.error(message, "gpus", hint="Correct one of the two.")
     channels = section.take("channels", _channels, _CHANNELS)
     address = section.take("address", _address, None)
     if address is not None and channels == ("spool",):
-        message = f"{title} communicate through files alone, which need no address"
+        message = f"{section.title} communicate through files alone, which need no address"
         raise section.error(message, "address", hint="Remove 'address', or add a channel.")
     return LauncherSpec(
         cores=cores,
         nodes=nodes,
-        memory_bytes=memory_bytes,
-        gpus=gpus,
+        memory_bytes=_read_memory(site, section, spec),
+        gpus=_read_gpus(site, section, spec),
         min=minimum,
         max=maximum,
         backlog=section.take("backlog", to_count, min(2, maximum)),
         idle_timeout_s=section.take("idle_timeout", to_duration, 60.0),
-        walltime_s=walltime_s,
+        walltime_s=_read_walltime(site, section, spec),
         channels=channels,
         address=address,
         patience_s=section.take("patience", to_duration, 600.0),
     )
+
+
+def _read_size(site: Section, section: Section, slots: int) -> tuple[int, int]:
+    """Nodes of a launcher, and cores on each."""
+    nodes = section.take("nodes", to_count, 1)
+    cores = section.take("cores", to_count, max(1, min(slots // nodes, DEFAULT_CORES)))
+    if nodes * cores > slots:
+        size = f" ({nodes} nodes with {cores} each)" if nodes > 1 else ""
+        key = "cores" if section.has("cores") else "nodes"
+        message = f"a launcher has {nodes * cores} cores{size}, but {site.title} has {slots} slots"
+        raise section.error(message, key, hint="Make launchers smaller, or raise 'slots'.")
+    return nodes, cores
+
+
+def _read_walltime(site: Section, section: Section, spec: SiteSpec) -> float:
+    granted_s = spec.walltime_s
+    default_s = min(granted_s or _DEFAULT_WALLTIME_S, _DEFAULT_WALLTIME_S)
+    walltime_s = section.take("walltime", to_duration, default_s)
+    if granted_s is not None and walltime_s > granted_s:
+        asked = f"walltime of {section.title} is {walltime_s:g} s"
+        message = f"{asked}, but {site.title} grants {granted_s:g} s"
+        raise section.error(message, "walltime", hint="Correct one of the two.")
+    return walltime_s
+
+
+def _read_memory(site: Section, section: Section, spec: SiteSpec) -> int:
+    memory_bytes = section.take("memory", to_size, 0)
+    if 0 < spec.memory_bytes < memory_bytes:
+        message = f"memory of {section.title} is more than {site.title} has on a node"
+        raise section.error(message, "memory", hint="Correct one of the two.")
+    return memory_bytes
+
+
+def _read_gpus(site: Section, section: Section, spec: SiteSpec) -> int:
+    gpus = section.take("gpus", to_count_or_zero, 0)
+    if gpus > spec.gpus:
+        message = f"gpus of {section.title} is {gpus}, but {site.title} has {spec.gpus} on a node"
+        raise section.error(message, "gpus", hint="Correct one of the two.")
+    return gpus
 
 
 def _read_bounds(
