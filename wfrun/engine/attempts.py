@@ -83,6 +83,7 @@ def attempt_placed(run: Run, event: ev.AttemptPlaced) -> None:
     bit = 1 << site_index
     present = w.present
     for file in record.inputs:
+        # A file that is at no place is an optional one that its producer did not write.
         if not present[file] & bit and present[file]:
             _request_input(run, w, file, site_index, attempt)
     if state.is_bounded:
@@ -315,7 +316,7 @@ def close(run: Run, attempt: Attempt) -> None:
         siblings = w.siblings.get(attempt.task)
         if siblings is not None:
             siblings.attempts.remove(attempt)
-    run.placement_possible = True
+    run.placement_possible = True  # The throttle, or the room at the site, may allow one now.
     if state.is_bounded:
         run.site_changed(attempt.site)
     for call in run.hooks.left:

@@ -58,6 +58,7 @@ class Core:
             run.decision_due = False
             for decide in run.hooks.decide:
                 decide(self, possible)
+            # Decisions set it again, but all possible placements have been made.
             run.placement_possible = False
         # Checked only when nothing that matters is under way, so that other events cost nothing.
         if len(state.attempts) <= state.superseded and not state.copies and state.ended is None:

@@ -112,12 +112,14 @@ def lose_files(run: Run, lost: tuple[tuple[int, int, int], ...]) -> None:
         if w.present[file] == 0:
             w.lost.add(file)
             affected[workflow] = w
+    # Copies from a lost place continue from another one, or wait for the producer.
     for key, copy in list(state.copies.items()):
         present = state.workflows[key[0]].present[key[1]]
         if present == 0:
             _give_up_copy(run, key)
         elif not present & state.network.bit(copy.source):
             copy.source, _, _ = state.network.best_source(present, key[2])
+    # Attempts in staging counted on inputs that are no longer at their sites.
     missing = set(lost)
     for attempt in [a for a in state.attempts.values() if a.phase is Phase.STAGING]:
         inputs = state.workflows[attempt.workflow].workflow.tasks[attempt.task].inputs

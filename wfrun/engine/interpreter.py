@@ -159,6 +159,7 @@ def _run_resumed(run: Run, event: ev.RunResumed) -> None:
     state.draining = state.killed = state.stopping = False
     state.ended = state.end_reason = None
     state.uncollected.clear()
+    # Lost files come first: which failed tasks are eligible depends on the repeated ones.
     files.lose_files(run, event.lost)
     for index in range(len(state.sites)):
         _clear_problems(run, index)
@@ -166,6 +167,7 @@ def _run_resumed(run: Run, event: ev.RunResumed) -> None:
         _retry_failed(run, w)
     for call in run.hooks.resumed:
         call(dismissed)
+    # Copies and timers ended with the previous engine. Attempts may have survived at their sites.
     for (workflow, file, destination), copy in state.copies.items():
         run.outbox.append(CopyFile(workflow, file, copy.source, destination))
     for w in state.workflows:

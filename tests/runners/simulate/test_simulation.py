@@ -135,7 +135,7 @@ def test_a_call_may_ask_for_more_at_the_same_time() -> None:
 def test_a_standstill_is_an_error() -> None:
     clock = VirtualClock(start_s=7.0)
     clock.schedule(8.0, lambda: None)
-    with pytest.raises(LostError, match=r"stands still at 8\.0 s"):
+    with pytest.raises(LostError, match=r"stuck at 8\.0 s"):
         next_of(clock)
 
 

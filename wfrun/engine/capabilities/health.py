@@ -21,7 +21,8 @@ FAILURES_IN_A_ROW = 3
 
 FIRST_PAUSE_S = 60.0
 MAX_PAUSE_S = 3600.0
-"""Pauses double from the first to the last of these, in seconds."""
+"""Length of the first pause of a site and maximum length, in seconds. Each pause is twice as long
+as the one before."""
 
 MAX_PAUSES = 7
 """Number of pauses without a success in between, about two hours in all, after which a site gets
@@ -32,6 +33,7 @@ HOST_AVOIDANCE_S = 3600.0
 """Time for which a host is avoided after its last failure."""
 
 MAX_AVOIDED_HOSTS = 8
+"""Maximum number of hosts that a site is asked to avoid."""
 
 QUICK_FAILURE_S = 1.0
 """A failure within this time after the start is a quick one: the task has done no work yet."""

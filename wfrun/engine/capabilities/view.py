@@ -38,7 +38,7 @@ class StateView:
         for method, refusal in _refusals(self._information):
             setattr(self, method, refusal)
 
-    # What every policy may know
+    # For every policy
 
     @property
     def task_count(self) -> int:
@@ -86,7 +86,7 @@ class StateView:
     def random(self) -> Random:
         return Random(f"{self._state.settings.seed}/{self._workflow.index}")
 
-    # What has to be declared
+    # To be declared
 
     def idle(self, site: int) -> int:
         s = self._state.sites[site]

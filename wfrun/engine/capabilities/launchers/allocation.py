@@ -105,8 +105,8 @@ class Allocation(Capability):
             self._due = self.run.decision_due = True
 
     def expects(self) -> bool:
-        """The run goes on while launchers could still get the work that is left, or will be
-        requested again. A site that is not healthy does not count: while it may recover, a timer
+        """Whether launchers could still get the work that is left, or will be requested again.
+        Launchers at a site that is not healthy do not count: while that site may recover, a timer
         runs."""
         if not self.state.open_workflows:
             return False
@@ -221,10 +221,12 @@ class Allocation(Capability):
             missing = site.committed_cores - pool.busy_cores - pool.live_slots
             if site.reported is not None or missing <= 0:
                 return None
+        # The backlog is limited because a queue that does not move now may not move later either.
         most = min(spec.backlog - pool.queued, spec.max - len(pool.launchers))
         wanted = spec.min - len(pool.launchers)
         if most <= 0 or (missing <= pool.coming_slots and wanted <= 0):
             return None
+        # Launchers that are queued or reconnecting will take their share of the missing cores.
         size = spec.cores * spec.nodes
         count = ceil((missing - pool.coming_slots) / size)
         if self._live_slots_suffice(index, pool, work):

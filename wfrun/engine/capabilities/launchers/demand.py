@@ -10,9 +10,8 @@ from wfrun.engine.state import RunState, WorkflowState
 
 FIRST_DECLINE_S = 60.0
 MAX_DECLINE_S = 3600.0
-"""Periods for which no launchers are requested at a site for a workflow whose policy declines it,
-in seconds. The first decline lasts for the first period; each further one doubles it, up to the
-second."""
+"""First and maximum period, in seconds, for which no launchers are requested at a site for a
+workflow whose policy declines the site. Each further decline doubles the period."""
 
 
 class _Decline:
@@ -35,7 +34,7 @@ class Demand:
 
     def __init__(self, state: RunState) -> None:
         self._state = state
-        self._of: dict[int, dict[int, int]] = {}
+        self._by_workflow: dict[int, dict[int, int]] = {}
         """Cores by workflow and mask of sites."""
         self.total: dict[int, int] = {}
         """Total cores by mask of sites; masks without cores are absent."""
@@ -112,7 +111,7 @@ class Demand:
 
     def _refresh(self, w: WorkflowState) -> None:
         total = self.total
-        for mask, cores in self._of.pop(w.index, {}).items():
+        for mask, cores in self._by_workflow.pop(w.index, {}).items():
             total[mask] -= cores
             if not total[mask]:
                 del total[mask]
@@ -129,7 +128,7 @@ class Demand:
             mask = self._willing(w.index, kind.mask)
             cores = ceil(count * kind.cores * allowed / eligible.count)
             wanted[mask] = wanted.get(mask, 0) + cores
-        self._of[w.index] = wanted
+        self._by_workflow[w.index] = wanted
         for mask, cores in wanted.items():
             total[mask] = total.get(mask, 0) + cores
 

@@ -90,6 +90,7 @@ class Withdrawals(Capability):
             surplus = self._surplus(index, site)
             if surplus <= 0 or room <= 0 or not self._is_worth_it(index, site):
                 continue
+            # Idle slots of the site itself are no reason: its own waiting attempts get them.
             others = sum(1 << other for other in idle if other != index)
             chosen = self._choose(index, others, min(surplus, room - idle.get(index, 0)))
             if chosen:

@@ -140,6 +140,7 @@ class InOrder(Capability):
     def _reserve(self, w: WorkflowState, entry: Entry, mask: int, decisions: Decisions) -> bool:
         """Reserve cores for the first task that fits nowhere, if the next placement would take
         cores that it waits for. Returns whether a reservation was made."""
+        # Only wider tasks can be starved: where one of this width has room, others of it have too.
         earliest = w.index, entry
         for kind in w.eligible.counts:
             if kind.cores > entry[3].cores:

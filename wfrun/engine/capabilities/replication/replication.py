@@ -26,8 +26,8 @@ class Replication(Capability):
     """Places replicas on cores that no waiting task needs: of running tasks in turn (``idle``), or
     of those that run for much longer than others of their class (``stragglers``).
 
-    Waiting tasks come first, since a first attempt always adds work done and a replica mostly
-    repeats some.
+    Waiting tasks come first: their attempts are always useful, a replica only if it ends before the
+    other attempts of its task.
 
     Cost: constant; of a decision, `turns.MAX_EXAMINED` running tasks; of a check for stragglers,
     the running tasks of one bag, at most once in `MIN_CHECK_INTERVAL_S`.
@@ -54,7 +54,7 @@ class Replication(Capability):
         """Dispatched tasks by workflow, when stragglers are replicated."""
         self._straggling: dict[TaskKey, None] = {}
         self._distributions: dict[tuple[str, str], RuntimeDistribution] = {}
-        """By owner and application."""
+        """Run times by owner and application."""
 
     @classmethod
     def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
@@ -151,14 +151,14 @@ class Replication(Capability):
             distribution = self._distributions.get(self._task_class(w, task))
             if distribution is None:
                 continue
-            usual_s = distribution.quantile_s(settings.straggler_quantile)
-            if usual_s is None:
+            typical_s = distribution.quantile_s(settings.straggler_quantile)
+            if typical_s is None:
                 continue
             for attempt in running.attempts:
                 if attempt.started_s is None:
                     continue
                 speed_ratio = state.sites[attempt.site].spec.speed_ratio
-                due_s = attempt.started_s + settings.straggler_factor * usual_s / speed_ratio
+                due_s = attempt.started_s + settings.straggler_factor * typical_s / speed_ratio
                 if due_s <= state.now_s:
                     self._straggling[key] = None
                     self.run.placement_possible = True
