@@ -170,7 +170,7 @@ class Launchers(Capability):
 
     def on_resumed(self, dismissed: bool) -> None:
         """Look for the launchers of the previous engine. If it dismissed them at the end of the
-        run, none of them can be relied on, and those that had not started are gone."""
+        run, none of them can be relied on, and those that had not started have ended."""
         for site, pool in self.pools.items():
             self._look_for(site, pool, dismissed)
             self._changed(site)
@@ -202,7 +202,7 @@ class Launchers(Capability):
         for launcher in self.pools[site].launchers.values():
             if launcher.phase is LauncherPhase.AWAY:
                 launcher.phase = LauncherPhase.DRAINING
-                launcher.reason = "it has not come back since the last engine"
+                launcher.reason = "it has not reconnected since the engine was restarted"
         self._changed(site)
 
     def _changed(self, site: int) -> None:
@@ -230,8 +230,8 @@ class Launchers(Capability):
             pool.observe_staging(self.state.now_s - attempt.placed_s)
 
     def on_active(self, attempt: Attempt) -> None:
-        """An attempt is at the site in an unknown launcher: hold its cores until its start is
-        reported."""
+        """The attempt is in an unknown launcher. Until its start is reported, its cores do not
+        count against the live launchers."""
         pool = self.pools.get(attempt.site)
         if pool is not None and not attempt.launcher and attempt.key not in self._unlocated:
             self._unlocated.add(attempt.key)
@@ -332,6 +332,7 @@ def pool_at(state: RunState, site: int) -> LauncherPool | None:
 
 
 def _launcher_spec(site: SiteSpec) -> LauncherSpec:
+    """The launchers of a site that has some, as the catalog describes them."""
     assert site.access is not None, "a site with launchers is a cluster"
     assert site.access.launchers is not None, "the catalog has checked it"
     return site.access.launchers
@@ -348,6 +349,7 @@ def _occupy(pool: LauncherPool, launcher: Launcher, cores: int) -> bool:
 
 
 def _longest_s(workflow: Workflow) -> float:
+    """The longest documented run time of a workflow; 0 without any."""
     if workflow.bag is not None:
         return max(tasks_of(workflow).runtimes_s() or (0.0,))
     return max((t.runtime_s or 0.0 for t in workflow.tasks), default=0.0)

@@ -11,7 +11,8 @@ from wfrun.engine.policies.prediction import Last2
 from wfrun.engine.prefetch import prefetch_per_slot
 
 _WINDOW = 20
-"""Number of observations from which on the mean gives more weight to recent ones."""
+"""Number of observations that a mean weights equally. Beyond it, each new one has the weight
+1/20."""
 
 
 class LauncherPhase(IntEnum):
