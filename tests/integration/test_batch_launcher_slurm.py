@@ -66,13 +66,13 @@ def start(cluster: Cluster) -> tuple[str, dict[int, tuple[dict[str, Any], Link]]
 
 
 def until_started(link: Link, key: str) -> None:
-    while key not in link.hear().get("started", ()):
+    while key not in link.receive().get("started", ()):
         pass
 
 
 def outcome_of(link: Link, key: str) -> dict[str, Any]:
     while True:
-        for ended, outcome in link.hear().get("ended", ()):
+        for ended, outcome in link.receive().get("ended", ()):
             if ended == key:
                 found: dict[str, Any] = outcome
                 return found
@@ -161,7 +161,7 @@ def test_a_node_without_its_launcher_ends_the_job(cluster: Cluster) -> None:
     kill(links[2][0]["pid"])
     message: dict[str, Any] = {}
     while "ending" not in message:
-        message = leader.hear()
+        message = leader.receive()
     assert message["ending"] == "the launchers on its other nodes have ended"
     assert outcome_of(leader, "k-0")["cause"] == "done", "what runs here goes on"
     assert cluster.engine.record()["cause"] == "done"

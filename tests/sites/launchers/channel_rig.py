@@ -76,7 +76,7 @@ class Rig:
         self.directory = directory
         (directory / "launchers/in/one.0").mkdir(parents=True)
         self.handler = Recorder()
-        self.told: list[str | None] = []
+        self.statuses: list[str | None] = []
         self._cluster = cluster
         self._nodes: list[subprocess.Popen[bytes]] = []
         self.connection = Connection(("host",), self._make, delays_s=(0.05, 0.1))
@@ -104,7 +104,7 @@ class Rig:
         return LocalTransport()
 
     async def open(self) -> None:
-        await self.connection.open(self.told.append)
+        await self.connection.open(self.statuses.append)
         await self.links.expect(["one", "two"])
         await self.links.open(self.handler)
 
@@ -164,7 +164,7 @@ class Stranger:
         (out / f".{name}").write_bytes(data)
         (out / f".{name}").rename(out / name)
 
-    async def hear(self) -> bytes:
+    async def receive(self) -> bytes:
         """What the engine sends next; empty when it has hung up."""
 
         async def look() -> bytes:

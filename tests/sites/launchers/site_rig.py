@@ -23,10 +23,12 @@ from wfrun.sites.remote.connection import connection_of
 from wfrun.testing.probe import Probe
 
 RUN = "r1"
-WAITS = 'while [ ! -e "$1/ends-$2" ]; do sleep 0.02; done; echo it was told to >&2; exit 3\n'
+WAIT_SCRIPT = (
+    'while [ ! -e "$1/ends-$2" ]; do sleep 0.02; done; echo the test ended it >&2; exit 3\n'
+)
 
 
-class PlayedLink:
+class FakeLink:
     """Implements ``Link``: a launcher whose messages the test chooses."""
 
     channel = "tcp"
@@ -34,7 +36,7 @@ class PlayedLink:
 
     def __init__(self, handler: LinkHandler, launcher: str, node: int) -> None:
         self.node_number = node
-        self.heard: list[dict[str, Any]] = []
+        self.received: list[dict[str, Any]] = []
         self.answers: Mapping[str, Any] = {}
         """Answers to questions about attempts; other attempts are absent."""
         self._handler = handler
@@ -48,13 +50,13 @@ class PlayedLink:
                 lambda: self.say({"found": found, "id": message["id"]})
             )
         else:
-            self.heard.append(message)
+            self.received.append(message)
 
     async def drained(self) -> None:
         """Nothing to wait for."""
 
     def close(self) -> None:
-        self.heard.append({"closed": True})
+        self.received.append({"closed": True})
 
     def say(self, *messages: Mapping[str, Any]) -> None:
         self._handler.on_lines(self, [json.dumps(message).encode() for message in messages])
@@ -63,18 +65,19 @@ class PlayedLink:
         self._handler.on_connected(self._launcher, self)
         self.say({"hello": 1, "host": "n1", "slots": slots, "left_s": 500.0, **more})
 
-    def vanish(self) -> None:
+    def break_off(self) -> None:
         self._handler.on_disconnected(self, "the line is dead")
 
-    def given(self) -> list[str]:
+    def sent_attempts(self) -> list[str]:
         """Attempts that it was sent, with repetitions."""
-        return [request["key"] for message in self.heard for request in message.get("run", ())]
+        return [request["key"] for message in self.received for request in message.get("run", ())]
 
-    def told(self, what: str) -> list[str]:
-        return [key for message in self.heard for key in message.get(what, ())]
+    def sent_keys(self, what: str) -> list[str]:
+        """The keys in messages of one type that it was sent."""
+        return [key for message in self.received for key in message.get(what, ())]
 
 
-class PlayedLinks:
+class FakeChannels:
     """Implements ``LauncherChannels``."""
 
     def __init__(self) -> None:
@@ -101,7 +104,7 @@ class SiteRig:
         self.place = place
         self.directory = place / "scratch" / f"wfrun-{RUN}"
         self.probe = Probe()
-        self.links = PlayedLinks()
+        self.links = FakeChannels()
         self.site = self._make()
 
     def _make(self) -> BatchLauncherSite:
@@ -121,14 +124,14 @@ class SiteRig:
         cluster = ClusterSite(spec, 0, RUN, connection, system, programs=BATCH_LAUNCHER_PROGRAMS)
         return BatchLauncherSite(spec, 0, cluster, lambda directory: self.links)
 
-    async def open(self, script: str = WAITS) -> None:
+    async def open(self, script: str = WAIT_SCRIPT) -> None:
         await self.site.open(self.probe.post)
         (self.directory / "bin" / "batch_launcher.sh").write_text(script)
 
     async def again(self) -> None:
         """Start another engine, after a crash of the first."""
         await self.site.close()
-        self.probe, self.links = Probe(), PlayedLinks()
+        self.probe, self.links = Probe(), FakeChannels()
         self.site = self._make()
         await self.open()
 
@@ -137,11 +140,11 @@ class SiteRig:
         await self.site.start_launchers(requests)
         await self.until(lambda: all(self.is_claimed(name) for name in names))
 
-    def play(self, launcher: str, node: int = 0) -> PlayedLink:
+    def play(self, launcher: str, node: int = 0) -> FakeLink:
         assert self.links.handler is not None
-        return PlayedLink(self.links.handler, launcher, node)
+        return FakeLink(self.links.handler, launcher, node)
 
-    async def launcher(self, name: str, slots: int = 2) -> PlayedLink:
+    async def launcher(self, name: str, slots: int = 2) -> FakeLink:
         """A launcher that has started and said hello."""
         await self.start(name)
         link = self.play(name)

@@ -95,7 +95,7 @@ async def test_reconnects_after_the_agent_is_killed(rig: Rig) -> None:
     rig.start()
     await rig.handler.hello(0)
     os.kill(await rig.agent_pid(), signal.SIGKILL)
-    while rig.told[-1] is None:
+    while rig.statuses[-1] is None:
         await asyncio.sleep(0.01)
     await rig.links.open(rig.handler)
     link = await rig.handler.hello(1)
@@ -111,7 +111,7 @@ async def test_reconnects_after_the_ssh_connection_is_lost(rig: Rig, made: list[
     for pid in made[0].sshd.processes()[1:]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    while rig.told[-1] is None:
+    while rig.statuses[-1] is None:
         await asyncio.sleep(0.01)
     await rig.links.open(rig.handler)
     link = await rig.handler.hello(1)
@@ -201,10 +201,10 @@ async def test_a_launcher_without_the_secret_is_refused(
     stranger = Stranger(rig)
     await stranger.call()
     await stranger.say(b'{"wfrun": 1, "launcher": "one", "node": 0, "nonce": "n"}\n')
-    answer = json.loads(await stranger.hear())
+    answer = json.loads(await stranger.receive())
     proof = proof_of(b"another", "launcher", "one", 0, "n", answer["nonce"])
     await stranger.say(json.dumps({"proof": proof}).encode() + b"\n")
-    assert await stranger.hear() == b""
+    assert await stranger.receive() == b""
     assert "site here" in caplog.text
     assert "as launcher 'one', was refused: it does not know the secret" in caplog.text
     assert rig.handler.links == []
@@ -216,10 +216,10 @@ async def test_an_expected_launcher_has_to_prove_itself_too(rig: Rig) -> None:
     stranger = Stranger(rig)
     await stranger.call()
     await stranger.say(b'{"wfrun": 1, "launcher": "three", "node": 0, "nonce": "n"}\n')
-    assert b"proof" in await stranger.hear()
+    assert b"proof" in await stranger.receive()
     await rig.links.expect(["three"])
     await stranger.say(b'{"proof": ""}\n')
-    assert await stranger.hear() == b""
+    assert await stranger.receive() == b""
     assert rig.handler.links == []
     stranger.close()
 
@@ -231,7 +231,7 @@ async def test_a_replayed_handshake_is_refused(rig: Rig, caplog: pytest.LogCaptu
     first = Stranger(rig)
     await first.call()
     await first.say(name)
-    answer = json.loads(await first.hear())
+    answer = json.loads(await first.receive())
     assert answer["proof"] == proof_of(secret, "engine", "one", 0, "n", answer["nonce"])
     proof = proof_of(secret, "launcher", "one", 0, "n", answer["nonce"])
     key = proof_of(secret, "to-engine", "one", 0, "n", answer["nonce"])
@@ -241,9 +241,9 @@ async def test_a_replayed_handshake_is_refused(rig: Rig, caplog: pytest.LogCaptu
     second = Stranger(rig, connection=2)
     await second.call()
     await second.say(name)
-    assert json.loads(await second.hear())["nonce"] != answer["nonce"]
+    assert json.loads(await second.receive())["nonce"] != answer["nonce"]
     await second.say(said)
-    assert await second.hear() == b""
+    assert await second.receive() == b""
     assert "it does not know the secret" in caplog.text
     assert len(rig.handler.links) == 1
     first.close()
@@ -256,7 +256,7 @@ async def test_a_repeated_line_ends_the_connection(rig: Rig) -> None:
     stranger = Stranger(rig)
     await stranger.call()
     await stranger.say(b'{"wfrun": 1, "launcher": "one", "node": 0, "nonce": "n"}\n')
-    b = json.loads(await stranger.hear())["nonce"]
+    b = json.loads(await stranger.receive())["nonce"]
     proof = proof_of(secret, "launcher", "one", 0, "n", b)
     signer = LineSigner(proof_of(secret, "to-engine", "one", 0, "n", b))
     line = signer.sign(b'{"hello": 1}')
@@ -275,7 +275,7 @@ async def test_garbage_is_refused(rig: Rig, caplog: pytest.LogCaptureFixture) ->
         stranger = Stranger(rig, connection)
         await stranger.call()
         await stranger.say(said)
-        assert await stranger.hear() == b""
+        assert await stranger.receive() == b""
         stranger.close()
     assert caplog.text.count("was refused: its handshake is invalid") == len(garbage)
 
@@ -295,11 +295,11 @@ async def test_silent_callers_are_refused_and_many_of_them_keep_no_launcher_out(
     await asyncio.sleep(0.6)
     rig.start()
     for stranger in strangers:
-        assert await stranger.hear() == b""
+        assert await stranger.receive() == b""
         stranger.close()
     await rig.handler.hello(0)
     assert "it did not identify itself in time" in caplog.text
-    assert "too many callers have not identified themselves" in caplog.text
+    assert "too many connections have not identified themselves" in caplog.text
 
 
 async def test_files_where_no_port_can_be_reached(
@@ -319,7 +319,7 @@ async def test_files_where_no_port_can_be_reached(
 
 async def test_channels_that_a_site_does_not_support_are_skipped(tmp_path: Path) -> None:
     rig = Rig("local", tmp_path / "run", lambda: pytest.fail("no SSH is needed"))
-    await rig.connection.open(rig.told.append)
+    await rig.connection.open(rig.statuses.append)
     spec = LauncherSpec(cores=1)
     rig.links = SiteChannels(rig.connection, str(rig.directory), spec, "here")
     await rig.links.open(rig.handler)

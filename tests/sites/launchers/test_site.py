@@ -39,10 +39,10 @@ async def test_from_submission_to_end(rig: SiteRig) -> None:
     await rig.site.submit(tasks("k1", "k2", "k3"))
     assert rig.probe.was_submitted("k3")
     link = await rig.launcher("L1")
-    await rig.until(lambda: link.given() == ["k1", "k2"])
+    await rig.until(lambda: link.sent_attempts() == ["k1", "k2"])
     link.say({"started": ["k1", "k2"]}, ended("k1"))
-    await rig.until(lambda: link.given() == ["k1", "k2", "k3"])
-    link.say({"started": ["k3"], **ended("k2")}, ended("k3", "k2", "never-heard-of"))
+    await rig.until(lambda: link.sent_attempts() == ["k1", "k2", "k3"])
+    link.say({"started": ["k3"], **ended("k2")}, ended("k3", "k2", "unknown"))
     assert [rig.cause(key) for key in ("k1", "k2", "k3")] == ["done"] * 3
     starts = rig.events(ev.AttemptStarted)
     assert [(e.key, e.launcher) for e in starts] == [("k1", "L1"), ("k2", "L1"), ("k3", "L1")]
@@ -55,7 +55,7 @@ async def test_a_contested_attempt_is_found_in_the_journal_of_its_claimant(rig: 
     await rig.open()
     link = await rig.launcher("L1")
     await rig.site.submit(tasks("k1", "k2"))
-    await rig.until(lambda: len(link.given()) == 2)
+    await rig.until(lambda: len(link.sent_attempts()) == 2)
     rig.claim("k1")
     rig.claim("k2")
     rig.journal("old", {"queued": ["k1", "k2"]}, started("k1", "k2"), ended("k1"))
@@ -72,7 +72,7 @@ async def test_a_launcher_dies(rig: SiteRig) -> None:
     await rig.open()
     link = await rig.launcher("L1", slots=5)
     await rig.site.submit(tasks("k1", "k2", "k3", "k4", "k5"))
-    await rig.until(lambda: len(link.given()) == 5)
+    await rig.until(lambda: len(link.sent_attempts()) == 5)
     link.say({"started": ["k1", "k2"]})
     for key in ("k1", "k2", "k4"):
         rig.claim(key)
@@ -81,12 +81,12 @@ async def test_a_launcher_dies(rig: SiteRig) -> None:
     await rig.until(lambda: bool(rig.events(ev.LauncherEnded)))
     assert [rig.cause(f"k{n}") for n in range(1, 6)] == ["done", "lost", None, "lost", None]
     assert [key for key in ("k1", "k2", "k3", "k4") if rig.is_revoked(key)] == ["k2", "k4"]
-    assert "it was told to" in (rig.probe.outcomes("k2")[0].message or "")
+    assert "the test ended it" in (rig.probe.outcomes("k2")[0].message or "")
     (end,) = rig.events(ev.LauncherEnded)
     assert end.cause == "exit"
-    assert "it was told to" in end.message
+    assert "the test ended it" in end.message
     other = await rig.launcher("L2", slots=4)
-    await rig.until(lambda: sorted(other.given()) == ["k3", "k5"])
+    await rig.until(lambda: sorted(other.sent_attempts()) == ["k3", "k5"])
     await rig.until(lambda: rig.links.expected == {"L2"})
 
 
@@ -106,18 +106,18 @@ async def test_a_launcher_is_away(rig: SiteRig, monkeypatch: pytest.MonkeyPatch)
     await rig.open()
     away, other = await rig.launcher("L1", 2), await rig.launcher("L2", 2)
     await rig.site.submit(tasks("k1", "k2", "k3", "k4"))
-    await rig.until(lambda: len(away.given()) == len(other.given()) == 2)
-    runs, waits = away.given()
+    await rig.until(lambda: len(away.sent_attempts()) == len(other.sent_attempts()) == 2)
+    runs, waits = away.sent_attempts()
     away.say({"started": [runs]})
-    away.vanish()
+    away.break_off()
     (drains,) = rig.events(ev.LauncherDraining)
     assert (drains.key, drains.reason) == ("L1", "the line is dead")
-    other.say(ended(*other.given()))
-    await rig.until(lambda: other.given()[2:] == [waits])
+    other.say(ended(*other.sent_attempts()))
+    await rig.until(lambda: other.sent_attempts()[2:] == [waits])
     back = rig.play("L1")
     back.answers = {runs: {"state": "active"}}
     back.connect()
-    assert back.told("return") == [waits]
+    assert back.sent_keys("return") == [waits]
     back.say({"started": [waits]})
     other.say({"contested": [waits]})
     back.say(ended(waits, runs))
@@ -129,72 +129,72 @@ async def test_lost_messages_are_sent_again(rig: SiteRig) -> None:
     await rig.open()
     link = await rig.launcher("L1", slots=3)
     await rig.site.submit(tasks("k1", "k2", "k3"))
-    await rig.until(lambda: len(link.given()) == 3)
-    link.vanish()
+    await rig.until(lambda: len(link.sent_attempts()) == 3)
+    link.break_off()
     back = rig.play("L1")
     outcome = {"cause": "exit", "exit_code": 4}
     back.answers = {"k1": {"state": "ended", "outcome": outcome}, "k2": {"state": "active"}}
     back.connect(slots=3)
     await rig.until(lambda: rig.cause("k1") == "exit")
-    await rig.until(lambda: back.given() == ["k3"])
+    await rig.until(lambda: back.sent_attempts() == ["k3"])
 
 
 async def test_returned_attempts_go_to_other_launchers(rig: SiteRig) -> None:
     await rig.open()
     first = await rig.launcher("L1")
     await rig.site.submit(tasks("k1"))
-    await rig.until(lambda: first.given() == ["k1"])
+    await rig.until(lambda: first.sent_attempts() == ["k1"])
     first.say({"returned": ["k1"]})
     await rig.site.submit(tasks("k2"))
-    await rig.until(lambda: first.given() == ["k1", "k2"])
+    await rig.until(lambda: first.sent_attempts() == ["k1", "k2"])
     other = await rig.launcher("L2")
-    await rig.until(lambda: other.given() == ["k1"])
+    await rig.until(lambda: other.sent_attempts() == ["k1"])
 
 
 async def test_prefetched_attempts_are_recalled_for_an_idle_launcher(rig: SiteRig) -> None:
     await rig.open()
     first = await rig.launcher("L1")
     await rig.site.submit(tasks("k0"))
-    await rig.until(lambda: first.given() == ["k0"])
+    await rig.until(lambda: first.sent_attempts() == ["k0"])
     outcome = {"cause": "done", "started_s": 10.0, "ended_s": 10.02}
     first.say({"started": ["k0"]}, {"ended": [["k0", outcome]]})
     await rig.site.submit(tasks(*(f"k{n}" for n in range(1, 8))))
-    await rig.until(lambda: len(first.given()) > 5)
-    held = first.given()[1:]
+    await rig.until(lambda: len(first.sent_attempts()) > 5)
+    held = first.sent_attempts()[1:]
     first.say({"started": held[:2]})
     other = await rig.launcher("L2")
-    await rig.until(lambda: bool(first.told("return")))
-    back = first.told("return")
+    await rig.until(lambda: bool(first.sent_keys("return")))
+    back = first.sent_keys("return")
     assert set(back) <= set(held[2:])
     first.say({"returned": back})
-    await rig.until(lambda: set(back) <= set(other.given()))
+    await rig.until(lambda: set(back) <= set(other.sent_attempts()))
 
 
 async def test_attempts_are_cancelled_in_every_state(rig: SiteRig) -> None:
     await rig.open()
     first, gone = await rig.launcher("L1", slots=1), await rig.launcher("L2", slots=1)
     await rig.site.submit(tasks("k1", "k2", "k3"))
-    await rig.until(lambda: len(first.given()) == len(gone.given()) == 1)
-    (near,), (far,) = first.given(), gone.given()
-    gone.vanish()
-    await rig.site.cancel(["k3", near, far, "never-heard-of"], queued_only=True)
+    await rig.until(lambda: len(first.sent_attempts()) == len(gone.sent_attempts()) == 1)
+    (near,), (far,) = first.sent_attempts(), gone.sent_attempts()
+    gone.break_off()
+    await rig.site.cancel(["k3", near, far, "unknown"], queued_only=True)
     assert rig.cause("k3") == "cancelled"
     assert rig.cause(far) == "cancelled"
     assert rig.is_claimed(far)  # so it can't start there any more
     assert rig.cause(near) is None
-    assert {"cancel": [near], "queued_only": True} in first.heard
+    assert {"cancel": [near], "queued_only": True} in first.received
     first.say(ended(near, cause="cancelled"))
     assert rig.cause(near) == "cancelled"
     await rig.site.submit(tasks("k4"))
-    await rig.until(lambda: first.given() == [near, "k4"])
+    await rig.until(lambda: first.sent_attempts() == [near, "k4"])
     first.say({"started": ["k4"]})
     rig.claim("k4")
-    first.vanish()
+    first.break_off()
     await rig.site.cancel(["k4"])
     back = rig.play("L1")
     back.answers = {"k4": {"state": "active"}}
     back.connect(slots=1)
-    await rig.until(lambda: back.told("cancel") == ["k4"])
+    await rig.until(lambda: back.sent_keys("cancel") == ["k4"])
 
 
 async def test_an_attempt_cancelled_while_it_is_returned_is_not_assigned_again(
@@ -203,7 +203,7 @@ async def test_an_attempt_cancelled_while_it_is_returned_is_not_assigned_again(
     await rig.open()
     link = await rig.launcher("L1")
     await rig.site.submit(tasks("k1", "k2"))
-    await rig.until(lambda: len(link.given()) == 2)
+    await rig.until(lambda: len(link.sent_attempts()) == 2)
     await rig.site.cancel(["k1"], queued_only=True)
     link.say({"returned": ["k1", "k2"]})
     assert rig.cause("k1") == "cancelled"
@@ -218,14 +218,14 @@ async def test_a_cancelled_attempt_that_two_launchers_have_starts_in_neither(
     await rig.open()
     away = await rig.launcher("L1", slots=1)
     await rig.site.submit(tasks("k1"))
-    await rig.until(lambda: away.given() == ["k1"])
-    away.vanish()
+    await rig.until(lambda: away.sent_attempts() == ["k1"])
+    away.break_off()
     other = await rig.launcher("L2", slots=1)
-    await rig.until(lambda: other.given() == ["k1"])
+    await rig.until(lambda: other.sent_attempts() == ["k1"])
     await rig.site.cancel(["k1"], queued_only=True)
     assert rig.is_claimed("k1")
     assert rig.cause("k1") == "cancelled"
-    assert not other.told("cancel")
+    assert not other.sent_keys("cancel")
 
 
 async def test_a_cancelled_attempt_of_an_unreachable_launcher_is_not_assigned_again(
@@ -236,12 +236,12 @@ async def test_a_cancelled_attempt_of_an_unreachable_launcher_is_not_assigned_ag
     await rig.open()
     away = await rig.launcher("L1", slots=2)
     await rig.site.submit(tasks("k1", "k2"))
-    await rig.until(lambda: away.given() == ["k1", "k2"])
+    await rig.until(lambda: away.sent_attempts() == ["k1", "k2"])
     await rig.site.cancel(["k1"], queued_only=True)
-    assert away.told("cancel") == ["k1"]
-    away.vanish()
+    assert away.sent_keys("cancel") == ["k1"]
+    away.break_off()
     other = await rig.launcher("L2", slots=2)
-    await rig.until(lambda: other.given() == ["k2"])
+    await rig.until(lambda: other.sent_attempts() == ["k2"])
     await rig.until(lambda: rig.cause("k1") == "cancelled")
     assert rig.is_claimed("k1")
 
@@ -254,7 +254,7 @@ async def test_a_launcher_dies_while_it_is_asked_for(
     await rig.open()
     link = await rig.launcher("L2")
     await rig.site.submit(tasks("k1", "k2"))
-    await rig.until(lambda: len(link.given()) == 2)
+    await rig.until(lambda: len(link.sent_attempts()) == 2)
     dies = await rig.launcher("L1")
     dies.answers = {"k1": {"state": "active"}}
     claimed = AttemptFiles.claimed
@@ -273,10 +273,10 @@ async def test_a_launcher_dies_while_it_is_asked_for(
     rig.claim("k2")
     link.say({"contested": ["k1", "k2"]})
     await rig.until(lambda: rig.cause("k1") == rig.cause("k2") == "lost")
-    assert again.heard == []
+    assert again.received == []
     await rig.site.submit(tasks("k3", "k4", "k5"))
-    await rig.until(lambda: len(link.given()) == 4)
-    assert again.given() == []
+    await rig.until(lambda: len(link.sent_attempts()) == 4)
+    assert again.sent_attempts() == []
 
 
 async def test_launchers_are_stopped(rig: SiteRig) -> None:
@@ -287,13 +287,13 @@ async def test_launchers_are_stopped(rig: SiteRig) -> None:
     await rig.site.start_launchers([LauncherRequest("L3", 1, 2, 0, 0, 600.0)])
     await rig.until(lambda: any("L3" in e.keys for e in rig.events(ev.LaunchersSubmitted)))
     await rig.site.stop_launchers(["L1", "L3"])
-    assert {"stop": True} in link.heard
+    assert {"stop": True} in link.received
     await rig.until(lambda: [e.key for e in rig.events(ev.LauncherEnded)] == ["L3"])
     assert not rig.events(ev.LauncherEnded)[0].message
     await rig.site.submit(tasks("k1"))
     rig.end("L1")
     await rig.until(lambda: len(rig.events(ev.LauncherEnded)) == 2)
-    assert link.given() == []
+    assert link.sent_attempts() == []
 
 
 async def test_the_journal_of_a_launcher_that_reported_all_is_not_read(
@@ -310,8 +310,8 @@ async def test_the_journal_of_a_launcher_that_reported_all_is_not_read(
     await rig.open()
     link, other = await rig.launcher("L1"), await rig.launcher("L2")
     await rig.site.submit(tasks("k1", "k2", "k3", "k4"))
-    await rig.until(lambda: len(link.given()) == len(other.given()) == 2)
-    link.say(ended(*link.given()))
+    await rig.until(lambda: len(link.sent_attempts()) == len(other.sent_attempts()) == 2)
+    link.say(ended(*link.sent_attempts()))
     rig.end("L1")
     rig.end("L2")
     await rig.until(lambda: len(rig.events(ev.LauncherEnded)) == 2)
@@ -333,7 +333,7 @@ async def test_another_engine_finds_the_attempts_of_the_first(
     await rig.open()
     link = await rig.launcher("L1", slots=3)
     await rig.site.submit(tasks("k1", "k2", "k3", "k4"))
-    await rig.until(lambda: len(link.given()) == 3)
+    await rig.until(lambda: len(link.sent_attempts()) == 3)
     for key in ("k1", "k2"):
         rig.claim(key)
     rig.journal("L1", {"queued": ["k1", "k2", "k3"]}, started("k1", "k2"), ended("k1"))

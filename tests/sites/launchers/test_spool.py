@@ -25,34 +25,34 @@ async def host() -> AsyncIterator[AgentHost]:
 async def test_files_are_reported_in_order_however_they_appear(
     host: AgentHost, tmp_path: Path
 ) -> None:
-    told: list[tuple[str, bytes]] = []
+    files: list[tuple[str, bytes]] = []
     (tmp_path / "a.0.7.1.3").write_bytes(b"three")
     (tmp_path / "b.c.0.7.1.1").write_bytes(b"another")
-    await host.spool(str(tmp_path), 7, lambda name, data: told.append((name, data)))
-    await until(lambda: bool(told))
-    assert told == [("b.c.0.7.1", b"another")]
+    await host.spool(str(tmp_path), 7, lambda name, data: files.append((name, data)))
+    await until(lambda: bool(files))
+    assert files == [("b.c.0.7.1", b"another")]
     (tmp_path / "a.0.7.1.2").write_bytes(b"two")
     (tmp_path / ".a.0.7.1.1").write_bytes(b"half")
     (tmp_path / "b.c.0.7.1.2").write_bytes(b"")
-    await until(lambda: len(told) == 2)
-    assert told[1] == ("b.c.0.7.1", b"")
+    await until(lambda: len(files) == 2)
+    assert files[1] == ("b.c.0.7.1", b"")
     (tmp_path / ".a.0.7.1.1").write_bytes(b"one")
     (tmp_path / ".a.0.7.1.1").rename(tmp_path / "a.0.7.1.1")
-    await until(lambda: len(told) == 5)
-    assert told[2:] == [("a.0.7.1", each) for each in (b"one", b"two", b"three")]
+    await until(lambda: len(files) == 5)
+    assert files[2:] == [("a.0.7.1", each) for each in (b"one", b"two", b"three")]
     await until(lambda: not list(tmp_path.iterdir()))
 
 
 async def test_older_sessions_and_connections_are_removed(host: AgentHost, tmp_path: Path) -> None:
-    told: list[tuple[str, bytes]] = []
+    files: list[tuple[str, bytes]] = []
     for name in ("a.0.6.9.1", ".a.0.6.9.2", "a.0.8.1.1", "a.0.7.1.2", "a.0.7.2.1", "note", "x.y"):
         (tmp_path / name).write_bytes(name.encode())
-    listener = await host.spool(str(tmp_path), 7, lambda *both: told.append(both))
-    # Removed by the agent perhaps before what it has told of them is read here.
-    await until(lambda: bool(told) and len(list(tmp_path.iterdir())) == 3)
-    assert told == [("a.0.7.2", b"a.0.7.2.1")]
+    listener = await host.spool(str(tmp_path), 7, lambda *both: files.append(both))
+    # Removed by the agent perhaps before what it has files of them is read here.
+    await until(lambda: bool(files) and len(list(tmp_path.iterdir())) == 3)
+    assert files == [("a.0.7.2", b"a.0.7.2.1")]
     assert {path.name for path in tmp_path.iterdir()} == {"a.0.8.1.1", "note", "x.y"}
     await listener.close()
-    await host.spool(str(tmp_path), 8, lambda *both: told.append(both))
-    await until(lambda: len(told) == 2)
-    assert told[1] == ("a.0.8.1", b"a.0.8.1.1")
+    await host.spool(str(tmp_path), 8, lambda *both: files.append(both))
+    await until(lambda: len(files) == 2)
+    assert files[1] == ("a.0.8.1", b"a.0.8.1.1")

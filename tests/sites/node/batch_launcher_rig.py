@@ -70,7 +70,7 @@ class Link:
     def say(self, message: object) -> None:
         self._socket.sendall(self._signer.sign(msgspec.json.encode(message)))
 
-    def hear(self) -> dict[str, Any]:
+    def receive(self) -> dict[str, Any]:
         """Raises EOFError at the end of the connection."""
         message: dict[str, Any] = json.loads(self._verifier.verify(self._line()))
         return message
@@ -93,7 +93,7 @@ class Engine:
         self.sessions = 0
         self.processes: list[subprocess.Popen[bytes]] = []
         self.links: list[Link] = []
-        self.heard: list[dict[str, Any]] = []
+        self.received: list[dict[str, Any]] = []
         self.listener: socket.socket | None = None
         self.listen()
 
@@ -107,7 +107,7 @@ class Engine:
         path.with_name(".new").write_text(json.dumps(address))
         path.with_name(".new").rename(path)
 
-    def go_away(self) -> None:
+    def disconnect(self) -> None:
         while self.links:
             self.links.pop().close()
         if self.listener is not None:
@@ -144,7 +144,7 @@ class Engine:
         assert self.listener is not None
         connection, _ = self.listener.accept()
         self.links.append(Link(connection, self.secret))
-        hello = self.hear()
+        hello = self.receive()
         assert hello["hello"] == 1
         return hello
 
@@ -154,23 +154,23 @@ class Engine:
     def run(self, *requests: AttemptRequest) -> None:
         self.say({"run": requests})
 
-    def hear(self) -> dict[str, Any]:
-        message = self.links[-1].hear()
-        self.heard.append(message)
+    def receive(self) -> dict[str, Any]:
+        message = self.links[-1].receive()
+        self.received.append(message)
         return message
 
     def ask(self, *keys: str) -> dict[str, Any]:
         self.say({"find": keys, "id": 7})
-        self.until(lambda: "found" in self.heard[-1])
-        found: dict[str, Any] = self.heard[-1]["found"]
+        self.until(lambda: "found" in self.received[-1])
+        found: dict[str, Any] = self.received[-1]["found"]
         return found
 
     def until(self, what: Callable[[], Any]) -> None:
         while not what():
-            self.hear()
+            self.receive()
 
     def all_of(self, kind: str) -> list[Any]:
-        return [each for message in self.heard for each in message.get(kind, ())]
+        return [each for message in self.received for each in message.get(kind, ())]
 
     def until_started(self, *keys: str) -> None:
         self.until(lambda: set(keys) <= set(self.all_of("started")))
@@ -195,14 +195,14 @@ class Engine:
         for link in self.links:
             with contextlib.suppress(EOFError, OSError):
                 while True:
-                    link.hear()
+                    link.receive()
         path = self.directory / "exits" / f"{key}.json"
         wait_for(path.exists)
         outcome: dict[str, Any] = json.loads(path.read_text())["outcome"]
         return outcome
 
     def close(self) -> None:
-        self.go_away()
+        self.disconnect()
         for process in self.processes:
             if process.poll() is None:
                 process.terminate()

@@ -140,7 +140,7 @@ def test_an_attempt_is_started_by_its_claimant_alone(engine: Engine) -> None:
     for link in engine.links:
         mine = 0
         while mine < len(keys):
-            message = link.hear()
+            message = link.receive()
             done.update({key: end["cause"] for key, end in message.get("ended", ())})
             contested += message.get("contested", ())
             mine += len(message.get("ended", ())) + len(message.get("contested", ()))
@@ -161,7 +161,7 @@ def test_ends_are_reported_again_when_an_attempt_is_sent_again(engine: Engine) -
     engine.accept()
     engine.run(request("k-1", "true"))
     (end,) = engine.until_ended("k-1")
-    engine.heard.clear()
+    engine.received.clear()
     engine.run(request("k-1", "true"))
     assert engine.until_ended("k-1") == [end]
     assert not engine.all_of("contested")
@@ -184,13 +184,13 @@ def test_stop_drains_it(engine: Engine) -> None:
     engine.run(shell("k-1", "sleep 0.5"), request("k-2", "true"))
     engine.until_started("k-1")
     engine.say({"stop": True})
-    engine.until(lambda: "ending" in engine.heard[-1])
+    engine.until(lambda: "ending" in engine.received[-1])
     engine.run(request("k-3", "true"))
     (end,) = engine.until_ended("k-1")
     assert end["cause"] == "done"
     assert engine.all_of("returned") == ["k-2", "k-3"]
     with pytest.raises(EOFError):
-        engine.hear()
+        engine.receive()
     assert engine.record()["cause"] == "done"
 
 
@@ -226,8 +226,8 @@ def test_invalid_messages_are_reported(engine: Engine) -> None:
     )
     for message in messages:
         engine.say(message)
-        engine.until(lambda: "error" in engine.heard[-1])
-        engine.heard.pop()
+        engine.until(lambda: "error" in engine.received[-1])
+        engine.received.pop()
     engine.run(request("k-1", "true"))
     assert engine.until_ended("k-1")[0]["cause"] == "done"
 
@@ -246,11 +246,11 @@ def test_a_full_disk_is_reported(engine: Engine) -> None:
         engine.run(shell("k-1", f"head -c 1m /dev/zero >{exits}/ballast"), shell("k-2", "true"))
         engine.until_ended("k-1", "k-2")
         engine.run(*[request(f"t-{number}", "true") for number in range(100)])
-        engine.until(lambda: "failing" in engine.heard[-1])
-        assert "make room" in engine.heard[-1]["failing"]
+        engine.until(lambda: "failing" in engine.received[-1])
+        assert "make room" in engine.received[-1]["failing"]
         engine.until_ended(*[f"t-{number}" for number in range(100)])
         (exits / "ballast").unlink()
-        engine.until(lambda: "recovered" in engine.heard[-1])
+        engine.until(lambda: "recovered" in engine.received[-1])
         recorded = engine.ends()
         assert recorded == engine.outcomes()
         engine.say({"stop": True})
@@ -269,8 +269,8 @@ def test_many_short_tasks(engine: Engine) -> None:
     ends = engine.until_ended(*keys)
     assert {end["cause"] for end in ends} == {"done"}
     assert time.monotonic() - begun < 20
-    assert len(engine.heard) < len(keys) / 4, "news is gathered"
-    assert len(json.dumps(engine.heard)) < 400 * len(keys)
+    assert len(engine.received) < len(keys) / 4, "news is gathered"
+    assert len(json.dumps(engine.received)) < 400 * len(keys)
 
 
 def test_a_job_of_the_last_release_starts_the_launcher_by_its_former_name(engine: Engine) -> None:

@@ -43,9 +43,9 @@ def test_at_the_end_of_its_time_it_ends_its_tasks(engine: Engine, tmp_path: Path
     assert "time of its launcher was over" in ends[0]["message"]
     assert [ends[0]["signal"], ends[1]["signal"]] == [signal.SIGTERM, signal.SIGKILL]
     assert engine.all_of("returned") == ["k-3"]
-    assert any("ending" in message for message in engine.heard)
+    assert any("ending" in message for message in engine.received)
     with pytest.raises(EOFError):
-        engine.hear()
+        engine.receive()
     assert engine.record()["cause"] == "done", "not of the walltime that job.py enforces"
 
 
@@ -169,9 +169,9 @@ def test_without_an_engine_it_finishes_its_attempts(engine: Engine) -> None:
     engine.accept()
     engine.run(shell("k-1", "sleep 0.5"), request("k-2", "true"), shell("k-3", "sleep 1.5"))
     engine.until_started("k-1")
-    engine.go_away()
+    engine.disconnect()
     wait_for(lambda: "k-2" in str(engine.journal()[-2:]) and "k-3" in str(engine.journal()[-1:]))
-    engine.heard.clear()
+    engine.received.clear()
     engine.listen()
     assert engine.accept()["session"] == 2
     engine.until_started("k-3")
@@ -179,7 +179,7 @@ def test_without_an_engine_it_finishes_its_attempts(engine: Engine) -> None:
     found = engine.ask("k-1", "k-2", "k-3")
     assert [found[key]["state"] for key in ("k-1", "k-2", "k-3")] == ["ended", "ended", "active"]
     assert found["k-1"]["outcome"]["cause"] == "done"
-    engine.go_away()
+    engine.disconnect()
     assert engine.record()["cause"] == "done"
     assert "k-3" in str(engine.journal()[-1]["ended"])
     stderr = (engine.directory / "attempts" / "run-s.1.err").read_text()
@@ -223,7 +223,7 @@ def test_a_launcher_on_each_node(engine: Engine, tmp_path: Path) -> None:
     for link in engine.links:
         ended: list[str] = []
         while len(ended) < 2:
-            ended += [end["cause"] for _, end in link.hear().get("ended", ())]
+            ended += [end["cause"] for _, end in link.receive().get("ended", ())]
         assert ended == ["done", "done"]
     assert (engine.directory / "files" / "said").read_text() == "alone\n"
     for name, node in (("run-s.1.jsonl", 0), ("run-s.1.1.jsonl", 1), ("run-s.1.2.jsonl", 2)):
@@ -243,7 +243,7 @@ def test_the_launchers_of_a_job_end_together(engine: Engine, tmp_path: Path) -> 
     leader = next(n for n, hello in enumerate(hellos) if not hello["node"])
     message: dict[str, object] = {}
     while "ending" not in message:
-        message = engine.links[leader].hear()
+        message = engine.links[leader].receive()
     assert message["ending"] == "the launchers on its other nodes have ended"
     assert engine.record()["cause"] == "done"
 
@@ -258,8 +258,8 @@ def test_nodes_that_can_not_be_reached(engine: Engine, tmp_path: Path) -> None:
     hosts.write_text("n1\nn2\n")
     engine.start(nodes=2, env={"PATH": str(programs), "PBS_NODEFILE": str(hosts)})
     assert engine.accept()["nodes"] == 1
-    engine.until(lambda: "error" in engine.heard[-1])
-    assert "uses the first of its nodes alone" in engine.heard[-1]["error"]
+    engine.until(lambda: "error" in engine.received[-1])
+    assert "uses the first of its nodes alone" in engine.received[-1]["error"]
 
 
 def test_a_task_on_several_nodes_uses_its_part_of_this_one(engine: Engine) -> None:

@@ -129,12 +129,12 @@ class Node:
         engine.nodes.append(self)
         self.poller = select.poll()
         self.channel = Channel(str(engine.directory), "L1", 0, kinds.split(), self.poller)
-        self.heard: list[bytes] = []
+        self.received: list[bytes] = []
 
     def turn(self) -> None:
         self.engine.work()
         self.poller.poll(1)
-        self.heard += self.channel.turn()
+        self.received += self.channel.turn()
         self.channel.send()
         self.engine.work()
 
@@ -186,8 +186,8 @@ def test_pings_are_answered_and_keep_it_alive(engine: Engine, clock: Clock) -> N
         engine.say(b'{"ping": %d}' % number)
         node.until(lambda: engine.lines[-1] == b'{"pong": %d}' % number)  # noqa: B023
     engine.say(b"{}")
-    node.until(lambda: bool(node.heard))
-    assert node.heard == [b"{}"]
+    node.until(lambda: bool(node.received))
+    assert node.received == [b"{}"]
     assert node.channel.session == 1
 
 
@@ -227,7 +227,7 @@ def test_a_line_that_is_not_signed_ends_it(engine: Engine, clock: Clock) -> None
     engine.say(b"first")
     engine._put(b"0" * 32 + b" second\n")
     node.until(lambda: not node.channel.is_open)
-    assert node.heard == [b"first"]
+    assert node.received == [b"first"]
 
 
 def test_kinds_are_tried_in_their_order(engine: Engine, clock: Clock) -> None:
@@ -334,12 +334,12 @@ def test_spool_files_are_read_in_order(engine: Engine, clock: Clock) -> None:
     clock.now_s += 1
     node.turn()
     assert node.channel.is_open
-    assert node.heard == [b"line 0"]
+    assert node.received == [b"line 0"]
     (there / "1.1.3").write_bytes(lines[1][9:] + lines[2])
     (there / ".1.1.3").unlink()
     clock.now_s += 1
     node.turn()
-    assert node.heard == [b"line 0", b"line 1", b"line 2", b"line 3"]
+    assert node.received == [b"line 0", b"line 1", b"line 2", b"line 3"]
     assert list(there.iterdir()) == []
     (there / "1.1.5").write_bytes(b"")
     clock.now_s += 2

@@ -55,7 +55,7 @@ class Talk:
     def run(self, *requests: AttemptRequest) -> None:
         self.say({"run": requests})
 
-    def hear(self) -> dict[str, Any]:
+    def receive(self) -> dict[str, Any]:
         line = self.stdout.readline()
         assert line, "the launcher has ended"
         message: dict[str, Any] = json.loads(line)
@@ -65,11 +65,11 @@ class Talk:
 
     def until_started(self, key: str) -> None:
         while key not in self.started:
-            self.hear()
+            self.receive()
 
     def until_ended(self, key: str) -> dict[str, Any]:
         while key not in self.ended:
-            self.hear()
+            self.receive()
         outcome: dict[str, Any] = self.ended[key]
         return outcome
 
@@ -112,7 +112,7 @@ def test_all_that_runs_on_clusters_runs_on_python_3_6() -> None:
 
 def test_where_there_is_no_posix_spawn(tmp_path: Path) -> None:
     talk = Talk(tmp_path / "site", flags=("-c", OLD_PYTHON))
-    assert talk.hear()["hello"] == 1
+    assert talk.receive()["hello"] == 1
     talk.run(
         shell("k-1", "pwd; echo $WFRUN_ATTEMPT", stdout="said", outputs={"said": "said"}),
         request("k-2", "no-such-program"),
@@ -130,14 +130,14 @@ def test_an_invalid_message_is_reported(talk: Talk) -> None:
     talk.stdin.write(b"{nonsense\n")
     talk.say({"dance": True})
     talk.say([1, 2])
-    errors = [message for message in (talk.hear() for _ in range(4)) if "error" in message]
+    errors = [message for message in (talk.receive() for _ in range(4)) if "error" in message]
     assert len(errors) == 3
     talk.run(request("k-1", "true"))
     assert talk.until_ended("k-1")["cause"] == "done"
 
 
 def test_ctrl_c_is_ignored(talk: Talk) -> None:
-    talk.hear()
+    talk.receive()
     talk.process.send_signal(signal.SIGINT)
     talk.run(request("k-1", "true"))
     assert talk.until_ended("k-1")["cause"] == "done"
@@ -169,7 +169,7 @@ def test_stop_drops_the_queue_and_waits(talk: Talk) -> None:
 
 
 def test_closed_pipes_do_not_end_tasks(talk: Talk) -> None:
-    talk.hear()
+    talk.receive()
     talk.stdout.close()
     talk.run(*(shell(f"k-{n}", "exit 2") for n in range(200)), request("last", "sleep", "0.2"))
     talk.say({"find": ["k-1"], "id": 1})
@@ -201,10 +201,10 @@ def test_claims_of_the_dead_without_a_start_are_lost(tmp_path: Path) -> None:
     (site / "exits" / "old.jsonl").write_text(journal)
     (site / "attempts" / "k-1.out").touch()
     talk = Talk(site)
-    talk.hear()
+    talk.receive()
     for _ in range(2):
         talk.say({"find": ["k-1", "k-2"], "id": 5})
-        answer = talk.hear()
+        answer = talk.receive()
         assert answer["id"] == 5
         assert answer["found"]["k-1"]["outcome"]["cause"] == "lost"
         assert answer["found"]["k-2"] == {"state": "absent"}
@@ -225,7 +225,7 @@ def test_two_launchers_with_the_same_attempts(tmp_path: Path, killed: bool) -> N
     other.run(*(attempts[:40] + attempts[:39:-1]))
     if killed:
         while not one.started:
-            one.hear()
+            one.receive()
         one.process.kill()
     else:
         causes = {one.until_ended(key)["cause"] for key in keys}
@@ -255,7 +255,7 @@ def test_a_recycled_pid_is_not_killed(tmp_path: Path) -> None:
         (site / "attempts" / "k-1.out").touch()
         talk = Talk(site)
         talk.say({"find": ["k-1"], "id": 1})
-        while "found" not in (answer := talk.hear()):
+        while "found" not in (answer := talk.receive()):
             pass
         assert answer["found"]["k-1"]["outcome"]["cause"] == "lost"
         assert bystander.poll() is None
@@ -282,7 +282,7 @@ def test_a_restarted_container(tmp_path: Path) -> None:
         fcntl.flock(held, fcntl.LOCK_EX)
         talk = Talk(site)
         talk.say({"find": ["k-1"], "id": 1})
-        while "found" not in (answer := talk.hear()):
+        while "found" not in (answer := talk.receive()):
             pass
         assert answer["found"]["k-1"]["state"] == "active"
     assert talk.until_ended("k-1")["cause"] == "lost"
@@ -309,7 +309,7 @@ def test_open_files_are_not_inherited(tmp_path: Path) -> None:
 
 def test_its_memory_is_small(talk: Talk) -> None:
     """Its own size is the minimum peak memory that it can report for a task."""
-    talk.hear()
+    talk.receive()
     status = Path(f"/proc/{talk.process.pid}/status").read_text()
     peak_kb = next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))
     assert int(peak_kb) < 25_000

@@ -60,7 +60,7 @@ def parent():
 @pytest.fixture
 def talk(tmp_path: Path) -> Iterator[Talk]:
     talk = Talk(tmp_path)
-    talk.hear()
+    talk.receive()
     store = tmp_path / "files"
     (store / "model.py").write_text(MODULE)
     shutil.copy(python_function.__file__, store / "wfrun_function.py")

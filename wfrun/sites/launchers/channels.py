@@ -24,11 +24,11 @@ _LOGGER = logging.getLogger(__name__)
 PING_S = 15.0
 """Interval between pings on each link."""
 MAX_STRANGERS = 64
-"""Maximum number of callers that have not identified themselves; the oldest are disconnected, so
+"""Maximum number of connections that have not identified themselves; the oldest are refused, so
 that they can't exhaust the file descriptors of the head node or of this machine."""
 BURST_S = 0.5
-"""Age below which a caller is spared by MAX_STRANGERS, up to four times as many: all launchers may
-connect at the same moment."""
+"""Minimum age of a refused connection; younger ones may be up to four times as many, since all
+launchers may connect at the same moment."""
 
 
 class SiteChannels:
@@ -134,29 +134,30 @@ class SiteChannels:
     async def _listen(self, host: Host, channel: str) -> list[tuple[str, int]]:
         """Listen on one channel; returns the addresses for launchers, none for the spool."""
 
-        def answer(caller: IncomingConnection) -> ConnectionHandler:
-            return self._answer(caller, channel)
+        def accept(connection: IncomingConnection) -> ConnectionHandler:
+            return self._accept(connection, channel)
 
         listener: Listener | SpoolListener
         if channel == "spool":
-            spool = SpoolListener(host, self._directory, self.session, answer)
+            spool = SpoolListener(host, self._directory, self.session, accept)
             await spool.open()
             self._listeners.append(spool)
             return []
         address = self._spec.address
         addresses = await host.addresses(address)
         if channel == "tcp":
-            listener = await host.listen(address, answer)
+            listener = await host.listen(address, accept)
         else:
             transport = await self._connection.transport()
-            listener = await transport.forward(address, answer)
+            listener = await transport.forward(address, accept)
         self._listeners.append(listener)
         return [(each, listener.port) for each in addresses]
 
-    def _answer(self, caller: IncomingConnection, channel: str) -> ConnectionHandler:
+    def _accept(self, connection: IncomingConnection, channel: str) -> ConnectionHandler:
+        """Make a link of an incoming connection, and refuse strangers where there are too many."""
         is_spool = channel == "spool"
         link = SignedLink(
-            caller,
+            connection,
             channel,
             self._secret,
             self,
@@ -169,7 +170,7 @@ class SiteChannels:
         strangers = [each for each in self._waiting if each.is_stranger]
         for each in strangers[: max(0, len(strangers) + 1 - MAX_STRANGERS)]:
             if link.since_s - each.since_s >= BURST_S or len(strangers) >= 4 * MAX_STRANGERS:
-                each.refuse("too many callers have not identified themselves")
+                each.refuse("too many connections have not identified themselves")
         self._waiting.append(link)
         return link
 
@@ -202,9 +203,9 @@ class SiteChannels:
 
     def on_proved(self, link: SignedLink) -> None:
         self._waiting.remove(link)
-        before = self._links.get((link.launcher, link.node_number))
-        if before is not None:
-            before.close()
+        earlier = self._links.get((link.launcher, link.node_number))
+        if earlier is not None:
+            earlier.close()
         self._links[link.launcher, link.node_number] = link
         if self._handler is not None:
             self._handler.on_connected(link.launcher, link)

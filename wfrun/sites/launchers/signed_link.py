@@ -40,7 +40,7 @@ machine may have been suspended."""
 
 
 class RefusedError(Exception):
-    """The caller is no launcher of this run."""
+    """The other end is no launcher of this run."""
 
 
 class LinkOwner(Protocol):
@@ -57,16 +57,17 @@ class LinkOwner(Protocol):
 
 
 class SignedLink:
-    """Implements ``Link`` and ``ConnectionHandler`` for one caller.
+    """Implements ``Link`` and ``ConnectionHandler`` for one incoming connection.
 
-    The caller has to prove within ``limit_s`` that it knows the run's secret, or is hung up on,
-    with a warning in the log. A launcher that has proved its identity and that ``is_expected`` does
-    not know waits up to EXPECTED_S for ``admit``; what it sends in the meantime is kept.
+    The other end has to prove within ``limit_s`` that it knows the run's secret, or is
+    disconnected, with a warning in the log. A launcher that has proved its identity and that
+    ``is_expected`` does not know waits up to EXPECTED_S for ``admit``; what it sends in the
+    meantime is kept.
     """
 
     def __init__(
         self,
-        caller: IncomingConnection,
+        connection: IncomingConnection,
         channel: str,
         secret: bytes,
         owner: LinkOwner,
@@ -82,7 +83,7 @@ class SignedLink:
         """Key of the launcher; empty until it has proved its identity and is expected."""
         self.node_number = 0
         self.since_s = time.monotonic()
-        self._caller = caller
+        self._connection = connection
         self._secret = secret
         self._owner = owner
         self._is_expected = is_expected
@@ -90,7 +91,7 @@ class SignedLink:
         self._write_bytes = write_bytes
         self._splitter = LineSplitter()
         self._claimed = ""
-        """Key of the launcher that the caller claims to be."""
+        """Key of the launcher that the other end claims to be."""
         self._nonces = ("", "")
         self._signer: LineSigner | None = None
         """Signs what we send; None until the handshake is complete, as ``_verifier``."""
@@ -121,13 +122,13 @@ class SignedLink:
     def close(self) -> None:
         if not self._is_over:
             self._release()
-            self._caller.disconnect()
+            self._connection.disconnect()
 
     # -- for the owner
 
     @property
     def is_stranger(self) -> bool:
-        """Whether the caller has neither proved that it knows the secret nor claims to be a
+        """Whether the other end has neither proved that it knows the secret nor claims to be a
         launcher that is expected."""
         # Claims count, or hundreds of launchers that connect at once would look like an attack.
         return self._verifier is None and not self._is_expected(self._claimed)
@@ -144,7 +145,7 @@ class SignedLink:
             "%sa connection by %s from %s%s was refused: %s",
             f"{self._where}: " if self._where else "",
             self.channel,
-            self._caller.address,
+            self._connection.address,
             name,
             reason,
         )
@@ -283,7 +284,7 @@ class SignedLink:
                 del self._unsent[: self._write_bytes]
                 if not self._unsent:
                     self._has_unsent.clear()
-                await self._caller.write(data)
+                await self._connection.write(data)
                 if len(self._unsent) <= DRAINED_BYTES:
                     self._is_drained.set()
         except WfrunError as error:
@@ -296,7 +297,7 @@ class SignedLink:
 
     def _fail(self, reason: str) -> None:
         if not self._is_over:
-            self._caller.disconnect()
+            self._connection.disconnect()
             self.ended(reason)
 
     def _release(self) -> None:

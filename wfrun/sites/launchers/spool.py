@@ -42,7 +42,7 @@ class _SpoolConnection:
 
 
 class SpoolListener:
-    """Listens for the spool files of one session of a run: each new connection is a caller."""
+    """Listens for the spool files of one session of a run: one connection after another."""
 
     def __init__(
         self, host: Host, directory: str, session: int, on_connection: OnConnection
@@ -70,20 +70,20 @@ class SpoolListener:
         """Take the next file of a connection. A file of an older connection than the latest is
         ignored: it was shown late."""
         source, _, connection = name.rsplit(".", 2)
-        caller = self._connections.get(source)
-        if caller is None or caller.connection < int(connection):
-            if caller is not None and caller.handler is not None:
-                caller.handler.ended("the launcher has connected again")
-            caller = _SpoolConnection(self._host, self._in, name)
-            self._connections[source] = caller
-            caller.handler = self._on_connection(caller)
-        handler = caller.handler
-        if caller.connection != int(connection) or handler is None:
+        latest = self._connections.get(source)
+        if latest is None or latest.connection < int(connection):
+            if latest is not None and latest.handler is not None:
+                latest.handler.ended("the launcher has connected again")
+            latest = _SpoolConnection(self._host, self._in, name)
+            self._connections[source] = latest
+            latest.handler = self._on_connection(latest)
+        handler = latest.handler
+        if latest.connection != int(connection) or handler is None:
             return
         if data:
             deliver(handler, data)
         else:
-            caller.handler = None
+            latest.handler = None
             handler.ended("it was closed by the other side")
 
 

@@ -470,6 +470,7 @@ class BatchLauncher(queue_runner.QueueRunner):
 
 
 def main() -> None:
+    """Run a launcher with the configuration of the command line, or of the run's directory."""
     processes.close_inherited()
     directory, key, last = sys.argv[1:]
     directory = os.path.abspath(directory)

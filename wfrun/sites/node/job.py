@@ -190,6 +190,7 @@ def read_request(directory: str, batch: str, element: int) -> "Dict[str, Any]":
 
 
 def main() -> None:
+    """Run the attempt of the command line."""
     directory, batch, element = sys.argv[1:]
     os.chdir("/")  # where the job was submitted may be unmounted
     for name in ("SIGUSR1", "SIGUSR2", "SIGXCPU"):  # warnings of batch systems

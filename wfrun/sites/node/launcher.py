@@ -194,7 +194,7 @@ class DirectLauncher(QueueRunner):
                     self._receive()
             self._fire_timers()
             # Free slots are filled before outputs are committed, so that slots do not wait for the
-            # file system. At most as many ended tasks as there are cores stay uncommitted.
+            # file system. One ended task is settled per turn, or more where they end faster.
             self._start_queued()
             while ended:
                 self._settle(*ended.popleft())
@@ -471,6 +471,7 @@ class DirectLauncher(QueueRunner):
 
 
 def main() -> None:
+    """Run a launcher with the configuration of the command line."""
     close_inherited()
     with contextlib.suppress(OSError):  # it leads a session already
         os.setsid()

@@ -172,7 +172,8 @@ class QueueRunner(Runner):
 
     def _write_journal(self) -> None:
         """Write the journal; failure and recovery are reported. An end that can't be recorded is
-        reported all the same: the engine would else wait for a disk that may never have room."""
+        reported all the same: otherwise the engine would wait
+        for a disk that may never have room."""
         failed = not self.journal.write()
         self.retry_due = time.monotonic() + RETRY_S
         if failed and not self.failing:

@@ -72,11 +72,11 @@ class Starter:
         opened: "List[int]" = []
         try:
             attempt.err = self._logs.open(attempt.key + ".err")
-            redirected = request["stdin"] or request["stdout"] or request["stderr"]
-            furnished = request["inputs"] or request["outputs"] or request.get("hosts")
+            is_redirected = request["stdin"] or request["stdout"] or request["stderr"]
+            has_files = request["inputs"] or request["outputs"] or request.get("hosts")
             if not self._spares:
                 os.mkdir(base, 0o755)
-            elif self.has_short_tasks and not (redirected or furnished):
+            elif self.has_short_tasks and not (is_redirected or has_files):
                 # A rename costs more than it is worth: nobody looks into it unless the task fails.
                 base = attempt.sandbox = self._spares.pop()
             else:
@@ -84,7 +84,7 @@ class Starter:
             if request["inputs"] or request["outputs"]:
                 self._place_files(request, base)
             streams = [self._null, out.fd, attempt.err.fd]
-            if redirected:
+            if is_redirected:
                 streams = self._redirect(request, base, streams, opened)
             # The task inherits the current directory, which the launcher uses for nothing else.
             os.chdir(base)
