@@ -208,7 +208,7 @@ def attempt_started(run: Run, event: ev.AttemptStarted) -> None:
 
 
 def attempts_found(run: Run, event: ev.AttemptsFound) -> None:
-    """Go on with attempts after a crash: submit absent ones again, and repeat the cancellations of
+    """Continue attempts after a crash: submit absent ones again, and repeat the cancellations of
     active ones."""
     state = run.state
     for key in event.absent:

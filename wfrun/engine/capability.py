@@ -166,8 +166,8 @@ class Capability:
         """All inputs of an attempt are at its site; it is being submitted."""
 
     def on_queued(self, attempt: Attempt) -> None:
-        """An attempt is in the queue of its site. After a crash too, when the site is found to have
-        it."""
+        """An attempt is in the queue of its site. Also called after a crash, when the site is found
+        to have it."""
 
     def on_started(self, attempt: Attempt, event: ev.AttemptStarted) -> None:
         """An attempt runs."""

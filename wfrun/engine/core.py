@@ -28,8 +28,8 @@ class Core:
         self._decided: list[Event] = []
 
     def replay(self, events: Iterable[Event]) -> None:
-        """Apply a log without deciding anything. The next step is a RunResumed event, which makes
-        the core ask the sites for the state of all open attempts, copies and launchers."""
+        """Apply a log without deciding anything. The caller then steps a RunResumed event, which
+        makes the core ask the sites for the state of all open attempts, copies and launchers."""
         run = self.run
         for event in events:
             for call in run.hooks.before_replay:

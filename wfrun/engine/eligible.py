@@ -57,7 +57,7 @@ class EligibleSet:
             self.counts[fresh.task_class] = self.counts.get(fresh.task_class, 0) + fresh.left
 
     def add(self, entry: Entry) -> None:
-        """Add a task that is absent."""
+        """Add a task, which must not be in the set."""
         kind = entry[3]
         heap = self._heaps.get(kind)
         if heap is None:
@@ -68,7 +68,7 @@ class EligibleSet:
         self.counts[kind] = self.counts.get(kind, 0) + 1
 
     def remove(self, task: int, kind: TaskClass) -> None:
-        """Remove a task that is present. ``kind`` is the class that it was added with."""
+        """Remove a task, which must be in the set. ``kind`` is the class that it was added with."""
         serial = self._serials[task]
         self._serials[task] = 0
         if not serial:
@@ -138,8 +138,8 @@ class FreshTasks:
             self._order = array("I", sorted(range(tasks), key=keys.__getitem__))
         self._position = 0
         self._gone: set[int] = set()
-        """Tasks that were removed before their turn: when the log was written, the order was
-        different."""
+        """Tasks that were removed before their turn, as in the replay of a log whose version had
+        another order."""
 
     def first(self) -> Entry:
         """The first entry. At least one task is left."""
@@ -155,7 +155,7 @@ class FreshTasks:
         return key, self._serial + position, task, self.task_class
 
     def remove(self, task: int) -> None:
-        """Remove a task that is left."""
+        """Remove a task, which must not have been removed."""
         if self.first()[2] == task:
             self._position += 1
         else:

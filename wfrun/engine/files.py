@@ -20,13 +20,13 @@ from wfrun.engine.tasks import (
     settle,
 )
 
-MAX_COPY_FAILURES = 3
+MAX_COPY_RETRIES = 3
 """Maximum number of retries of a transfer after transient failures. A failure whose source is
 paused does not count while the run waits for that site, which may hold the only copy."""
 
 
 def transfer_ended(run: Run, event: ev.TransferEnded) -> None:
-    """Note where the file is, and submit the attempts that waited for it alone."""
+    """Note where the file is, and submit the attempts that miss no other input."""
     state = run.state
     w = state.workflows[event.workflow]
     copy = state.copies.pop((event.workflow, event.file, event.destination), None)
@@ -63,7 +63,7 @@ def transfer_failed(run: Run, event: ev.TransferFailed) -> None:
     waits = event.transient and _is_awaited(state, event.source)
     if not waits:
         copy.failures += 1
-    if waits or (event.transient and copy.failures <= MAX_COPY_FAILURES):
+    if waits or (event.transient and copy.failures <= MAX_COPY_RETRIES):
         delay_s = state.settings.retry_delay_s * 2 ** max(0, copy.failures - 1)
         timer = f"copy:{event.workflow}:{event.file}:{event.destination}"
         run.set_timer(timer, state.now_s + delay_s)
@@ -89,8 +89,8 @@ def transfer_failed(run: Run, event: ev.TransferFailed) -> None:
 
 
 def _is_awaited(state: RunState, site: int) -> bool:
-    """Whether a site is paused and the run still waits for it. A file that is only there is worth
-    the wait."""
+    """Whether a site is paused and the run still waits for it: it may hold the only copy of a
+    file."""
     return site != ORIGIN and f"paused:{site}" in state.timers
 
 

@@ -42,7 +42,8 @@ LOCAL_PAUSE_TIMEOUT_S = 60.0
 Then the run ends as failed."""
 
 CLUSTER_PAUSE_TIMEOUT_S = 3600.0
-"""The same for a cluster: its connection may recover, or its user may log in again."""
+"""Maximum time of the same wait for a cluster: its connection may recover, or its user may log in
+again."""
 
 
 Interpret = Callable[[Run, Any], None]
@@ -305,7 +306,7 @@ def _retry(run: Run, workflow: int, task: int) -> None:
 
 
 def _timer_expired(run: Run, *_: int) -> None:
-    """Do nothing. That the timer is gone is what matters: the core may end the run."""
+    """Do nothing: without this timer the core may end the run."""
 
 
 _FIRED: dict[str, Callable[..., None]] = {

@@ -149,8 +149,8 @@ class QueueModel(ABC):
 
 
 def _left_s(job: Expected | _Open, now_s: float) -> float:
-    """Expected time until the end of a job. An overdue job is expected to end now; with a predicted
-    run time, in as much time as it has run already."""
+    """Expected time until the end of a job. An overdue job is expected to end now, or to be half
+    done if its run time is a prediction."""
     if job.started_s is None:
         return job.runtime_s
     left_s = _expected_end_s(job) - now_s

@@ -41,7 +41,7 @@ class Binding(Capability):
         self._runtime_s: list[float | None] = [None] * len(self.state.sites)
         """Recent mean run time of tasks, by site; None before the first."""
         self._prefetch = [0] * len(self.state.sites)
-        """Cores of prefetched tasks, by site."""
+        """Cores that prefetched tasks may hold, by site."""
         self._beside_launchers = any(has_launchers(site.spec) for site in self.state.sites)
         information = self.state.information
         if (

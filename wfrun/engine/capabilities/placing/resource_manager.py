@@ -261,8 +261,8 @@ class ResourceManager:
         return NextTask(w, entry, best_sites)
 
     def passed_over(self, found: NextTask) -> tuple[WorkflowState, Entry] | None:
-        """The first task that no site has room for, if it comes before ``found``, which is
-        narrower; otherwise None."""
+        """The first task that no site has room for, if it comes before ``found`` and is wider;
+        otherwise None."""
         entry = found.entry
         best = entry[0], entry[1], found.bag.index
         best_kind: TaskClass | None = None

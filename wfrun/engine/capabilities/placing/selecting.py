@@ -19,10 +19,11 @@ from wfrun.engine.state import Attempt, TaskStatus, WorkflowState
 
 
 class Selecting(Capability):
-    """Places the tasks of the eligible sets of all resource managers, each with its own queue.
+    """Places the tasks in the eligible sets of all resource managers, each of which has its own
+    queue.
 
-    The eligible sets are not in the log. A replay follows the decisions of the log, which brings
-    the sets to where they were.
+    The eligible sets are not in the log. A replay follows the decisions of the log, which restores
+    the sets.
 
     Cost of an event: the placements that it allows, the number of resource managers and of task
     classes, and what the selection policy costs.
@@ -147,7 +148,8 @@ class Selecting(Capability):
             self._ask_again(self.managers[0])
 
     def _follow(self, w: WorkflowState) -> None:
-        """Follow the log, which places a task of this bag next."""
+        """Follow the log, which places a task of this bag next: hold the bags before it, since
+        their policies left their tasks unplaced."""
         while self._turn < w.queue:
             self._exhaust()
         manager = self.managers[w.queue]
@@ -156,7 +158,7 @@ class Selecting(Capability):
 
     def _exhaust(self) -> None:
         """Follow the log, which places no more tasks of this resource manager after the latest
-        fact."""
+        fact: hold all bags that could have a task placed."""
         manager = self.managers[self._turn]
         while (found := self._next(manager)) is not None:
             manager.held.add(found.bag.index, found.entry[3])
