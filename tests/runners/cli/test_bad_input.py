@@ -197,13 +197,13 @@ def test_one_bad_document_among_good_ones(user: User) -> None:
 
 
 def test_runs_that_are_none(user: User) -> None:
-    assert "there is no run yet in ./wfrun-runs" in refused(user, "resume")
+    assert "there is no run in ./wfrun-runs" in refused(user, "resume")
     assert "there is no run 'my-run'" in refused(user, "status", "my-run")
     assert "there is no run 'my-run'" in refused(user, "cancel", "my-run")
     done = user.wfrun(document(user, GOOD), "--run-dir", "run", "--quiet")
     assert done.status == 0
     assert "run run has no task 'b'" in refused(user, "logs", "run", "b")
-    assert "run holds a run already" in refused(user, "x.dax", "--run-dir", "run")
+    assert "run already holds a run" in refused(user, "x.dax", "--run-dir", "run")
 
 
 def test_run_directories_below_a_file(user: User) -> None:

@@ -164,7 +164,7 @@ def test_a_simulated_run_is_inspected_like_a_run(user: User) -> None:
     assert rows_of(again)["heft"][1] == rows_of(direct)["heft"][1]
     assert_refused(user.wfrun("resume"), 2, ["was simulated"])
     assert_refused(user.wfrun("logs", "last", "x"), 2, ["was simulated"])
-    assert_refused(user.wfrun(*words, "wfrun-runs/what-if"), 2, ["holds a run already"])
+    assert_refused(user.wfrun(*words, "wfrun-runs/what-if"), 2, ["already holds a run"])
 
 
 def test_equal_simulated_runs_have_equal_logs(user: User) -> None:

@@ -226,7 +226,7 @@ def test_a_second_engine_is_refused(user: User, words: tuple[str, ...]) -> None:
         assert f"the run run is being driven by process {engine.pid} on {host}" in done.err
         assert "wfrun cancel run" in done.err
     else:
-        assert "run holds a run already" in done.err
+        assert "run already holds a run" in done.err
     go(user)
     assert engine.done().status == 0
     assert len(lines_of(user.folder / "record")) == 4

@@ -96,7 +96,7 @@ def list_() -> None:
     load_policies()
     runs = existing()
     if not runs:
-        click.echo("there is no run yet in ./wfrun-runs")
+        click.echo("there is no run in ./wfrun-runs")
         return
     make_console().print(_run_table(runs))
 

@@ -1,4 +1,4 @@
-"""The run directory: where a run keeps its log, its lock, its outputs and its local sites."""
+"""The run directory, which holds the log, the lock, the outputs and the local sites of a run."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from wfrun.engine.model import SiteSpec
 from wfrun.runners.run.store import FILE_NAME, Store
 
 RUNS = Path("wfrun-runs")
-"""The folder of runs, in the current directory."""
+"""The folder of runs, relative to the current directory."""
 LOCK_NAME = "lock"
 LOCK_WAIT_S = 0.5
-"""Maximum time to wait for a lock: a reader that asks whether it is held holds it for a moment."""
+"""Maximum time to wait for a lock, in seconds: a reader that tests the lock holds it briefly."""
 START_WAIT_S = 1.0
-"""Maximum time that a reader waits for the first event of a run that is starting. Logins and slow
-sites take longer than any command should wait; the rest of a start takes milliseconds."""
+"""Maximum time that a reader waits for the first event of a starting run, in seconds. A start takes
+milliseconds unless a site is slow or asks for a login, for which no command should wait."""
 
 
 class RunDir:
@@ -55,8 +55,8 @@ class RunDir:
         return self.path / "cancel"
 
     def ask_to_cancel(self, mode: Literal["drain", "kill"]) -> None:
-        """Leave the request for the engine that drives the run, whole or not at all. Raises
-        InfeasibleError where it can't be written."""
+        """Write a request to cancel, atomically, for the engine that drives the run. Raises
+        InfeasibleError if it can't be written."""
         draft = self.path / f".cancel-{os.getpid()}"
         try:
             draft.write_text(mode)
@@ -69,7 +69,7 @@ class RunDir:
             ) from error
 
     def site_directory(self, spec: SiteSpec, run_id: str) -> Path:
-        """Where a local site keeps the files of this run."""
+        """The directory of a local site for this run."""
         if spec.directory is None:
             return (self.path / "sites" / spec.name).absolute()
         return Path(spec.directory) / f"wfrun-{run_id}"
@@ -78,8 +78,8 @@ class RunDir:
 def create(path: Path | None, name: str) -> RunDir:
     """Make a new run directory: ``path``, or ``wfrun-runs/<name>-<number>``.
 
-    Raises InvalidError when there is something at ``path`` already, since what a run has made is
-    removed there; InfeasibleError when it can't be made.
+    Raises InvalidError if ``path`` is not empty, because a run removes what it has made there, and
+    InfeasibleError if the directory can't be made.
     """
     try:
         if path is not None:
@@ -89,7 +89,7 @@ def create(path: Path | None, name: str) -> RunDir:
             if any(path.iterdir()):
                 raise InvalidError(
                     f"the run directory {path} is not empty",
-                    hint="a run wants a directory of its own: name one that is empty or absent",
+                    hint="a run needs its own directory: name one that is empty or does not exist",
                 )
             return RunDir(path)
         RUNS.mkdir(exist_ok=True)
@@ -105,29 +105,29 @@ def create(path: Path | None, name: str) -> RunDir:
     except OSError as error:
         raise InfeasibleError(
             f"the run directory {path or RUNS} can't be made: {error.strerror}",
-            hint="choose another place with --run-dir",
+            hint="name another directory with --run-dir",
         ) from error
 
 
 def holds_run(path: Path) -> InvalidError:
-    """The error of a new run for whose directory another run was made before."""
+    """The error for a new run in the directory of another run."""
     return InvalidError(
-        f"{path} holds a run already",
-        hint=f"`wfrun resume {path}` goes on with it; a new run wants another one",
+        f"{path} already holds a run",
+        hint=f"`wfrun resume {path}` continues it; a new run needs another directory",
     )
 
 
 def find(run: str | None) -> RunDir:
-    """The run that the user means: a path, a name in ``wfrun-runs``, or ``last`` (also None).
+    """Find a run by its path, its name in ``wfrun-runs``, or ``last`` (or None).
 
-    A run that is starting is found as soon as its engine holds the lock. Raises InvalidError when
-    there is no such run.
+    A starting run is found once its engine holds the lock. Raises InvalidError if there is no such
+    run.
     """
     if run is None or run == "last":
         runs = existing()
         if not runs:
             raise InvalidError(
-                "there is no run yet in ./wfrun-runs", hint="`wfrun WORKFLOW` starts one"
+                "there is no run in ./wfrun-runs", hint="`wfrun WORKFLOW` starts one"
             )
         return runs[-1]
     for path in (Path(run), RUNS / run):
@@ -140,8 +140,7 @@ def find(run: str | None) -> RunDir:
 
 
 def existing() -> list[RunDir]:
-    """The runs of the current folder, those that are starting too, the one that was active last at
-    the end."""
+    """The runs in ``wfrun-runs``, also those that are starting, sorted by their last activity."""
     if not RUNS.is_dir():
         return []
     found = [(_active_ns(path), path) for path in RUNS.iterdir() if _is_run(path)]
@@ -149,7 +148,7 @@ def existing() -> list[RunDir]:
 
 
 def _active_ns(path: Path) -> int:
-    """When the run was active last; 0 for one that is being removed."""
+    """Time of the last activity of a run; 0 if its directory is being removed."""
     for name in (FILE_NAME, LOCK_NAME):
         with contextlib.suppress(OSError):
             return (path / name).stat().st_mtime_ns
@@ -157,22 +156,22 @@ def _active_ns(path: Path) -> int:
 
 
 def _is_run(path: Path) -> bool:
-    """Whether it has a log, or an engine that is about to make one."""
+    """Whether a directory has a log, or an engine that is about to create one."""
     return (path / FILE_NAME).exists() or is_driven(RunDir(path))
 
 
 def _is_new(path: Path) -> bool:
-    """Whether it is a directory of which an engine may be about to make a run: it has nothing in
-    it, or the file of the lock alone."""
+    """Whether an engine may be about to start a run in a directory: the directory is empty, or has
+    only the lock file."""
     try:
         return {entry.name for entry in path.iterdir()} <= {LOCK_NAME}
     except OSError:
         return False
 
 
-def _wait_until(happened: Callable[[], bool], patience_s: float = START_WAIT_S) -> bool:
-    """Whether it has happened before the patience was over."""
-    end_s = time.monotonic() + patience_s
+def _wait_until(happened: Callable[[], bool], timeout_s: float = START_WAIT_S) -> bool:
+    """Wait for a condition; returns whether it became true before the timeout."""
+    end_s = time.monotonic() + timeout_s
     while not happened():
         if time.monotonic() >= end_s:
             return False
@@ -185,11 +184,11 @@ def _pause() -> None:
 
 
 class Lock:
-    """One engine at a time drives a run directory. Ends with the process, however it ends."""
+    """The lock of the engine that drives a run. The system releases it when the process ends."""
 
     def __init__(self, run: RunDir) -> None:
-        """Raises InvalidError when another engine holds it, InfeasibleError when the directory
-        can't be written or locked."""
+        """Take the lock. Raises InvalidError if another engine holds it, and InfeasibleError if the
+        directory can't be written or locked."""
         try:
             self._file = open(run.lock, "a+")  # noqa: SIM115 - held as long as the lock
         except OSError as error:
@@ -203,7 +202,7 @@ class Lock:
             raise InfeasibleError(
                 f"the run directory can't be locked: {error}",
                 source=str(run.path),
-                hint="its file system has no locks; choose another place with --run-dir",
+                hint="its file system has no locks; name another directory with --run-dir",
             ) from error
         if not is_ours:
             self._file.close()
@@ -216,7 +215,7 @@ class Lock:
             self._file.write(f"process {os.getpid()} on {socket.gethostname()}")
             self._file.flush()
         except OSError as error:
-            with contextlib.suppress(OSError):  # it tries to write once more
+            with contextlib.suppress(OSError):  # close tries to write again
                 self._file.close()
             raise InfeasibleError(
                 f"the run directory can't be written: {error}", source=str(run.path)
@@ -237,7 +236,7 @@ class Lock:
 
 
 def is_driven(run: RunDir) -> bool:
-    """Whether an engine holds the run's lock now."""
+    """Whether an engine holds the lock of a run."""
     try:
         with open(run.lock) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -249,7 +248,7 @@ def is_driven(run: RunDir) -> bool:
 
 
 def driver(run: RunDir) -> str:
-    """The process that holds the run's lock, for messages."""
+    """The process that holds the lock of a run, for messages."""
     try:
         return run.lock.read_text().strip() or "another process"
     except OSError:
@@ -257,40 +256,40 @@ def driver(run: RunDir) -> str:
 
 
 class StartingError(TransientError):
-    """The run is starting: an engine holds its lock, and the log has no event yet."""
+    """The run is starting: an engine holds its lock, and its log has no event yet."""
 
 
 def never_started(path: Path) -> InvalidError:
-    """The error of a run whose engine ended before the first event was in the log."""
+    """The error for a run whose engine ended before it committed the first event."""
     return InvalidError(
         f"the run {path.name} was never started; its log is empty",
         source=str(path),
-        hint="nothing has run: remove its directory and run the workflow anew",
+        hint="no task has run: remove its directory and run the workflow again",
     )
 
 
-def await_start(run: RunDir, patience_s: float = START_WAIT_S) -> None:
-    """Return once the log of a run has its first event.
+def await_start(run: RunDir, timeout_s: float = START_WAIT_S) -> None:
+    """Wait until the log of a run has its first event.
 
-    Raises StartingError when it has none after ``patience_s`` and an engine holds the lock, and
-    InvalidError when nobody holds the lock: the run was never started, or there is none.
+    Raises StartingError if it has none after ``timeout_s`` and an engine holds the lock, and
+    InvalidError if no engine does: the run was never started, or does not exist.
     """
-    # An engine takes the lock before it makes the log, and commits before it releases the lock.
-    # So a log that is there while nobody holds the lock is complete; it is read once more, since
-    # the engine may have committed after the first look.
-    end_s = time.monotonic() + patience_s
+    # An engine takes the lock before it creates the log, and commits before it releases the lock.
+    # So an existing log is complete while the lock is free. The log is read again after the look at
+    # the lock, because the engine may have committed between the two.
+    end_s = time.monotonic() + timeout_s
     while not _has_events(run):
         is_starting = is_driven(run)
         if is_starting and time.monotonic() >= end_s:
             raise StartingError(
-                f"the run {run.name} is starting, driven by {driver(run)}; nothing has run yet",
+                f"the run {run.name} is starting, driven by {driver(run)}; no task has run yet",
                 hint="try again once its sites are open",
             )
         if not is_starting and not _has_events(run):
             if (run.path / FILE_NAME).exists() or (run.lock.exists() and _is_new(run.path)):
                 raise never_started(run.path)
             raise InvalidError(
-                f"there is no run in {run.path}; an engine that can't start one removes it",
+                f"there is no run in {run.path}; an engine that fails to start removes it",
                 hint="`wfrun list` shows the runs of this folder",
             )
         _pause()

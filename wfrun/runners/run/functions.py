@@ -1,8 +1,8 @@
 """Workflows and bags whose tasks are calls of Python functions.
 
 Each task is the command ``python3 wfrun_function.py FILE FUNCTION ARGUMENTS RESULT``, with the
-program ``wfrun/sites/node/python_function.py`` as one of its inputs, so that it runs wherever there
-is a ``python3``. Launchers know the program, and start the function in a warm interpreter.
+program ``wfrun/sites/node/python_function.py`` as one of its inputs, so that it runs wherever
+``python3`` is installed. Launchers recognize the program, and run the call in a warm interpreter.
 """
 
 from __future__ import annotations
@@ -22,24 +22,22 @@ from wfrun.parsers.bags.values import escaped
 from wfrun.sites.node import python_function
 
 _MOST_BYTES = 100_000
-"""Of the arguments of a call; Linux takes 128 KiB as one word of a command."""
+"""Maximum size of the arguments of a call as JSON. Linux limits a word of a command to 128 KiB."""
 
 
 class Call(msgspec.Struct, frozen=True):
-    """One call. As an argument of another call it stands for what it returns."""
+    """A call. As an argument of another call it stands for its return value."""
 
     id: str
-    """Of the task."""
+    """The id of its task."""
     file: str
-    """What it returns, as JSON: a name, in the run's outputs if no other call uses it."""
+    """Name of the file with its return value as JSON; a final output if no other call uses it."""
 
 
 def _module(module: str | Path) -> Path:
     path = Path(module).absolute()
     if not path.is_file() or path.suffix != ".py" or path.name == python_function.NAME:
-        raise InvalidError(
-            f"{module} is no Python file with functions", hint="Give the path of a .py file."
-        )
+        raise InvalidError(f"{module} is not a Python file", hint="give the path of a .py file")
     return path
 
 
@@ -60,10 +58,10 @@ def function_bag(
 ) -> Workflow:
     """A bag of calls of a function of a Python file, with the parameters as keyword arguments.
 
-    ``parameters`` and ``points`` are those of `wfrun.bag`, with values that JSON can say. What a
-    call returns is the output ``<function>-<number of the task>.json``. ``inputs`` and ``outputs``
-    are further files, templates of the parameters as JSON writes them. See `FunctionWorkflow` for
-    the file and ``python``. Raises InvalidError as these two do.
+    ``parameters`` and ``points`` are those of `wfrun.bag`, with values that JSON can express. The
+    return value of a call is the output ``<function>-<number of the task>.json``. ``inputs`` and
+    ``outputs`` are further files, templates of the parameters in JSON notation. `FunctionWorkflow`
+    describes the file and ``python``. Raises InvalidError like `wfrun.bag` and `FunctionWorkflow`.
     """
     path = _module(module)
     given: dict[str | tuple[str, ...], Iterable[Any]] = {}
@@ -113,7 +111,7 @@ def _json(value: Any) -> str:
     except (TypeError, ValueError) as error:
         raise InvalidError(
             f"{value!r} can't be written as JSON: {error}",
-            hint="Pass numbers, text, lists and objects; the rest in files (inputs).",
+            hint="pass numbers, text, lists and objects; other values in files (inputs)",
         ) from error
 
 
@@ -122,14 +120,14 @@ def _again(first: Mapping[str, Any] | None, rest: Iterator[Any]) -> Iterator[Any
 
 
 class FunctionWorkflow:
-    """Calls of functions of one Python file, which has to be complete in itself but for what is
-    installed at the sites and for inputs of the calls that are Python files too.
+    """A workflow of calls of the functions of one Python file.
 
-    Raises InvalidError where ``module`` is no file whose name ends with ``.py``.
+    The file may import only what is installed at the sites, and Python files that are inputs of the
+    calls. Raises InvalidError if ``module`` is not a file whose name ends with ``.py``.
     """
 
     def __init__(self, name: str, module: str | Path, *, python: str = "python3") -> None:
-        """``python``: the interpreter at the sites, a path or a name in the PATH there."""
+        """``python`` is the interpreter at the sites, a path or a name in the PATH."""
         path = _module(module)
         self._name, self._source, self._python = name, str(path), python
         self._tasks: list[Task] = []
@@ -152,13 +150,15 @@ class FunctionWorkflow:
         runtime_s: float | None = None,
         priority: int = 0,
     ) -> Call:
-        """Add a task that calls ``function`` with these arguments, which JSON can say, or which are
-        earlier calls. ``inputs`` are names of further files that it reads: outputs of earlier
-        calls, or files that the run finds as it finds those of a document. ``outputs`` are names of
-        files that it writes, beside what it returns.
+        """Add a task that calls ``function``.
 
-        It runs in a process of its own, in a sandbox; what it raises fails the task. Raises
-        InvalidError for what can't be passed on, and for a file that has been written already.
+        Arguments are values that JSON can express, or earlier calls. ``inputs`` are names of
+        further files to read: outputs of earlier calls, or files that the run locates like those of
+        a document. ``outputs`` are names of files that the call writes beside its return value.
+        ``runtime_s`` is the expected run time.
+
+        The call runs in a process and a sandbox of its own; an exception fails the task. Raises
+        InvalidError for arguments that JSON can't express, and for a file that is written twice.
         """
         number = len(self._tasks)
         call = Call(f"{function}-{number}", f"{function}-{number}.json")
@@ -170,9 +170,9 @@ class FunctionWorkflow:
         written = (call.file, *outputs)
         if len(set(written)) < len(written) or not self._numbers.keys().isdisjoint(written):
             raise InvalidError(
-                f"{', '.join(written)}: one is written twice, or was read before it is written",
+                f"one of {', '.join(written)} is written twice, or read before it is written",
                 source=self._source,
-                hint="Give the outputs of each call names of their own.",
+                hint="give the outputs of each call names of their own",
             )
         reads = [python_function.NAME, Path(self._source).name, *inputs, *(f for _, f in calls)]
         read = tuple(dict.fromkeys(self._number(name) for name in reads))
@@ -193,7 +193,7 @@ class FunctionWorkflow:
         return call
 
     def workflow(self) -> Workflow:
-        """The calls so far. What no call reads is a final output."""
+        """The workflow of the calls so far. Files that no call reads are final outputs."""
         files = [
             msgspec.structs.replace(file, collect=file.producer is not None)
             if number not in self._used
@@ -213,14 +213,14 @@ class FunctionWorkflow:
             raise InvalidError(
                 f"the arguments of {call.id} can't be written as JSON: {error}",
                 source=self._source,
-                hint="Pass numbers, text, lists, objects and, at the top, earlier calls; the rest "
-                "in files (inputs).",
+                hint="pass numbers, text, lists, objects and, at the top level, earlier calls; "
+                "other values in files (inputs)",
             ) from error
         if len(text) > _MOST_BYTES:
             raise InvalidError(
                 f"the arguments of {call.id} take {len(text)} bytes as JSON",
                 source=self._source,
-                hint="Pass so much in a file (inputs), or as an earlier call.",
+                hint="pass them in a file (inputs), or as an earlier call",
             )
         return text
 

@@ -1,4 +1,4 @@
-"""Policies of third parties, from installed packages."""
+"""Placement and selection policies of installed packages."""
 
 from __future__ import annotations
 
@@ -10,24 +10,26 @@ from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.selection import SELECTION
 
 KINDS: dict[str, dict[str, Any]] = {"wfrun.placement": PLACEMENT, "wfrun.selection": SELECTION}
-"""By group of entry points: where policies of that kind are looked up."""
+"""The registry of policies for each group of entry points."""
 
 
 def load_policies() -> None:
-    """Add the policies that installed packages offer under the entry point groups
+    """Register the policies that installed packages offer under the entry point groups
     ``wfrun.placement`` and ``wfrun.selection`` (name = the policy's name, value = its class).
-    Raises InvalidError for one that can't be imported, or that takes another's name."""
+    Raises InvalidError for a policy that can't be imported or has the name of another."""
     for group, policies in KINDS.items():
         for entry in entry_points(group=group):
             known = policies.get(entry.name)
             if known is not None:
                 if f"{known.__module__}:{known.__name__}" == entry.value:
                     continue  # loaded before
-                raise InvalidError(f"{entry.value} offers a policy {entry.name!r}, which exists")
+                raise InvalidError(
+                    f"{entry.value} offers a policy {entry.name!r}, which already exists"
+                )
             try:
                 policies[entry.name] = entry.load()
             except Exception as error:
                 raise InvalidError(
                     f"the policy {entry.name!r} can't be imported from {entry.value}: {error}",
-                    hint="mend or uninstall the package that offers it",
+                    hint="update or uninstall the package that offers it",
                 ) from error

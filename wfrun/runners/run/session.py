@@ -1,4 +1,5 @@
-"""One engine on one run directory, from lock to end: starting a run, or resuming one."""
+"""Session: one engine on one run directory, which starts or resumes a run and drives it to its
+end."""
 
 from __future__ import annotations
 
@@ -14,13 +15,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from wfrun.engine import events as ev
-from wfrun.engine.capabilities.launchers.launchers import pool_at
 from wfrun.engine.core import Core
 from wfrun.engine.errors import InfeasibleError, InvalidError, WfrunError
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.policies.placement import observed_of
-from wfrun.engine.protocols import Site
+from wfrun.engine.protocols import Site, Transfer
 from wfrun.engine.state import RunState
+from wfrun.runners.run.cleaning import clean_sites
 from wfrun.runners.run.clock import WallClock
 from wfrun.runners.run.directory import (
     LOCK_NAME,
@@ -48,17 +49,14 @@ from wfrun.sites.transfers.disk import remove_parts
 
 _LOGGER = logging.getLogger(__name__)
 CANCEL_POLL_S = 0.5
-CLEAN_S = 120.0
-"""For a site to remove what a run that is done has left there."""
-CLEAN_SOON_S = 5.0
-"""Likewise for one that has not ended superseded attempts in all the time that it had."""
+"""Interval between two looks for a request to cancel, in seconds."""
 
 
 class Session:
     """A run that this process drives. Use it once: ``start`` or ``resume``, then ``drive``.
 
-    ``state`` follows the run from then on. Observers see every group of events once it is
-    durable.
+    ``state`` is the state of the run after ``start`` or ``resume``. Observers are called with every
+    group of events after its commit.
     """
 
     def __init__(
@@ -68,8 +66,8 @@ class Session:
         history: Path | None = None,
         past_usage: bool = False,
     ) -> None:
-        """``history``: the file that a new run with a selection policy reads and adds to; with
-        ``past_usage`` what owners have used in earlier runs counts for fairness."""
+        """``history`` is the file that a new run with a selection policy reads, and extends at its
+        end. With ``past_usage`` the usage of owners in earlier runs counts for fairness."""
         self.observers: list[Observer] = []
         self.run: RunDir
         self._keep_files = keep_files
@@ -79,17 +77,17 @@ class Session:
         self._store: Store
         self._core: Core
         self._plan: Plan | None = None
-        """What is to be started; None: a run that is resumed."""
+        """The run to start; None for a resumed run."""
         self._digests: list[str] = []
         self._lost: tuple[tuple[int, int, int], ...] = ()
         self._run_id = f"r{secrets.token_hex(4)}"
         self._begun = False
         self._early: list[ev.Event] = []
-        """What sites have told before this session has begun in the log."""
+        """Events of sites from before the first event of this session."""
         self._interrupts = 0
         self._interrupted = asyncio.Event()
         self.opened = asyncio.Event()
-        """The sites are open: the terminal is not needed for logins any more."""
+        """Set once the sites are open and the terminal is no longer needed for logins."""
 
     @property
     def state(self) -> RunState:
@@ -97,7 +95,7 @@ class Session:
 
     @property
     def clusters(self) -> list[str]:
-        """Names of the sites that are reached over a connection."""
+        """Names of the sites that need a connection."""
         return [spec.name for spec in self._specs if spec.access is not None]
 
     @property
@@ -112,17 +110,19 @@ class Session:
         return self._store.next_seq
 
     def start(self, plan: Plan, run_dir: Path | None, name: str) -> None:
-        """Make the run directory and its store. Nothing is started yet; on an error nothing is
-        left behind."""
+        """Make the run directory and its store. Nothing is started yet. Raises InvalidError and
+        InfeasibleError, and then leaves nothing behind."""
         self.run = create(run_dir, name)
         try:
             self._lock = Lock(self.run)
         except WfrunError as error:
-            # What another engine that was given the same directory has made there is not ours.
+            # With InvalidError another engine holds the lock: the files there are its own.
             if not isinstance(error, InvalidError):
                 self._abandon()
             raise
-        if (self.run.path / FILE_NAME).exists():  # it has run and ended since ``create`` looked
+        if (
+            self.run.path / FILE_NAME
+        ).exists():  # another run has started and ended since ``create``
             self._lock.release()
             raise holds_run(self.run.path)
         try:
@@ -142,11 +142,11 @@ class Session:
         self._plan, self._digests = plan, digests
 
     def resume(self, run: RunDir) -> None:
-        """Take over a run: replay its log. Raises InvalidError when it is being driven. A run
-        that is done may still have files at its sites; driving it removes them."""
+        """Take over a run: replay its log. Raises InvalidError if another process drives it.
+        Driving a run that is done removes the files that it may still have at its sites."""
         self.run = run
         self._lock = Lock(run)
-        # Requests to cancel that come from now on are for this engine.
+        # Requests to cancel from before this moment were for an earlier engine.
         self.run.cancel_request.unlink(missing_ok=True)
         try:
             if not (run.path / FILE_NAME).exists():
@@ -163,11 +163,10 @@ class Session:
         self._clock.go_on_from(self.state.now_s)
 
     def _abandon(self, sites: Sequence[Path] = ()) -> None:
-        """Nothing was started: leave the folder, and the directories of sites, as they were
-        found."""
+        """Restore the folder and the directories of sites to what they were before ``start``."""
         request = self.run.cancel_request.name
         for name in (FILE_NAME, f"{FILE_NAME}-journal", LOCK_NAME, request):
-            with contextlib.suppress(OSError):  # it is not there, or can't be there
+            with contextlib.suppress(OSError):  # it does not exist, or could not be made
                 (self.run.path / name).unlink()
         for folder in (self.run.inputs, *sites, self.run.path / "sites"):
             shutil.rmtree(folder, ignore_errors=True)
@@ -177,20 +176,10 @@ class Session:
                 RUNS.rmdir()  # if this was the first run
 
     async def drive(self) -> RunState:
-        """Run to the end. Raises InfeasibleError when a site can't be opened: nothing was then
-        started."""
-        specs = self._specs
+        """Run to the end. Raises InfeasibleError if a site can't be opened; no task has then been
+        started, and the directory of a new run is removed."""
+        sites = self._make_sites()
         links = self._plan.catalog.links if self._plan else self.state.links
-        settings = self._plan.settings if self._plan else self.state.settings
-        observed = observed_of(settings, len(specs))
-        directories = [self.run.site_directory(spec, self._run_id) for spec in specs]
-        sites = [
-            make_site(
-                spec, index, self._run_id, directory, self._clock.now,
-                observed=observed, pack_logs=settings.pack_logs, prompter=ask_at_terminal,
-            )
-            for index, (spec, directory) in enumerate(zip(specs, directories, strict=True))
-        ]  # fmt: skip
         transfer = make_transfer(sites, links)
         far = {n: s.connection for n, s in enumerate(sites) if not isinstance(s, LocalSite)}
         usage = Usage(far, self._clock.now)
@@ -200,28 +189,11 @@ class Session:
             await self._unless_interrupted(self._open(sites, opened))
             self.opened.set()
             if self._plan is None:
-                remove_parts(self.run.outputs)
-                for site in sites:
-                    if isinstance(site, LocalSite):
-                        remove_parts(site.store)
-                self._lost = await find_lost(self.state, sites)
-            requests = Requests(self.state, self.run, specs)
-            dispatcher = Dispatcher(self._clock, sites, transfer, requests)
-            loop = Loop(self._core, self._store, self._clock, dispatcher, self.observers)
+                await self._find_lost(sites)
             if self._plan is not None or self.state.ended != "done":
-                first, *rest = self._first()
-                for event in (first, *self._early, *rest):
-                    self._clock.post(event)
-                self._begun = True
-                await self._watched(loop, usage)
-                await asyncio.gather(
-                    *(s.dismiss() for s in sites if isinstance(s, BatchLauncherSite))
-                )
+                await self._run_loop(sites, transfer, usage)
             if self.state.ended == "done" and not self._keep_files:
-                try:
-                    await self._unless_interrupted(self._clean(sites))
-                except KeyboardInterrupt:
-                    _LOGGER.warning("interrupted: some of the run's files stay at its sites")
+                await self._clean(sites)
             self._log(await usage.new_counts())
             add_history(self.state)
         except (InfeasibleError, KeyboardInterrupt):
@@ -235,11 +207,55 @@ class Session:
             self._store.close()
             self._lock.release()
             if abandoned:
-                self._abandon(directories)
+                self._abandon(self._site_directories())
         return self.state
 
+    def _make_sites(self) -> list[AnySite]:
+        settings = self._plan.settings if self._plan else self.state.settings
+        observed = observed_of(settings, len(self._specs))
+        return [
+            make_site(
+                spec, index, self._run_id, directory, self._clock.now,
+                observed=observed, pack_logs=settings.pack_logs, prompter=ask_at_terminal,
+            )
+            for index, (spec, directory) in enumerate(
+                zip(self._specs, self._site_directories(), strict=True)
+            )
+        ]  # fmt: skip
+
+    def _site_directories(self) -> list[Path]:
+        return [self.run.site_directory(spec, self._run_id) for spec in self._specs]
+
+    async def _find_lost(self, sites: Sequence[AnySite]) -> None:
+        """Remove partial copies of an earlier engine, and note the files that sites have lost."""
+        remove_parts(self.run.outputs)
+        for site in sites:
+            if isinstance(site, LocalSite):
+                remove_parts(site.store)
+        self._lost = await find_lost(self.state, sites)
+
+    async def _run_loop(self, sites: Sequence[AnySite], transfer: Transfer, usage: Usage) -> None:
+        requests = Requests(self.state, self.run, self._specs)
+        dispatcher = Dispatcher(self._clock, sites, transfer, requests)
+        loop = Loop(self._core, self._store, self._clock, dispatcher, self.observers)
+        first, *rest = self._first_events()
+        for event in (first, *self._early, *rest):
+            self._clock.post(event)
+        self._begun = True
+        await self._watched(loop, usage)
+        await asyncio.gather(*(s.dismiss() for s in sites if isinstance(s, BatchLauncherSite)))
+
+    async def _clean(self, sites: Sequence[AnySite]) -> None:
+        """Remove the run's files from the sites, unless interrupted."""
+        early = None if self._begun else self._early
+        try:
+            await self._unless_interrupted(clean_sites(self.state, sites, early))
+            shutil.rmtree(self.run.inputs, ignore_errors=True)
+        except KeyboardInterrupt:
+            _LOGGER.warning("interrupted: some of the run's files stay at its sites")
+
     async def _unless_interrupted(self, work: Coroutine[Any, Any, None]) -> None:
-        """What waits for sites, and takes no part in the run. Raises KeyboardInterrupt."""
+        """Wait for sites outside the loop. Raises KeyboardInterrupt after an interrupt."""
         self._interrupted.clear()
         task = asyncio.create_task(work)
         interruption = asyncio.create_task(self._interrupted.wait())
@@ -252,9 +268,8 @@ class Session:
         await task
 
     async def _open(self, sites: Sequence[AnySite], opened: list[AnySite]) -> None:
-        """All at once, so that one that does not answer holds up the run no longer than itself.
-        Raises what the first in order that can't be opened raises; then the others are open or
-        have failed."""
+        """Open all sites concurrently, so that the slowest determines the time. Raises the error of
+        the first site, in their order, that can't be opened, once all are open or have failed."""
         results = await asyncio.gather(
             *(site.open(self._post) for site in sites), return_exceptions=True
         )
@@ -264,14 +279,14 @@ class Session:
                 raise error
 
     def _post(self, event: ev.Event) -> None:
-        """What sites tell: the session begins first."""
+        """Post an event of a site, or keep it until the session's first event is posted."""
         if self._begun:
             self._clock.post(event)
         else:
             self._early.append(event)
 
-    def _first(self) -> list[ev.Event]:
-        """How this session begins, at the moment when its sites are open."""
+    def _first_events(self) -> list[ev.Event]:
+        """The events that begin this session, once its sites are open."""
         now_s, plan = self._clock.now(), self._plan
         if plan is None:
             return [ev.RunResumed(now_s, self._lost)]
@@ -293,7 +308,7 @@ class Session:
         ]
 
     def _log(self, events: Sequence[ev.Event]) -> None:
-        """What is to be told after the run has ended."""
+        """Log events that come after the end of the run."""
         if events:
             for event in events:
                 self._core.apply_after_end(event)
@@ -303,13 +318,14 @@ class Session:
                 observer(events)
 
     async def _watched(self, loop: Loop, usage: Usage) -> None:
-        """The loop, while requests to cancel are listened for, and head nodes counted."""
+        """Run the loop beside the tasks that look for requests to cancel and count head-node
+        load."""
         watchers = [
             asyncio.create_task(self._watch_cancel()),
             asyncio.create_task(usage.watch(self._clock.post)),
         ]
         gc.collect()
-        gc.freeze()  # the workflow is immutable: collections need not walk it again and again
+        gc.freeze()  # so that collections do not walk the workflows, which are immutable
         try:
             await loop.run()
         finally:
@@ -319,19 +335,19 @@ class Session:
 
     async def _watch_cancel(self) -> None:
         while True:
-            if self.run.cancel_request.exists():  # perhaps since before the sites were open
+            if self.run.cancel_request.exists():  # it may be older than this session
                 mode = self.run.cancel_request.read_text().strip()
                 self.run.cancel_request.unlink(missing_ok=True)
                 self.cancel("drain" if mode == "drain" else "kill")
             await asyncio.sleep(CANCEL_POLL_S)
 
     def cancel(self, mode: Literal["drain", "kill"]) -> None:
-        """Dispatch nothing more; ``kill`` ends running tasks too."""
+        """Stop dispatching; ``kill`` also ends running tasks."""
         self._post(ev.CancelAsked(self._clock.now(), mode))
 
     def interrupt(self) -> int:
-        """What a Ctrl-C means: the first drains, the second kills, the third leaves at once.
-        Returns how many there were."""
+        """Handle a Ctrl-C: the first drains, the second kills, the third leaves at once. Returns
+        the number of interrupts so far."""
         self._interrupts += 1
         self._interrupted.set()
         if self._interrupts > 2:
@@ -340,64 +356,24 @@ class Session:
             self.cancel("drain" if self._interrupts == 1 else "kill")
         return self._interrupts
 
-    def listen_to_signals(self, told: Callable[[int], None]) -> None:
-        """SIGINT and SIGTERM interrupt the run; ``told`` is given how often they came."""
+    def listen_to_signals(self, on_interrupt: Callable[[int], None]) -> None:
+        """Let SIGINT and SIGTERM interrupt the run; ``on_interrupt`` is called with the number of
+        interrupts so far."""
         loop = asyncio.get_running_loop()
 
         def note(number: int, frame: object) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed: the run has ended
-                loop.call_soon_threadsafe(lambda: told(self.interrupt()))
+                loop.call_soon_threadsafe(lambda: on_interrupt(self.interrupt()))
 
-        # Not by the loop, which at its end would make them deadly before all is said and done.
+        # Not through the event loop: at its end it restores the default handlers, which would kill
+        # the process before the summary is printed.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, note)
 
-    async def _clean(self, sites: Sequence[AnySite]) -> None:
-        await asyncio.gather(*(self._clean_site(n, site) for n, site in enumerate(sites)))
-        shutil.rmtree(self.run.inputs, ignore_errors=True)
-
-    async def _clean_site(self, number: int, site: AnySite) -> None:
-        left = [a.key for a in self.state.attempts.values() if a.site == number]
-        reason = self._reported(number)
-        if reason is None:
-            try:
-                patience_s = CLEAN_SOON_S if left and self._begun else CLEAN_S
-                await asyncio.wait_for(self._clear(number, site, left), patience_s)
-            except (WfrunError, asyncio.TimeoutError) as error:
-                reason = str(error) or "it does not answer"
-        if reason is not None:
-            _LOGGER.warning(
-                "site %s: the run's files there are not removed%s: %s; once it answers, `wfrun "
-                "resume` does so", site.spec.name,
-                ", and superseded attempts are not ended" if left else "", reason,
-            )  # fmt: skip
-
-    def _reported(self, number: int) -> str | None:
-        """Why a site says that it takes no work; of a run that was done before, what it has told
-        this engine."""
-        if self._begun:
-            return self.state.sites[number].reported
-        told = (e for e in self._early if isinstance(e, (ev.SitePaused, ev.SiteReopened)))
-        last = [event for event in told if event.site == number][-1:]
-        return last[0].reason if last and isinstance(last[0], ev.SitePaused) else None
-
-    async def _clear(self, number: int, site: AnySite, left: Sequence[str]) -> None:
-        """Remove the run's files; of a run that was done before, end first what is left of it:
-        attempts that did not matter any more and could not be told, and their launchers."""
-        if left and not self._begun:
-            pool = pool_at(self.state, number)
-            if isinstance(site, BatchLauncherSite) and pool is not None:
-                await site.find_launchers(list(pool.launchers))
-            found = await site.find(left)
-            await site.cancel([key for key in left if found[key].state == "active"])
-            if isinstance(site, BatchLauncherSite):
-                await site.dismiss()
-        await site.clean()
-
 
 async def find_lost(state: RunState, sites: Sequence[Site]) -> tuple[tuple[int, int, int], ...]:
-    """(workflow, file, site) of every written file that its site's store does not hold any more,
-    or not in its size."""
+    """(workflow, file, site) of each written file that is missing in its site's store, or has
+    another size there."""
     lost: list[tuple[int, int, int]] = []
     for index, site in enumerate(sites):
         names: dict[str, tuple[int, int]] = {}
@@ -413,10 +389,10 @@ async def find_lost(state: RunState, sites: Sequence[Site]) -> tuple[tuple[int, 
     return tuple(lost)
 
 
-def read_state(run: RunDir, patience_s: float = START_WAIT_S) -> RunState:
-    """The state of a run as its log tells it, also while an engine drives it. Raises what
-    ``await_start`` raises, and what ``Store`` raises."""
-    await_start(run, patience_s)
+def read_state(run: RunDir, timeout_s: float = START_WAIT_S) -> RunState:
+    """The state of a run from its log, also while an engine drives it. Raises the errors of
+    ``await_start`` and ``Store``."""
+    await_start(run, timeout_s)
     store = Store(run.path)
     try:
         core = Core(store.workflows())

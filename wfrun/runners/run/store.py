@@ -1,10 +1,9 @@
 """The event store of a run: one SQLite file, ``events.sqlite`` in the run directory.
 
-A row of ``events`` is one group of events that became durable together, or a part of a large
-one: the sequence number of its first event, the schema version, and the events as JSON lines.
-``documents`` holds the workflows by digest. The journal is SQLite's rollback journal, never the
-write-ahead log, which does not work on network file systems; readers may read while the run goes
-on.
+A row of ``events`` is one group of events that were committed together, or a part of a large group:
+the sequence number of its first event, the schema version, and the events as JSON lines.
+``documents`` holds the workflows by digest. The journal is SQLite's rollback journal, because the
+write-ahead log does not work on network file systems. Readers may read while an engine writes.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from wfrun.runners.run.old_logs import upgraded
 
 FILE_NAME = "events.sqlite"
 ROW_EVENTS = 5000
-"""In a row at most, since SQLite and we have copies of it in memory."""
+"""Maximum number of events in a row: SQLite and the engine hold copies of a row in memory."""
 
 _SCHEMA = """
 BEGIN;
@@ -36,7 +35,7 @@ COMMIT;
 
 
 def encode_workflow(workflow: Workflow) -> tuple[str, bytes]:
-    """A workflow as it is stored, and its digest."""
+    """The digest of a workflow, and the workflow as it is stored."""
     if workflow.bag is not None:
         workflow = msgspec.structs.replace(workflow, tasks=[], files=[], parents=[])
     body = msgspec.msgpack.encode(workflow)
@@ -44,12 +43,12 @@ def encode_workflow(workflow: Workflow) -> tuple[str, bytes]:
 
 
 class Store:
-    """The log of one run. ``append`` collects, ``commit`` makes durable.
+    """The log of one run. ``append`` adds events, ``commit`` makes them durable.
 
-    A file without tables, which an engine is about to make, reads as a log without events.
+    A file without tables, which an engine is about to make, is a log without events.
 
     Opening, reading and writing raise TransientError with the cause (disk full, no permission,
-    locked by another process), and InvalidError for a file that is not ours or too new.
+    locked by another process), and InvalidError for a file that is no log or has a newer schema.
     """
 
     def __init__(self, directory: Path, *, create: bool = False) -> None:
@@ -63,7 +62,7 @@ class Store:
         self._pending: list[Event] = []
         self.next_seq = 0
         """Sequence number of the next event to be appended."""
-        # "rw": a reader must not make the file anew when the engine has just removed it.
+        # "rw": a reader must not create the file again after an engine has removed it.
         address = f"{self.path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
         with self._errors():
             self._db = sqlite3.connect(address, uri=True, isolation_level=None, timeout=30)
@@ -73,7 +72,7 @@ class Store:
             self._db.execute("PRAGMA synchronous=FULL")
 
     def put_workflows(self, workflows: Iterable[Workflow]) -> list[str]:
-        """Store workflows, durably; returns the digests that events name them by."""
+        """Store workflows durably; returns their digests, by which events refer to them."""
         digests = []
         with self._errors():
             self._db.execute("BEGIN")
@@ -107,7 +106,7 @@ class Store:
         self._pending.extend(events)
 
     def commit(self) -> None:
-        """Make all that was appended durable; returns when it is."""
+        """Write all appended events; returns once they are durable."""
         if not self._pending:
             return
         with self._errors():
@@ -132,7 +131,7 @@ class Store:
         self._db.execute("INSERT INTO events VALUES (?, ?, ?)", (first_seq, SCHEMA_VERSION, body))
 
     def load(self) -> Iterator[AnyEvent]:
-        """All events in order. Appending goes on behind the last one that was read."""
+        """Read all events in order. Later appends continue after the last event read."""
         decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
         self.next_seq = 0
         while rows := self._rows():
@@ -149,7 +148,7 @@ class Store:
                 yield from events
 
     def has_events(self) -> bool:
-        """Whether the log has a first event: the run was started."""
+        """Whether the log has an event, that is, the run was started."""
         with self._errors():
             return (
                 self._has_tables()
@@ -160,7 +159,7 @@ class Store:
         return self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
 
     def _rows(self) -> list[tuple[int, int, bytes]]:
-        """The next groups. A few at a time, since a writer waits as long as a reader reads."""
+        """The next groups, a few at a time, because a reader blocks the writer."""
         with self._errors():
             if not self._has_tables():
                 return []
@@ -178,7 +177,7 @@ class Store:
 
 
 class _Errors:
-    """Turns SQLite's and msgspec's errors into ours, naming the file."""
+    """Translates errors of SQLite and msgspec into errors of the run, with the name of the file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -190,18 +189,18 @@ class _Errors:
         translated: WfrunError
         if isinstance(error, sqlite3.OperationalError) and not self._path.parent.is_dir():
             translated = InfeasibleError(
-                "the run directory is gone; somebody removed it while the run was going on",
+                "the run directory was removed during the run",
                 source=str(self._path.parent),
             )
         elif isinstance(error, sqlite3.OperationalError):
             translated = TransientError(
                 f"the event store can't be used: {error}",
                 source=str(self._path),
-                hint="see to disk space and permissions, then `wfrun resume`; nothing is lost",
+                hint="check disk space and permissions, then `wfrun resume`; nothing is lost",
             )
         elif isinstance(error, (sqlite3.DatabaseError, msgspec.DecodeError)):
             translated = InvalidError(
-                f"the event store is damaged or not an event store: {error}",
+                f"the file is no event store, or is damaged: {error}",
                 source=str(self._path),
             )
         else:

@@ -1,0 +1,73 @@
+"""Removes the files of a run that is done from its sites."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from wfrun.engine import events as ev
+from wfrun.engine.capabilities.launchers.launchers import pool_at
+from wfrun.engine.errors import WfrunError
+from wfrun.engine.state import RunState
+from wfrun.sites.kind import AnySite
+from wfrun.sites.launchers.site import BatchLauncherSite
+
+_LOGGER = logging.getLogger(__name__)
+
+CLEAN_S = 120.0
+"""Maximum time for a site to remove a run's files, in seconds."""
+CLEAN_SOON_S = 5.0
+"""The same for a site that has not ended superseded attempts before the run was done: it has had
+its time."""
+
+
+async def clean_sites(
+    state: RunState, sites: Sequence[AnySite], early: Sequence[ev.Event] | None
+) -> None:
+    """Remove the run's files from all sites, concurrently; a site that fails is a warning.
+
+    ``early`` are the events that sites have posted to a session that found its run done, and has
+    first to end what is left of it; None for the session that ran it to its end.
+    """
+    await asyncio.gather(*(_clean(state, n, site, early) for n, site in enumerate(sites)))
+
+
+async def _clean(
+    state: RunState, number: int, site: AnySite, early: Sequence[ev.Event] | None
+) -> None:
+    left = [a.key for a in state.attempts.values() if a.site == number]
+    reason = state.sites[number].reported if early is None else _pause_reason(number, early)
+    if reason is None:
+        try:
+            timeout_s = CLEAN_SOON_S if left and early is None else CLEAN_S
+            work = _clear(state, number, site, left if early is not None else ())
+            await asyncio.wait_for(work, timeout_s)
+        except (WfrunError, asyncio.TimeoutError) as error:
+            reason = str(error) or "it does not answer"
+    if reason is not None:
+        _LOGGER.warning(
+            "site %s: the run's files there are not removed%s: %s; once it answers, `wfrun "
+            "resume` does so", site.spec.name,
+            ", and superseded attempts are not ended" if left else "", reason,
+        )  # fmt: skip
+
+
+def _pause_reason(number: int, early: Sequence[ev.Event]) -> str | None:
+    """The reason for which a site is paused, by its events so far."""
+    reported = (e for e in early if isinstance(e, (ev.SitePaused, ev.SiteReopened)))
+    last = [event for event in reported if event.site == number][-1:]
+    return last[0].reason if last and isinstance(last[0], ev.SitePaused) else None
+
+
+async def _clear(state: RunState, number: int, site: AnySite, left: Sequence[str]) -> None:
+    """Cancel the attempts that are left, and their launchers, then remove the run's files."""
+    if left:
+        pool = pool_at(state, number)
+        if isinstance(site, BatchLauncherSite) and pool is not None:
+            await site.find_launchers(list(pool.launchers))
+        found = await site.find(left)
+        await site.cancel([key for key in left if found[key].state == "active"])
+        if isinstance(site, BatchLauncherSite):
+            await site.dismiss()
+    await site.clean()
