@@ -15,11 +15,11 @@ from wfrun.runners.display.report import make_console, summary
 from wfrun.runners.run.session import Session
 
 _NOTES = {
-    1: "no more tasks are started; running ones end. Ctrl-C again ends them too.",
+    1: "no further task is started; running tasks end. Ctrl-C again ends them now.",
     2: "running tasks are being ended. Ctrl-C again leaves at once.",
-    3: "leaving; what runs goes on, and wfrun resume finds it.",
+    3: "leaving: running tasks continue, and wfrun resume finds them.",
 }
-"""What the first, second and third Ctrl-C do."""
+"""Messages after the first, second and third Ctrl-C."""
 
 
 def drive(session: Session, *, as_json: bool, quiet: bool) -> int:
@@ -35,9 +35,9 @@ def drive(session: Session, *, as_json: bool, quiet: bool) -> int:
         state = asyncio.run(_drive(session, console, quiet=quiet))
     except BrokenPipeError:  # the reader of --json is gone, as after `| head`
         path = session.run.path
-        click.echo(f"nobody reads the events any more; to go on: wfrun resume {path}", err=True)
+        click.echo(f"the reader of the events is gone; to continue: wfrun resume {path}", err=True)
         raise
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # one Ctrl-C too many must not cut the summary
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a further Ctrl-C must not cut the summary
     return _report(session, state, make_console(stderr=as_json))
 
 
@@ -56,7 +56,7 @@ async def _drive(session: Session, console: Console, *, quiet: bool) -> RunState
             click.echo(note, err=True)
 
     async def show() -> None:
-        await session.opened.wait()  # until then a login may ask
+        await session.opened.wait()  # a login may use the terminal until then
         await display.show()
 
     session.listen_to_signals(on_interrupt)
@@ -76,7 +76,7 @@ def _report(session: Session, state: RunState, console: Console) -> int:
         if any(w.to_collect for w in state.workflows):
             console.print(f"outputs: {session.run.outputs}")
         return DONE
-    console.print(f"to go on: wfrun resume {session.run.path}")
+    console.print(f"to continue: wfrun resume {session.run.path}")
     if state.ended == "cancelled":
         return INTERRUPTED
     return SITE if state.end_reason else FAILED

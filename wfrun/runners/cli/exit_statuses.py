@@ -1,12 +1,12 @@
-"""What the command ends with."""
+"""Exit statuses of the command."""
 
 from __future__ import annotations
 
 DONE = 0
 FAILED = 1
-"""Some tasks failed, or some sites can't be used."""
+"""Some tasks failed, or some sites can't be used (``wfrun sites``)."""
 INVALID = 2
 """Wrong input or usage."""
 SITE = 3
-"""A site or the run directory could not be used."""
+"""A site or the run directory can't be used."""
 INTERRUPTED = 130

@@ -1,5 +1,5 @@
-"""Commands that look at runs and at policies: ``status``, ``list``, ``launchers``, ``logs``,
-``results`` and ``policies``."""
+"""Commands that show runs and policies: ``status``, ``list``, ``launchers``, ``logs``, ``results``
+and ``policies``."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _read(run: str | None, console: Console) -> _Shown | None:
 @click.command()
 @run_argument
 def status(run: str | None) -> None:
-    """Show where RUN stands (`last` by default)."""
+    """Show the state of RUN (default: `last`)."""
     from wfrun.runners.display.report import make_console, summary
 
     console = make_console()
@@ -62,17 +62,18 @@ def status(run: str | None) -> None:
         return
     console.print(summary(shown.state, driven=shown.is_driven))
     if not shown.is_driven and not shown.is_simulated and shown.state.ended != "done":
-        console.print(f"to go on: wfrun resume {shown.path}")
+        console.print(f"to continue: wfrun resume {shown.path}")
 
 
 @click.command()
 @run_argument
-@click.option("--all", "ended", is_flag=True, help="Those that have ended, too.")
+@click.option("--all", "ended", is_flag=True, help="Also show launchers that have ended.")
 def launchers(run: str | None, ended: bool) -> None:
-    """Show the launchers of RUN (`last` by default).
+    """Show the launchers of RUN (default: `last`).
 
-    Where each is and since when, its slots and how many are busy, the walltime that is left, what
-    it has done, and how it is connected. Below: why a site gets no more of them.
+    For each launcher: its site and host, its state and since when, slots, busy cores, remaining
+    walltime, tasks done, and channel. Below the table: sites that get no more launchers, with the
+    reason.
     """
     from wfrun.runners.display.launchers import show
     from wfrun.runners.display.report import make_console
@@ -141,9 +142,9 @@ def _run_table(runs: list[RunDir]) -> Table:
 @click.argument("run", shell_complete=complete_runs)
 @click.argument("task")
 def logs(run: str, task: str) -> None:
-    """Print what TASK of RUN wrote.
+    """Print the output of TASK of RUN.
 
-    Its stdout and stderr, attempt by attempt, each under a line that says how it ended.
+    Prints stdout and stderr of each attempt, under a line with its outcome.
     """
     from wfrun.runners.display.logs import print_logs
     from wfrun.runners.run.directory import find
@@ -152,20 +153,20 @@ def logs(run: str, task: str) -> None:
 
     load_policies()
     found = find(run)
-    refuse_simulated(found, "its tasks printed nothing")
+    refuse_simulated(found, "its tasks have no output")
     print_logs(found, task)
 
 
 @click.command()
 @run_argument
 @click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-              help="A file whose name ends with .csv, .tsv or .parquet. By default CSV is "
-              "printed.")  # fmt: skip
+              help="File to write; its name ends with .csv, .tsv or .parquet. Default: print "
+              "CSV.")  # fmt: skip
 def results(run: str | None, output: Path | None) -> None:
-    """Tabulate the tasks of RUN (`last` by default).
+    """Tabulate the tasks of RUN (default: `last`).
 
-    A row each: its parameters and what became of it: state, site, host, attempts, times, memory,
-    exit code, outputs. Also while the run goes on.
+    A row for each task: its parameters, state, site, host, attempts, times, memory, exit code and
+    outputs. RUN may still be running.
     """
     from wfrun.runners.display.results import write_results
     from wfrun.runners.run.directory import find
@@ -179,7 +180,7 @@ def results(run: str | None, output: Path | None) -> None:
 def policies() -> None:
     """List the placement and selection policies.
 
-    Also the information that the former use (Tables 5.1 and 6.1 of the thesis).
+    For placement policies also the information that they use (Tables 5.1 and 6.1 of the thesis).
     """
     from wfrun.runners.display.report import make_console, policy_table, selection_table
     from wfrun.runners.run.plugins import load_policies

@@ -1,4 +1,4 @@
-"""The command ``wfrun``. Modules that take time to import are imported where they are used."""
+"""The command ``wfrun``. Slow modules are imported only by the commands that use them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wfrun.runners.cli.exit_statuses import INTERRUPTED, INVALID, SITE
 
 _COMMANDS = {
     "bench": ("wfrun.runners.cli.sites", "Measure what sites can do."),
-    "cancel": ("wfrun.runners.cli.running", "Stop RUN; `wfrun resume` can go on with it later."),
+    "cancel": ("wfrun.runners.cli.running", "Stop RUN; `wfrun resume` can continue it later."),
     "generate": (
         "wfrun.runners.cli.generate",
         "Write a synthetic workflow of a family, or a workload of bags.",
@@ -27,17 +27,17 @@ _COMMANDS = {
     ),
     "launchers": (
         "wfrun.runners.cli.looking",
-        "Show the launchers of RUN (`last` by default).",
+        "Show the launchers of RUN (default: `last`).",
     ),
     "list": ("wfrun.runners.cli.looking", "List the runs in ./wfrun-runs."),
-    "logs": ("wfrun.runners.cli.looking", "Print what TASK of RUN wrote."),
+    "logs": ("wfrun.runners.cli.looking", "Print the output of TASK of RUN."),
     "policies": ("wfrun.runners.cli.looking", "List the placement and selection policies."),
-    "results": ("wfrun.runners.cli.looking", "Tabulate the tasks of RUN (`last` by default)."),
+    "results": ("wfrun.runners.cli.looking", "Tabulate the tasks of RUN (default: `last`)."),
     "resume": (
         "wfrun.runners.cli.running",
-        "Go on with RUN after a crash, an interrupt or a failure.",
+        "Continue RUN after a crash, an interrupt or a failure.",
     ),
-    "run": ("wfrun.runners.cli.running", "Run workflows and bags of tasks, together as one run."),
+    "run": ("wfrun.runners.cli.running", "Run workflows and bags of tasks together, as one run."),
     "simulate": (
         "wfrun.runners.cli.simulate",
         "Run WORKFLOWS in virtual time, and compare policies.",
@@ -46,7 +46,7 @@ _COMMANDS = {
         "wfrun.runners.cli.sites",
         "Add clusters to a catalog, check them, and see how they are.",
     ),
-    "status": ("wfrun.runners.cli.looking", "Show where RUN stands (`last` by default)."),
+    "status": ("wfrun.runners.cli.looking", "Show the state of RUN (default: `last`)."),
     "study": ("wfrun.runners.cli.simulate", "Simulate the experiments of a paper."),
 }
 """The module of each command, and its summary, so that `wfrun --help` imports none of them."""
@@ -77,7 +77,7 @@ class _Commands(click.Group):
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Commands, or else the files that may stand in their place."""
+        """Complete commands, or files if no command matches."""
         commands = [
             CompletionItem(name, help=summary)
             for name, (_, summary) in _COMMANDS.items()
@@ -87,7 +87,7 @@ class _Commands(click.Group):
         return own or [CompletionItem(incomplete, type="file")]
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Ctrl-C where no run is being driven, as while a document is read."""
+        """Exit quietly after a Ctrl-C outside a run, for example while a document is read."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -95,7 +95,7 @@ class _Commands(click.Group):
 
 
 def _refuse_mistyped(ctx: click.Context, word: str) -> None:
-    """Fail for a word that is no file, but nearly a command."""
+    """Fail for a word that is not a file and resembles a command."""
     from difflib import get_close_matches
 
     near = get_close_matches(word, _COMMANDS, n=1)
@@ -107,11 +107,11 @@ def _refuse_mistyped(ctx: click.Context, word: str) -> None:
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit status: 0 all done, 1 some tasks failed, 2 wrong input or usage, 3 a site or the "
-    "run directory could not be used, 130 interrupted.",
+    "run directory can't be used, 130 interrupted.",
 )
 @click.version_option(package_name="wfrun")
 def cli() -> None:
-    """Run workflows and bags of tasks over several clusters.
+    """Run workflows and bags of tasks on several clusters.
 
     `wfrun WORKFLOW…` is short for `wfrun run WORKFLOW…`. RUN is the path of a run directory, its
     name, or `last`.
@@ -119,18 +119,18 @@ def cli() -> None:
 
 
 def _open_standard_streams() -> None:
-    """Open those that are closed, as by `>&-`: files of ours must not get their numbers."""
+    """Open standard streams that are closed, as by `>&-`, so that no other file gets their number."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
-    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115 - as long as we live
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115 - never closed
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
 
 
 def main() -> None:
-    """The entry point: errors that the user is meant to read are printed, not raised."""
+    """Run the command; errors of the four kinds are printed, with an exit status each."""
     from wfrun.engine.errors import InvalidError, WfrunError
 
     _open_standard_streams()
@@ -141,11 +141,11 @@ def main() -> None:
         sys.exit(INVALID if isinstance(error, InvalidError) else SITE)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-    except OSError as error:  # stdout on a full disk; sites and stores have errors of their own
+    except OSError as error:  # stdout is on a full disk; sites and stores raise other errors
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
             raise
         reason = error.strerror
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left of it, at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for the rest of the output, flushed at exit
         click.echo(f"wfrun: the output can't be written: {reason}", err=True)
         sys.exit(SITE)
 

@@ -64,10 +64,10 @@ _keep_option = option("--keep-files", is_flag=True, section=FILES,
 @_json_option
 @_quiet_option
 def run(workflows: tuple[Path, ...], run_dir: Path | None, **options: Any) -> None:
-    """Run workflows and bags of tasks, together as one run.
+    """Run workflows and bags of tasks together, as one run.
 
-    Workflows may be DAX, Pegasus 5 YAML and WfFormat JSON; bags YAML, JSDL, tables (CSV or TSV,
-    with --command) and lists of commands (.txt).
+    Formats of workflows: DAX, Pegasus 5 YAML, WfFormat JSON. Formats of bags: YAML, JSDL, tables
+    (CSV or TSV, with --command), lists of commands (.txt).
     """
     from wfrun.runners.cli.driving import drive
     from wfrun.runners.run.history import history_file
@@ -105,15 +105,15 @@ def _run_name(plan: Plan, document: Path) -> str:
 
 
 def _line_template(options: dict[str, Any]) -> LineTemplate | None:
-    """The templates for rows of tables and for lists of commands; None: none is given. Raises
-    UsageError for a delimiter without tables, or that can't be one."""
+    """The templates for rows of tables and for lists of commands; None if none is given. Raises
+    UsageError for a delimiter without tables, or one that is not a single character."""
     from wfrun.parsers.bags.line_template import LineTemplate
     from wfrun.parsers.bags.values import to_delimiter
 
     delimiter: str | None = options["delimiter"]
     if delimiter is not None:
         if options["command"] is None:
-            raise click.UsageError("--delimiter goes with --command")
+            raise click.UsageError("--delimiter has no effect without --command")
         try:
             delimiter = to_delimiter("\t" if delimiter == "\\t" else delimiter)
         except ValueError as error:
@@ -135,9 +135,9 @@ def _line_template(options: dict[str, Any]) -> LineTemplate | None:
 @_json_option
 @_quiet_option
 def resume(run: str | None, keep_files: bool, as_json: bool, quiet: bool) -> None:
-    """Go on with RUN after a crash, an interrupt or a failure.
+    """Continue RUN after a crash, an interrupt or a failure.
 
-    What is done is not run again, what still runs is adopted, failed tasks are tried again.
+    Tasks that are done are not run again, running tasks are adopted, failed tasks are retried.
     """
     from wfrun.runners.cli.driving import drive
     from wfrun.runners.run.directory import find
@@ -148,16 +148,16 @@ def resume(run: str | None, keep_files: bool, as_json: bool, quiet: bool) -> Non
     load_policies()
     session = Session(keep_files=keep_files)
     found = find(run)
-    refuse_simulated(found, "there is nothing to go on with")
+    refuse_simulated(found, "there is nothing to continue")
     session.resume(found)
     sys.exit(drive(session, as_json=as_json, quiet=quiet))
 
 
 @click.command()
 @run_argument
-@click.option("--drain", is_flag=True, help="Let running tasks end.")
+@click.option("--drain", is_flag=True, help="Let running tasks end instead of ending them.")
 def cancel(run: str | None, drain: bool) -> None:
-    """Stop RUN; `wfrun resume` can go on with it later."""
+    """Stop RUN; `wfrun resume` can continue it later."""
     import time
 
     from wfrun.engine.errors import InvalidError, WfrunError
@@ -166,16 +166,16 @@ def cancel(run: str | None, drain: bool) -> None:
 
     found = find(run)
     if not is_driven(found):
-        raise InvalidError(f"the run {found.name} is not running; there is nothing to cancel")
-    refuse_simulated(found, "Ctrl-C ends a simulation")
+        raise InvalidError(f"the run {found.name} is not running: there is nothing to cancel")
+    refuse_simulated(found, "press Ctrl-C in its terminal")
     found.ask_to_cancel("drain" if drain else "kill")
     click.echo(f"asked {found.path} to stop")
     try:
         await_start(found, 0.0)
     except StartingError:
-        click.echo("it is starting, and stops as soon as its sites are open")
+        click.echo("the run is starting; it stops once its sites are open")
     except WfrunError:
-        pass  # its engine has just ended, or says itself what is wrong with the log
+        pass  # the engine has just ended, or reports the error of the log itself
     while not drain and is_driven(found):
         time.sleep(0.1)
     if not drain:
