@@ -13,8 +13,8 @@ import click
 
 from wfrun.engine.settings import Setting, Settings, all_settings
 from wfrun.runners.api import run_async
-from wfrun.runners.cli.options import section_of
 from wfrun.runners.cli.running import run
+from wfrun.runners.cli.sections import section_of
 from wfrun.runners.experiments.experiment import VARIED
 
 ROOT = Path(__file__).parent.parent

@@ -10,8 +10,9 @@ from click.testing import CliRunner
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.settings import Settings, all_settings
-from wfrun.runners.cli.options import SectionedCommand, option, settings_from, settings_options
+from wfrun.runners.cli.options import settings_from, settings_options
 from wfrun.runners.cli.running import run
+from wfrun.runners.cli.sections import SectionedCommand, option
 
 
 @click.command(cls=SectionedCommand)

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from wfrun.runners.cli.sections import option
+
 _SUMMARIES = {
     "montage": "A mosaic of the sky.",
     "cybershake": "The earthquake hazard of a place.",
@@ -82,9 +84,8 @@ for _name, _summary in _SUMMARIES.items():
 @click.option("--log", "log_", type=click.Path(path_type=Path, exists=True), metavar="LOG",
               help="Take the bags from this workload log (SWF or GWF) instead of the model, and "
               "compare them to the row --row.")  # fmt: skip
-@click.option("--skip-bad-lines", is_flag=True,
-              help="With --log: drop and count lines that cannot be read.")  # fmt: skip
-@click.option("--tolerant", is_flag=True, hidden=True)
+@option("--skip-bad-lines", is_flag=True, old_names=("--tolerant",),
+        help="With --log: drop and count lines that can't be read.")  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, metavar="S",
               help="Seed of all random values.")  # fmt: skip
 @click.option("--format", "form", type=click.Choice(["swf", "gwf", "yaml"]),
@@ -93,7 +94,7 @@ for _name, _summary in _SUMMARIES.items():
 @click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE|DIR",
               help="File to write, or folder for one document per bag. Default: bags.gwf (or .swf, "
               ".yaml).")  # fmt: skip
-def bags(tolerant: bool, **options: Any) -> None:
+def bags(**options: Any) -> None:
     """Write a workload of bags of tasks, as submitted to grids.
 
     Users, arrivals, sizes and run times are drawn from the model of thesis section 5.2, and
@@ -101,5 +102,4 @@ def bags(tolerant: bool, **options: Any) -> None:
     """
     from wfrun.runners.cli.generate_bags_command import generate_bags
 
-    options["skip_bad_lines"] |= tolerant  # the old name
     generate_bags(**options)

@@ -119,7 +119,7 @@ def cli() -> None:
 
 
 def _open_standard_streams() -> None:
-    """Open standard streams that are closed, as by `>&-`, so that no other file gets their number."""
+    """Open standard streams that are closed (`>&-`), so that no other file gets their numbers."""
     for number in range(3):
         try:
             os.fstat(number)

@@ -1,4 +1,4 @@
-"""Options of commands: those of a run, made from `Settings`, and sections for the help texts.
+"""Options of commands made from `Settings`.
 
 A command with the options of a run::
 
@@ -10,8 +10,7 @@ A command with the options of a run::
 
 `settings_options` adds an option for each field of `Settings` that concerns the command, under the
 field's name. ``without`` leaves out those that the command offers in another form. `settings_from`
-reads the options back and checks them. With ``option(…, old_names=("--each",))`` a renamed option
-keeps its old name, which the help text does not show.
+reads the options back and checks them.
 """
 
 from __future__ import annotations
@@ -23,59 +22,10 @@ from typing import Any, Literal, TypeVar
 import click
 
 from wfrun.engine.settings import Setting, Settings, all_settings, as_flag, make_settings
+from wfrun.runners.cli.sections import option
 
 _C = TypeVar("_C", bound=Callable[..., Any])
-_OTHERS = "Other options"
-"""The last heading, of options without a section."""
 _Completer = Callable[[click.Context, click.Parameter, str], list[str]]
-
-
-class SectionedCommand(click.Command):
-    """A command whose help text lists the options under headings, in the order in which they are
-    defined."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write a definition list for each section."""
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for param in self.get_params(ctx):
-            record = param.get_help_record(ctx)
-            if record is not None and isinstance(param, click.Option):
-                sections.setdefault(section_of(param), []).append(record)
-        if _OTHERS in sections:
-            sections[_OTHERS] = sections.pop(_OTHERS)
-        for heading, records in sections.items():
-            with formatter.section(heading):
-                formatter.write_dl(records)
-
-
-class _Option(click.Option):
-    """An option with a section of the help text, and hidden old names."""
-
-    def __init__(
-        self, *args: Any, section: str = "", old_names: Sequence[str] = (), **attributes: Any
-    ) -> None:
-        super().__init__(*args, **attributes)
-        self.section = section
-        self._old_names = list(old_names)
-
-    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
-        shown = self.opts
-        self.opts = shown + self._old_names
-        try:
-            super().add_to_parser(parser, ctx)
-        finally:
-            self.opts = shown
-
-
-def option(*names: str, **attributes: Any) -> Callable[[_C], _C]:
-    """Add an option, like ``click.option``. ``section`` is its heading in the help text of a
-    `SectionedCommand`, ``old_names`` are names that work but are not shown."""
-    return click.option(*names, cls=_Option, **attributes)
-
-
-def section_of(param: click.Parameter) -> str:
-    """The heading that lists a parameter."""
-    return getattr(param, "section", "") or _OTHERS
 
 
 class _Whole(click.IntRange):

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wfrun.engine.settings import EMULATION, FILES, SCHEDULING
-from wfrun.runners.cli.options import SectionedCommand, option, settings_from, settings_options
+from wfrun.runners.cli.options import settings_from, settings_options
 from wfrun.runners.cli.runs import run_argument
+from wfrun.runners.cli.sections import SectionedCommand, option
 
 if TYPE_CHECKING:
     from wfrun.parsers.bags.line_template import LineTemplate

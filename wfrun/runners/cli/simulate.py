@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from wfrun.runners.cli.options import SectionedCommand, option, settings_from, settings_options
+from wfrun.runners.cli.options import settings_from, settings_options
+from wfrun.runners.cli.sections import SectionedCommand, option
 
 _SUBJECT = "What is simulated"
 _VARIED = "What is varied (several values, with commas between them)"
