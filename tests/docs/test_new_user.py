@@ -116,7 +116,7 @@ def test_lines_in_a_pipe_are_whole(bag: Path) -> None:
 def test_a_reader_of_events_may_go_away(bag: Path) -> None:
     done = command(bag, "wfrun bag.dax --emulate --time-scale 0.01 --json | head -n 1")
     assert done.stdout.startswith('{"seq":0,')
-    assert "to go on: wfrun resume wfrun-runs/bag-1" in done.stderr
+    assert "to continue: wfrun resume wfrun-runs/bag-1" in done.stderr
     assert "Traceback" not in done.stderr
     assert command(bag, "wfrun resume").returncode == 0
 

@@ -66,7 +66,7 @@ def test_a_run_that_was_interrupted_goes_on_at_all_its_clusters(grid: Grid) -> N
     engine.signal(signal.SIGINT)
     stopped = engine.done()
     assert stopped.status == 130, stopped.text
-    assert "to go on: wfrun resume" in stopped.text
+    assert "to continue: wfrun resume" in stopped.text
     assert 0 < grid.state().done < 300
     resumed = grid.resume().done()
     assert resumed.status == 0, resumed.text

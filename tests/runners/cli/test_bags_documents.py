@@ -180,7 +180,7 @@ def test_what_is_refused_before_anything_starts(sweep: User) -> None:
         ),
         (("--policy", "fplt"), ["sweep.yaml:1: the policy 'fplt'", "Add 'estimate: 90 s'"]),
         (("--command", "echo"), ["--command is for the rows of tables"]),
-        (("--delimiter", ";"), ["--delimiter goes with --command"]),
+        (("--delimiter", ";"), ["--delimiter has no effect without --command"]),
         (("--stdout", "{index}"), ["--stdout and --estimate are for the rows of tables"]),
     ):
         assert_refused(sweep.wfrun("sweep.yaml", *sites, *words), 2, told)

@@ -266,7 +266,7 @@ def test_the_display_on_a_terminal(user: User, columns: int) -> None:
     go.touch()
     assert terminal.done() == 1
     assert "failed: 5/6 tasks done, 1 failed in" in terminal.text
-    assert "to go on: wfrun resume run" in terminal.text
+    assert "to continue: wfrun resume run" in terminal.text
     assert all(len(line) <= columns for line in re.split(r"[\r\n]+", terminal.text))
 
 
@@ -279,7 +279,7 @@ def test_ctrl_c_on_a_terminal(user: User) -> None:
     terminal = Terminal(user, 100, *words)
     assert wait_until(lambda: lines_of(record) == ["begun", "begun"]), terminal.text
     terminal.type(b"\x03")
-    assert wait_until(lambda: "no more tasks are started" in terminal.text), terminal.text
+    assert wait_until(lambda: "no further task is started" in terminal.text), terminal.text
     go.touch()
     assert terminal.done() == 130
     assert lines_of(record) == ["begun", "begun", "t", "t"]

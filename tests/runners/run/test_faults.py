@@ -68,7 +68,7 @@ def test_a_task_that_fails_too_often(user: User) -> None:
     assert "failed: 1/4 tasks done, 1 failed, 2 blocked, 2 retried" in done.out
     assert "no luck" in done.out
     assert "flaky" in done.out
-    assert "to go on: wfrun resume run" in done.out
+    assert "to continue: wfrun resume run" in done.out
     assert Counter(lines_of(record)) == {"flaky": 3, "other": 1}
     assert "task last is blocked, because a task that it depends on has failed" in (
         user.wfrun("logs", "run", "last").out

@@ -74,13 +74,13 @@ def open_files(pid: int) -> set[Path]:
 def test_once_drains(user: User, number: signal.Signals) -> None:
     engine = begin(user, waiting(user.folder, 6))
     engine.signal(number)
-    assert wait_until(lambda: "no more tasks are started" in engine.told)
+    assert wait_until(lambda: "no further task is started" in engine.told)
     # It is told at once; on a busy disk it takes a moment until the request is durable.
     assert wait_until(lambda: "draining" in user.wfrun("status", "run").out)
     go(user)
     done = engine.done()
     assert done.status == 130, done.text
-    assert "to go on: wfrun resume run" in done.out
+    assert "to continue: wfrun resume run" in done.out
     assert len(lines_of(user.folder / "record")) == 2
     assert len(lines_of(user.folder / "begun")) == 2
     assert len(list((user.folder / "run" / "outputs").iterdir())) == 2
@@ -94,7 +94,7 @@ def test_twice_kills(user: User, number: signal.Signals) -> None:
     engine = begin(user, sleeping(user.folder, 6))
     before_s = time.monotonic()
     engine.signal(number)
-    assert wait_until(lambda: "no more tasks are started" in engine.told)
+    assert wait_until(lambda: "no further task is started" in engine.told)
     assert not engine.ended
     engine.signal(number)
     done = engine.done(QUICK_S)
@@ -206,7 +206,7 @@ def test_status_and_list(user: User) -> None:
     assert listed[1].split()[:5] == ["some-1", "running", "6", "0", "0"]
     engine.kill()
     assert "interrupted: 0/6 tasks done" in user.wfrun("status", "some-1").out
-    assert "to go on: wfrun resume wfrun-runs/some-1" in user.wfrun("status", "last").out
+    assert "to continue: wfrun resume wfrun-runs/some-1" in user.wfrun("status", "last").out
     assert "interrupted" in user.wfrun("list").out
     go(user)
     assert user.wfrun("resume").status == 0

@@ -137,7 +137,7 @@ def test_a_request_to_cancel_is_honoured_when_it_starts(user: User, window: str)
     engine = start(user, window)
     done = user.wfrun("cancel", "run", "--drain")
     assert done.status == 0, done.text
-    assert "it is starting, and stops as soon as its sites are open" in done.out
+    assert "the run is starting; it stops once its sites are open" in done.out
     go(user)
     ended = engine.done()
     status = user.wfrun("status").out
