@@ -1,11 +1,11 @@
-"""The Python API: the same runs as the command's, from a program.
+"""The Python API: run, resume and inspect runs from a program.
 
     import wfrun
 
     result = wfrun.run("montage.dax", policy="cluster-min", throttle=100)
     print(result.outcome, result.makespan_s, result.outputs)
 
-``run_async`` and ``resume_async`` are the same inside a running event loop.
+``run_async`` and ``resume_async`` are coroutines for programs with an event loop.
 """
 
 from __future__ import annotations
@@ -42,20 +42,21 @@ Observer = Callable[[Sequence[Event]], None]
 
 
 class RunResult(msgspec.Struct, frozen=True):
-    """How a run ended, or stands."""
+    """The state of a run, which may have ended."""
 
     outcome: str | None
-    """``done``, ``failed`` or ``cancelled``; None: it has not ended."""
+    """``done``, ``failed`` or ``cancelled``; None if the run has not ended."""
     directory: Path
     outputs: Path
-    """The folder of final outputs."""
+    """Folder of the final outputs."""
     tasks: int
+    """Number of tasks, of which ``done`` succeeded and ``failed`` have no retries left."""
     done: int
     failed: int
     blocked: int
-    """Tasks that depend on a failed one."""
+    """Tasks that depend on a failed task."""
     makespan_s: float
-    """From the start of the run to its last event."""
+    """Seconds from the start of the run to its last event."""
     failures: tuple[Failure, ...]
     """The latest failed attempts."""
 
@@ -65,7 +66,7 @@ _T = TypeVar("_T")
 
 
 def _blocking(function: Callable[_P, Coroutine[Any, Any, _T]], name: str) -> Callable[_P, _T]:
-    """The same function for programs without an event loop."""
+    """The coroutine function as a blocking function."""
 
     @wraps(function)
     def call(*args: _P.args, **options: _P.kwargs) -> _T:
@@ -138,11 +139,18 @@ async def run_async(
 async def resume_async(
     run: str | Path | None = None, *, keep_files: bool = False, observer: Observer | None = None
 ) -> RunResult:
-    """Go on with a run (its path, its name, or None for the last one) to its end."""
+    """Resume a run, and wait for its end.
+
+    ``run`` is the path of a run directory, a name in ``wfrun-runs``, or None for the last run.
+    ``observer`` is called with every group of events once it is in the log. Tasks that are done are
+    not run again, running tasks are adopted, failed tasks get all their retries again. Raises
+    InvalidError if there is no such run, if another process drives it, or if it was simulated, and
+    InfeasibleError for a site that can't be used.
+    """
     load_policies()
     session = Session(keep_files=keep_files)
     found = rundir.find(None if run is None else str(run))
-    refuse_simulated(found, "there is nothing to go on with")
+    refuse_simulated(found, "there is nothing to continue")
     session.resume(found)
     return await _drive(session, observer)
 
@@ -152,8 +160,12 @@ resume = _blocking(resume_async, "resume")
 
 
 def status(run: str | Path | None = None) -> RunResult:
-    """Where a run stands, also while another process drives it. A run that is starting has no
-    tasks yet. Raises InvalidError when there is no such run, or it was never started."""
+    """The state of a run, also while another process drives it.
+
+    ``run`` is the path of a run directory, a name in ``wfrun-runs``, or None for the last run. A
+    starting run has no tasks yet. Raises InvalidError if there is no such run, or if it was never
+    started.
+    """
     load_policies()
     found = rundir.find(None if run is None else str(run))
     try:

@@ -76,8 +76,8 @@ def test_launchers_are_shown_with_where_and_how_they_are(user: User) -> None:
     assert "draining" in shown["r.L2"]
     assert shown["r.L2"].endswith("its time is nearly over")
     assert shown["r.L3"].split()[1:3] == ["alpha", "queued"]
-    assert "1 has ended; --all shows them too" in told.out
-    assert "nobody drives this run now" in told.out
+    assert "1 has ended; --all also shows them" in told.out
+    assert "no process drives this run now" in told.out
 
 
 def test_those_that_have_ended_say_how(user: User) -> None:
@@ -97,7 +97,7 @@ def test_why_a_site_gets_no_more_is_said_below(user: User) -> None:
     refused = ev.LauncherEnded(t + 1, 0, NAMES[0], "refused", "account 'astro' has expired")
     write(user.folder / "run", [ev.LaunchersAsked(t, 0, asked), refused])
     told = user.wfrun("launchers", "run")
-    assert "there is no launcher now" in told.out
+    assert "there are no launchers now" in told.out
     assert "site alpha: a launcher ran nothing, the last by refused: account 'astro'" in told.out
 
 

@@ -67,7 +67,7 @@ def test_the_first_success_is_what_is_kept(user: User, options: tuple[str, ...])
     assert replication is not None
     assert replication.won >= 1, "what hung was done elsewhere"
     assert f"{replication.placed_total} replica" in done.out
-    assert "core seconds were spent on what was not needed" in done.out
+    assert "superseded attempts used" in done.out
     for attempts in attempts_of(run).values():
         assert len({attempt.site for attempt in attempts}) == len(attempts)
 

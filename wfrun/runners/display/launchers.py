@@ -1,4 +1,4 @@
-"""``wfrun launchers``: the launchers of a run, as its log tells of them."""
+"""``wfrun launchers``: the launchers of a run, from its log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DAY_S = 86400.0
 
 
 def show(console: Console, state: RunState, *, driven: bool, simulated: bool, ended: bool) -> None:
-    """Print a row for each launcher; those that have ended with ``ended`` alone."""
+    """Print a row for each launcher; with ``ended`` also for those that have ended."""
     now_s = time.time() if driven and not simulated else state.now_s
     launchers = state.find(Launchers)
     if launchers is None:
@@ -31,12 +31,12 @@ def show(console: Console, state: RunState, *, driven: bool, simulated: bool, en
             launcher_table(rows, now_s, simulated=simulated, dismissed=state.ended is not None)
         )
     else:
-        console.print("there is no launcher now")
+        console.print("there are no launchers now")
     if not driven and not simulated and state.ended is None:
-        console.print(f"as it was at {_clock(now_s, now_s)}: nobody drives this run now")
+        console.print(f"state of {_clock(now_s, now_s)}: no process drives this run now")
     hidden = 0 if ended else sum(len(pool.ended) for pool in launchers.pools.values())
     if hidden:
-        console.print(f"{hidden} {'has' if hidden == 1 else 'have'} ended; --all shows them too")
+        console.print(f"{hidden} {'has' if hidden == 1 else 'have'} ended; --all also shows them")
     for index in launchers.pools:
         site = state.sites[index]
         if site.pause_reason is not None:
@@ -52,7 +52,8 @@ class Row(NamedTuple):
 
 
 def launcher_rows(state: RunState, *, ended: bool) -> list[Row]:
-    """In the order of the catalog, and of their start; first those that have ended, if wanted."""
+    """Launchers in the order of the sites and of their start; with ``ended`` those that have ended
+    come first."""
     launchers = state.find(Launchers)
     rows = []
     for index, pool in launchers.pools.items() if launchers is not None else ():
@@ -65,8 +66,8 @@ def launcher_rows(state: RunState, *, ended: bool) -> list[Row]:
 def launcher_table(
     rows: Sequence[Row], now_s: float, *, simulated: bool = False, dismissed: bool = False
 ) -> Table:
-    """As it is at ``now_s``; times of day, but of simulated runs since their start. With
-    ``dismissed`` the run has ended, and with it those that were there."""
+    """A row for each launcher at ``now_s``. Times are times of day; for simulated runs they count
+    from the start. ``dismissed``: the run has ended, and with it the launchers that were left."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("launcher", no_wrap=True)
     for heading in ("site", "where", "state"):
@@ -111,7 +112,7 @@ _HERE = (LauncherPhase.LIVE, LauncherPhase.DRAINING)
 
 
 def _since_s(launcher: Launcher) -> float:
-    """When its state began, as far as that is told."""
+    """Begin of its state, as far as the log has it."""
     if launcher.ended_s is not None:
         return launcher.ended_s
     if launcher.started_s is not None:
@@ -120,7 +121,7 @@ def _since_s(launcher: Launcher) -> float:
 
 
 def _rate(launcher: Launcher, now_s: float) -> str:
-    """Tasks per second, over all of its life."""
+    """Tasks per second since it started."""
     if launcher.started_s is None:
         return ""
     lived_s = (now_s if launcher.ended_s is None else launcher.ended_s) - launcher.started_s
@@ -128,9 +129,9 @@ def _rate(launcher: Launcher, now_s: float) -> str:
 
 
 def _why(launcher: Launcher) -> str:
-    """Why it takes nothing, or how it ended."""
+    """The reason why it takes no tasks, or why it ended."""
     if launcher.stopped and launcher.cause in (None, "done", "cancelled"):
-        return "no work waited for it"
+        return "no work was left for it"
     reason = (launcher.reason or "").strip()
     first = reason.splitlines()[0] if reason else ""
     if launcher.cause in (None, "done"):
@@ -139,6 +140,6 @@ def _why(launcher: Launcher) -> str:
 
 
 def _clock(at_s: float, now_s: float) -> str:
-    """The local time of day, with the date where that is more than a day ago."""
+    """The local time of day, with the date if it is more than a day ago."""
     form = "%H:%M:%S" if now_s - at_s < _DAY_S else "%Y-%m-%d %H:%M"
     return time.strftime(form, time.localtime(at_s))

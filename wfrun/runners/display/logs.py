@@ -1,4 +1,4 @@
-"""What a task printed, attempt by attempt."""
+"""The output of a task, attempt by attempt."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from wfrun.sites.remote.directory import find_directory
 from wfrun.sites.remote.host import Host
 
 _DIGITS = 10
-"""More have no numbers of tasks."""
+"""Maximum number of digits of a task number."""
 TaskNumber = tuple[int, int]
-"""Workflow and task."""
+"""Workflow and task, as indices."""
 Texts = tuple[bytes, bytes] | str
-"""An attempt's stdout and stderr, or why they can't be read."""
+"""stdout and stderr of an attempt, or the reason why they can't be read."""
 
 
 def print_logs(run: RunDir, task: str) -> None:
-    """Print stdout and stderr of every attempt of a task, each under a line that says how it
-    ended. Raises InvalidError for an unknown task, naming near ones."""
+    """Print stdout and stderr of every attempt of a task, each under a line with its outcome.
+    Raises InvalidError for an unknown task, with similar ids."""
     state = read_state(run)
     wanted = [(w.index, index) for w in state.workflows for index in _named(w.workflow, task)]
     if not wanted:
@@ -44,11 +44,11 @@ def print_logs(run: RunDir, task: str) -> None:
     attempts = _attempts(run, wanted)
     dispatched = {(placed.workflow, placed.task) for placed, _ in attempts}
     texts = asyncio.run(_read_all(state, run, attempts))
-    told: set[TaskNumber] = set()
+    titled: set[TaskNumber] = set()
     for placed, outcome in attempts:
         number = placed.workflow, placed.task
-        if number not in told:
-            told.add(number)
+        if number not in titled:
+            titled.add(number)
             _print_parameters(state, number, task)
         _print_attempt(state, placed, outcome, texts[placed.key])
     for number in wanted:
@@ -57,7 +57,7 @@ def print_logs(run: RunDir, task: str) -> None:
 
 
 def _named(workflow: Workflow, task: str) -> list[int]:
-    """The tasks of a workflow with this id. Those of a bag end with their number."""
+    """The tasks of a workflow with this id. Ids in a bag end with the number of the task."""
     if workflow.bag is None:
         return [index for index, record in enumerate(workflow.tasks) if record.id == task]
     number = task.rpartition("-")[2]
@@ -71,7 +71,7 @@ def _named(workflow: Workflow, task: str) -> list[int]:
 def _attempts(
     run: RunDir, wanted: Collection[TaskNumber]
 ) -> list[tuple[ev.AttemptPlaced, Outcome | None]]:
-    """The attempts of these tasks in the order in which they were placed."""
+    """The attempts of these tasks and their outcomes, in the order of placement."""
     placed: dict[str, ev.AttemptPlaced] = {}
     outcomes: dict[str, Outcome] = {}
     store = Store(run.path)
@@ -96,7 +96,7 @@ def _why_not(state: RunState, number: TaskNumber) -> str:
 async def _read_all(
     state: RunState, run: RunDir, attempts: Sequence[tuple[ev.AttemptPlaced, Outcome | None]]
 ) -> dict[str, Texts]:
-    """What each of these attempts printed, over one connection to each cluster."""
+    """The output of each attempt by key, read over one connection per cluster."""
     texts: dict[str, Texts] = {}
     for index in dict.fromkeys(placed.site for placed, _ in attempts):
         packs = {
@@ -155,7 +155,7 @@ async def _read_far(
     except WfrunError as error:
         where = f"{access.hosts[0] if access.hosts else 'localhost'}:{written}/wfrun-{run_id}"
         return {
-            key: f"{error}\nIt is in {where}/"
+            key: f"{error}\nThe output is in {where}/"
             + (f"attempts/{key}.out and .err" if packed is None else f"logs/{packed.file}")
             for key, packed in packs.items()
         }
@@ -177,7 +177,7 @@ def _print_attempt(
     spec = state.sites[placed.site].spec
     how = _how(outcome)
     if isinstance(texts, str):
-        click.echo(f"--- {placed.key} at {spec.name} ({how}): what it printed can't be read:")
+        click.echo(f"--- {placed.key} at {spec.name} ({how}): its output can't be read:")
         click.echo(texts)
         if outcome is not None and outcome.message:
             click.echo(f"--- {outcome.message}")

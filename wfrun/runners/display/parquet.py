@@ -13,22 +13,22 @@ from wfrun.engine.errors import InfeasibleError
 
 
 def check_parquet(path: Path) -> None:
-    """Raise what `write_parquet` would, before there is anything to write."""
+    """Raise the errors of `write_parquet` before there is anything to write."""
     _pyarrow()
     if not path.parent.is_dir():
         raise InfeasibleError(f"{path} can't be written: there is no folder {path.parent}")
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
         raise InfeasibleError(
-            f"{path} can't be written", hint="see to its permissions, or name another --output"
+            f"{path} can't be written", hint="check its permissions, or name another --output"
         )
 
 
 def write_parquet(rows: Sequence[msgspec.Struct], identity: Mapping[str, str], path: Path) -> None:
-    """A table with the columns of the CSV file (see `Results`), typed: what is empty there is null,
-    and several numbers are a list. It replaces what was there as a whole. There is at least one
-    row, and all are of one type.
+    """Write a table with the columns of the CSV file (see `Results`), with types: empty values are
+    null, several numbers are a list. An existing file is replaced atomically. ``rows`` has at least
+    one row, and all rows have the same type.
 
-    Raises InfeasibleError without pyarrow, or where the file can't be written.
+    Raises InfeasibleError without pyarrow, or if the file can't be written.
     """
     pyarrow = _pyarrow()
     from pyarrow import parquet
@@ -61,6 +61,6 @@ def _pyarrow() -> Any:
     except ImportError as error:
         raise InfeasibleError(
             "Parquet needs pyarrow",
-            hint="install it: pip install 'wfrun[parquet]'; or let the name end in .csv",
+            hint="install it with pip install 'wfrun[parquet]', or name the file .csv",
         ) from error
     return pyarrow

@@ -1,5 +1,4 @@
-"""What is shown while a run goes on: a live display on a terminal, plain lines elsewhere, or
-events as JSON."""
+"""Displays of a running run: live on a terminal, plain lines elsewhere, or events as JSON."""
 
 from __future__ import annotations
 
@@ -27,18 +26,21 @@ from wfrun.runners.display.report import (
 )
 
 REFRESH_S = 0.25
+"""Interval between two refreshes of the live display, in seconds."""
 LINE_EVERY_S = 10.0
+"""Interval between two lines of the plain display, in seconds."""
 RATE_WINDOW_S = 20.0
+"""Length of the window over which the task rate is averaged, in seconds."""
 
 
 class Rate:
-    """Tasks per second over the last seconds, and when the rest would be done at that rate."""
+    """Task rate over a moving window."""
 
     def __init__(self) -> None:
         self._samples: deque[tuple[float, int]] = deque()
 
     def update(self, done: int) -> tuple[float, float | None]:
-        """Returns (tasks per second, seconds per task or None before there is one)."""
+        """Add a sample; returns (tasks per second, seconds per task or None if the rate is 0)."""
         now_s = time.monotonic()
         self._samples.append((now_s, done))
         while now_s - self._samples[0][0] > RATE_WINDOW_S and len(self._samples) > 2:
@@ -51,7 +53,7 @@ class Rate:
 
 
 class LiveProgress:
-    """The display on a terminal: overall bar, sites, rate, time left, last failures."""
+    """The display on a terminal: progress bar, sites, task rate, time left, latest failures."""
 
     def __init__(self, console: Console, state: RunState, title: str) -> None:
         self._console = console
@@ -59,17 +61,17 @@ class LiveProgress:
         self._title = title
         self._rate = Rate()
         self.note = ""
-        """What the user is told under the display, as after a Ctrl-C."""
+        """A line under the display, for example after a Ctrl-C."""
 
     async def show(self) -> None:
-        """Until cancelled; the last picture stays on the screen only as long as the run goes."""
+        """Refresh the display until cancelled, then clear it."""
         with Live(console=self._console, auto_refresh=False, transient=True) as live:
             while True:
                 live.update(self.render(), refresh=True)
                 await asyncio.sleep(REFRESH_S)
 
     def render(self) -> RenderableType:
-        """The picture of this moment."""
+        """The display of the current state."""
         state = self._state
         tasks, settled = state.tasks, state.done + state.failed + state.blocked
         rate, seconds_per_task = self._rate.update(state.done)
@@ -102,18 +104,18 @@ class LiveProgress:
 
 
 class LineProgress:
-    """Where there is no terminal: a line every ten seconds, and what goes wrong: a site is
-    paused, nothing succeeds."""
+    """The display without a terminal: a line every ten seconds, and a line when a site is paused or
+    no task succeeds."""
 
     def __init__(self, state: RunState, title: str) -> None:
         self._state = state
         self._title = title
         self._rate = Rate()
-        self._told: dict[str, str] = {}
-        """Why sites are paused, as far as that has been said."""
+        self._printed: dict[str, str] = {}
+        """The printed reasons of paused sites, by site."""
 
     async def show(self) -> None:
-        """Until cancelled."""
+        """Print lines until cancelled."""
         self._rate.update(self._state.done)
         while True:
             await asyncio.sleep(LINE_EVERY_S)
@@ -125,9 +127,9 @@ class LineProgress:
                 print(hopeless, file=sys.stderr, flush=True)
             paused = {s.spec.name: s.pause_reason for s in self._state.sites if s.pause_reason}
             for name, reason in paused.items():
-                if self._told.get(name) != reason:
+                if self._printed.get(name) != reason:
                     print(f"site {name} is paused: {reason}", file=sys.stderr, flush=True)
-            self._told = paused
+            self._printed = paused
 
 
 class JsonEvents:

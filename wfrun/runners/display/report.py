@@ -1,4 +1,4 @@
-"""What a run looks like to its user: tables made from its state."""
+"""Tables and texts about a run, made from its state."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ from wfrun.engine.state import Failure, Phase, RunState, SiteState, TaskStatus
 from wfrun.parsers.bags.names import shown_parameters
 
 PIPE_COLUMNS = 200
-MOST_WORKFLOWS = 40
-"""So many have a row each in a table."""
+"""Width of tables that are not printed on a terminal, in columns."""
 
+MAX_WORKFLOW_ROWS = 40
+"""Maximum number of workflows with a row of their own in a table."""
 
 MANY_FAILURES = 20
-"""With no success among them, they are pointed out."""
+"""Number of failed attempts, without any success, from which the display suggests to look."""
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """Where tables go. Rich takes a pipe or a file for 80 columns wide; lines that a program
-    reads are not wrapped."""
+    """The console for tables. On pipes and in files it is wider than the 80 columns that Rich
+    assumes, so that lines which programs read are not wrapped."""
     console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PIPE_COLUMNS
@@ -41,14 +42,14 @@ def make_console(*, stderr: bool = False) -> Console:
 
 
 def outcome_text(state: RunState, *, driven: bool) -> str:
-    """One word for where the run stands; ``driven``: an engine is at work on it now."""
+    """The state of a run in one word. ``driven``: an engine drives the run now."""
     if driven:
         return "draining" if state.draining else "running"
     return state.ended or "interrupted"
 
 
 def progress_line(state: RunState) -> str:
-    """Counts of tasks on one line."""
+    """Numbers of tasks by state, on one line."""
     parts = [f"{state.done}/{state.tasks} tasks done"]
     running = sum(s.phases[Phase.RUNNING] for s in state.sites)
     queued = sum(s.phases[Phase.QUEUED] + s.phases[Phase.SUBMITTING] for s in state.sites)
@@ -67,8 +68,8 @@ def progress_line(state: RunState) -> str:
 
 
 class SiteTable:
-    """A row per site: cores in use, what waits there, what is done. On a narrow terminal columns
-    are left out rather than cut."""
+    """A row per site: cores in use, attempts by phase, tasks done. A narrow terminal gets fewer
+    columns."""
 
     def __init__(self, state: RunState) -> None:
         self._state = state
@@ -98,7 +99,7 @@ class SiteTable:
 
 
 def launcher_line(state: RunState, site: SiteState, pool: LauncherPool) -> str:
-    """The launchers of a site in a few words."""
+    """The launchers of a site on one line."""
     head = f"launchers of {site.spec.name}: "
     if state.ended is not None:
         return f"{head}{len(pool.launchers) + len(pool.ended)} in all"
@@ -149,8 +150,8 @@ def _site_rows(state: RunState) -> list[dict[str, Text]]:
 
 
 def workflow_table(state: RunState) -> Table:
-    """A row per workflow, for runs of several; the last says how many more there are. Owners have
-    a column where they are named."""
+    """A row per workflow. The last row gives the number of workflows that are left out. Owners have
+    a column if the documents name any."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     bags = all(w.workflow.bag is not None for w in state.workflows)
     owned = any(w.workflow.owner for w in state.workflows)
@@ -159,7 +160,7 @@ def workflow_table(state: RunState) -> Table:
         table.add_column("owner", no_wrap=True)
     for heading in ("tasks", "done", "failed", "blocked", "makespan"):
         table.add_column(heading, justify="right")
-    for w in state.workflows[:MOST_WORKFLOWS]:
+    for w in state.workflows[:MAX_WORKFLOW_ROWS]:
         end_s = w.ended_s if w.ended_s is not None else state.now_s
         table.add_row(
             w.workflow.name,
@@ -170,23 +171,23 @@ def workflow_table(state: RunState) -> Table:
             str(w.blocked),
             duration(end_s - w.added_s),
         )
-    if len(state.workflows) > MOST_WORKFLOWS:
-        table.add_row(f"and {len(state.workflows) - MOST_WORKFLOWS} more")
+    if len(state.workflows) > MAX_WORKFLOW_ROWS:
+        table.add_row(f"and {len(state.workflows) - MAX_WORKFLOW_ROWS} more")
     return table
 
 
 def task_parameters(workflow: Workflow, task: int) -> str:
-    """Those of a bag's task, as ``seed=91, ligand=a``; empty for other tasks."""
+    """The parameters of a bag's task, such as ``seed=91, ligand=a``; empty for other tasks."""
     if workflow.bag is None:
         return ""
     return shown_parameters(tasks_of(workflow).expansion, task)
 
 
 def failure_list(state: RunState, failures: Sequence[Failure]) -> RenderableType:
-    """The failures, each with its task's parameters and the end of what it printed."""
+    """A line for each failure, with the parameters of its task, and the end of its output."""
     lines = Text()
     for failure in failures:
-        word = "failed" if failure.final else "failed, tried again"
+        word = "failed" if failure.final else "failed, retried"
         _, workflow, task, _ = failure.key.rsplit(".", 3)
         parameters = task_parameters(state.workflows[int(workflow)].workflow, int(task))
         shown = f"{failure.task} ({parameters})" if parameters else failure.task
@@ -199,19 +200,19 @@ def failure_list(state: RunState, failures: Sequence[Failure]) -> RenderableType
 
 
 def nothing_succeeds(state: RunState, run: str) -> str | None:
-    """What to say of a run that has had failures alone, `MANY_FAILURES` or more."""
+    """A remark for a run with `MANY_FAILURES` failures or more and no success."""
     count = sum(site.failed for site in state.sites)
     if state.done or count < MANY_FAILURES or not state.recent_failures:
         return None
     task = state.recent_failures[-1].task
     return (
         f"no task has succeeded, and {count} attempts have failed: `wfrun logs {run} {task}` "
-        "shows what one of them printed, Ctrl-C stops the run"
+        "shows the output of one, Ctrl-C stops the run"
     )
 
 
 def summary(state: RunState, *, driven: bool = False) -> RenderableType:
-    """The end of a run, or its present."""
+    """The summary of a run that has ended, or is running (``driven``)."""
     now_s = time.time() if driven else state.now_s
     elapsed_s = max(1e-9, now_s - state.started_s)
     head = Text()
@@ -239,7 +240,7 @@ def summary(state: RunState, *, driven: bool = False) -> RenderableType:
         if state.failed > len(final):
             parts.append(
                 Text(
-                    f"and {state.failed - len(final)} more; wfrun results lists all tasks",
+                    f"and {state.failed - len(final)} more: `wfrun results` lists all tasks",
                     style="red",
                 )
             )
@@ -249,15 +250,15 @@ def summary(state: RunState, *, driven: bool = False) -> RenderableType:
 
 
 def _has_failed(state: RunState, failure: Failure) -> bool:
-    """Whether the task still counts as failed, and by this attempt: it may have been tried again
-    since, after a resume."""
+    """Whether this failure is the reason for which the task has failed. The task may have been
+    retried since, after a resume."""
     _, workflow, task, number = failure.key.rsplit(".", 3)
     w = state.workflows[int(workflow)]
     return w.status[int(task)] == TaskStatus.FAILED and w.attempts_of[int(task)] == int(number)
 
 
 def _totals(state: RunState) -> str:
-    """The metrics of thesis section 6.2.4 that need no more than the state."""
+    """The metrics of thesis section 6.2.4 that can be computed from the state."""
     ready = sum(1 for a in state.attempts.values() if a.phase is not Phase.STAGING)
     started = max(1, state.done + sum(s.failed for s in state.sites) + ready)
     waiting_s = sum(w.waiting_s for w in state.workflows) / started
@@ -269,15 +270,15 @@ def _totals(state: RunState) -> str:
 
 
 def _replicas(replicas: Replication) -> str:
-    """How many there were, what use they were of, and what was spent on what was not needed."""
+    """Number of replicas, their successes, and the core time of superseded attempts."""
     return (
         f"{_plural(replicas.placed_total, 'replica')}, {replicas.won} done first; "
-        f"{replicas.superseded_core_s:.1f} core seconds were spent on what was not needed"
+        f"superseded attempts used {replicas.superseded_core_s:.1f} core seconds"
     )
 
 
 def _head_nodes(state: RunState) -> list[str]:
-    """What the run has done on the head nodes of its clusters."""
+    """A line for each cluster: connections, commands and CPU time on its head node."""
     lines = []
     for site in state.sites:
         if not site.connections and not site.commands:
@@ -297,7 +298,7 @@ def _plural(count: int, word: str) -> str:
 
 
 def policy_table() -> Table:
-    """Tables 5.1 and 6.1 of the thesis, of the placement policies that there are."""
+    """The placement policies and their information, as in Tables 5.1 and 6.1 of the thesis."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("policy", no_wrap=True)
     for heading in ("status", "speed", "links", "run time", "file size"):
@@ -316,8 +317,8 @@ def policy_table() -> Table:
             policy.summary + (f" (-O {options})" if options else ""),
         )
     table.caption = (
-        "U unknown or ignored, K known a priori, R obtained at run time, H from what was seen of "
-        "earlier tasks: sites' status and speed, link speeds, tasks' run times and files' sizes"
+        "Site status and speed, link speeds, run times of tasks and sizes of files are U unknown "
+        "or ignored, K known in advance, R obtained at run time, H estimated from earlier tasks"
     )
     table.caption_justify = "left"
     return table
@@ -327,7 +328,7 @@ def selection_table() -> Table:
     """The selection policies (thesis section 5.1.3)."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("selection", no_wrap=True)
-    table.add_column("takes", overflow="fold")
+    table.add_column("selects", overflow="fold")
     for policy in SELECTION.values():
         table.add_row(policy.name, policy.summary)
     return table

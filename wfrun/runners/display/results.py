@@ -1,7 +1,7 @@
-"""``wfrun results``: a row for each task, with its parameters and what became of it.
+"""``wfrun results``: a row for each task, with its parameters and its outcome.
 
-The log is read once. What is kept of each task meanwhile are a few numbers in arrays; rows are made
-and written some thousands at a time.
+The log is read once. A few numbers per task are kept in arrays; rows are made and written some
+thousands at a time, so that memory stays small for bags of millions of tasks.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from wfrun.runners.run.directory import RunDir, await_start
 from wfrun.runners.run.store import Store
 
 _ROWS = 4096
+"""Number of rows written at a time."""
 _STATES = {
     TaskStatus.WAITING: "waiting",
     TaskStatus.ELIGIBLE: "waiting",
@@ -36,20 +37,20 @@ _STATES = {
 }
 
 BEFORE: Mapping[str, type] = {"bag": str, "owner": str, "task": int, "id": str, "state": str}
-"""Columns before the parameters, and what is in them."""
+"""Columns before the parameters, with their types."""
 AFTER: Mapping[str, type] = {
     "site": str, "host": str, "attempts": int, "replicas": int, "started_s": float,
     "ended_s": float, "run_time_s": float, "cpu_s": float, "peak_memory_bytes": int,
     "exit_code": int, "outputs": str,
 }  # fmt: skip
-"""And after them. Times are seconds since the run began."""
+"""Columns after the parameters. Times are in seconds since the start of the run."""
 
 Row = list[Any]
 
 
 class _Ends:
-    """How the latest attempt of each task of a workflow ended; of those that are done, the one that
-    succeeded."""
+    """The outcome of the latest ended attempt of each task of a workflow; for tasks that are done,
+    of the attempt that succeeded."""
 
     def __init__(self, tasks: int) -> None:
         self.attempts = array("H", bytes(2 * tasks))
@@ -64,7 +65,7 @@ class _Ends:
 
 
 class Collector:
-    """Follows the log beside the state."""
+    """Collects the outcomes of attempts while the log is replayed."""
 
     def __init__(self, state: RunState) -> None:
         self.ends: list[_Ends] = []
@@ -75,7 +76,7 @@ class Collector:
         self._open_of: dict[tuple[int, int], int] = {}
 
     def passed(self, events: Iterator[ev.AnyEvent]) -> Iterator[ev.AnyEvent]:
-        """The same events; what they tell of attempts is noted once the state has them."""
+        """Yield the events, and note each one after its replay."""
         for event in events:
             yield event
             self._note(event)
@@ -146,7 +147,7 @@ class Results:
         self._state = core.state
         self._run = run
         self._user = _owner(run)
-        """Whose are the tasks that name no owner."""
+        """Owner of the tasks that name none."""
         names: dict[str, None] = {}
         for w in self._state.workflows:
             if w.workflow.bag is not None:
@@ -155,14 +156,14 @@ class Results:
 
     @property
     def columns(self) -> dict[str, type]:
-        """Names of the columns, and what is in them. A parameter that has the name of another
-        column has ``parameter_`` before it."""
+        """Names and types of the columns. A parameter with the name of another column gets the
+        prefix ``parameter_``."""
         others = {*BEFORE, *AFTER}
         named = {f"parameter_{p}" if p in others else p: str for p in self.parameters}
         return {**BEFORE, **named, **AFTER}
 
     def rows(self) -> Iterator[Row]:
-        """A row for each task, in the order of the documents; None: nothing to tell."""
+        """A row for each task, in the order of the documents; None is an unknown value."""
         running = {
             (a.workflow, a.task)
             for a in self._state.attempts.values()
@@ -234,7 +235,7 @@ class Results:
 
 
 def _owner(run: RunDir) -> str | None:
-    """The login name of who made the run directory."""
+    """The login name of the owner of the run directory."""
     try:
         return run.path.owner()
     except (KeyError, OSError):
@@ -255,10 +256,10 @@ class _Writer(Protocol):
 
 
 def write_results(run: RunDir, path: Path | None) -> None:
-    """Write the table to ``path``, as its name's ending says, or print it as CSV.
+    """Write the table to ``path``, in the format of its suffix, or print it as CSV.
 
-    What was there is replaced as a whole. Raises InvalidError for an ending that is not known, and
-    InfeasibleError where the file can't be written, or for Parquet without pyarrow.
+    An existing file is replaced atomically. Raises InvalidError for an unknown suffix, and
+    InfeasibleError if the file can't be written, or for Parquet without pyarrow.
     """
     if path is None:
         table = Results(run)
@@ -267,8 +268,8 @@ def write_results(run: RunDir, path: Path | None) -> None:
     kind = path.suffix.lower()
     if kind not in (".csv", ".tsv", ".parquet"):
         raise InvalidError(
-            f"{path} can't be written: its ending does not say how",
-            hint="Let the name end in .csv, .tsv or .parquet.",
+            f"{path} can't be written: its suffix names no known format",
+            hint="name the file .csv, .tsv or .parquet",
         )
     if kind == ".parquet":
         from wfrun.runners.display.parquet import check_parquet
@@ -305,7 +306,7 @@ class _Text:
         self._writer.writerows(rows)
 
     def close(self) -> None:
-        """The stream is its opener's."""
+        """Leave the stream open; its opener closes it."""
 
 
 class _Parquet:
