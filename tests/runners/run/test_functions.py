@@ -69,5 +69,5 @@ def test_what_can_not_be_passed_on(flow: FunctionWorkflow, tmp_path: Path) -> No
     with pytest.raises(InvalidError, match=r"one of total-1\.json, table\.txt is written twice"):
         flow.call("total", outputs=["table.txt"])
     assert flow.call("total", outputs=["other.txt"]).file == "total-1.json"
-    with pytest.raises(InvalidError, match="no Python file"):
+    with pytest.raises(InvalidError, match="is not a Python file"):
         FunctionWorkflow("x", tmp_path / "absent.py")
