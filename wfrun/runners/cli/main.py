@@ -15,7 +15,7 @@ from click.shell_completion import CompletionItem
 from wfrun.runners.cli.exit_statuses import INTERRUPTED, INVALID, SITE
 
 _COMMANDS = {
-    "bench": ("wfrun.runners.cli.sites", "Measure what sites can do."),
+    "bench": ("wfrun.runners.cli.sites", "Measure sites."),
     "cancel": ("wfrun.runners.cli.running", "Stop RUN; `wfrun resume` can continue it later."),
     "generate": (
         "wfrun.runners.cli.generate",
@@ -40,16 +40,17 @@ _COMMANDS = {
     "run": ("wfrun.runners.cli.running", "Run workflows and bags of tasks together, as one run."),
     "simulate": (
         "wfrun.runners.cli.simulate",
-        "Run WORKFLOWS in virtual time, and compare policies.",
+        "Simulate SUBJECTS in virtual time, and compare policies.",
     ),
     "sites": (
         "wfrun.runners.cli.sites",
-        "Add clusters to a catalog, check them, and see how they are.",
+        "Add clusters to a catalog, check them, and show their state.",
     ),
     "status": ("wfrun.runners.cli.looking", "Show the state of RUN (default: `last`)."),
     "study": ("wfrun.runners.cli.simulate", "Simulate the experiments of a paper."),
 }
-"""The module of each command, and its summary, so that `wfrun --help` imports none of them."""
+"""The module of each command, and its summary: the first line of its help text, repeated here so that
+`wfrun --help` imports no command. A test compares the two."""
 
 
 class _Commands(click.Group):
