@@ -38,7 +38,7 @@ def test_every_command_and_option_is_documented() -> None:
         assert command.help
         assert command.get_short_help_str(limit=100) == summaries()[name]
         for option in command.params:
-            if isinstance(option, click.Option):
+            if isinstance(option, click.Option) and not option.hidden:
                 assert option.help, f"{command.name} {option.name}"
 
 

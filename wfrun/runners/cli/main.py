@@ -49,8 +49,8 @@ _COMMANDS = {
     "status": ("wfrun.runners.cli.looking", "Show the state of RUN (default: `last`)."),
     "study": ("wfrun.runners.cli.simulate", "Simulate the experiments of a paper."),
 }
-"""The module of each command, and its summary: the first line of its help text, repeated here so that
-`wfrun --help` imports no command. A test compares the two."""
+"""The module of each command, and its summary: the first line of its help text, repeated here so
+that `wfrun --help` imports no command. A test compares the two."""
 
 
 class _Commands(click.Group):
