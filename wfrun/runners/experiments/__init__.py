@@ -1,1 +1,2 @@
-"""Grids of simulated runs: what is varied, results, metrics, tables and plots."""
+"""Experiments of many simulated runs: what is simulated and varied, results, metrics, tables,
+picture."""

@@ -17,7 +17,7 @@ from wfrun.runners.experiments.experiment import Experiment
 from wfrun.runners.experiments.old_results import old_formats
 from wfrun.runners.experiments.parts import LoadTables, size_table, workflow_table
 from wfrun.runners.experiments.plot import plot as draw
-from wfrun.runners.experiments.progress import GridProgress
+from wfrun.runners.experiments.progress import ExperimentProgress
 from wfrun.runners.experiments.results import Results
 from wfrun.runners.experiments.table import ResultTable
 
@@ -54,7 +54,7 @@ def run_shown(
             f"warning: {output}: the last line was cut off; its run is simulated again", err=True
         )
     try:
-        with GridProgress(quiet=quiet) as progress:
+        with ExperimentProgress(quiet=quiet) as progress:
             experiment.run(results, processes, progress.update)
     except KeyboardInterrupt:
         done = len(results.of(cells))

@@ -1,4 +1,4 @@
-"""The load of workloads of bags: that of the time in which bags arrive."""
+"""The load of workloads of bags while bags arrive."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from wfrun.parsers.generate.bot_workload import BotWorkload
 from wfrun.parsers.generate.bots import Arrival, at_load
 
 _MOST = 2.0
-"""The load, all work counted, is at most so many times the one that was asked for."""
+"""Maximum ratio of the load with all work counted to the requested load."""
 _STEPS = 30
+"""Number of bisections, each of which halves the error of the load."""
 
 
 def at_load_of_arrivals(
@@ -22,19 +23,20 @@ def at_load_of_arrivals(
     sites: Sequence[SiteSpec],
     arrival: Arrival = "realistic",
 ) -> BotWorkload:
-    """The same bags in a span in which the sites are busy to that share of what they can do, if
-    each task starts when it arrives and on a processor of average speed.
+    """The same bags, with times between arrivals scaled so that ``load`` is the busy share of the
+    sites until the last arrival, if each task starts when it arrives, on a processor of average
+    speed.
 
-    Work that is left when the last bag arrives is no load (`at_load` counts it as such): with long
-    tasks, a load of 60% would else keep half of the processors busy. All work is at most twice the
-    load, though: where tasks are too few for more, a remark says so. Raises InvalidError as
+    Work after the last arrival does not count. `at_load` counts it: with long tasks a load of 60%
+    would keep only half of the processors busy. The load with all work counted is at most twice
+    ``load``; if there are too few tasks for more, a remark says so. Raises InvalidError as
     `at_load`.
     """
     once = at_load(workload, load)
     done_s = _work_by_time(once, workload.capacity / sum(site.slots for site in sites))
 
     def within(counted: float) -> float:
-        """The load, where the work of all tasks is ``counted``."""
+        """The load until the last arrival, if that of all work is ``counted``."""
         shorter = load / counted
         return done_s(shorter) / (workload.capacity * once.span_s * shorter)
 
@@ -52,7 +54,7 @@ def at_load_of_arrivals(
 
 
 def _work_by_time(workload: BotWorkload, speed_ratio: float) -> Callable[[float], float]:
-    """The work that is done until the last arrival, by the factor of the times between arrivals."""
+    """The work done until the last arrival, by the factor on the times between arrivals."""
     end_s = workload.bags[-1].arrival_s
     bags = []
     for bag in workload.bags:

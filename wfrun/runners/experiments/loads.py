@@ -1,4 +1,4 @@
-"""What ``--load`` of ``wfrun simulate`` says."""
+"""The values of ``--load`` of ``wfrun simulate``."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from decimal import Decimal, InvalidOperation
 from wfrun.engine.errors import InvalidError
 
 STEP = Decimal("0.15")
-"""Of a range that gives none."""
+"""Step of a range without one."""
 MOST = 100
-"""Numbers of a range."""
+"""Maximum number of values of a range."""
 _HINT = "write 0.2,0.6 or 0.2:0.95 or 0.2:0.95:0.05"
 
 
 def loads_of(text: str | None) -> tuple[float, ...] | None:
-    """Numbers above 0 with commas between them, and ranges ``from:to`` or ``from:to:step``, both
-    ends included. Raises InvalidError."""
+    """The numbers above 0 and the ranges ``from:to`` or ``from:to:step`` (both ends included) of a
+    text, which have commas between them; None for None. Raises InvalidError."""
     if text is None:
         return None
     loads: list[float] = []

@@ -150,7 +150,7 @@ def _names(variants: Sequence[Variant], *, alone: str) -> dict[Variant, str]:
     }
     differ = [len(set(column)) > 1 for column in zip(*words.values(), strict=True)]
     return {
-        variant: " ".join(word for word, differs in zip(told, differ, strict=True) if differs)
+        variant: " ".join(word for word, differs in zip(parts, differ, strict=True) if differs)
         or (getattr(variant, alone) if alone else "")
-        for variant, told in words.items()
+        for variant, parts in words.items()
     }

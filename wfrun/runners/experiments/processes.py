@@ -16,11 +16,11 @@ from wfrun.runners.experiments.results import CellT, Results, RowT
 from wfrun.runners.run.plugins import load_policies
 
 Progress = Callable[[int, int], None]
-"""Is told (done, all)."""
+"""Called with the number of done cells and of all cells."""
 
 
 def no_progress(done: int, cells: int) -> None:
-    """Nobody wants to know."""
+    """Do nothing."""
 
 
 def run_missing(
@@ -30,11 +30,11 @@ def run_missing(
     processes: int | None = None,
     progress: Progress = no_progress,
 ) -> None:
-    """Simulate the cells that ``results`` does not have, in ``processes`` processes, by default
-    one for each core; ``simulate`` is sent to each of them once. What goes wrong in one cell ends
-    all; rows of cells that were done before are kept, and so they are when it is interrupted.
+    """Simulate the cells that ``results`` does not have, in ``processes`` processes, by default one
+    for each core. ``simulate`` is sent to each process once, and must be picklable.
 
-    Raises InfeasibleError when a process is ended from outside.
+    An error in one cell ends all; rows of earlier cells are kept, also after an interrupt. Raises
+    InfeasibleError when a process is ended from outside.
     """
     missing = results.missing(cells)
     done = len(cells) - len(missing)
@@ -54,14 +54,14 @@ def run_missing(
                 progress(done, len(cells))
         except BrokenProcessPool as error:
             raise InfeasibleError(
-                "a process of the simulation was ended from outside, perhaps for want of memory",
-                hint="try fewer at a time with --jobs; with --output, the same command goes on "
-                "from the runs that are done",
+                "a process of the simulation was ended from outside; memory may have run out",
+                hint="use fewer processes with --jobs; with --output, the same command continues "
+                "after the runs that are done",
             ) from error
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in multiprocessing.active_children():
-                process.terminate()  # cells in flight are lost; nobody waits for them
+                process.terminate()  # cells in flight are lost
             raise
 
 
@@ -69,7 +69,7 @@ _SIMULATE: list[Callable[[Any], Any]] = []
 
 
 def _begin(simulate: Callable[[Any], Any]) -> None:
-    """In a worker: what the cells have in common is sent once, not with every cell."""
+    """Set up a worker. ``simulate``, which may be large, is sent once, not with every cell."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers
@@ -79,7 +79,8 @@ def _begin(simulate: Callable[[Any], Any]) -> None:
 
 
 def _end_with_parent() -> None:
-    """A parent that was killed can't end its workers, and they would wait for it forever."""
+    """Exit with the parent: one that was killed cannot end its workers, which would wait
+    forever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])

@@ -110,16 +110,16 @@ def _bags_of(log: LogOfBags) -> BotWorkload:
 
 
 LONGEST_SHARE = 0.5
-"""Of the time in which the sites could do all tasks: none takes longer. The traces of the thesis
-last for a month. Here arrivals are drawn together, and a task of hours would run for longer than
-bags arrive: it would take a processor away rather than compete for one."""
+"""Maximum run time of a task as a share of the time in which the sites could do all tasks. The
+traces of the thesis last for a month. Here arrivals are compressed, and a task of hours would run
+for longer than bags arrive: it would take a processor away instead of competing for one."""
 
 LEAST_LONGEST_S = 300.0
-"""Tasks as short as this are never cut."""
+"""Minimum run time to which tasks are cut, in seconds."""
 
 
 def without_long_tasks(workload: BotWorkload) -> BotWorkload:
-    """The same bags, with tasks cut to LONGEST_SHARE of what all need together; says how many."""
+    """The same bags, with tasks cut to LONGEST_SHARE; a remark counts them."""
     runtimes_s = sorted(s for bag in workload.bags for s in bag.runtime_s)
     longest_s = _longest_s(runtimes_s, workload.capacity)
     cut = sum(1 for s in runtimes_s if s > longest_s)
@@ -135,8 +135,8 @@ def without_long_tasks(workload: BotWorkload) -> BotWorkload:
 
 
 def _longest_s(runtimes_s: Sequence[float], capacity: float) -> float:
-    """The run time that is LONGEST_SHARE of the work over the capacity once longer ones are cut to
-    it. ``runtimes_s`` ascend."""
+    """The run time that is LONGEST_SHARE of work over capacity after longer ones are cut to it.
+    ``runtimes_s`` ascend."""
     longest_s = runtimes_s[-1]
     while True:
         work_s = sum(min(s, longest_s) for s in runtimes_s)

@@ -1,4 +1,4 @@
-"""What schedules are judged by: every metric is defined here, once, with its source.
+"""Metrics of schedules: each is defined here once, with its source.
 
 ``jobs``: of jobs in queues; ``grid``: the 24 metrics of the study of hierarchical grids;
 ``workflows``: of workflows and their tasks; ``log``: all of these from a run's log; ``samples``:

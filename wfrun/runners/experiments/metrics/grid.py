@@ -2,16 +2,16 @@
 
 Source: Ramírez-Alcaraz et al., *Job Allocation Strategies with User Run Time Estimates for Online
 Scheduling in Hierarchical Grids*, J. Grid Computing 9 (2011) 95–116: the list is that of its
-Table 6. Section 2 has the formulas of ρ, SD_b, Th, TA, U, t_w, SWT and SWCT_w, Table 1 those that
-the deviations LBal and the weights of the weighted sums come from. Where it gives none (SD, SCT,
-SWWT, WTA, WWT) the name says what is meant; that WWT is SWWT divided by a constant, its equal
-percentages in Table 6 show.
+Table 6. Section 2 has the formulas of ρ, SD_b, Th, TA, U, t_w, SWT and SWCT_w; the deviations LBal
+and the weights of the weighted sums follow from Table 1. Where the paper gives no formula (SD, SCT,
+SWWT, WTA, WWT) the name defines the metric; equal percentages in Table 6 show that WWT is SWWT
+divided by a constant.
 
 Notation: job j of n has release date r (submission), start, completion c, run time p and size
 (cores); its wait is c - p - r, its weight is its size (index s), its run time (t) or its work
-size·p (w). Site i of m has m_i processors, M in all. All are computed from real run times, none
-needs an estimate or a prediction. The deviations LBal need the site of each job and the size of
-each site, U and ρ the number of all processors; for the others the jobs are enough.
+size·p (w). Site i of m has m_i processors, M in all. All metrics are computed from real run times,
+without estimates or predictions. The deviations LBal need the site of each job and the size of each
+site, U and ρ the number of all processors; the others only need the jobs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Weight = Callable[[JobTiming], float]
 
 
 class GridSchedule:
-    """Jobs that have run on sites; ``processors`` has the size of each site.
+    """Jobs that have run on sites; ``processors`` are the sizes of the sites.
 
     Release dates and completion times count from ``origin_s``, by default from the first
     submission. ``threshold_s`` is that of SD_b. Raises InvalidError for no jobs, a job at an
@@ -50,7 +50,7 @@ class GridSchedule:
         stray = next((job for job in jobs if not 0 <= job.site < len(processors)), None)
         if stray is not None:
             raise InvalidError(
-                f"a job ran at site {stray.site}, but sizes are given of sites 0 to "
+                f"a job ran at site {stray.site}, but there are sizes for sites 0 to "
                 f"{len(processors) - 1}",
                 hint="give the processors of every site, in the order of their numbers",
             )
@@ -61,21 +61,21 @@ class GridSchedule:
 
     @property
     def makespan_s(self) -> float:
-        """C_max, the greatest completion time."""
+        """C_max, the largest completion time."""
         return max(job.end_s for job in self.jobs) - self.origin_s
 
     @property
     def lower_bound_s(self) -> float:
-        """Of the makespan of any schedule: max(max (r + p), Σ work / M)."""
+        """Lower bound of the makespan of any schedule: max(max (r + p), Σ work / M)."""
         longest_s = max(job.submit_s - self.origin_s + job.runtime_s for job in self.jobs)
         return max(longest_s, self.sum(_work) / sum(self.processors))
 
     def sum(self, value: Weight) -> float:
-        """Over all jobs."""
+        """Sum over all jobs."""
         return fsum(map(value, self.jobs))
 
     def mean(self, value: Weight) -> float:
-        """Over all jobs."""
+        """Mean over all jobs."""
         return self.sum(value) / len(self.jobs)
 
     def completion_sum(self, weight: Weight) -> float:
@@ -84,7 +84,7 @@ class GridSchedule:
         return self.sum(lambda job: (job.end_s - origin_s) * weight(job))
 
     def deviation(self, weight: Weight) -> float:
-        """Over sites, of the weight of all jobs there per processor."""
+        """Standard deviation over the sites of the weight of their jobs per processor."""
         loads: list[list[float]] = [[] for _ in self.processors]
         for job in self.jobs:
             loads[job.site].append(weight(job))
@@ -131,7 +131,7 @@ def _ratio(part: float, whole: float) -> float:
 
 
 class GridMetric(NamedTuple):
-    """One of the 24."""
+    """One of the 24 metrics."""
 
     symbol: str
     name: str
@@ -139,7 +139,7 @@ class GridMetric(NamedTuple):
     better: Literal["smaller", "larger"]
     formula: str
     value: Callable[[GridSchedule], float]
-    """nan where it is a ratio to something of no length."""
+    """nan for a ratio to 0."""
 
 
 _CORE = (
@@ -206,9 +206,9 @@ def _weighted(by: _Weighting) -> tuple[GridMetric, ...]:
 GRID_METRICS = {
     metric.symbol: metric for metric in (*_CORE, *(m for by in _WEIGHTINGS for m in _weighted(by)))
 }
-"""By symbol."""
+"""The metrics by symbol."""
 
 
 def grid_metrics(schedule: GridSchedule) -> dict[str, float]:
-    """All 24 by symbol, in the order of ``GRID_METRICS``."""
+    """All 24 metrics by symbol, in the order of ``GRID_METRICS``."""
     return {symbol: metric.value(schedule) for symbol, metric in GRID_METRICS.items()}

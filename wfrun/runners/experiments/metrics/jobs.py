@@ -11,11 +11,11 @@ import msgspec
 from wfrun.engine.errors import InvalidError
 
 THRESHOLD_S = 10.0
-"""Jobs shorter than this count as this long in bounded slowdowns."""
+"""Minimum run time of a job in bounded slowdowns, in seconds."""
 
 
 class JobTiming(msgspec.Struct, frozen=True, gc=False):
-    """A job that has run, at one site, from its start to its end on all of its cores."""
+    """A job that has run at one site, on all of its cores from start to end."""
 
     submit_s: float
     start_s: float
@@ -39,7 +39,7 @@ class JobTiming(msgspec.Struct, frozen=True, gc=False):
 
 
 def slowdown(job: JobTiming) -> float | None:
-    """Response time over run time; None for a job of no length."""
+    """Response time over run time; None for a run time of 0."""
     return job.response_s / job.runtime_s if job.runtime_s > 0 else None
 
 
@@ -56,13 +56,13 @@ def bounded_slowdown(job: JobTiming, threshold_s: float = THRESHOLD_S) -> float:
 def check_threshold(threshold_s: float) -> None:
     if not threshold_s > 0:
         raise InvalidError(
-            f"a bounded slowdown can't have the threshold {threshold_s} s",
+            f"the threshold of a bounded slowdown is {threshold_s} s",
             hint="use a positive number of seconds; 10 is usual",
         )
 
 
 def total_makespan_s(jobs: Iterable[JobTiming]) -> float:
-    """From the first submission to the last end. Raises InvalidError where there is no job."""
+    """From the first submission to the last end. Raises InvalidError for no jobs."""
     known = list(jobs)
     if not known:
         raise InvalidError("without jobs there is no makespan")
@@ -70,10 +70,10 @@ def total_makespan_s(jobs: Iterable[JobTiming]) -> float:
 
 
 def busy_cores(jobs: Iterable[JobTiming], site: int | None = None) -> list[tuple[float, int]]:
-    """Cores in use at a site (None: at all together) over time, as a step function.
+    """Cores in use at a site (None: at all sites together) over time, as a step function.
 
-    Returns (time in seconds, cores in use from then on), ascending, a point where the number
-    changes; the last one has 0 cores.
+    Returns a point (time in seconds, cores in use from then on) for each change, ascending; the
+    last one has 0 cores.
     """
     changes: dict[float, int] = {}
     for job in jobs:
@@ -92,16 +92,16 @@ def busy_cores(jobs: Iterable[JobTiming], site: int | None = None) -> list[tuple
 def utilization(
     jobs: Iterable[JobTiming], slots: int, edges_s: Sequence[float], site: int | None = None
 ) -> list[float]:
-    """The share of a site's ``slots`` (None: of all sites' together) that is in use, on average
-    over each of the intervals between successive ``edges_s``, which ascend.
+    """Mean share of the ``slots`` of a site (None: of all sites together) in use, for each interval
+    between successive ``edges_s``, which ascend.
 
-    0 to 1, or more where jobs run at the same time on more cores than there are. Raises
-    InvalidError for no slots, and for edges that do not ascend.
+    0 to 1, or more if jobs use more cores than there are. Raises InvalidError for no slots, and for
+    edges that do not ascend.
     """
     if slots <= 0 or any(not begin < end for begin, end in pairwise(edges_s)):
         raise InvalidError(
             f"there is no utilization of {slots} slots between the times {list(edges_s)[:4]}…",
-            hint="it takes a positive number of slots, and times that ascend",
+            hint="give a positive number of slots, and ascending times",
         )
     points = busy_cores(jobs, site)
     shares = []

@@ -1,4 +1,4 @@
-"""Timings out of a run's log, whether the run was real or simulated."""
+"""Timings from the log of a real or a simulated run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from wfrun.runners.experiments.metrics.workflows import (
 
 
 class RunTimings(msgspec.Struct, frozen=True):
-    """What a log says about time."""
+    """The timings of a run."""
 
     settings: ev.Settings
     sites: tuple[SiteSpec, ...]
@@ -31,29 +31,29 @@ class RunTimings(msgspec.Struct, frozen=True):
     """None: the run has not ended."""
     workflows: tuple[WorkflowTiming, ...]
     tasks: tuple[TaskTiming, ...]
-    """Every attempt that ran, in the order of their ends."""
+    """All attempts that ran, in the order of their ends."""
 
     def workflow_metrics(self) -> list[WorkflowMetrics]:
-        """Of every workflow."""
+        """The metrics of every workflow."""
         attempts: list[list[TaskTiming]] = [[] for _ in self.workflows]
         for task in self.tasks:
             attempts[task.workflow].append(task)
         return [workflow_metrics(w, a) for w, a in zip(self.workflows, attempts, strict=True)]
 
     def jobs(self) -> list[JobTiming]:
-        """Every attempt that ran, failed ones included, since they used their cores too."""
+        """All attempts that ran, failed ones included, which used their cores too."""
         return [task.job() for task in self.tasks]
 
 
 def run_timings(events: Iterable[ev.Event], documents: Mapping[str, Workflow]) -> RunTimings:
-    """Replay a log, all of it or as far as it goes (``Store.load``, ``Store.workflows``).
+    """Replay a log, complete or not (``Store.load``, ``Store.workflows``).
 
-    Times are those of the events, seconds since the epoch, or since the start of a simulation. An
-    attempt whose start was never told (an engine was away) began as long before its end as its
-    exit record says. Attempts that never started are not among the tasks.
+    Times are those of the events: seconds since the epoch, or since the start of a simulation. If
+    the start of an attempt was not reported (no engine was running), it is computed from the run
+    time in its exit record. Attempts that never started are not among the tasks.
 
-    Run times for critical paths are those of the stored documents, which under emulation are
-    scaled. Where a document has none, it is the measured one times the speed ratio of the site.
+    Run times for critical paths are those of the stored documents, scaled under emulation; for
+    tasks without one, the measured run time times the speed ratio of the site.
     """
     replay = _Replay(documents)
     for event in events:

@@ -16,7 +16,7 @@ _SERIES_TO = 200
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """A sample in a few numbers, all in the unit of its values."""
+    """Summary statistics of a sample, in the unit of its values."""
 
     count: int
     mean: float
@@ -30,8 +30,8 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 def summarize(values: Iterable[float], confidence: float = 0.95) -> Summary:
-    """Mean with Student's confidence interval, t(confidence, n - 1) · sd/√n: values are taken for
-    independent and the mean for normally distributed. Raises InvalidError for no values, and for
+    """The mean with Student's confidence interval, t(confidence, n - 1) · sd/√n, which assumes
+    independent values and a normally distributed mean. Raises InvalidError for no values, and for
     values that are not finite."""
     sample = _checked(values)
     count = len(sample)
@@ -44,16 +44,17 @@ def summarize(values: Iterable[float], confidence: float = 0.95) -> Summary:
 
 
 def percentile(values: Iterable[float], percent: float) -> float:
-    """Interpolated between order statistics: definition 7 of Hyndman and Fan (1996), the one of
-    NumPy and of spreadsheets. ``percent`` is 0 (the minimum) to 100. Raises InvalidError."""
+    """A percentile, interpolated between order statistics: definition 7 of Hyndman and Fan (1996),
+    that of NumPy and of spreadsheets. ``percent`` is 0 (the minimum) to 100. Raises
+    InvalidError."""
     if not 0 <= percent <= 100:
         raise InvalidError(f"there is no percentile {percent}", hint="use 0 to 100")
     return _quantile(_checked(values), percent / 100)
 
 
 def cumulative(values: Iterable[float]) -> list[tuple[float, float]]:
-    """The empirical distribution: (value, share of the sample that is at most that), ascending,
-    one point for each different value. Raises InvalidError for no values."""
+    """The empirical distribution: a point (value, share of the sample that is at most this value)
+    for each different value, ascending. Raises InvalidError for no values."""
     sample = _checked(values)
     count = len(sample)
     points: dict[float, float] = {}
@@ -73,7 +74,7 @@ def _checked(values: Iterable[float]) -> list[float]:
         raise InvalidError(
             f"{len(strange)} of {len(sample)} values are not finite ({strange[0]}), so that they "
             "have no mean",
-            hint="a ratio to something of no length has no value; leave such runs out",
+            hint="a ratio to 0 has no value; leave such runs out",
         )
     return sample
 
@@ -90,15 +91,15 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 def t_critical(confidence: float, freedom: int) -> float:
     """The t with P(|T| ≤ t) = ``confidence`` for Student's T with ``freedom`` ≥ 1 degrees.
 
-    Up to 200 degrees the distribution is summed as it is, which leaves rounding (1e-12
-    relative); above, an expansion is used whose relative error is below 1e-10 for confidences
+    Up to 200 degrees the distribution is summed exactly, with rounding errors of 1e-12
+    (relative); above, an expansion is used whose relative error is below 1e-10 for confidences
     from 0.5 to 0.999. Source: Abramowitz and Stegun, *Handbook of Mathematical Functions*,
     26.7.3, 26.7.4 and 26.7.5. Raises InvalidError.
     """
     if not 0 < confidence < 1 or freedom < 1:
         raise InvalidError(
             f"there is no confidence interval of {confidence} with {freedom} degrees of freedom",
-            hint="a confidence is between 0 and 1, and it takes two values at least",
+            hint="a confidence is between 0 and 1, and needs at least two values",
         )
     if freedom > _SERIES_TO:
         return _expanded(NormalDist().inv_cdf((1 + confidence) / 2), freedom)

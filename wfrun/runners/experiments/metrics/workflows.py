@@ -14,11 +14,11 @@ from wfrun.runners.experiments.metrics.jobs import JobTiming
 
 
 class TaskTiming(msgspec.Struct, frozen=True, gc=False):
-    """One attempt of a task that has run, and what it waited for.
+    """One attempt of a task that has run, and its waits.
 
-    Between eligible and placed the engine held the task back (the throttle, or no site was open),
-    until ready files were on their way, until its start it was in the site's queue. A task that is
-    tried again becomes eligible again.
+    Between eligible and placed the engine held the task back (the throttle, or no site was open);
+    until ready its files were transferred; until its start it was in the queue of the site. A task
+    that is tried again becomes eligible again.
     """
 
     workflow: int
@@ -35,7 +35,7 @@ class TaskTiming(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def held_s(self) -> float:
-        """Queue wait at the level of the grid."""
+        """Wait in the engine, before placement."""
         return self.placed_s - self.eligible_s
 
     @property
@@ -50,7 +50,7 @@ class TaskTiming(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def wait_s(self) -> float:
-        """Wait time, from eligible to start: the sum of the three."""
+        """Wait time from eligible to start: the sum of the three."""
         return self.start_s - self.eligible_s
 
     def job(self) -> JobTiming:
@@ -64,15 +64,15 @@ class WorkflowTiming(msgspec.Struct, frozen=True):
     name: str
     submit_s: float
     end_s: float | None
-    """Of its last task; None: it has not come to its end."""
+    """End of its last task; None: it has not ended."""
     tasks: int
     done: int
     critical_path_s: float | None
-    """See ``critical_path_s``; None: a run time is neither documented nor was it measured."""
+    """See ``critical_path_s``; None: a run time is neither documented nor measured."""
     transfers: int
-    """NFT: files copied from one site to another; neither from nor to where wfrun runs."""
+    """NFT: files copied between sites, not from or to the machine of wfrun."""
     moved_bytes: int
-    """Of these files."""
+    """Size of these files."""
 
     @property
     def makespan_s(self) -> float | None:
@@ -98,7 +98,7 @@ class WorkflowMetrics(msgspec.Struct, frozen=True):
     makespan_s: float | None
     nsl: float | None
     wait_s: float | None
-    """Mean wait time of a task; None, as of the next three: no task is done."""
+    """Mean wait time of a task; None, like the next three, if no task is done."""
     held_s: float | None
     queue_wait_s: float | None
     staging_s: float | None
@@ -107,7 +107,7 @@ class WorkflowMetrics(msgspec.Struct, frozen=True):
 
 
 def workflow_metrics(timing: WorkflowTiming, tasks: Iterable[TaskTiming]) -> WorkflowMetrics:
-    """``tasks`` are the attempts of this workflow; failed ones are passed over."""
+    """The metrics of a workflow; ``tasks`` are its attempts, of which failed ones are ignored."""
     done = [task for task in tasks if task.done]
     return WorkflowMetrics(
         name=timing.name,
@@ -127,8 +127,8 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def total_makespan_s(workflows: Iterable[WorkflowTiming]) -> float | None:
-    """From the first submission to the end of the last workflow, for workflows that were submitted
-    together; None: not all tasks of all of them are done. Raises InvalidError for no workflow."""
+    """From the first submission to the end of the last workflow, for workflows submitted together;
+    None if not all of their tasks are done. Raises InvalidError for no workflows."""
     known = list(workflows)
     if not known:
         raise InvalidError("without workflows there is no makespan")
@@ -139,12 +139,12 @@ def total_makespan_s(workflows: Iterable[WorkflowTiming]) -> float | None:
 
 
 def critical_path_s(workflow: Workflow, runtimes_s: Sequence[float]) -> float:
-    """The time to execute a critical path: the greatest sum of run times along a path.
+    """The length of a critical path: the largest sum of run times along a path.
 
-    ``runtimes_s`` has the run time of each task in seconds on the reference processor (speed
-    ratio 1.0), so that on faster sites a normalized schedule length may be below 1; the thesis
-    leaves the processor open, and takes a reference processor for bags (section 5.3.2). Files
-    take no time, as on a path within one site. 0 for a workflow without tasks.
+    ``runtimes_s`` are the run times of the tasks in seconds on the reference processor (speed ratio
+    1.0), so that on faster sites a normalized schedule length may be below 1. The thesis leaves the
+    processor open, and uses a reference processor for bags (section 5.3.2). Files take no time, as
+    on a path within one site. 0 for a workflow without tasks.
     """
     ends_s = [0.0] * len(workflow.tasks)
     for task in topological_order(workflow.parents, workflow.children()):

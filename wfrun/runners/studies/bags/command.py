@@ -9,7 +9,7 @@ import click
 from wfrun.runners.display.report import make_console
 from wfrun.runners.experiments.command import open_results
 from wfrun.runners.experiments.processes import run_missing
-from wfrun.runners.experiments.progress import GridProgress
+from wfrun.runners.experiments.progress import ExperimentProgress
 from wfrun.runners.studies.bags.claims import CLAIMS
 from wfrun.runners.studies.bags.experiments import (
     FULL,
@@ -46,7 +46,7 @@ def study_bags(
         raise unwritable(output, error) from error
     results = open_results(experiment, output / "results.csv")
     try:
-        with GridProgress(quiet=quiet) as progress:
+        with ExperimentProgress(quiet=quiet) as progress:
             run_missing(wanted, results, experiment.simulate, processes, progress.update)
     finally:
         results.close()

@@ -12,7 +12,7 @@ from rich.text import Text
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.runners.display.report import make_console
 from wfrun.runners.experiments.processes import run_missing
-from wfrun.runners.experiments.progress import GridProgress
+from wfrun.runners.experiments.progress import ExperimentProgress
 from wfrun.runners.experiments.results import Results
 from wfrun.runners.studies.claim import Answer
 from wfrun.runners.studies.workflows import figures, paper
@@ -48,7 +48,7 @@ def study_workflows(
         raise unwritable(output, error) from error
     outcomes = Results(output / "results.csv", Case, Outcome)
     try:
-        with GridProgress(quiet=quiet) as progress:
+        with ExperimentProgress(quiet=quiet) as progress:
             simulate = partial(run_case, corpus=corpus)
             run_missing(wanted, outcomes, simulate, processes, progress.update)
     finally:
