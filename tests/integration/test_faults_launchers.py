@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.clusters import Grid
-from tests.integration.test_launchers_faults import launchers, live, pids
+from tests.integration.test_launchers_faults import launchers, live, pids, started
 from tests.runners.harness import Job, kill, lines_of, wait_until
 from tests.testbed import faults
 from tests.testbed.layout import MissingError
@@ -172,7 +172,7 @@ def test_strangers_are_refused_and_named(testbed: Testbed, grid: Grid, tmp_path:
     changes = {"alpha": launchers(channels="tcp", max=1)}
     engine = grid.start(grid.catalog("alpha", changes=changes))
     grid.wait_begun(engine, 4)
-    (launcher,) = (e.key for e in grid.events() if isinstance(e, ev.LauncherStarted))
+    (launcher,) = started(grid)
     true = directory_of(testbed, grid, "alpha") / "launchers"
     address = json.loads((true / "address.json").read_text())
     port = address["tcp"][0][1]

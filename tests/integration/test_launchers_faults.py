@@ -31,9 +31,14 @@ def lives(grid: Grid) -> Counter[str]:
     return Counter(e.cause for e in grid.events() if isinstance(e, ev.LauncherEnded))
 
 
+def started(grid: Grid) -> set[str]:
+    """Launchers that have started. The event comes again when the latency has changed."""
+    return {e.key for e in grid.events() if isinstance(e, ev.LauncherStarted)}
+
+
 def live(grid: Grid) -> int:
-    """How many have started."""
-    return sum(isinstance(e, ev.LauncherStarted) for e in grid.events())
+    """Number of launchers that have started."""
+    return len(started(grid))
 
 
 @pytest.mark.parametrize("channel", ["tcp", "ssh", "spool"])
