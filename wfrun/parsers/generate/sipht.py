@@ -15,7 +15,6 @@ Blast and Blast_QRNA each read about 880 files of other genomes, which all parts
 from __future__ import annotations
 
 from random import Random
-from typing import NamedTuple
 
 from wfrun.engine.model import Workflow
 from wfrun.parsers.generate.draw import Distribution, LogNormal, Normal
@@ -88,13 +87,6 @@ TOOLS = (("blasta", 786_856), ("xdformat", 380_164), ("time", 11_944))
 
 _TASKS_OF_A_GENOME = 12
 _ALL_TASKS_OF_A_GENOME = 30.25
-
-
-class _Inputs(NamedTuple):
-    """Files that several tasks of one genome read."""
-
-    fna: int
-    ptt: int
 
 
 class _Common:

@@ -83,14 +83,16 @@ def read_dax(document: Document, path: Path) -> Iterator[Draft]:
         stream.seek(0)
         document.locate = ElementLines(path)
         try:
-            while chunk := stream.read(_CHUNK_BYTES):
+            chunk = stream.read(_CHUNK_BYTES)
+            while chunk:
                 parser.feed(chunk)
+                chunk = stream.read(_CHUNK_BYTES)
+                if not chunk:
+                    parser.close()
                 yield from target.drafts
                 target.drafts.clear()
-            parser.close()
         except etree.XMLSyntaxError as error:
             raise not_well_formed(document.source, error) from None
-        yield from target.drafts
 
 
 class _DaxTarget:
