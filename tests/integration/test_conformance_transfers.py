@@ -1,5 +1,5 @@
-"""Files to, from and between sites behind SSH: the suite of all transfers, and what goes wrong on
-real connections."""
+"""Files to, from and between sites behind SSH: the suite of all transfers, and failures of real
+connections."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Store:
 
 
 class Far(TransferConformance):
-    """Between two sites; files go over their connections, which are as fast as they are."""
+    """Between two sites, over their real connections."""
 
     emulates_links = False
     transport: Literal["asyncssh", "openssh"]
@@ -130,8 +130,8 @@ class TestLostConnections:
     async def test_amid_a_copy(
         self, tmp_path: Path, testbed: Testbed, transport: Literal["asyncssh", "openssh"]
     ) -> None:
-        """The reader's, then the writer's; what was written of it is gone when there is a
-        connection again, and the same copy succeeds."""
+        """The connection of the reader is lost, then that of the writer. The part is removed after
+        a reconnection, and the same copy succeeds."""
         stores = [tmp_path / "a", tmp_path / "b"]
         for store in stores:
             store.mkdir()
@@ -178,4 +178,4 @@ async def _until_large(store: Path) -> None:
 
 
 def _ignore(reason: str | None) -> None:
-    """Whether there is a connection is seen by what fails."""
+    """Ignore the status: a lost connection shows in the copies that fail."""

@@ -1,4 +1,4 @@
-"""Servers for the tests of what lies behind a connection to a cluster."""
+"""Servers for the tests of connections to clusters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.sites.remote.servers import Misbehaving, Sshd, config_of, new_key, pu
 
 
 class Cluster:
-    """A login node: an sshd, a key that it takes, and the user's configuration."""
+    """A login node: an sshd, a key that it accepts, and the user's configuration."""
 
     def __init__(self, directory: Path, sockets: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -27,19 +27,19 @@ class Cluster:
         self.host = self.add("cluster", self.sshd.port)
 
     def add(self, name: str, port: int, more: str = "", key: Path | None = None) -> str:
-        """Another name in the configuration."""
+        """Add another name to the configuration."""
         return config_of(self.config, port, key or self.key, self.known_hosts, name=name, more=more)
 
 
 @pytest.fixture(autouse=True)
 def _own_home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """No profile but ours is run by login shells."""
+    """Make login shells run no profile but the test's."""
     monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
 
 
 @pytest.fixture(scope="session")
 def sockets() -> Iterator[Path]:
-    """For sockets, whose paths must be short."""
+    """A directory for sockets, whose paths must be short."""
     directory = Path(tempfile.mkdtemp(prefix="wf"))
     yield directory
     shutil.rmtree(directory)
@@ -47,7 +47,7 @@ def sockets() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def shared_cluster(tmp_path_factory: pytest.TempPathFactory, sockets: Path) -> Iterator[Cluster]:
-    """Stays up: for tests that do it no harm."""
+    """A login node shared by tests that leave it unchanged."""
     made = Cluster(tmp_path_factory.mktemp("cluster"), sockets)
     yield made
     made.sshd.stop()
@@ -55,7 +55,7 @@ def shared_cluster(tmp_path_factory: pytest.TempPathFactory, sockets: Path) -> I
 
 @pytest.fixture
 def cluster(tmp_path: Path, sockets: Path) -> Iterator[Cluster]:
-    """For tests that stop its sshd, or change its keys."""
+    """A login node for tests that stop its sshd or change its keys."""
     made = Cluster(tmp_path / "cluster", sockets)
     yield made
     made.sshd.stop()

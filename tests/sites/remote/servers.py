@@ -1,5 +1,5 @@
-"""SSH servers of the tests, on loopback: the real sshd, one by paramiko that misbehaves when told
-to, and a line between client and server that can be cut."""
+"""SSH servers of the tests, on loopback: the real sshd, one by paramiko that misbehaves on demand,
+and a line between client and server that can be cut."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def new_key(path: Path, passphrase: str = "", comment: str = "test") -> Path:
 
 
 def public(key: Path) -> str:
-    """Type and key, without the comment."""
+    """Return type and key, without the comment."""
     return " ".join(key.with_suffix(".pub").read_text().split()[:2])
 
 
 def descendants(pid: int) -> list[int]:
-    """It and all its children, from /proc."""
+    """Return a process and all its descendants, from /proc."""
     found = [pid]
     for parent in found:
         with contextlib.suppress(OSError):
@@ -62,7 +62,7 @@ def descendants(pid: int) -> list[int]:
 
 
 class Sshd:
-    """A real sshd; ``stop`` ends it with all its connections, ``start`` lets it come again."""
+    """A real sshd; ``stop`` ends it with all its connections, ``start`` restarts it."""
 
     def __init__(self, directory: Path, key: Path, options: Sequence[str] = ()) -> None:
         if SSHD is None:
@@ -77,8 +77,8 @@ class Sshd:
             new_key(self.host_key)
         self.authorized = directory / "authorized_keys"
         self.authorized.write_text(public(key) + "\n")
-        # A home of its own: what the user's profile does is not part of the tests, and a login that
-        # is killed must not leave anything there.
+        # A home of its own: the user's profile is not part of the tests, and a killed login must
+        # not leave files there.
         self.home = directory / "home"
         self.home.mkdir(exist_ok=True)
         self._config = directory / "sshd_config"
@@ -131,11 +131,11 @@ class Sshd:
             self._process = None
 
     def processes(self) -> list[int]:
-        """Its own and those of its connections."""
+        """Return its processes and those of its connections."""
         return descendants(self._process.pid) if self._process is not None else []
 
     def connections(self) -> int:
-        """How many it has at this moment."""
+        """Return the present number of connections."""
         assert self._process is not None
         task = f"/proc/{self._process.pid}/task/{self._process.pid}/children"
         return len(Path(task).read_text().split())
@@ -147,7 +147,7 @@ class Sshd:
 def config_of(
     path: Path, port: int, key: Path, known_hosts: Path, *, name: str = "cluster", more: str = ""
 ) -> str:
-    """Appends a host to a configuration of SSH that depends on nothing of this machine."""
+    """Add a host to an SSH configuration that is independent of this machine's."""
     text = f"""Host {name}
   HostName 127.0.0.1
   Port {port}
@@ -203,7 +203,7 @@ class Line:
         sink.close()
 
     def go_silent(self) -> None:
-        """Swallow all that comes, as a firewall that has forgotten the connection does."""
+        """Drop all data, like a firewall that has forgotten the connection."""
         self._silent = True
 
     def cut(self) -> None:
@@ -231,7 +231,7 @@ class Misbehaving(paramiko.ServerInterface):
         """The answer to a second question."""
         self.accepts_sessions = True
         self.answers = True
-        """False: TCP connections are accepted, and then nothing is said."""
+        """False: accept TCP connections and stay silent."""
         self.bytes_until_drop: int | None = None
         self.questions = 0
         self.connections = 0

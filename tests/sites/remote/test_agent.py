@@ -1,4 +1,4 @@
-"""The agent by itself: how it starts, how it ends, and what it does about nonsense."""
+"""The agent: its start, its end, and invalid messages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ send({"hello": 1, "pid": os.getpid(), "host": "h", "user": "u", "home": "/", "py
 send({"id": receive()["id"], "clock": 0})
 receive()
 """
-"""A program in the agent's place: answers the first ping only."""
+"""A program in place of the agent, which answers the first ping only."""
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ async def host(transport: LocalTransport) -> AsyncIterator[AgentHost]:
 
 
 class Noisy(LocalTransport):
-    """Its login shell does something else first."""
+    """A host whose login shell runs another command first."""
 
     def __init__(self, first: str) -> None:
         super().__init__()
@@ -159,7 +159,7 @@ async def test_it_runs_on_old_and_new_pythons(
     found = sorted(PYENV.glob(f"{version}.*/bin/python{version}"))
     if not found:
         pytest.skip(f"there is no Python {version} in {PYENV}")
-    monkeypatch.setenv("LC_ALL", "C")  # In which 3.6 takes names for ASCII.
+    monkeypatch.setenv("LC_ALL", "C")  # Python 3.6 decodes names as ASCII then
     host = AgentHost(transport, pythons=[str(found[0])])
     if version == "2.7":
         with pytest.raises(NoPythonError):
@@ -167,13 +167,13 @@ async def test_it_runs_on_old_and_new_pythons(
         return
     await host.start()
     assert (await host.facts()).python.startswith(f"{version}.")
-    told: list[bytes] = []
+    records: list[bytes] = []
     await host.make_directories([f"{tmp_path}/exits é\udcff"])
-    await host.watch(f"{tmp_path}/exits é\udcff", told.extend)
+    await host.watch(f"{tmp_path}/exits é\udcff", records.extend)
     await host.write(
         [NewFile(f"{tmp_path}/exits é\udcff/{n}.json", b'{"n":%d}' % n) for n in range(10)]
     )
-    await until(lambda: len(told) == 10)
+    await until(lambda: len(records) == 10)
     result = await host.run(["sh", "-c", 'cat; printf %s "$0$X"', "é\udcff"], env={"X": "日"})
     assert result.output == b"\xc3\xa9\xff\xe6\x97\xa5"
     assert (await host.run(["sleep", "100"], timeout_s=0.2)).exit_code is None
@@ -286,7 +286,7 @@ async def test_an_agent_out_of_its_mind_is_given_up(
 
 
 class Talk:
-    """Frames, as they are, with an agent."""
+    """Exchanges raw frames with an agent."""
 
     def __init__(self, process: LocalProcess) -> None:
         self.process = process

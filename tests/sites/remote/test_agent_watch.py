@@ -1,4 +1,4 @@
-"""Exit records: none is lost, whoever dies, watches too, or fills the disk."""
+"""Exit records: none is lost when agents die, when several watch, or when the disk is full."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def exits(tmp_path: Path) -> Path:
 
 
 class Watched:
-    """A watch that is told when to look, on a clock of ours."""
+    """A watch that scans when the test says, on the clock of the test."""
 
     def __init__(self, directory: Path) -> None:
-        self.told: list[bytes] = []
-        self.watch = Watch(os.fsencode(directory), self.told.extend)
+        self.reported: list[bytes] = []
+        self.watch = Watch(os.fsencode(directory), self.reported.extend)
 
     def look(self, now_s: float = 0.0) -> list[bytes]:
-        """What is told of."""
-        before = len(self.told)
-        assert self.watch.scan(now_s) == len(self.told) - before
-        return self.told[before:]
+        """Scan; returns the new records."""
+        before = len(self.reported)
+        assert self.watch.scan(now_s) == len(self.reported) - before
+        return self.reported[before:]
 
 
 def put(directory: Path, *keys: object) -> None:
@@ -52,10 +52,10 @@ def consolidated(directory: Path) -> list[bytes]:
     return (directory / "records.jsonl").read_bytes().splitlines()
 
 
-# ------------------------------------------------------------------------------ one look each
+# --------------------------------------------------------------------------------- single scans
 
 
-def test_records_are_told_of_once_and_moved_together(exits: Path) -> None:
+def test_records_are_reported_once_and_merged(exits: Path) -> None:
     watched = Watched(exits)
     assert watched.look() == []
     put(exits, "b", "a")
@@ -87,7 +87,7 @@ def test_a_death_between_append_and_removal_does_no_harm(exits: Path) -> None:
     assert Watched(exits).look() == [record("a")]
 
 
-def test_what_another_agent_moves_is_told_of_too(exits: Path) -> None:
+def test_records_merged_by_another_agent_are_reported_too(exits: Path) -> None:
     one, two = Watched(exits), Watched(exits)
     one.look()
     two.look()
@@ -99,12 +99,12 @@ def test_what_another_agent_moves_is_told_of_too(exits: Path) -> None:
     one.look()
     two.look()
     expected = Counter({record(key): 1 for key in range(20)})
-    assert Counter(one.told) == expected
-    assert Counter(two.told) == expected
+    assert Counter(one.reported) == expected
+    assert Counter(two.reported) == expected
     assert Counter(consolidated(exits)) == expected
 
 
-def test_garbage_is_tried_again_then_told_of_as_it_is(exits: Path) -> None:
+def test_an_invalid_record_is_read_again_and_then_reported_unchanged(exits: Path) -> None:
     watched = Watched(exits)
     (exits / "half.json").write_bytes(b'{"key": "ha')
     (exits / "list.json").write_bytes(b"[]")
@@ -115,7 +115,7 @@ def test_garbage_is_tried_again_then_told_of_as_it_is(exits: Path) -> None:
     put(exits, "mends")
     assert watched.look(GARBAGE_S) == [b'{"key": "ha', b"[]", record("mends")]
     assert watched.look(10 * GARBAGE_S) == []
-    # Nothing is lost: the next agent is told too, and if it becomes a record we are.
+    # Nothing is lost: the next agent reports it too, and so does this one if it becomes a record.
     other = Watched(exits)
     assert other.look(0.0) == [record("a"), record("mends")]
     assert other.look(GARBAGE_S) == [b'{"key": "ha', b"[]"]
@@ -132,8 +132,8 @@ def test_what_cannot_be_read_is_not_looped_on(exits: Path) -> None:
     (exits / "long.json").write_bytes(b'{"a": "%s"}' % (b"x" * RECORD_BYTES))
     put(exits, "a")
     assert watched.look(0.0) == [record("a")]
-    told = watched.look(GARBAGE_S)
-    assert [len(content) for content in told] == [RECORD_BYTES]
+    reported = watched.look(GARBAGE_S)
+    assert [len(content) for content in reported] == [RECORD_BYTES]
     assert watched.look(GARBAGE_S + 1) == []
     (exits / "pipe.json").unlink()
     put(exits, "pipe")
@@ -149,14 +149,14 @@ def test_a_full_disk_loses_nothing(exits: Path) -> None:
     put(exits, "c")
     assert watched.look(1.0) == [record("c")]
     assert sorted(os.listdir(exits)) == ["a.json", "b.json", "c.json", "records.jsonl"]
-    (exits / "records.jsonl").unlink()  # There is room again.
+    (exits / "records.jsonl").unlink()  # as if the disk had space again
     assert watched.look(2.0) == []
     assert watched.look(1.0 + RETRY_S) == []
     assert consolidated(exits) == [record(key) for key in "abc"]
     assert os.listdir(exits) == ["records.jsonl"]
 
 
-def test_records_are_told_of_where_they_cannot_be_moved(exits: Path) -> None:
+def test_records_are_reported_where_they_cannot_be_merged(exits: Path) -> None:
     watched = Watched(exits)
     (exits / "records.jsonl").mkdir()
     put(exits, "a")
@@ -181,20 +181,20 @@ def test_a_lock_of_another_is_respected(exits: Path) -> None:
     assert not (exits / "a.json").exists()
 
 
-def test_a_record_that_is_replaced_while_it_is_moved_is_told_of_again(exits: Path) -> None:
-    told: list[bytes] = []
+def test_a_record_that_is_replaced_while_it_is_merged_is_reported_again(exits: Path) -> None:
+    reported: list[bytes] = []
 
     def tell(records: list[bytes]) -> None:
-        if not told:
+        if not reported:
             put(exits, "a.json.new")
             (exits / "a.json.new.json").rename(exits / "a.json")
-        told.extend(records)
+        reported.extend(records)
 
     watch = Watch(os.fsencode(exits), tell)
     put(exits, "a")
     watch.scan(0.0)
     watch.scan(0.0)
-    assert told == [record("a"), record("a.json.new")]
+    assert reported == [record("a"), record("a.json.new")]
     assert consolidated(exits) == [record("a.json.new")]
 
 
@@ -226,22 +226,22 @@ async def test_ten_thousand_records_cost_little(exits: Path) -> None:
     transport = LocalTransport()
     host = AgentHost(transport)
     await host.start()
-    await host.run(["true"])  # The login shell's time is not the watch's.
+    await host.run(["true"])  # so that the login shell does not count
     for n in range(10_000):
         (exits / f"{n}.json").write_bytes(record(n))
-    told: list[bytes] = []
+    reported: list[bytes] = []
     before = await host.counts()
-    await host.watch(str(exits), told.extend)
-    assert Counter(told) == Counter(record(n) for n in range(10_000))
+    await host.watch(str(exits), reported.extend)
+    assert Counter(reported) == Counter(record(n) for n in range(10_000))
     after = await host.counts()
     assert after.cpu_s - before.cpu_s < 5.0
     assert os.listdir(exits) == ["records.jsonl"]
-    # Idle; what is promised is less than 5% of a core with so many attempts.
+    # Idle: the documented limit is 5% of a core with this many attempts.
     await asyncio.sleep(2.0)
     idle = await host.counts()
     assert idle.cpu_s - after.cpu_s < 0.1
     put(exits, "last")
-    await until(lambda: told[-1] == record("last"))
+    await until(lambda: reported[-1] == record("last"))
     await host.close()
     await transport.close()
 
@@ -252,15 +252,15 @@ async def test_two_agents_tell_of_everything_while_one_is_killed_again_and_again
     transport = LocalTransport()
     steady = AgentHost(transport)
     await steady.start()
-    steady_told: list[bytes] = []
-    await steady.watch(str(exits), steady_told.extend)
-    mortal_told: list[bytes] = []
+    steady_records: list[bytes] = []
+    await steady.watch(str(exits), steady_records.extend)
+    mortal_records: list[bytes] = []
     n = 0
     for _ in range(6):
         mortal = AgentHost(transport)
         await mortal.start()
-        mortal_told = []
-        watching = asyncio.create_task(mortal.watch(str(exits), mortal_told.extend))
+        mortal_records = []
+        watching = asyncio.create_task(mortal.watch(str(exits), mortal_records.extend))
         for _ in range(150):
             put(exits, n)
             n += 1
@@ -269,15 +269,15 @@ async def test_two_agents_tell_of_everything_while_one_is_killed_again_and_again
         await asyncio.gather(watching, return_exceptions=True)
         await mortal.close()
     expected = Counter(record(key) for key in range(n))
-    await until(lambda: len(steady_told) >= n)
+    await until(lambda: len(steady_records) >= n)
     last = AgentHost(transport)
     await last.start()
-    last_told: list[bytes] = []
-    await last.watch(str(exits), last_told.extend)
-    await until(lambda: len(last_told) >= n)
+    last_records: list[bytes] = []
+    await last.watch(str(exits), last_records.extend)
+    await until(lambda: len(last_records) >= n)
     await until(lambda: os.listdir(exits) == ["records.jsonl"])
-    assert Counter(steady_told) == expected
-    assert Counter(last_told) == expected
+    assert Counter(steady_records) == expected
+    assert Counter(last_records) == expected
     assert set(consolidated(exits)) == set(expected)
     for host in (steady, last):
         await host.close()
@@ -288,10 +288,10 @@ async def test_a_watch_may_begin_before_its_directory_is_there(tmp_path: Path) -
     transport = LocalTransport()
     host = AgentHost(transport)
     await host.start()
-    told: list[bytes] = []
-    await host.watch(f"{tmp_path}/later", told.extend)
+    reported: list[bytes] = []
+    await host.watch(f"{tmp_path}/later", reported.extend)
     await host.make_directories([f"{tmp_path}/later"])
     await host.write([NewFile(f"{tmp_path}/later/a.json", b"{}")])
-    await until(lambda: told == [b"{}"])
+    await until(lambda: reported == [b"{}"])
     await host.close()
     await transport.close()

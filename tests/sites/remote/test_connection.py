@@ -1,4 +1,4 @@
-"""The one connection of a site stays, whatever happens to the line, the host and the agent."""
+"""The connection of a site survives failures of the network, the host and the agent."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from wfrun.sites.remote.transport import Transport
 QUICK_S = (0.05, 0.1, 0.2)
 
 
-class Told:
-    """What a site was told of its connection."""
+class StatusLog:
+    """The statuses that a connection reported."""
 
     def __init__(self) -> None:
         self.reasons: list[str | None] = []
@@ -99,7 +99,7 @@ async def made(cluster: Cluster) -> AsyncIterator[Made]:
 
 @pytest.fixture
 async def line(cluster: Cluster) -> AsyncIterator[Line]:
-    """Leads to the cluster; known to the configuration as ``line``."""
+    """A line to the cluster, which the configuration names ``line``."""
     made = Line(cluster.sshd.port)
     await made.open()
     with open(cluster.known_hosts, "a") as file:
@@ -126,11 +126,11 @@ async def test_it_opens_answers_and_leaves_nothing_behind(
         return set(descendants(os.getpid())) - set(cluster.sshd.processes())
 
     before = ours()
-    told = Told()
+    status = StatusLog()
     connection = made(kind)
-    await connection.open(told)
+    await connection.open(status)
     await answers(connection)
-    assert told.reasons == [None]
+    assert status.reasons == [None]
     assert connection.made == 1
     assert (await connection.counts()).agents == 1
     await connection.close()
@@ -139,18 +139,18 @@ async def test_it_opens_answers_and_leaves_nothing_behind(
     assert ours() <= before
     with pytest.raises(TransientError, match="closed"):
         await connection.host()
-    assert told.reasons == [None]
+    assert status.reasons == [None]
 
 
 @both
 async def test_sshd_is_killed_and_comes_back(kind: str, made: Made, cluster: Cluster) -> None:
-    told = Told()
+    status = StatusLog()
     connection = made(kind)
-    await connection.open(told)
+    await connection.open(status)
     cluster.sshd.stop()
-    await told.until(lambda reasons: reasons[-1] is not None)
+    await status.until(lambda reasons: reasons[-1] is not None)
     cluster.sshd.start()
-    await told.ups(2)
+    await status.ups(2)
     await answers(connection)
     assert connection.made == 2
     assert cluster.sshd.connections() == 1
@@ -160,30 +160,30 @@ async def test_sshd_is_killed_and_comes_back(kind: str, made: Made, cluster: Clu
 
 @both
 async def test_the_line_is_cut(kind: str, made: Made, line: Line, cluster: Cluster) -> None:
-    told = Told()
+    status = StatusLog()
     connection = made(kind, "line")
-    await connection.open(told)
+    await connection.open(status)
     host = await connection.host()
     question = asyncio.create_task(host.run(["sleep", "100"], timeout_s=200))
     await host.run(["true"])
     line.cut()
     with pytest.raises(TransientError):
         await question
-    await told.ups(2)
+    await status.ups(2)
     await answers(connection)
     assert connection.made == 2
-    while cluster.sshd.connections() > 1:  # Until it has noticed, too.
+    while cluster.sshd.connections() > 1:  # until the server has noticed, too
         await asyncio.sleep(0.02)
 
 
 async def test_a_line_that_falls_silent(made: Made, line: Line) -> None:
-    told = Told()
+    status = StatusLog()
     connection = made("asyncssh", "line")
-    await connection.open(told)
+    await connection.open(status)
     line.go_silent()
-    await told.until(lambda reasons: reasons[-1] is not None)
+    await status.until(lambda reasons: reasons[-1] is not None)
     line.cut()
-    await told.ups(2)
+    await status.ups(2)
     await answers(connection)
 
 
@@ -197,35 +197,35 @@ async def test_only_the_agent_dies(kind: str, made: Made, cluster: Cluster, tmp_
         records.extend(group)
         came.set()
 
-    told = Told()
+    status = StatusLog()
     connection = made(kind)
-    await connection.open(told)
+    await connection.open(status)
     await connection.watch(str(tmp_path / "exits"), take)
     host = await connection.host()
     parent = await host.run(["sh", "-c", "echo $PPID"])
     os.kill(int(parent.output), signal.SIGKILL)
-    await told.ups(2)
-    assert told.reasons[1] is not None
-    assert "agent" in told.reasons[1]
+    await status.ups(2)
+    assert status.reasons[1] is not None
+    assert "agent" in status.reasons[1]
     (tmp_path / "exits" / "new.json").write_text('{"key": "new"}')
     await asyncio.wait_for(came.wait(), 10)
     assert records == [b'{"key": "new"}']
     assert connection.made == 1
     assert cluster.sshd.logins() == 1
-    assert (await connection.counts()).agents == 1  # The first was never asked.
+    assert (await connection.counts()).agents == 1  # counts of the first were never requested
 
 
 async def test_of_two_login_hosts_one_is_dead(made: Made, cluster: Cluster) -> None:
     cluster.add("dead", 1)
-    told = Told()
+    status = StatusLog()
     connection = made("asyncssh", "dead", cluster.host)
-    await connection.open(told)
+    await connection.open(status)
     assert connection.host_name == cluster.host
     await answers(connection)
     cluster.sshd.stop()
     cluster.sshd.start()
-    await told.ups(2)
-    # The dead one is set aside, and not tried again so soon.
+    await status.ups(2)
+    # The dead host is skipped for a while.
     assert [transport.host for transport in made.transports].count("dead") == 1
     assert connection.made == 2
 
@@ -233,60 +233,60 @@ async def test_of_two_login_hosts_one_is_dead(made: Made, cluster: Cluster) -> N
 async def test_all_login_hosts_are_dead_until_one_is_not(made: Made, cluster: Cluster) -> None:
     cluster.add("dead", 1)
     cluster.sshd.stop()
-    told = Told()
+    status = StatusLog()
     connection = made("asyncssh", "dead", cluster.host, patience_s=0.1)
     with pytest.raises(TransientError, match=r"dead can't be .*cluster can't be"):
-        await connection.open(told)
+        await connection.open(status)
     with pytest.raises(TransientError, match="can't be reached"):
         await connection.host()
     cluster.sshd.start()
-    await told.ups(1)
+    await status.ups(1)
     await answers(connection)
     assert connection.made == 1
 
 
 async def test_an_unknown_host_key_ends_it(made: Made, cluster: Cluster) -> None:
     cluster.known_hosts.unlink()
-    told = Told()
+    status = StatusLog()
     connection = made("asyncssh")
     with pytest.raises(InfeasibleError, match="is not known"):
-        await connection.open(told)
+        await connection.open(status)
     assert connection.made == 0
 
 
 async def test_a_host_key_that_changes_later_waits_for_the_user(
     made: Made, cluster: Cluster
 ) -> None:
-    told = Told()
+    status = StatusLog()
     connection = made("asyncssh")
-    await connection.open(told)
+    await connection.open(status)
     cluster.sshd.stop()
     cluster.sshd.host_key.rename(cluster.directory / "old")
     new_key(cluster.sshd.host_key)
     cluster.sshd.start()
-    await told.until(lambda reasons: "HAS CHANGED" in (reasons[-1] or ""))
+    await status.until(lambda reasons: "HAS CHANGED" in (reasons[-1] or ""))
     assert "ssh-keygen -R" in (connection.needs_login or "")
     cluster.known_hosts.write_text(f"[127.0.0.1]:{cluster.sshd.port} "
                                    f"{public(cluster.sshd.host_key)}\n")  # fmt: skip
-    await told.ups(2)
+    await status.ups(2)
     await answers(connection)
 
 
 @both
 async def test_a_login_that_is_no_longer_taken(kind: str, made: Made, cluster: Cluster) -> None:
-    told = Told()
+    status = StatusLog()
     connection = made(kind)
-    await connection.open(told)
+    await connection.open(status)
     authorized = cluster.sshd.authorized.read_text()
     cluster.sshd.authorized.write_text("")
     cluster.sshd.stop()
     cluster.sshd.start()
-    await told.until(lambda reasons: connection.needs_login is not None)
+    await status.until(lambda reasons: connection.needs_login is not None)
     assert "ssh" in (connection.needs_login or "")
-    with pytest.raises(TransientError, match="no connection"):  # At once.
+    with pytest.raises(TransientError, match="no connection"):  # without waiting
         await asyncio.wait_for(connection.host(), 1)
-    cluster.sshd.authorized.write_text(authorized)  # The user has seen to it.
-    await told.ups(2)
+    cluster.sshd.authorized.write_text(authorized)  # as the user would
+    await status.ups(2)
     assert connection.needs_login is None
     await answers(connection)
 
@@ -305,11 +305,11 @@ async def test_a_password_is_asked_for_by_the_first_connection_only(
     access = Access(hosts=(cluster.add("asks", misbehaving.port),), ssh_config=str(cluster.config))
     connection = connection_of(access, prompter)
     connection._login_delay_s = 0.1
-    told = Told()
+    status = StatusLog()
     with pytest.raises(TransientError, match="password"):
-        await connection.open(told)
+        await connection.open(status)
     assert connection.needs_login is not None
-    while misbehaving.connections < 4:  # It is tried on and on, and nobody is asked.
+    while misbehaving.connections < 4:  # attempts go on, and the user is not prompted
         await asyncio.sleep(0.02)
     assert len(asked) == 1
     await connection.close()
@@ -320,7 +320,7 @@ async def test_the_agent_of_this_machine_runs_on_our_python(
 ) -> None:
     monkeypatch.setattr("wfrun.sites.remote.connection.PYTHONS", ("wfrun-no-python",))
     connection = made("local")
-    await connection.open(Told())
+    await connection.open(StatusLog())
     facts = await (await connection.host()).facts()
     assert facts.python == platform.python_version()
 
@@ -331,7 +331,7 @@ async def test_a_login_host_without_python_is_an_error_that_says_what_to_do(
     monkeypatch.setattr("wfrun.sites.remote.connection.PYTHONS", ("wfrun-no-python",))
     connection = made("asyncssh")
     with pytest.raises(InfeasibleError, match=r"cluster has no Python 3\.6 or later") as failed:
-        await connection.open(Told())
+        await connection.open(StatusLog())
     assert "~/.profile" in str(failed.value.hint)
 
 
@@ -349,10 +349,10 @@ async def test_a_catalog_entry_makes_the_connection(cluster: Cluster) -> None:
         )
         text = cluster.config.read_text().replace("Host cluster", "Host *").replace("  Port", "#")
         (cluster.directory / "by_address").write_text(text)
-        await connection.open(Told())
+        await connection.open(StatusLog())
         await answers(connection)
         await connection.close()
     local = connection_of(Access(transport="local"))
-    await local.open(Told())
+    await local.open(StatusLog())
     await answers(local)
     await local.close()

@@ -1,4 +1,4 @@
-"""What a site asks of its head node, answered by the agent."""
+"""The requests of a site to its head node, answered by the agent."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def test_arguments_and_input_arrive_byte_for_byte(host: AgentHost) -> None
 async def test_a_command_tells_how_it_ended(host: AgentHost) -> None:
     result = await host.run(["sh", "-c", "echo out; echo err >&2; exit 7"])
     assert (result.exit_code, result.output, result.errors) == (7, b"out\n", b"err\n")
-    # It need not read what it is given.
+    # A command may leave its input unread.
     assert (await host.run(["true"], stdin=bytes(1 << 20))).exit_code == 0
     for argv in (["wfrun-no-such-program"], ["/etc/passwd/x"], []):
         with pytest.raises(InfeasibleError):
@@ -269,20 +269,20 @@ def put(directory: Path, name: str, content: bytes) -> None:
     (directory / f"{name}.part").rename(directory / f"{name}.json")
 
 
-async def test_a_watch_tells_of_old_and_new_records_once(host: AgentHost, tmp_path: Path) -> None:
-    told: list[bytes] = []
+async def test_a_watch_reports_old_and_new_records_once(host: AgentHost, tmp_path: Path) -> None:
+    records: list[bytes] = []
     (tmp_path / "records.jsonl").write_bytes(b'{"key":"a"}\n{"key":"b"}\n{"key":"tor')
     put(tmp_path, "c", b'{\n "key": "c"\n}\n')
-    put(tmp_path, "b", b'{"key":"b"}\n')  # told of, but its file was still to be removed
-    await host.watch(str(tmp_path), told.extend)
-    assert sorted(told) == [b'{  "key": "c" }', b'{"key":"a"}', b'{"key":"b"}']
+    put(tmp_path, "b", b'{"key":"b"}\n')  # reported before, but its file was not removed yet
+    await host.watch(str(tmp_path), records.extend)
+    assert sorted(records) == [b'{  "key": "c" }', b'{"key":"a"}', b'{"key":"b"}']
     for n in range(5):
         put(tmp_path, f"new {n}'", b'{"n":%d}' % n)
-    await until(lambda: len(told) >= 8)
+    await until(lambda: len(records) >= 8)
     await until(lambda: os.listdir(tmp_path) == ["records.jsonl"])
-    assert sorted(told[3:]) == [b'{"n":%d}' % n for n in range(5)]
+    assert sorted(records[3:]) == [b'{"n":%d}' % n for n in range(5)]
     lines = (tmp_path / "records.jsonl").read_bytes().splitlines()
-    assert set(told) <= set(lines)
+    assert set(records) <= set(lines)
 
 
 async def test_what_is_asked_after_the_end_fails_at_once(host: AgentHost, tmp_path: Path) -> None:

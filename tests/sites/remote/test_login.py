@@ -1,4 +1,4 @@
-"""How a login comes about, and what the user is told when it does not."""
+"""Logins, and the messages of those that fail."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_an_unknown_host_key_is_refused(kind: str, cluster: Cluster) -> No
     assert f"port {cluster.sshd.port}" in text
     assert fingerprint(cluster.sshd.host_key) in text
     command = text.splitlines()[-1].strip()
-    if kind == "asyncssh":  # The command that the message names makes it known.
+    if kind == "asyncssh":  # the command of the message adds the key
         subprocess.run(["/bin/sh", "-c", command], check=True, timeout=20)
         await works(make(kind, cluster))
     else:
@@ -69,7 +69,7 @@ async def test_an_unknown_host_key_is_refused(kind: str, cluster: Cluster) -> No
 
 
 @both
-async def test_a_changed_host_key_is_told_apart(kind: str, cluster: Cluster) -> None:
+async def test_a_changed_host_key_is_distinguished(kind: str, cluster: Cluster) -> None:
     cluster.sshd.stop()
     cluster.sshd.host_key.unlink()
     new_key(cluster.sshd.host_key)
@@ -139,7 +139,7 @@ async def test_a_certificate_of_a_known_authority_is_trusted(
         file.write(f"HostCertificate {certificate}\n")
     cluster.sshd.stop()
     cluster.sshd.start()
-    await works(make(kind, cluster))  # The key itself is known, too.
+    await works(make(kind, cluster))  # the key itself is known, too
     name = f"[127.0.0.1]:{cluster.sshd.port}"
     cluster.known_hosts.write_text(f"@cert-authority {name} {public(authority)}\n")
     await works(make(kind, cluster))
@@ -188,7 +188,7 @@ async def test_an_agent_holds_the_key(kind: str, cluster: Cluster, tmp_path: Pat
         command = ["ssh-add", "-q", str(cluster.key)]
         subprocess.run(command, check=True, env=environment, timeout=20)
         text = cluster.config.read_text().replace("IdentityAgent none", f"IdentityAgent {socket}")
-        # OpenSSH leaves the file out when it is not there, and so do we.
+        # OpenSSH ignores an absent file, and so does wfrun.
         text = text.replace(f"IdentityFile {cluster.key}", "IdentityFile /nonexistent")
         cluster.config.write_text(text.replace("IdentitiesOnly yes", "IdentitiesOnly no"))
         await works(make(kind, cluster))
@@ -206,7 +206,7 @@ async def test_a_jump_host(kind: str, cluster: Cluster, tmp_path: Path) -> None:
             file.write(f"[127.0.0.1]:{inner.port} {public(inner.host_key)}\n")
         host = cluster.add("inner", inner.port, more="  ProxyJump cluster")
         if kind == "asyncssh":
-            # Said for all hosts, it means nothing for the jump host itself.
+            # Written for all hosts, it does not apply to the jump host itself.
             with open(cluster.config, "a") as everywhere:
                 everywhere.write("Host *\n  ProxyJump cluster\n")
         await works(make(kind, cluster, host))
@@ -255,7 +255,7 @@ async def test_a_configuration_that_is_not_understood(cluster: Cluster) -> None:
 
 
 class Answers:
-    """Somebody at a terminal."""
+    """A user at a terminal."""
 
     def __init__(self, *answers: str) -> None:
         self._answers = list(answers)
@@ -344,7 +344,7 @@ async def test_two_steps_are_each_asked_for_once(
 async def test_a_login_of_the_user_is_shared_and_outlives_us(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    """The hint's command makes a master connection that is then used, and not ended."""
+    """The command of the hint makes a master connection, which is used and not ended."""
     good = cluster.key.rename(cluster.key.with_name("later"))
     with pytest.raises(NeedsLoginError) as caught:
         await make("openssh", cluster).connect()
@@ -358,7 +358,7 @@ async def test_a_login_of_the_user_is_shared_and_outlives_us(
         socket = Path(command[command.index("-S") + 1])
         while not socket.exists():
             await asyncio.sleep(0.02)
-        cluster.key.rename(good)  # Nobody could log in anew.
+        cluster.key.rename(good)  # so that no new login is possible
         await works(make("openssh", cluster))
         transport = make("openssh", cluster)
         await transport.connect()
@@ -366,7 +366,7 @@ async def test_a_login_of_the_user_is_shared_and_outlives_us(
         assert master.poll() is None
         master.kill()
         master.wait(10)
-        with pytest.raises(TransientError):  # And it is not replaced by a connection a command.
+        with pytest.raises(TransientError):  # ssh does not fall back to a connection per command
             async for _ in transport.read_file("/etc/passwd"):
                 pass
         await asyncio.wait_for(transport.lost(), 10)

@@ -1,4 +1,4 @@
-"""What every transport does the same way, over the real sshd and on this machine."""
+"""What all transports have in common, over the real sshd and on this machine."""
 
 from __future__ import annotations
 
@@ -220,12 +220,12 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 async def test_no_permission_is_infeasible(transport: Transport) -> None:
-    # Not even root may write there.
+    # not even root can write there
     with pytest.raises(InfeasibleError):
         await transport.write_file("/proc/wfrun-test", pieces(b"x"), 0o600)
 
 
-async def test_a_source_that_fails_is_what_the_caller_hears(
+async def test_the_error_of_a_failing_source_reaches_the_caller(
     transport: Transport, tmp_path: Path
 ) -> None:
     async def source() -> AsyncIterator[bytes]:

@@ -1,4 +1,4 @@
-"""Sizes of directories that pass as archives of tar."""
+"""Sizes of directories that are streamed as tar archives."""
 
 from __future__ import annotations
 
