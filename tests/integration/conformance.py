@@ -1,4 +1,4 @@
-"""What the conformance suites need to run on the testbed."""
+"""Conformance suites on the testbed."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from wfrun.testing.probe import Probe
 from wfrun.testing.sites import SiteConformance
 
 TESTBED = "WFRUN_SUITE_TESTBED"
-"""The base port and the directory of the testbed that this process, or the one that kills an
-engine of its own, has sites on."""
+"""Base port and directory of the testbed of this process, or of the process that kills an
+engine."""
 
 
 def run_id(directory: Path) -> str:
-    """Of the run that has this directory. Jobs are known by it, and those of the test before may
-    still be shown."""
+    """Run id for a directory. It differs between tests, because the jobs of an earlier test may
+    still be in the queue under its id."""
     return f"suite{zlib.crc32(os.fsencode(directory)):08x}"
 
 
@@ -41,15 +41,15 @@ def layout() -> Layout:
 
 
 def access_of(name: str, transport: Literal["asyncssh", "openssh"]) -> Access:
-    """How this site of the testbed is reached."""
+    """Access to a site of the testbed."""
     return Access((name,), transport=transport, ssh_config=str(layout().ssh_config))
 
 
 def shared_directory(
     testbed: Testbed, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Path]:
-    """A directory for a test on this testbed: below the testbed's, where all its users may write,
-    so that what the test writes is seen by a site's user, and the other way round."""
+    """Make a directory for a test below the testbed's, where test and site users can read and write
+    each other's files."""
     directory = testbed.layout.directory
     monkeypatch.setenv(TESTBED, f"{testbed.layout.base} {directory}")
     place = directory / "suite" / request.node.name
@@ -63,7 +63,7 @@ def shared_directory(
 
 
 class Stored(SiteConformance):
-    """The site's directory can be seen from here."""
+    """A site whose directory the test can read."""
 
     def put(self, directory: Path, stored: str, content: bytes) -> None:
         self._path(directory, stored).write_bytes(content)
@@ -77,10 +77,10 @@ class Stored(SiteConformance):
 
 
 class Clustered(Stored):
-    """A cluster is asked for its queue now and then, and what is queued there is its own.
+    """A cluster, whose queue is polled.
 
-    Jobs stay in the queue, whoever submitted them is there or not. A start is seen when the queue
-    is next asked for, or told of by the record of its end, so order is told by when they began.
+    Jobs stay in the queue when their engine ends. A start is reported by the next poll, or by the
+    exit record, so the order of starts is that of the recorded times.
     """
 
     queued_survive = True
@@ -97,7 +97,7 @@ class OnTestbed(Stored):
     name: str
 
     def access(self, slots: int) -> Access:
-        """How to get at so many slots of this site."""
+        """Access to this number of slots of the site."""
         raise NotImplementedError
 
     @pytest.fixture

@@ -9,8 +9,7 @@ from wfrun.engine.model import Access
 
 
 class TestGridEngine(ClusterOnTestbed):
-    """Its scheduler reserves nothing for wide jobs unless it was told to, and a parallel job may
-    wait for long while narrow ones pass it."""
+    """Its scheduler makes no reservations for wide jobs by default: narrow jobs overtake them."""
 
     name = "gamma"
     keeps_order = False

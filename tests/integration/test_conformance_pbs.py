@@ -1,4 +1,4 @@
-"""PBS, as far as recordings of it play its part, passes the suite of all sites."""
+"""PBS, played back from recordings, passes the suite of all sites."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wfrun.sites.kind import AnySite
 
 
 class TestPbs(Clustered):
-    """wfrun runs on the head node itself, whose user finds the commands by their profile."""
+    """wfrun on the head node itself, where the user's profile has the commands in PATH."""
 
     @pytest.fixture
     def tmp_path(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:

@@ -95,7 +95,7 @@ class Connection:
         self.made = 0
         """Number of connections made."""
         self.needs_login: str | None = None
-        """What the user has to do to log in; None if nothing."""
+        """What the user has to do before a connection is possible; None if nothing."""
         self._hosts = tuple(hosts)
         self._make = make
         self._delays_s = tuple(delays_s)
