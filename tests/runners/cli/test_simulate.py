@@ -186,7 +186,7 @@ def test_failures_of_tasks_are_a_result(user: User) -> None:
     kept = succeeded(user.wfrun(*words, "--policy", "heft", "--run-dir", "kept"))
     assert "failed: " in kept
     status = succeeded(user.wfrun("status", "kept"))
-    assert "to go on" not in status
+    assert "to continue" not in status
 
 
 def test_runs_have_the_options_of_real_runs(user: User) -> None:

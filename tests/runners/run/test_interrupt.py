@@ -166,7 +166,7 @@ def test_cancel(user: User) -> None:
     assert user.is_alone()
     again = user.wfrun("cancel", "run")
     assert again.status == 2
-    assert "the run run is not running; there is nothing to cancel" in again.err
+    assert "the run run is not running: there is nothing to cancel" in again.err
     go(user)
     resume(user, 6)
 
@@ -201,7 +201,7 @@ def test_status_and_list(user: User) -> None:
     assert status.status == 0
     assert "run wfrun-runs/some-1" in status.out
     assert "running: 0/6 tasks done, 2 running" in status.out
-    assert "to go on" not in status.out
+    assert "to continue" not in status.out
     listed = user.wfrun("list").out.splitlines()
     assert listed[1].split()[:5] == ["some-1", "running", "6", "0", "0"]
     engine.kill()

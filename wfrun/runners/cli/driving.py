@@ -37,7 +37,9 @@ def drive(session: Session, *, as_json: bool, quiet: bool) -> int:
         path = session.run.path
         click.echo(f"the reader of the events is gone; to continue: wfrun resume {path}", err=True)
         raise
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a further Ctrl-C must not cut the summary
+    finally:
+        # A further Ctrl-C must neither cut the summary nor kill the interpreter during its exit.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     return _report(session, state, make_console(stderr=as_json))
 
 
