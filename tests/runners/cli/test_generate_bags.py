@@ -90,7 +90,7 @@ def test_bags_of_a_log_at_another_load(user: User) -> None:
         (("--clusters", "2", "--sites", "s.yaml"), "leave out one of the two"),
         (("-o", "bags.txt"), "Give --format."),
         (("--format", "swf", "-o", "."), "a log is one file"),
-        (("--skip-bad-lines",), "is for --log"),
+        (("--skip-bad-lines",), "has no effect without --log"),
         (("--sites", "none.yaml"), "none.yaml"),
         (("--log", "log.swf", "--median-size", "10"), "not a log's"),
         (("--log", "log.swf"), "log.swf:1"),

@@ -1,4 +1,4 @@
-"""What ``wfrun generate bags`` does."""
+"""``wfrun generate bags``: write a workload of bags, and compare it to the model."""
 
 from __future__ import annotations
 
@@ -22,9 +22,13 @@ from wfrun.runners.display.report import make_console
 from wfrun.sites.catalog import read_catalog
 
 _CLUSTERS = 20
+"""Number of clusters without a catalog."""
 _SLOTS = 176
+"""Slots of each of these clusters."""
 _FASTEST = 1.75
+"""Speed of the fastest of these clusters, relative to the reference processor."""
 _FORMS = {".swf": "swf", ".gwf": "gwf", ".yaml": "yaml", ".yml": "yaml"}
+"""Formats by suffix."""
 
 
 def generate_bags(
@@ -44,15 +48,15 @@ def generate_bags(
     form: str | None,
     output: Path | None,
 ) -> None:
-    """Write the workload, and print what it is like. Raises InvalidError."""
+    """Write the workload, and print its statistics. Raises InvalidError."""
     if sites is not None and clusters is not None:
-        raise click.UsageError("--clusters is for want of a catalog; leave out one of the two.")
+        raise click.UsageError("--clusters has no effect with --sites. Leave out one of them.")
     if skip_bad_lines and log_ is None:
-        raise click.UsageError("--skip-bad-lines is for --log.")
+        raise click.UsageError("--skip-bad-lines has no effect without --log.")
     form = form or _form_of(output)
     path = output or Path(f"bags.{form}")
     if path.is_dir() and form != "yaml":
-        raise click.UsageError(f"{path} is a folder; a log is one file.")
+        raise click.UsageError(f"{path} is a folder, but a log is one file. Name a file.")
     model = row_called(row)
     specs = even_clusters(clusters or _CLUSTERS) if sites is None else read_catalog(sites).sites
     if log_ is None:
@@ -70,7 +74,7 @@ def generate_bags(
     else:
         if arrival != "realistic" or median_size is not None or mean_runtime is not None:
             raise click.UsageError(
-                "--arrival, --median-size and --mean-runtime change the model's bags, not a log's."
+                "--arrival, --median-size and --mean-runtime apply to the model, not to a log."
             )
         found = bags_of_log(log_, skip_bad_lines=skip_bad_lines)
         workload = replay(found, specs, load=load, tasks=tasks, seed=seed)
@@ -90,9 +94,7 @@ def _form_of(output: Path | None) -> str:
     if _is_folder(output):
         return "yaml"
     if output.suffix not in _FORMS:
-        raise click.UsageError(
-            f"The name {output} does not say which format it is to have. Give --format."
-        )
+        raise click.UsageError(f"The suffix of {output} names no known format. Give --format.")
     return _FORMS[output.suffix]
 
 
@@ -104,7 +106,7 @@ def _seconds(text: str) -> float:
 
 
 def even_clusters(count: int) -> list[SiteSpec]:
-    """Clusters for want of a catalog, with speeds at equal distances."""
+    """Clusters to use without a catalog, with speeds at equal intervals."""
     faster = (_FASTEST - 1) / max(count - 1, 1)
     return [
         SiteSpec(f"c{number + 1:02}", _SLOTS, round(1 + number * faster, 4))
