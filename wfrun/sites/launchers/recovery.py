@@ -100,6 +100,7 @@ class AttemptRecovery:
             self._assigner.enqueue(attempt)
 
     def _set_unresolved(self, attempt: PoolAttempt) -> None:
+        """Take an attempt from its launcher until its state is known."""
         self._assigner.detach(attempt)
         self._unresolved[attempt.key] = asyncio.get_running_loop().time()
         self.changed.set()
@@ -150,7 +151,8 @@ class AttemptRecovery:
                     self._assigner.enqueue(attempt)
                 else:
                     unstarted.append(key)
-        # Nobody started these and we can't, or shall not: with their claims nobody ever will.
+        # These have not started. Their requests are unknown or they are cancelled, so none is sent
+        # again; once we hold their claims no launcher can start them either.
         for key in await self._cluster.head.claim(unstarted) if unstarted else ():
             attempt = attempts.get(key)
             is_cancelled = attempt is not None and attempt.cancel_if_queued
@@ -271,6 +273,7 @@ class AttemptRecovery:
         return True
 
     def _running_nodes(self) -> set[NodeId]:
+        """The nodes whose launchers run, as far as known."""
         return {
             (job.key, node)
             for job in self._jobs.values()
@@ -279,6 +282,7 @@ class AttemptRecovery:
         }
 
     async def _wait_for_reconnections(self) -> None:
+        """Wait up to RECONNECT_S for running launchers to connect to this engine."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + RECONNECT_S
         while loop.time() < end_s and any(

@@ -152,7 +152,8 @@ class DirectLauncherSite:
         self._post: Callable[[Event], None] = _refuse
         self._decoder = msgspec.json.Decoder(Report)
         self._pipe: LauncherPipe | None = None
-        self._has_greeted: asyncio.Future[None] | None = None
+        self._greeting: asyncio.Future[None] | None = None
+        """Set by the hello of the launcher."""
         self._launched_s = 0.0
         self._failures = 0
         self._recovery: asyncio.Task[None] | None = None
@@ -253,11 +254,12 @@ class DirectLauncherSite:
         self._fail_questions(LostError(f"site {self.spec.name}: the site was closed"))
         await self._host.close()
 
-    # -- the launcher's life
+    # -- the launcher process
 
     async def _start_launcher(self) -> None:
+        """Start a launcher and wait for its hello. Raises InfeasibleError."""
         loop = asyncio.get_running_loop()
-        self._has_greeted = loop.create_future()
+        self._greeting = loop.create_future()
         config = {
             "slots": self.spec.slots,
             "memory_bytes": self.spec.memory_bytes,
@@ -269,7 +271,7 @@ class DirectLauncherSite:
         pipe: LauncherPipe | None = None
         try:
             pipe = await self._host.launch(config, self._on_lines, self._on_end)
-            await asyncio.wait_for(self._has_greeted, HELLO_S)
+            await asyncio.wait_for(self._greeting, HELLO_S)
         except (OSError, LostError, asyncio.TimeoutError) as error:
             if pipe is not None:
                 await pipe.close(patience_s=0.0)
@@ -296,7 +298,7 @@ class DirectLauncherSite:
             self._start_recovery()
 
     def _fail_questions(self, error: LostError) -> None:
-        waiting = (self._has_greeted, self._cleaned, *self._questions.values())
+        waiting = (self._greeting, self._cleaned, *self._questions.values())
         for future in waiting:
             if future is not None and not future.done():
                 future.set_exception(error)
@@ -353,6 +355,7 @@ class DirectLauncherSite:
         self._send_outgoing()
 
     def _pause(self, reason: str) -> None:
+        """Post SitePaused, unless the site is paused."""
         if not self._paused:
             self._paused = True
             self._post(SitePaused(self._clock(), self._index, reason))
@@ -379,6 +382,7 @@ class DirectLauncherSite:
     # -- messages
 
     def _send_outgoing(self) -> None:
+        """Send attempts, in large portions: when half of the maximum has ended."""
         if self._pipe is None or len(self._sent) > MAX_SENT_ATTEMPTS // 2:
             return
         while self._outgoing and len(self._sent) < MAX_SENT_ATTEMPTS:
@@ -388,6 +392,7 @@ class DirectLauncherSite:
             self._pipe.send(msgspec.json.encode({"run": chunk}))
 
     async def _ask(self, keys: Sequence[str]) -> dict[str, Found]:
+        """Ask the launcher for the states of attempts; those that are not sent yet are active."""
         answers: dict[str, Found] = {}
         if self._outgoing:
             here = {request.key for request in self._outgoing}
@@ -420,8 +425,8 @@ class DirectLauncherSite:
             self._on_answer(report.id, report.found)
         elif report.cleaned and self._cleaned is not None:
             self._cleaned.set_result(None)
-        elif report.hello is not None and self._has_greeted is not None:
-            self._on_hello(report.hello, self._has_greeted)
+        elif report.hello is not None and self._greeting is not None:
+            self._on_hello(report.hello, self._greeting)
         elif report.failing is not None:
             self._pause(report.failing)
         elif report.error is not None:
