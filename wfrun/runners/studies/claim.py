@@ -1,4 +1,4 @@
-"""What a claim of the thesis is, and how it is tested on what was simulated here.
+"""Claims of the thesis, and their tests on our simulations.
 
 Claims are in our words. Words such as "slightly" and "similar" have
 no number there; the bounds that stand for them here are constants below.
@@ -17,7 +17,7 @@ SIMILAR = 1.25
 """Ratio of the largest to the smallest mean up to which results are called similar."""
 IDENTICAL = 1.02
 MUCH = 1.5
-"""Ratio from which one is much worse, or an increase substantial."""
+"""Minimum ratio of *much* worse, or of a *substantial* increase."""
 
 SMALL = ("wf-small1", "wf-small2")
 LARGE = ("wf-large1", "wf-large2")
@@ -27,12 +27,12 @@ Finding = tuple[bool, str]
 
 
 SamplesT = TypeVar("SamplesT")
-"""What was simulated for a study."""
+"""The results of a study."""
 
 
 @dataclass(frozen=True)
 class Claim(Generic[SamplesT]):
-    """One statement of the text."""
+    """A statement of the thesis."""
 
     where: str
     text: str
@@ -47,20 +47,20 @@ class Claims(list[Claim[SamplesT]]):
 
 
 class Answer(NamedTuple):
-    """A claim, and what came out here."""
+    """A claim, and whether it holds here."""
 
     number: int
     claim: Claim[Any]
     holds: bool
-    """By the means over the repetitions."""
+    """Whether it holds by the means over the repetitions."""
     evidence: str
     """The means."""
     usually: bool
-    """By the medians: a few repetitions with full queues, which can make a mean, don't count."""
+    """Whether it holds by the medians, which a few repetitions with full queues do not change."""
 
 
 def answer(claims: Iterable[Claim[SamplesT]], means: SamplesT, medians: SamplesT) -> list[Answer]:
-    """Every claim, tested by means and by medians."""
+    """Test every claim by means and by medians."""
     return [
         Answer(number, claim, *claim.test(means), claim.test(medians)[0])
         for number, claim in enumerate(claims, 1)
@@ -87,12 +87,12 @@ def spread(values: Iterable[float]) -> float:
 
 
 def ranked(values: dict[str, float]) -> list[str]:
-    """Smallest first."""
+    """The numbers, smallest first."""
     return sorted(values, key=lambda name: values[name])
 
 
 def both(findings: Iterable[tuple[str, Finding]]) -> Finding:
-    """Holds if it does for all; the numbers of each."""
+    """Holds if all findings do; has the numbers of each."""
     known = list(findings)
     return all(f[0] for _, f in known), "; ".join(f"{name}: {f[1]}" for name, f in known)
 

@@ -1,4 +1,4 @@
-"""What thesis section 5.4 says about its simulations, and whether it is so here.
+"""The claims of thesis section 5.4 about its simulations, and their tests.
 
 In our words. "Similar" and the like have no number there: see `wfrun.runners.studies.claim`.
 Where a figure is "up to" something, what ours has more than the other has to be between half and
@@ -33,7 +33,7 @@ FAIR = ("s-u-t", "s-u-bot", "s-u-grr", "s-u-rr")
 SELECTIONS = ("s-t", "s-bot", "s-u-prio", *FAIR)
 MEASURES = (("makespan", "makespan_s"), ("NSL", "nsl"))
 MANY = 10
-"""Bags of a class, from which on their mean says something."""
+"""Minimum number of bags of a class whose mean is used."""
 
 
 def by_policy(s: BagSamples, measure: str, names: Iterable[str] = SHOWN, **changes: object) -> (
@@ -44,7 +44,7 @@ def by_policy(s: BagSamples, measure: str, names: Iterable[str] = SHOWN, **chang
 
 
 def overall(s: BagSamples, measure: str) -> dict[str, float]:
-    """By policy, the mean over all loads."""
+    """Means over all loads, by policy."""
     tables = [by_policy(s, measure, load=load) for load in s.scale.loads]
     return {name: _mean([table[name] for table in tables]) for name in SHOWN}
 
@@ -65,7 +65,7 @@ def _mean(values: Iterable[float]) -> float:
 
 
 def _above(values: Mapping[str, float], name: str) -> bool:
-    """Worse than the mean of all."""
+    """Whether a value is worse than the mean of all."""
     return values[name] > _mean(values.values())
 
 
@@ -87,8 +87,7 @@ _WHERE = "5.4.1, real load"
 
 
 def _sizes(s: BagSamples, measure: str) -> dict[str, float]:
-    """Means over the policies of the bags of each class under real load, of which there are many
-    enough."""
+    """Means over the policies under real load, by class of size with at least MANY bags."""
     found = {}
     for size, (_, name) in enumerate(SIZES):
         if size and s.bags_of_size(size, workload=s.real, load=0.25) >= MANY:
@@ -342,8 +341,8 @@ def _(s: BagSamples) -> Finding:
 
 
 def _most(s: BagSamples, measure: str, one: str, other: str | None = None) -> float:
-    """The largest factor by which a selection policy is worse than another, for loads of 60% and
-    more; than the worst of all without one."""
+    """The largest factor by which a selection policy is worse than another for loads of 60% and
+    more; without another, than the worst of all."""
     tables = [by_selection(s, measure, load) for load in _loads(s, 0.6)]
     return max((max(t.values()) if other is None else t[other]) / t[one] for t in tables)
 

@@ -1,4 +1,4 @@
-"""What ``wfrun study bags`` does."""
+"""The command ``wfrun study bags``."""
 
 from __future__ import annotations
 

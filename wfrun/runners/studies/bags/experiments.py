@@ -1,4 +1,4 @@
-"""The experiments of thesis section 5.4: what is simulated, and what came of it."""
+"""The experiments of thesis section 5.4: the simulated runs, and their results."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ ARCHITECTURES = ("csp", "sep-c", "fcondor")
 ARRIVALS = ("realistic", "even", "at-once")
 
 BASE = Cell(workload="average", selection="s-t", policy="fplt", load=0.6, tasks=TASKS)
-"""What the experiments of Table 5.4 have in common; each varies some of it."""
+"""Common values of the experiments of Table 5.4; each experiment varies some of them."""
 
 REAL_LOAD = 0.25
 STAND_IN = "grid5000"
-"""Without a log: the row of Table 5.3 of the larger of the two grids."""
+"""Replaces the log if there is none: the row of Table 5.3 of the larger of the two grids."""
 
 
 class Scale(msgspec.Struct, frozen=True):
-    """How much is simulated."""
+    """The size of the study."""
 
     tasks: int
     seeds: int
@@ -44,7 +44,7 @@ class Scale(msgspec.Struct, frozen=True):
     median_sizes: tuple[float, ...]
     mean_runtimes_s: tuple[float, ...]
     inaccuracies: tuple[float, ...]
-    """In percent; 0 is simulated anyhow."""
+    """In percent; 0 is always simulated."""
 
 
 QUICK = Scale(
@@ -90,13 +90,13 @@ def log_of(corpus: Path | None) -> LogOfBags | None:
 
 
 def real_cell(scale: Scale, workload: str) -> Cell:
-    """What section 5.4.1 simulates under real load."""
+    """The run of section 5.4.1 under real load."""
     return msgspec.structs.replace(BASE, workload=workload, load=REAL_LOAD, tasks=scale.tasks)
 
 
 def cells(scale: Scale, real: str) -> list[Cell]:
-    """All simulated runs of the study, each once, an experiment's beside each other. ``real`` is
-    the workload of real load."""
+    """All simulated runs of the study, each once, in the order of the experiments. ``real`` is the
+    workload of real load."""
     made: dict[Cell, None] = {}
     for seed in range(scale.seeds):
         for changes in _variations(scale, real):
@@ -131,7 +131,7 @@ class BagSamples:
     def __init__(
         self, rows: Sequence[Row], scale: Scale, real: str, *, medians: bool = False
     ) -> None:
-        """With ``medians``, these stand where the means do."""
+        """With ``medians``, these replace the means."""
         self.scale = scale
         self.real = real
         self._medians = medians
@@ -140,11 +140,11 @@ class BagSamples:
             self._groups.setdefault(_without_seed(row), []).append(row)
 
     def of(self, measure: str, **changes: object) -> Summary:
-        """Over the repetitions."""
+        """Summary over the repetitions."""
         return self._summary([getattr(row, measure) for row in self._rows(changes)])
 
     def mean(self, measure: str, **changes: object) -> float:
-        """The mean, or the median where these stand for it."""
+        """The mean, or the median if medians replace means."""
         return self.of(measure, **changes).mean
 
     def of_size(self, size: int, measure: str, **changes: object) -> float | None:
@@ -157,7 +157,7 @@ class BagSamples:
         return sum(n * value for n, value in zip(counts, values, strict=True)) / sum(counts)
 
     def bags_of_size(self, size: int, **changes: object) -> float:
-        """How many bags of a class there are, on average."""
+        """Mean number of bags of a class."""
         return summarize(row.class_bags[size] for row in self._rows(changes)).mean
 
     def _rows(self, changes: Mapping[str, object]) -> list[Row]:

@@ -1,4 +1,4 @@
-"""Figures 5.1 to 5.8 of the thesis with what was simulated here (matplotlib)."""
+"""Figures 5.1 to 5.8 of the thesis with our results (matplotlib)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MEASURES = (("makespan_s", "makespan [s]"), ("nsl", "NSL"))
 MARKS = "osv^D<>x"
 
 Value = Callable[[str, float], Summary]
-"""Of a line and a place on its axis."""
+"""The value of a line at a place on its axis."""
 
 
 def draw_bags(samples: BagSamples, folder: Path) -> list[str]:
@@ -88,13 +88,13 @@ def _lines(
 
 
 def _errors(found: Sequence[Summary]) -> list[float] | None:
-    """None of single simulations."""
+    """Half widths of the confidence intervals; None for single simulations."""
     errors = [value.half_width or 0.0 for value in found]
     return errors if any(errors) else None
 
 
 def _scale(axes: Any) -> None:
-    """Logarithmic, where values differ much."""
+    """Make the axis logarithmic if values differ much."""
     low, high = axes.dataLim.intervaly
     if low > 0 and high > 10 * low:
         _logarithmic(axes)
@@ -104,7 +104,7 @@ def _scale(axes: Any) -> None:
 
 
 def _logarithmic(axes: Any) -> None:
-    """With 1, 2 and 5 of each power of ten as plain numbers, of wide ranges the powers alone."""
+    """Label 1, 2 and 5 of each power of ten with plain numbers; in wide ranges the powers only."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     axes.set_yscale("log")

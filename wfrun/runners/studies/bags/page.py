@@ -1,4 +1,4 @@
-"""The page of the study: the experiments of the thesis, simulated again, and every claim."""
+"""The page of the study: the experiments of the thesis, simulated again, and all claims."""
 
 from __future__ import annotations
 
@@ -91,13 +91,12 @@ def _setting(samples: BagSamples) -> Iterator[str]:
     yield ""
     yield (
         "The DAS-3 and Grid'5000 together: 20 clusters, 3,568 processors, speeds from 1.0 to 1.75 "
-        "(section 5.3.1; `wfrun/runners/simulate/das3_grid5000.py` says what the clusters are "
-        "taken to be, "
-        "since the thesis has no list), FCFS, no costs of the network, no failures. Each cluster "
-        "has a stream of bags of its own, drawn from row *Avg* of Table 5.3. Times between "
-        "arrivals are scaled so that the sites are busy to the load until the last bag arrives, if "
-        "each task starts when it arrives. Run times are cut to half of the time in which the "
-        "sites could do all."
+        "(section 5.3.1; `wfrun/runners/simulate/das3_grid5000.py` lists the clusters that are "
+        "assumed, since the thesis has no list), FCFS, a network without costs, no failures. Each "
+        "cluster has a stream of bags of its own, drawn from row *Avg* of Table 5.3. Times between "
+        "arrivals are scaled so that the load is the busy share of the sites until the last bag "
+        "arrives, if each task starts when it arrives. Run times are cut to half of the time in "
+        "which the sites could do all tasks."
     )
     yield ""
     if samples.real == STAND_IN:
@@ -126,7 +125,7 @@ def _figure(name: str, what: str, pictures: dict[str, str]) -> Iterator[str]:
 
 
 Places = Sequence[tuple[str, Mapping[str, object]]]
-"""Headings, and what is varied."""
+"""Headings, each with the fields of `Cell` that are varied."""
 
 
 def _tables(samples: BagSamples, field: str, names: Sequence[str], places: Places) -> Iterator[str]:
@@ -181,7 +180,7 @@ def _claims(found: Sequence[Answer]) -> Iterator[str]:
     yield (
         "In our words. *Similar* and *little* are taken as within 25%, *almost identical* as "
         "within 2%, *much* as half as much again, *poor* as above the mean of the policies; what "
-        "is *up to* some percentage has to be between half and twice of it. Which selection policy "
-        "is the best or not better is told within 2%, too. Medians are over repetitions."
+        "is *up to* some percentage must be between half and twice of it. Comparisons of selection "
+        "policies as best or not better also allow 2%. Medians are over repetitions."
     )
     yield from claims_table(found)

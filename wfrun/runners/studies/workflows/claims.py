@@ -1,4 +1,4 @@
-"""What thesis section 6.3 says about its simulations, and whether it is so here."""
+"""The claims of thesis section 6.3 about its simulations, and their tests."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from wfrun.runners.studies.workflows.experiments import Outcome
 from wfrun.runners.studies.workflows.samples import Samples
 
 CLAIMS: tuple[Claim[Samples], ...] = (*claims_single.CLAIMS, *claims_rest.CLAIMS)
-"""In the order of the text."""
+"""The claims in the order of the text."""
 
 
 def answers(rows: Sequence[Outcome]) -> list[Answer]:
-    """Every claim, tested."""
+    """Test every claim."""
     return answer(CLAIMS, Samples(rows), Samples(rows, medians=True))

@@ -103,7 +103,7 @@ def _named(s: Samples, size: int, instances: int, measure: str) -> dict[str, flo
 
 
 def variant_name(variant: int) -> str:
-    """Of paper.MULTI_VARIANTS."""
+    """The index of a variant in paper.MULTI_VARIANTS."""
     policy, throttled = paper.MULTI_VARIANTS[variant]
     return f"{policy} throttled" if throttled else policy
 

@@ -1,4 +1,4 @@
-"""What ``wfrun study workflows`` does."""
+"""The command ``wfrun study workflows``."""
 
 from __future__ import annotations
 

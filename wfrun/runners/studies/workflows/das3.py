@@ -92,7 +92,7 @@ _SIZES, _SIZE_WEIGHTS = (2, 4, 8, 16), (35, 30, 20, 15)
 WARM_UP_S = 24 * 3600.0
 """The other users have the clusters to themselves for so long before workflows arrive."""
 HORIZON_S = 24 * 3600.0
-"""And go on for so long afterwards; no run of the study lasts as long."""
+"""Length of the background after that, in seconds; every run of the study is shorter."""
 
 
 def background(
@@ -101,7 +101,7 @@ def background(
     """Other users' jobs by cluster, over WARM_UP_S + HORIZON_S, in order of submission.
 
     The thesis replays four months of the DAS-3's log of 2008 (section 6.2.3), which is not part of
-    this project. This load is drawn instead, and has what the thesis says about that log:
+    this project. This load is generated instead, with the properties that the thesis gives:
 
     - about 30% overall (Table 7.5), different in every cluster (Figure 6.2, whose bars have no
       numbers in the text). Delft and MultimediaN are the busy ones: Table 7.2 has them as the
@@ -114,10 +114,10 @@ def background(
     - arrivals come in bursts, of up to a thousand jobs in five minutes (Figure 7.1), which are
       alike in size and nearly so in run time (section 7.2.3).
 
-    What the thesis leaves open, the spread of the run times and the number of jobs in a burst, is
-    fitted: of five settings that were tried this one comes nearest to Round Robin's queue waits
-    with background load in Table 6.3, since nothing else there tells how long the queues were.
-    Longer run times and larger bursts make them two to ten times as long.
+    The spread of the run times and the number of jobs in a burst, which the thesis leaves open, are
+    fitted: among five settings this one comes nearest to Round Robin's queue waits with background
+    load in Table 6.3, the only information on the length of queues there. Longer run times and
+    larger bursts make them two to ten times as long.
 
     Bursts arrive as a Poisson process whose rate gives the utilization.
     """

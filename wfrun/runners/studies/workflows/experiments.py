@@ -21,14 +21,14 @@ from wfrun.runners.studies.workflows.das3 import WARM_UP_S, background, das3
 from wfrun.sites.simulated.site import SiteModel
 
 MODEL = SiteModel(lrm="fcfs", observe_s=1.0)
-"""Section 6.2.1: all LRMs are FCFS. The monitoring service is taken to know at once, within 1 s."""
+"""Section 6.2.1: all LRMs are FCFS. The monitoring service is assumed to report within 1 s."""
 
 
 class Case(msgspec.Struct, frozen=True):
     """One simulated run."""
 
     experiment: str
-    """``single``, ``multi``, or ``places`` (what a node is taken for)."""
+    """``single``, ``multi``, or ``places`` (the number of tasks per node is varied)."""
     workload: str
     """Of Table 6.2, or the application of a multi-workflow experiment."""
     family: str
@@ -37,16 +37,16 @@ class Case(msgspec.Struct, frozen=True):
     policy: str
     throttle: int | None
     loaded: bool
-    """With background load."""
+    """Whether there is background load."""
     places: int
-    """For tasks, per node."""
+    """Number of tasks that a node runs at a time."""
     repetition: int
     origin: str
-    """``generated`` or ``corpus``: where the workflow is from."""
+    """``generated`` or ``corpus``: the origin of the workflow."""
 
 
 class Outcome(Case, frozen=True):
-    """What came of it; the metrics of section 6.2.4, means over the workflows of the run."""
+    """The metrics of section 6.2.4, means over the workflows of the run."""
 
     makespan_s: float
     """Total makespan for several instances."""
@@ -62,7 +62,7 @@ class Outcome(Case, frozen=True):
 
 
 class Scale(msgspec.Struct, frozen=True):
-    """How often everything is repeated, with other workflows, background and random choices."""
+    """Numbers of repetitions, each with other workflows, background and random choices."""
 
     idle: int
     """Repetitions without background load."""
@@ -75,8 +75,8 @@ FULL = Scale(idle=10, loaded=100)
 
 
 def cases(scale: Scale, origins: Sequence[tuple[str, int]] = ()) -> list[Case]:
-    """All simulated runs of the study. ``origins`` are (family, size) of workflows that the
-    corpus has. In an order in which every experiment progresses evenly."""
+    """All simulated runs of the study, in an order in which all experiments progress evenly.
+    ``origins`` are (family, size) of the workflows of the corpus."""
     made = [*_single(scale), *_throttled(scale), *_multi(scale), *_places(scale)]
     replace = msgspec.structs.replace
     known = frozenset(origins)
@@ -147,7 +147,7 @@ def multi_name(size: int, instances: int) -> str:
 
 
 def _places(scale: Scale) -> Iterator[Case]:
-    """What the queue waits of Single Cluster would be if a node took two tasks, or four."""
+    """Single Cluster with nodes that run two or four tasks at a time."""
     for workload in ("wf-large1", "wf-large2"):
         for case in _workload(workload, paper.SINGLE, None, scale, loaded=False):
             for places in (2, 4):
@@ -172,9 +172,9 @@ def document_of(corpus: Path, family: str, size: int) -> Path | None:
 def workflow_of(family: str, size: int, seed: int, document: Path | None) -> Workflow:
     """A workflow as the thesis models it: from its document, or else generated.
 
-    Section 6.1.1: a task passes each successor one file. So the outputs of a task become one file
-    of their common size. Inputs that no task makes are dropped, since they cost nothing. Raises
-    InvalidError for a document that can't be read or gives no run times.
+    Section 6.1.1: a task passes each successor one file. Therefore the outputs of a task become one
+    file of their total size. Inputs that no task writes are dropped, since they cost nothing.
+    Raises InvalidError for a document that can't be read or has no run times.
     """
     if document is None:
         return one_file_per_task(generate(family, size, seed))
@@ -221,7 +221,7 @@ class _Events:
         self.events += events
 
     def commit(self) -> None:
-        """Nothing is on its way."""
+        """Do nothing."""
 
 
 def run_case(case: Case, corpus: Path | None) -> Outcome:

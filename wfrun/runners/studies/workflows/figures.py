@@ -1,4 +1,4 @@
-"""Figures 6.3, 6.5 and 6.6 of the thesis with what was simulated here (matplotlib)."""
+"""Figures 6.3, 6.5 and 6.6 of the thesis with our results (matplotlib)."""
 
 from __future__ import annotations
 
@@ -104,6 +104,6 @@ def _several(samples: Samples, folder: Path) -> str:
 
 
 def save(figure: Any, folder: Path, name: str) -> str:
-    """Write it; returns the name. Raises OSError."""
+    """Write a figure; returns its name. Raises OSError."""
     figure.savefig(folder / name, dpi=110)
     return name

@@ -1,4 +1,4 @@
-"""The page of the study: every table and figure of the thesis beside what was simulated here."""
+"""The page of the study: every table and figure of the thesis beside our results."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def page(
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """In Markdown, after an empty line."""
+    """A table in Markdown, after an empty line."""
     yield ""
     yield f"| {' | '.join(header)} |"
     yield f"|{'---|' * len(header)}"
@@ -84,14 +84,14 @@ def _setting(samples: Samples) -> Iterator[str]:
         "serial transfers, initial inputs at no cost (section 6.2.1); a task's outputs are one "
         "file (section 6.1.1). Other users have "
         + ", ".join(f"{share:.0%} of {site}" for site, share in UTILIZATION.items())
-        + ", 30% of all; they submit bursts of like jobs "
-        "(`wfrun/runners/studies/workflows/das3.py` says what their distributions come from)."
+        + ", 30% of all; they submit bursts of similar jobs "
+        "(`wfrun/runners/studies/workflows/das3.py` gives the sources of their distributions)."
     )
     yield ""
     yield (
-        "A node takes one task. The thesis does not say so, but its Table 7.4 has the clusters' "
-        "numbers of nodes as sizes, and only so are the queue waits of Single Cluster those of "
-        "Table 6.3:"
+        "A node runs one task at a time. The thesis does not say so, but its Table 7.4 has the "
+        "clusters' numbers of nodes as sizes, and only then are the queue waits of Single Cluster "
+        "those of Table 6.3:"
     )
     rows = (
         (
@@ -101,7 +101,7 @@ def _setting(samples: Samples) -> Iterator[str]:
         )
         for workload in ("wf-large1", "wf-large2")
     )
-    header = ("QWT [s], Single Cluster", "thesis", "1 task a node", "2", "4")
+    header = ("QWT [s], Single Cluster", "thesis", "1 task per node", "2", "4")
     yield from table(header, rows)
     yield ""
     yield "### Table 6.2: the workflows"
@@ -151,7 +151,7 @@ def _table_6_3(samples: Samples) -> Iterator[str]:
     yield ""
     yield (
         "Thesis | here. QWT and FTD in seconds, means over tasks; NFT per workflow. FTD once: each "
-        "transfer charged to one task alone, though several wait for it."
+        "transfer charged to one task only, although several wait for it."
     )
     header = ("workload", "policy", "QWT thesis", "QWT", "FTD thesis", "FTD", "FTD once",
               "NFT thesis", "NFT")  # fmt: skip
@@ -266,7 +266,7 @@ def _claims(found: Sequence[Answer]) -> Iterator[str]:
     yield (
         "In our words. *Similar* is taken as within 25%, *almost identical* as within 2%, *much* "
         "and *substantially* as half as much again; comparisons are of means, and once more of "
-        "medians, since with background load a few runs that met an hour's queue make the means."
+        "medians, since with background load a few runs behind an hour's queue determine the means."
     )
     yield from claims_table(found)
 

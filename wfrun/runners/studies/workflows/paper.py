@@ -1,4 +1,4 @@
-"""The thesis' numbers, as far as its text has them.
+"""The numbers in the text of the thesis.
 
 Source: O. O. Sonmez, "Application-oriented scheduling in multicluster grids", TU Delft 2010,
 sections 6.2 and 6.3. Figures 6.3, 6.5 and 6.6 are pictures without numbers; what the text says
@@ -124,7 +124,7 @@ TABLE_6_3: dict[tuple[str, bool], dict[str, Task]] = {
         HEFT_P: Task(28, 0.4, 501),
     },
 }
-"""By workload and whether there is background load."""
+"""By workload, and whether there is background load."""
 
 LIMITS = (50, 100, 150)
 """Section 6.3.1: the concurrency limits for single large workflows."""
@@ -143,7 +143,7 @@ TABLE_6_4: dict[tuple[str, str, bool], tuple[float, float, float, float]] = {
 worst) over the limits, in percent of the same without a throttle."""
 
 MULTI = (("cybershake", 100, 5), ("cybershake", 100, 50), ("cybershake", 1000, 5))
-"""Section 6.3.2: family, size, and how many instances are submitted together."""
+"""Section 6.3.2: family, size, and number of instances submitted together."""
 
 MULTI_LIMITS = {100: 15, 1000: 50}
 """Section 6.3.2: the concurrency limit per workflow, by the workflow's size."""

@@ -1,4 +1,4 @@
-"""Means over the repetitions of the study, by what was compared."""
+"""Means over the repetitions of the study."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Samples:
     """
 
     def __init__(self, rows: Sequence[Outcome], *, medians: bool = False) -> None:
-        """With ``medians``, these stand where the means do."""
+        """With ``medians``, these replace the means."""
         self._medians = medians
         groups: dict[tuple[object, ...], dict[int, list[Outcome]]] = {}
         for row in rows:
@@ -33,18 +33,18 @@ class Samples:
     def single(
         self, workload: str, policy: str, measure: str, *, loaded: bool, throttle: int | None = None
     ) -> Summary:
-        """Of one workflow at a time."""
+        """A measure of single workflows."""
         return self._summary(("single", workload, policy, throttle, loaded, 1), measure)
 
     def multi(self, size: int, instances: int, variant: int, measure: str) -> Summary:
-        """Of several instances; ``variant`` is an index of paper.MULTI_VARIANTS."""
+        """A measure of several instances; ``variant`` is an index of paper.MULTI_VARIANTS."""
         policy, throttled = paper.MULTI_VARIANTS[variant]
         throttle = paper.MULTI_LIMITS[size] if throttled else None
         key = ("multi", multi_name(size, instances), policy, throttle, False, 1)
         return self._summary(key, measure)
 
     def places(self, workload: str, places: int, measure: str) -> Summary:
-        """Of Single Cluster, where a node takes so many tasks."""
+        """A measure of Single Cluster, with ``places`` tasks per node."""
         experiment = "single" if places == 1 else "places"
         return self._summary((experiment, workload, paper.SINGLE, None, False, places), measure)
 
@@ -67,7 +67,7 @@ def shown(summary: Summary) -> str:
 
 
 def number(value: float) -> str:
-    """With as many digits as help."""
+    """About three significant digits."""
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
     text = f"{value:,.{digits}f}"
     if "." in text:
