@@ -27,7 +27,7 @@ _YAML = (".yml", ".yaml")
 
 
 class Content:
-    """The content of a document, as far as its format is recognized by it."""
+    """The content of a document, from which its format is recognized."""
 
     def __init__(self, path: Path) -> None:
         """Raises OSError where the document can't be read."""
@@ -92,7 +92,7 @@ class DocumentFormat(msgspec.Struct, frozen=True):
     title: str
     holds: Literal["workflow", "bags"]
     suffixes: tuple[str, ...]
-    """What names of its documents end with, in lower case."""
+    """The suffixes of names of its documents, in lower case."""
     recognize: Recognizer
     reader: str
     """``module:function``: a `DocumentReader` for a workflow, a `BagsReader` for bags."""
@@ -102,7 +102,7 @@ class DocumentFormat(msgspec.Struct, frozen=True):
     """How to state run times in a document of bags."""
 
     def load(self) -> Any:
-        """The reader, imported."""
+        """Import the reader."""
         module, _, function = self.reader.partition(":")
         return getattr(import_module(module), function)
 

@@ -31,7 +31,7 @@ class ReadDocument(msgspec.Struct, frozen=True):
 
     workflow: Workflow
     folder: Path = Path()
-    """What relative paths in it start from."""
+    """The folder in which relative paths start."""
     format: DocumentFormat | None = None
     """None: a program made it."""
     lines: Mapping[str, int] = {}
