@@ -230,18 +230,7 @@ class WorkflowState:
         """Number of attempts so far, which numbers the next one."""
         self.siblings: dict[int, Siblings] = {}
         """Attempts of dispatched tasks with replicas, present or past."""
-        self.failures: dict[int, int] = {}
-        """Number of failures by task, since the task got all its retries."""
-        self.setbacks: dict[int, int] = {}
-        """Number of failures that were not the fault of the task, by task."""
-        self.avoid: dict[int, int] = {}
-        """Sites to avoid while there are others, by task; a mask."""
-        self.refused: dict[int, int] = {}
-        """Sites that never accept the task, by task; a mask."""
-        self.asks: dict[int, Resources] = {}
-        """Requests of tasks that differ from those in the document."""
-        self.masks: dict[int, int] = {}
-        """Sites that could ever run a task, by task, if they differ from those of its class."""
+        self._init_retries()
         self.eligible = EligibleSet(tasks)
         self.serials = array("q", bytes(8 * tasks))
         """Serial number, in the run, of the last time a task became eligible."""
@@ -266,28 +255,47 @@ class WorkflowState:
         """Sum over attempts of the time from placement to the arrival of the last input (FTD)."""
         self.waiting_s = 0.0
         """Sum over attempts of the time from then to the start (QWT)."""
-        self.ran_s: dict[int, float] = {}
-        """Time that tasks had run when the walltime of their launcher ended."""
         self.variants: dict[int, int] = {}
         """The number of the attempt that did a task, if not the first. It is part of the names of
         the task's files at the sites. Only in runs with replicas."""
         self.runtimes_s: Sequence[float] | None = None
         """Expected run times on the reference processor, for policies that know them."""
 
+    def _init_retries(self) -> None:
+        """What failures have taught about tasks. Each of these has entries for a few tasks only."""
+        self.failures: dict[int, int] = {}
+        """Number of failures by task, since the task got all its retries."""
+        self.setbacks: dict[int, int] = {}
+        """Number of failures that were not the fault of the task, by task."""
+        self.avoid: dict[int, int] = {}
+        """Sites to avoid while there are others, by task; a mask."""
+        self.refused: dict[int, int] = {}
+        """Sites that never accept the task, by task; a mask."""
+        self.asks: dict[int, Resources] = {}
+        """Requests of tasks that differ from those in the document."""
+        self.masks: dict[int, int] = {}
+        """Sites that could ever run a task, by task, if they differ from those of its class."""
+        self.ran_s: dict[int, float] = {}
+        """Time that tasks had run when the walltime of their launcher ended."""
+
     @property
     def done(self) -> int:
+        """Number of tasks that are done."""
         return self.counts[TaskStatus.DONE]
 
     @property
     def failed(self) -> int:
+        """Number of tasks that have failed for good."""
         return self.counts[TaskStatus.FAILED]
 
     @property
     def blocked(self) -> int:
+        """Number of tasks that depend on a failed one."""
         return self.counts[TaskStatus.BLOCKED]
 
     @property
     def delayed(self) -> int:
+        """Number of tasks that wait to be retried."""
         return self.counts[TaskStatus.DELAYED]
 
     @property
@@ -473,12 +481,15 @@ class RunState:
 
     @property
     def done(self) -> int:
+        """Number of tasks that are done."""
         return self.counts[TaskStatus.DONE]
 
     @property
     def failed(self) -> int:
+        """Number of tasks that have failed for good."""
         return self.counts[TaskStatus.FAILED]
 
     @property
     def blocked(self) -> int:
+        """Number of tasks that depend on a failed one."""
         return self.counts[TaskStatus.BLOCKED]
