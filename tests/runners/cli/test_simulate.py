@@ -342,7 +342,7 @@ def test_wrong_options_and_documents_are_refused(user: User, words: str, told: l
     [
         (HEADER + log_line(1, 0) + "2 5 -1 10\n", "", ["odd.swf:3:", "the line has 4 columns"]),
         (HEADER + log_line(1, 0, "ten"), "", ["odd.swf:2:", "'ten'"]),
-        (log_line(1, 0), "", ["how many processors", "--processors N"]),
+        (log_line(1, 0), "", ["number of processors", "--processors N"]),
         (HEADER + log_line(1, 0, -1), "", ["none of the 1 jobs"]),
         (HEADER + log_line(1, 0), "--processors 1", ["all 1 jobs are larger"]),
         ("", "", ["odd.swf"]),

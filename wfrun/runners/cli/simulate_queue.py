@@ -9,6 +9,7 @@ import click
 from rich.table import Table
 
 from wfrun.engine.errors import InvalidError
+from wfrun.parsers.logs import LoggedJob
 from wfrun.runners.display.report import duration, make_console
 from wfrun.runners.experiments.metrics.jobs import THRESHOLD_S
 from wfrun.runners.experiments.metrics.samples import summarize
@@ -26,40 +27,50 @@ from wfrun.sites.simulated.queues import (
 def simulate_queue(
     path: Path, lrm: str, processors: int | None, *, kill_overruns: bool, skip_bad_lines: bool
 ) -> None:
-    """Simulate the jobs of a log on a cluster of their own, and print how they fared.
+    """Simulate the jobs of a log on a cluster of their own, and print waits, slowdowns and
+    utilization.
 
-    Jobs that are larger than the cluster are left out and counted. A job that made no request is
-    taken to have asked for its run time. With ``skip_bad_lines`` lines that cannot be read are
-    dropped and counted too. Raises InvalidError.
+    Jobs larger than the cluster are left out. A job that requested no time requests its run time.
+    With ``skip_bad_lines`` lines that cannot be read are dropped. Warnings count all of these.
+    Raises InvalidError.
     """
     make_lrm(lrm, 1)
-    jobs, told, of_log = read_log(path, skip_bad_lines=skip_bad_lines)
+    jobs, remarks, of_log = read_log(path, skip_bad_lines=skip_bad_lines)
     size = processors or of_log
     if size is None:
         raise InvalidError(
-            "the log does not say how many processors the cluster has",
+            "the log does not give the number of processors of the cluster",
             source=str(path),
-            hint="say it with --processors N",
+            hint="give it with --processors N",
         )
-    fitting = [job for job in jobs if (job.size or 0) <= size]
-    larger = len(jobs) - len(fitting)
-    if not fitting:
-        raise InvalidError(
-            f"all {larger} jobs are larger than the cluster of {size} processors",
-            source=str(path),
-            hint="say with --processors N how large it is",
-        )
-    if larger:
-        told.append(f"{path}: {_jobs(larger)} dropped: larger than the {size} processors")
-    unasked = sum(1 for job in fitting if not has_request(job))
-    if unasked:
-        told.append(f"{path}: {_jobs(unasked)} asked for no time; their run time stands in for it")
-    for line in told:
-        click.echo(f"warning: {line}", err=True)
+    fitting = _fitting(path, jobs, size, remarks)
+    for remark in remarks:
+        click.echo(f"warning: {remark}", err=True)
     batch = simulated_jobs(fitting, allocated=True)
     schedule = simulate_batch(batch, size, lrm, kill_overruns=kill_overruns)
     killed = sum(1 for job in batch if kill_overruns and job.runtime_s > job.requested_s)
     make_console().print(batch_table(batch, schedule, size, lrm, killed))
+
+
+def _fitting(
+    path: Path, jobs: Sequence[LoggedJob], processors: int, remarks: list[str]
+) -> list[LoggedJob]:
+    """The jobs that fit the cluster; adds ``remarks`` on the others, and on jobs without request.
+    Raises InvalidError if there are none."""
+    fitting = [job for job in jobs if (job.size or 0) <= processors]
+    larger = len(jobs) - len(fitting)
+    if not fitting:
+        raise InvalidError(
+            f"all {larger} jobs are larger than the cluster of {processors} processors",
+            source=str(path),
+            hint="give the size of the cluster with --processors N",
+        )
+    if larger:
+        remarks.append(f"{path}: {_jobs(larger)} dropped: larger than the {processors} processors")
+    without = sum(1 for job in fitting if not has_request(job))
+    if without:
+        remarks.append(f"{path}: {_jobs(without)} without requested time: run time used instead")
+    return fitting
 
 
 def _jobs(count: int) -> str:
@@ -69,7 +80,7 @@ def _jobs(count: int) -> str:
 def batch_table(
     batch: Sequence[SimulatedJob], schedule: Schedule, processors: int, lrm: str, killed: int
 ) -> Table:
-    """How the jobs fared: waits, bounded slowdown, utilization from the first submission to the
+    """Waits and bounded slowdowns of the jobs, and the utilization from the first submission to the
     last end."""
     waits = [s - job.submit_s for s, job in zip(schedule.start_s, batch, strict=True)]
     lengths = [e - s for s, e in zip(schedule.start_s, schedule.end_s, strict=True)]
