@@ -67,27 +67,30 @@ def answer(claims: Iterable[Claim[SamplesT]], means: SamplesT, medians: SamplesT
     ]
 
 
-# How values are read and told
+# Values, and how they are listed
 
 
 def means(
     s: Samples, workload: str, measure: str, *, loaded: bool, policies: Iterable[str] = ()
 ) -> dict[str, float]:
+    """Means of single workflows by policy; by default all policies of Table 6.3."""
     chosen = tuple(policies) or tuple(paper.TABLE_6_3[workload, loaded])
     return {p: s.single(workload, p, measure, loaded=loaded).mean for p in chosen}
 
 
-def told(values: dict[str, float]) -> str:
+def listed(values: dict[str, float]) -> str:
+    """The values by name, as a text."""
     return ", ".join(f"{name} {number(value)}" for name, value in values.items())
 
 
 def spread(values: Iterable[float]) -> float:
+    """Ratio of the largest to the smallest value."""
     known = list(values)
     return max(known) / min(known)
 
 
 def ranked(values: dict[str, float]) -> list[str]:
-    """The numbers, smallest first."""
+    """The names in the order of their values, smallest first."""
     return sorted(values, key=lambda name: values[name])
 
 
@@ -98,4 +101,5 @@ def both(findings: Iterable[tuple[str, Finding]]) -> Finding:
 
 
 def without(values: dict[str, float], *names: str) -> dict[str, float]:
+    """The values of the other names."""
     return {name: value for name, value in values.items() if name not in names}

@@ -18,9 +18,9 @@ from wfrun.runners.studies.claim import (
     Claims,
     Finding,
     both,
+    listed,
     ranked,
     spread,
-    told,
     without,
 )
 from wfrun.runners.studies.workflows.samples import number
@@ -105,7 +105,7 @@ def _(s: BagSamples) -> Finding:
     values, average = _sizes(s, "nsl"), _average(s)
     chosen = {name: values[name] for name in ("5-9", "10-19") if name in values}
     holds = bool(chosen) and min(chosen.values()) > average
-    return holds, f"NSL {told(values)}; of all bags {number(average)}"
+    return holds, f"NSL {listed(values)}; of all bags {number(average)}"
 
 
 @CLAIMS.add(_WHERE, "Bags of 2-4 and of over 200 tasks fare best: their NSL is below the average")
@@ -114,13 +114,13 @@ def _(s: BagSamples) -> Finding:
     names = ("2-4", "200-499", "500-999", "1000+")
     chosen = {name: values[name] for name in names if name in values}
     holds = bool(chosen) and max(chosen.values()) < average
-    return holds, f"NSL {told(chosen)}; of all bags {number(average)}"
+    return holds, f"NSL {listed(chosen)}; of all bags {number(average)}"
 
 
 @CLAIMS.add(_WHERE, "The makespan increases with the size of the bag")
 def _(s: BagSamples) -> Finding:
     values = _sizes(s, "makespan_s")
-    return list(values.values()) == sorted(values.values()), f"makespan {told(values)}"
+    return list(values.values()) == sorted(values.values()), f"makespan {listed(values)}"
 
 
 _WHERE = "5.4.1, loads 20-95%"
@@ -135,14 +135,14 @@ def _(s: BagSamples) -> Finding:
         for name in SHOWN
     }
     return set(ranked(values)[:3]) == {"ect", "fplt", "fpf"}, (
-        f"mean of both, each over that of the policies: {told(values)}"
+        f"mean of both, each over that of the policies: {listed(values)}"
     )
 
 
 @CLAIMS.add(_WHERE, "STFR has the best NSL overall")
 def _(s: BagSamples) -> Finding:
     values = overall(s, "nsl")
-    return ranked(values)[0] == "stfr", f"NSL {told(values)}"
+    return ranked(values)[0] == "stfr", f"NSL {listed(values)}"
 
 
 @CLAIMS.add(_WHERE, "STFR has an average makespan")
@@ -157,20 +157,20 @@ def _(s: BagSamples) -> Finding:
 @CLAIMS.add(_WHERE, "FPF has the lowest makespan overall")
 def _(s: BagSamples) -> Finding:
     values = overall(s, "makespan_s")
-    return ranked(values)[0] == "fpf", f"makespan {told(values)}"
+    return ranked(values)[0] == "fpf", f"makespan {listed(values)}"
 
 
 @CLAIMS.add(_WHERE, "FPF has a poor NSL")
 def _(s: BagSamples) -> Finding:
     values = overall(s, "nsl")
-    return _above(values, "fpf"), f"NSL {told(values)}"
+    return _above(values, "fpf"), f"NSL {listed(values)}"
 
 
 @CLAIMS.add(_WHERE, "RR has a good makespan, but a poor NSL")
 def _(s: BagSamples) -> Finding:
     makespans, nsl = overall(s, "makespan_s"), overall(s, "nsl")
     holds = not _above(makespans, "rr") and _above(nsl, "rr")
-    return holds, f"makespan {told(makespans)}; NSL {told(nsl)}"
+    return holds, f"makespan {listed(makespans)}; NSL {listed(nsl)}"
 
 
 @CLAIMS.add(_WHERE, "WQR4x has a poor makespan and NSL, especially at high load")
@@ -178,7 +178,7 @@ def _(s: BagSamples) -> Finding:
     def one(measure: str) -> Finding:
         tables = [by_policy(s, measure, load=load) for load in _loads(s, 0.8)]
         values = {name: _mean(table[name] for table in tables) for name in SHOWN}
-        return _above(values, "wqr"), told(values)
+        return _above(values, "wqr"), listed(values)
 
     return both((f"{name} at 80% and more", one(measure)) for name, measure in MEASURES)
 
@@ -196,7 +196,7 @@ def _(s: BagSamples) -> Finding:
 def _(s: BagSamples) -> Finding:
     def one(measure: str) -> Finding:
         values = overall(s, measure)
-        return values["ect-p"] < min(values["rr"], values["wqr"]), told(
+        return values["ect-p"] < min(values["rr"], values["wqr"]), listed(
             {name: values[name] for name in ("ect-p", "rr", "wqr")}
         )
 
@@ -323,7 +323,7 @@ def _(s: BagSamples) -> Finding:
     def one(measure: str) -> Finding:
         loads = _loads(s, 0.51)
         ratios = [spread(by_selection(s, measure, load).values()) for load in loads]
-        pairs = told({f"{x:.0%}": ratio for x, ratio in zip(loads, ratios, strict=True)})
+        pairs = listed({f"{x:.0%}": ratio for x, ratio in zip(loads, ratios, strict=True)})
         important = ratios[0] > IDENTICAL and ratios[-1] >= MUCH
         return important and ratios == sorted(ratios), f"largest/smallest {pairs}"
 
@@ -335,7 +335,7 @@ def _(s: BagSamples) -> Finding:
     def one(measure: str) -> Finding:
         tables = {load: by_selection(s, measure, load) for load in _loads(s, 0.6)}
         ratios = {f"{load:.0%}": t["s-bot"] / min(t.values()) for load, t in tables.items()}
-        return max(ratios.values()) <= IDENTICAL, f"S-BoT/best {told(ratios)}"
+        return max(ratios.values()) <= IDENTICAL, f"S-BoT/best {listed(ratios)}"
 
     return both((name, one(measure)) for name, measure in MEASURES)
 
@@ -360,7 +360,7 @@ def _(s: BagSamples) -> Finding:
     def one(measure: str) -> Finding:
         tables = {load: by_selection(s, measure, load) for load in _loads(s, 0.6)}
         ratios = {f"{load:.0%}": t["s-t"] / t["s-bot"] for load, t in tables.items()}
-        return min(ratios.values()) > 1, f"S-T/S-BoT {told(ratios)}"
+        return min(ratios.values()) > 1, f"S-T/S-BoT {listed(ratios)}"
 
     return both((name, one(measure)) for name, measure in MEASURES)
 
@@ -378,7 +378,7 @@ def _busy(s: BagSamples, measure: str) -> dict[str, float]:
 def _(s: BagSamples) -> Finding:
     values = {name: value for name, value in _busy(s, "nsl").items() if name in FAIR}
     holds = values["s-u-t"] <= min(values.values()) * IDENTICAL
-    return holds, f"NSL, loads of 60% and more: {told(values)}"
+    return holds, f"NSL, loads of 60% and more: {listed(values)}"
 
 
 @CLAIMS.add(_WHERE, "S-U-BoT, with bags by arrival time, is not better than S-U-T")
@@ -457,7 +457,7 @@ def _(s: BagSamples) -> Finding:
 
 
 def _by_load(s: BagSamples, values: Iterable[float]) -> str:
-    return told({f"{load:.0%}": value for load, value in zip(s.scale.loads, values, strict=True)})
+    return listed({f"{load:.0%}": value for load, value in zip(s.scale.loads, values, strict=True)})
 
 
 def _like(s: BagSamples, loads: Iterable[float], other: str) -> Finding:
@@ -465,7 +465,7 @@ def _like(s: BagSamples, loads: Iterable[float], other: str) -> Finding:
     tables = {load: by_architecture(s, "nsl", load) for load in loads}
     ratios = {f"{load:.0%}": t["fcondor"] / t[other] for load, t in tables.items()}
     holds = all(1 / SIMILAR <= ratio <= SIMILAR for ratio in ratios.values())
-    return holds, f"fcondor/{other} {told(ratios)}"
+    return holds, f"fcondor/{other} {listed(ratios)}"
 
 
 @CLAIMS.add(_WHERE, "The NSL of fcondor is similar to that of csp for loads below 50% (the text "

@@ -131,10 +131,10 @@ Places = Sequence[tuple[str, Mapping[str, object]]]
 def _tables(samples: BagSamples, field: str, names: Sequence[str], places: Places) -> Iterator[str]:
     """Makespan and NSL, a row for each name."""
     for title, measure in (("MS [s]", "makespan_s"), ("NSL", "nsl")):
-        yield from _one_table(samples, title, field, names, places, _told(samples, measure))
+        yield from _one_table(samples, title, field, names, places, _summary(samples, measure))
 
 
-def _told(samples: BagSamples, measure: str) -> Callable[..., str]:
+def _summary(samples: BagSamples, measure: str) -> Callable[..., str]:
     def cell(**changes: object) -> str:
         summary: Summary = samples.of(measure, **changes)
         return shown(summary)

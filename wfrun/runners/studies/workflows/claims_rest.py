@@ -10,10 +10,10 @@ from wfrun.runners.studies.claim import (
     Claims,
     Finding,
     both,
+    listed,
     means,
     ranked,
     spread,
-    told,
     without,
 )
 from wfrun.runners.studies.workflows import paper
@@ -79,7 +79,7 @@ def _(s: Samples) -> Finding:
         for p in DYNAMIC
         for loaded in (False, True)
     }
-    return min(least.values()) > 0, "smallest change in %: " + told(least)
+    return min(least.values()) > 0, "smallest change in %: " + listed(least)
 
 
 @CLAIMS.add(_WHERE, "wf-large2: throttling costs less in a loaded system than in an idle one")
@@ -123,7 +123,7 @@ def _each(experiments: tuple[tuple[int, int], ...], findings: list[Finding]) -> 
 def _(s: Samples) -> Finding:
     def one(size: int, instances: int) -> Finding:
         values = _named(s, size, instances, "makespan_s")
-        return ranked(values)[0] == HEFT, f"total makespan {told(values)}"
+        return ranked(values)[0] == HEFT, f"total makespan {listed(values)}"
 
     return _each(_SMALL, [one(*e) for e in _SMALL])
 
@@ -154,20 +154,20 @@ def _(s: Samples) -> Finding:
     return set(ranked(values)[:2]) == {
         FILE_AWARE_T,
         CLUSTER_MIN_T,
-    }, f"total makespan {told(values)}"
+    }, f"total makespan {listed(values)}"
 
 
 @CLAIMS.add(_WHERE, "CyberShake-1000: File-Aware and Cluster Minimization without a throttle have "
             "the worst NSL")  # fmt: skip
 def _(s: Samples) -> Finding:
     values = _named(s, 1000, 5, "nsl")
-    return set(ranked(values)[-2:]) == set(DYNAMIC), f"NSL {told(values)}"
+    return set(ranked(values)[-2:]) == set(DYNAMIC), f"NSL {listed(values)}"
 
 
 @CLAIMS.add(_WHERE, "CyberShake-1000: the NSL of the others is similar")
 def _(s: Samples) -> Finding:
     values = without(_named(s, 1000, 5, "nsl"), *DYNAMIC)
-    return spread(values.values()) <= SIMILAR, f"NSL {told(values)}"
+    return spread(values.values()) <= SIMILAR, f"NSL {listed(values)}"
 
 
 @CLAIMS.add(_WHERE, "Single Cluster transfers nothing")
@@ -184,7 +184,7 @@ def _(s: Samples) -> Finding:
             nft[throttled] < nft[free] or nft[throttled] == nft[free] == 0
             for free, throttled in ((FILE_AWARE, FILE_AWARE_T), (CLUSTER_MIN, CLUSTER_MIN_T))
         )
-        return holds, f"NFT {told(without(nft, SINGLE, HEFT))}"
+        return holds, f"NFT {listed(without(nft, SINGLE, HEFT))}"
 
     return _each(_ALL_MULTI, [one(*e) for e in _ALL_MULTI])
 
@@ -197,7 +197,7 @@ def _(s: Samples) -> Finding:
             values[FILE_AWARE_T] < values[FILE_AWARE]
             and values[CLUSTER_MIN_T] < values[CLUSTER_MIN]
         )
-        return holds, f"total makespan {told(without(values, SINGLE, HEFT))}"
+        return holds, f"total makespan {listed(without(values, SINGLE, HEFT))}"
 
     return _each(_ALL_MULTI, [one(*e) for e in _ALL_MULTI])
 
@@ -222,7 +222,7 @@ def _(s: Samples) -> Finding:
         values[HEFT] <= min(values[CLUSTER_MIN], values[FILE_AWARE])
         and informed <= values[ALL] <= values[ROUND_ROBIN]
     )
-    return holds, f"mean NSL, loaded: {told(values)}"
+    return holds, f"mean NSL, loaded: {listed(values)}"
 
 
 @CLAIMS.add(_WHERE, "HEFT-P is a good alternative: next after HEFT")
@@ -230,7 +230,7 @@ def _(s: Samples) -> Finding:
     values = _over_all(s, (ROUND_ROBIN, SINGLE, ALL, FILE_AWARE, CLUSTER_MIN, HEFT, HEFT_P))
     order = ranked(values)
     near = values[HEFT_P] <= IDENTICAL * values[order[1]]
-    return order[0] == HEFT and near, f"mean NSL, loaded: {told(values)}"
+    return order[0] == HEFT and near, f"mean NSL, loaded: {listed(values)}"
 
 
 @CLAIMS.add(_WHERE, "Policies that consider communication (File-Aware, Coarsening) beat those that "
@@ -239,7 +239,7 @@ def _(s: Samples) -> Finding:
     def one(workload: str) -> Finding:
         four = (FILE_AWARE, COARSENING, ROUND_ROBIN, ALL)
         values = means(s, workload, "makespan_s", loaded=True, policies=four)
-        return set(ranked(values)[:2]) == {FILE_AWARE, COARSENING}, f"makespan {told(values)}"
+        return set(ranked(values)[:2]) == {FILE_AWARE, COARSENING}, f"makespan {listed(values)}"
 
     return both((w, one(w)) for w in LARGE)
 
@@ -253,7 +253,7 @@ def _(s: Samples) -> Finding:
         s.single("wf-large1", FILE_AWARE, "makespan_s", loaded=True, throttle=limit).mean
         for limit in paper.LIMITS
     )
-    return set(ranked(values)[:2]) == {COARSENING, FILE_AWARE_T}, f"makespan {told(values)}"
+    return set(ranked(values)[:2]) == {COARSENING, FILE_AWARE_T}, f"makespan {listed(values)}"
 
 
 @CLAIMS.add(_WHERE, "Several workflows: balancing them over clusters, or throttling, beats "

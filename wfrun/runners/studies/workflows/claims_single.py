@@ -11,10 +11,10 @@ from wfrun.runners.studies.claim import (
     Claims,
     Finding,
     both,
+    listed,
     means,
     ranked,
     spread,
-    told,
     without,
 )
 from wfrun.runners.studies.workflows.paper import (
@@ -49,7 +49,7 @@ def _(s: Samples) -> Finding:
 def _(s: Samples) -> Finding:
     def one(workload: str) -> Finding:
         shares = means(s, workload, "main_share", loaded=False)
-        return min(without(shares, ROUND_ROBIN).values()) > 0.5, told(shares)
+        return min(without(shares, ROUND_ROBIN).values()) > 0.5, listed(shares)
 
     return both((w, one(w)) for w in SMALL)
 
@@ -60,7 +60,7 @@ def _(s: Samples) -> Finding:
 def _(s: Samples) -> Finding:
     def one(workload: str) -> Finding:
         values = means(s, workload, "makespan_s", loaded=False)
-        return ranked(without(values, HEFT))[0] == CLUSTER_MIN, f"makespan {told(values)}"
+        return ranked(without(values, HEFT))[0] == CLUSTER_MIN, f"makespan {listed(values)}"
 
     return both((w, one(w)) for w in SMALL)
 
@@ -69,7 +69,7 @@ def _(s: Samples) -> Finding:
 def _(s: Samples) -> Finding:
     def one(workload: str) -> Finding:
         values = means(s, workload, "makespan_s", loaded=False, policies=(CLUSTER_MIN, HEFT))
-        return spread(values.values()) <= IDENTICAL, told(values)
+        return spread(values.values()) <= IDENTICAL, listed(values)
 
     return both((w, one(w)) for w in SMALL)
 
@@ -93,7 +93,7 @@ def _(s: Samples) -> Finding:
 def _(s: Samples) -> Finding:
     def one(workload: str) -> Finding:
         values = means(s, workload, "qwt_s", loaded=True)
-        return ranked(values)[-1] == ROUND_ROBIN, f"QWT {told(values)}"
+        return ranked(values)[-1] == ROUND_ROBIN, f"QWT {listed(values)}"
 
     return both((w, one(w)) for w in SMALL)
 
@@ -102,7 +102,7 @@ def _(s: Samples) -> Finding:
 def _(s: Samples) -> Finding:
     def one(workload: str) -> Finding:
         values = means(s, workload, "nft", loaded=True)
-        return ranked(values)[-1] == ROUND_ROBIN, f"NFT {told(values)}"
+        return ranked(values)[-1] == ROUND_ROBIN, f"NFT {listed(values)}"
 
     return both((w, one(w)) for w in SMALL)
 
@@ -111,7 +111,7 @@ def _(s: Samples) -> Finding:
 def _(s: Samples) -> Finding:
     def one(workload: str) -> Finding:
         values = without(means(s, workload, "makespan_s", loaded=True), ROUND_ROBIN)
-        return spread(values.values()) <= SIMILAR, f"makespan {told(values)}"
+        return spread(values.values()) <= SIMILAR, f"makespan {listed(values)}"
 
     return both((w, one(w)) for w in SMALL)
 
@@ -137,7 +137,7 @@ def _(s: Samples) -> Finding:
         for workload in (*SMALL, *LARGE)
     }
     least = min(spreads[w] for w in LARGE)
-    return least > max(spreads[w] for w in SMALL), f"largest/smallest makespan: {told(spreads)}"
+    return least > max(spreads[w] for w in SMALL), f"largest/smallest makespan: {listed(spreads)}"
 
 
 @CLAIMS.add(_WHERE, "The order of the policies differs between the two workloads")
@@ -149,32 +149,32 @@ def _(s: Samples) -> Finding:
 @CLAIMS.add(_WHERE, "wf-large1: Round Robin and All-Clusters are the two worst")
 def _(s: Samples) -> Finding:
     values = means(s, "wf-large1", "makespan_s", loaded=False)
-    return set(ranked(values)[-2:]) == {ROUND_ROBIN, ALL}, f"makespan {told(values)}"
+    return set(ranked(values)[-2:]) == {ROUND_ROBIN, ALL}, f"makespan {listed(values)}"
 
 
 @CLAIMS.add(_WHERE, "wf-large1: Single Cluster and Coarsening are the two best")
 def _(s: Samples) -> Finding:
     values = means(s, "wf-large1", "makespan_s", loaded=False)
-    return set(ranked(values)[:2]) == {SINGLE, COARSENING}, f"makespan {told(values)}"
+    return set(ranked(values)[:2]) == {SINGLE, COARSENING}, f"makespan {listed(values)}"
 
 
 @CLAIMS.add(_WHERE, "wf-large2: Single Cluster is the worst")
 def _(s: Samples) -> Finding:
     values = means(s, "wf-large2", "makespan_s", loaded=False)
-    return ranked(values)[-1] == SINGLE, f"makespan {told(values)}"
+    return ranked(values)[-1] == SINGLE, f"makespan {listed(values)}"
 
 
 @CLAIMS.add(_WHERE, "wf-large2: HEFT is the best")
 def _(s: Samples) -> Finding:
     values = means(s, "wf-large2", "makespan_s", loaded=False)
-    return ranked(values)[0] == HEFT, f"makespan {told(values)}"
+    return ranked(values)[0] == HEFT, f"makespan {listed(values)}"
 
 
 @CLAIMS.add(_WHERE, "Round Robin, All-Clusters and Cluster Minimization transfer most files")
 def _(s: Samples) -> Finding:
     def one(workload: str) -> Finding:
         values = means(s, workload, "nft", loaded=False)
-        return set(ranked(values)[-3:]) == {ROUND_ROBIN, ALL, CLUSTER_MIN}, f"NFT {told(values)}"
+        return set(ranked(values)[-3:]) == {ROUND_ROBIN, ALL, CLUSTER_MIN}, f"NFT {listed(values)}"
 
     return both((w, one(w)) for w in LARGE)
 
@@ -185,7 +185,7 @@ def _(s: Samples) -> Finding:
         nft = means(s, workload, "nft", loaded=False, policies=(FILE_AWARE, COARSENING))
         qwt = means(s, workload, "qwt_s", loaded=False, policies=(FILE_AWARE, COARSENING))
         holds = nft[COARSENING] < nft[FILE_AWARE] and qwt[COARSENING] > qwt[FILE_AWARE]
-        return holds, f"NFT {told(nft)}, QWT {told(qwt)}"
+        return holds, f"NFT {listed(nft)}, QWT {listed(qwt)}"
 
     return both((w, one(w)) for w in LARGE)
 
@@ -194,7 +194,7 @@ def _(s: Samples) -> Finding:
 def _(s: Samples) -> Finding:
     def one(workload: str) -> Finding:
         values = means(s, workload, "nft", loaded=False, policies=(FILE_AWARE, CLUSTER_MIN))
-        return values[FILE_AWARE] < values[CLUSTER_MIN], f"NFT {told(values)}"
+        return values[FILE_AWARE] < values[CLUSTER_MIN], f"NFT {listed(values)}"
 
     return both((w, one(w)) for w in LARGE)
 
@@ -203,7 +203,7 @@ def _(s: Samples) -> Finding:
 def _(s: Samples) -> Finding:
     def one(workload: str) -> Finding:
         values = means(s, workload, "makespan_s", loaded=False, policies=(FILE_AWARE, CLUSTER_MIN))
-        return values[CLUSTER_MIN] < values[FILE_AWARE], f"makespan {told(values)}"
+        return values[CLUSTER_MIN] < values[FILE_AWARE], f"makespan {listed(values)}"
 
     return both((w, one(w)) for w in LARGE)
 
@@ -233,7 +233,7 @@ def _(s: Samples) -> Finding:
 def _(s: Samples) -> Finding:
     def one(workload: str) -> Finding:
         values = means(s, workload, "makespan_s", loaded=True)
-        return ranked(values)[0] == HEFT, f"makespan {told(values)}"
+        return ranked(values)[0] == HEFT, f"makespan {listed(values)}"
 
     return both((w, one(w)) for w in LARGE)
 
@@ -242,7 +242,7 @@ def _(s: Samples) -> Finding:
 def _(s: Samples) -> Finding:
     def one(workload: str) -> Finding:
         values = means(s, workload, "makespan_s", loaded=True, policies=(HEFT, HEFT_P))
-        return values[HEFT_P] > values[HEFT], f"makespan {told(values)}"
+        return values[HEFT_P] > values[HEFT], f"makespan {listed(values)}"
 
     return both((w, one(w)) for w in LARGE)
 
@@ -251,7 +251,7 @@ def _(s: Samples) -> Finding:
 def _(s: Samples) -> Finding:
     three = (FILE_AWARE, COARSENING, CLUSTER_MIN)
     values = means(s, "wf-large2", "makespan_s", loaded=True, policies=three)
-    return spread(values.values()) <= SIMILAR, f"makespan {told(values)}"
+    return spread(values.values()) <= SIMILAR, f"makespan {listed(values)}"
 
 
 @CLAIMS.add(_WHERE, "wf-large1: Coarsening is much better than File-Aware and Cluster Minimization")
@@ -259,14 +259,14 @@ def _(s: Samples) -> Finding:
     three = (FILE_AWARE, COARSENING, CLUSTER_MIN)
     values = means(s, "wf-large1", "makespan_s", loaded=True, policies=three)
     rest = min(values[FILE_AWARE], values[CLUSTER_MIN])
-    return rest / values[COARSENING] >= SIMILAR, f"makespan {told(values)}"
+    return rest / values[COARSENING] >= SIMILAR, f"makespan {listed(values)}"
 
 
 @CLAIMS.add(_WHERE, "Round Robin and All-Clusters suffer from the largest queue waits")
 def _(s: Samples) -> Finding:
     def one(workload: str) -> Finding:
         values = means(s, workload, "qwt_s", loaded=True)
-        return set(ranked(values)[-2:]) == {ROUND_ROBIN, ALL}, f"QWT {told(values)}"
+        return set(ranked(values)[-2:]) == {ROUND_ROBIN, ALL}, f"QWT {listed(values)}"
 
     return both((w, one(w)) for w in LARGE)
 
@@ -277,6 +277,6 @@ def _(s: Samples) -> Finding:
     def one(workload: str) -> Finding:
         values = means(s, workload, "ftd_s", loaded=True)
         rest = max(values[p] for p in (FILE_AWARE, COARSENING, HEFT))
-        return min(values[ROUND_ROBIN], values[ALL]) > rest, f"FTD {told(values)}"
+        return min(values[ROUND_ROBIN], values[ALL]) > rest, f"FTD {listed(values)}"
 
     return both((w, one(w)) for w in LARGE)

@@ -90,7 +90,7 @@ class Load(msgspec.Struct, frozen=True):
 _SIZES, _SIZE_WEIGHTS = (2, 4, 8, 16), (35, 30, 20, 15)
 
 WARM_UP_S = 24 * 3600.0
-"""The other users have the clusters to themselves for so long before workflows arrive."""
+"""Time for which the background runs alone before workflows arrive, in seconds."""
 HORIZON_S = 24 * 3600.0
 """Length of the background after that, in seconds; every run of the study is shorter."""
 
