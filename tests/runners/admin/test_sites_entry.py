@@ -233,12 +233,15 @@ def test_without_a_default_queue() -> None:
 
 def test_mistakes_are_told_before_anything_is_asked(tmp_path: Path) -> None:
     (tmp_path / "sites.yaml").write_text("sites:\n  # mine\n  alpha: {slots: 2}\n")
+    (tmp_path / "more.yaml").write_text("sites:\n  beta: {slots: 2}\n")
     twice = sites(tmp_path, "init", "login.alpha.org")
     assert (twice.returncode, twice.stdout) == (2, "")
     assert "sites.yaml:3: the catalog already has a site alpha" in twice.stderr
     assert "--name alpha-2" in twice.stderr
     for arguments, words in (
         (["init"], "no host is given"),
+        (["init", "beta", "--sites", "more.yaml"], "more.yaml:2: the catalog already has a site"),
+        (["init", "beta", "--file", "more.yaml"], "already has a site beta"),  # the old name
         (["check", "alhpa"], "Did you mean 'alpha'?"),
         (["show", "--sites", "none.yaml"], "`wfrun sites init HOST` creates one"),
     ):

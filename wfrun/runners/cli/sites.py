@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from wfrun.runners.cli.exit_statuses import DONE, FAILED
+from wfrun.runners.cli.sections import option
 
 
 @click.group(short_help="Add clusters to a catalog, check them, and show their state.")
@@ -29,9 +30,9 @@ _CATALOG = click.option(
 @sites.command("init")
 @click.argument("host", required=False)
 @click.option("--name", metavar="NAME", help="Name of the site; by default made from the host's.")
-@click.option("--file", "path", type=click.Path(path_type=Path, dir_okay=False), metavar="CATALOG",
-              default="sites.yaml", show_default=True,
-              help="Catalog to add the site to; created if absent.")  # fmt: skip
+@option("--sites", "path", type=click.Path(path_type=Path, dir_okay=False), metavar="CATALOG",
+        default="sites.yaml", show_default=True, old_names=("--file",),
+        help="Site catalog (YAML) to add the site to; created if absent.")  # fmt: skip
 @click.option("--transport", type=click.Choice(["asyncssh", "openssh", "local"]),
               default="asyncssh", show_default=True,
               help="How to connect: built in; with the system's ssh; or not at all, if wfrun runs "
