@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,28 +15,27 @@ from wfrun.parsers.sections import nearest
 from wfrun.runners.admin import check as site_check
 from wfrun.runners.admin import init as site_init
 from wfrun.runners.admin import show as site_show
-from wfrun.runners.run.sites import ask_at_terminal
+from wfrun.runners.run.sites import terminal_prompter
 from wfrun.sites.catalog import read_catalog
-from wfrun.sites.remote.asyncssh_login import Prompter
 
 
 def init(host: str | None, name: str | None, path: Path, options: Mapping[str, Any]) -> None:
     """Look at a host and write its catalog entry."""
     access = site_init.access_of(host, **options)
     chosen = name or (site_init.name_of(access.hosts[0]) if access.hosts else "here")
-    asyncio.run(site_init.init(chosen, access, path, _prompter(), click.echo))
+    asyncio.run(site_init.init(chosen, access, path, terminal_prompter(), click.echo))
 
 
 def check(catalog: Path, names: Sequence[str], wait_s: float, *, as_json: bool) -> bool:
     """Check sites. Returns whether any failed."""
     sites = _sites(catalog, names)
-    return asyncio.run(site_check.check(sites, wait_s, _prompter(), as_json=as_json))
+    return asyncio.run(site_check.check(sites, wait_s, terminal_prompter(), as_json=as_json))
 
 
 def show(catalog: Path, names: Sequence[str], *, as_json: bool) -> bool:
     """Show sites. Returns whether any is not up."""
     sites = _sites(catalog, names)
-    return asyncio.run(site_show.show(sites, _prompter(), as_json=as_json))
+    return asyncio.run(site_show.show(sites, terminal_prompter(), as_json=as_json))
 
 
 def _sites(path: Path, names: Sequence[str]) -> list[SiteSpec]:
@@ -60,8 +58,3 @@ def choose(sites: Sequence[SiteSpec], names: Sequence[str], source: str) -> list
                 f"there is no site {name!r}", source=source, hint=nearest(name, known, "Sites")
             )
     return [site for site in sites if not names or site.name in names]
-
-
-def _prompter() -> Prompter | None:
-    """Asks the user at the terminal; None without a terminal."""
-    return ask_at_terminal if sys.stdin.isatty() else None

@@ -19,7 +19,7 @@ from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
 from wfrun.runners.display.report import task_parameters
 from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.session import read_state
-from wfrun.runners.run.sites import ask_at_terminal
+from wfrun.runners.run.sites import terminal_prompter
 from wfrun.runners.run.store import Store
 from wfrun.sites.local.site import LocalSite
 from wfrun.sites.remote.connection import connection_of
@@ -139,7 +139,7 @@ async def _read_far(
     spec: SiteSpec, access: Access, run_id: str, packs: Mapping[str, PackedLog | None]
 ) -> dict[str, Texts]:
     keys = [key for key, packed in packs.items() if packed is None]
-    connection = connection_of(access, ask_at_terminal)
+    connection = connection_of(access, terminal_prompter())
     written = spec.directory or DEFAULT_DIRECTORY
     try:
         await connection.open(lambda reason: None)

@@ -39,7 +39,7 @@ from wfrun.runners.run.history import add_history, read_history
 from wfrun.runners.run.loop import Loop, Observer
 from wfrun.runners.run.prepare import Plan
 from wfrun.runners.run.requests import Requests, make_emulated_inputs, stored_as
-from wfrun.runners.run.sites import ask_at_terminal, make_site, make_transfer
+from wfrun.runners.run.sites import make_site, make_transfer, terminal_prompter
 from wfrun.runners.run.store import FILE_NAME, Store
 from wfrun.runners.run.usage import Usage
 from wfrun.sites.kind import AnySite
@@ -213,10 +213,11 @@ class Session:
     def _make_sites(self) -> list[AnySite]:
         settings = self._plan.settings if self._plan else self.state.settings
         observed = observed_of(settings, len(self._specs))
+        prompter = terminal_prompter()
         return [
             make_site(
                 spec, index, self._run_id, directory, self._clock.now,
-                observed=observed, pack_logs=settings.pack_logs, prompter=ask_at_terminal,
+                observed=observed, pack_logs=settings.pack_logs, prompter=prompter,
             )
             for index, (spec, directory) in enumerate(
                 zip(self._specs, self._site_directories(), strict=True)

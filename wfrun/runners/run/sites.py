@@ -62,10 +62,18 @@ def make_transfer(sites: Sequence[AnySite], links: Sequence[LinkSpec]) -> Transf
     return TransferRouter(endpoints, {name: make(links) for name, make in METHODS.items()})
 
 
-async def ask_at_terminal(about: str, questions: Sequence[tuple[str, bool]]) -> list[str] | None:
-    """The user's answers to the questions of a login; None without a terminal."""
-    if not sys.stdin.isatty():
-        return None
+def terminal_prompter() -> Prompter | None:
+    """Asks the user the questions of a login; None unless standard input is a terminal.
+
+    With a prompter a login has minutes for the answers (`asyncssh_login`), so a run that nobody
+    can answer must have none: a host that hangs would delay it for that time.
+    """
+    is_terminal = sys.stdin is not None and sys.stdin.isatty()  # None: it is closed
+    return _ask_at_terminal if is_terminal else None
+
+
+async def _ask_at_terminal(about: str, questions: Sequence[tuple[str, bool]]) -> list[str]:
+    """The user's answers to the questions of a login."""
 
     def ask() -> list[str]:
         print(about, file=sys.stderr)

@@ -16,7 +16,10 @@ from wfrun.sites.remote.transport import NeedsLoginError
 
 Prompter = Callable[[str, Sequence[tuple[str, bool]]], Awaitable[Sequence[str] | None]]
 """Asks the user at the terminal. Arguments: the subject, and the questions, each with a flag that
-says whether its answer may be visible. Returns the answers; None without a terminal."""
+says whether its answer may be visible. Returns the answers; None: the user gives none."""
+
+_ANSWERS_S = 300.0
+"""Timeout of a login whose questions the user answers, in seconds: long enough to find a token."""
 
 DEFAULT_PORT = 22
 _GLOBAL_CONFIG = "/etc/ssh/ssh_config"
@@ -216,7 +219,7 @@ async def log_in(
             agent_forwarding=False,
             x11_forwarding=False,
             connect_timeout=limit_s,
-            login_timeout=300.0 if prompter else limit_s,
+            login_timeout=_ANSWERS_S if prompter else limit_s,
             keepalive_interval=keep_alive_s,
             keepalive_count_max=3,
             **common,
