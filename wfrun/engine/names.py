@@ -20,7 +20,7 @@ def look_up(registry: Mapping[str, T], name: str, what: str) -> T:
         raise InvalidError(
             f"there is no {what} {name!r}",
             hint=(f"did you mean {near[0]!r}? " if near else "")
-            + "there are: "
+            + "available: "
             + ", ".join(registry),
         )
     return found

@@ -1,6 +1,7 @@
 """Parts of a YAML document: mappings whose keys are checked, and values with their units.
 
-The converters raise ValueError with the end of a sentence; `Section.take` adds the place.
+The converters raise ValueError with the end of a message, such as "it must be a number,
+not nothing"; `Section.take` adds key and line.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Section:
         for step in path:
             value = value[step]
         if not isinstance(value, dict):
-            raise self.error(f"{title} has to be a mapping, not {in_words(value)}")
+            raise self.error(f"{title} must be a mapping, not {in_words(value)}")
         self.values: dict[Any, Any] = value
         known = tuple(known)
         for key in value:
@@ -65,68 +66,72 @@ class Section:
 
 def to_number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(f"a number is needed, not {in_words(value)}")
+        raise ValueError(f"it must be a number, not {in_words(value)}")
     if not math.isfinite(value):
-        raise ValueError("a finite number is needed")
+        raise ValueError(f"it must be a finite number, not {value}")
     return value
 
 
 def to_positive(value: Any) -> float:
     if to_number(value) <= 0:
-        raise ValueError(f"{value} is not above zero")
+        raise ValueError(f"it must be above 0, not {value}")
     return float(value)
 
 
+def to_whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"it must be a whole number, not {in_words(value)}")
+    return value
+
+
 def to_count(value: Any) -> int:
-    if to_count_or_zero(value) == 0:
-        raise ValueError("0 is not above zero")
+    if to_whole(value) <= 0:
+        raise ValueError(f"it must be above 0, not {value}")
     return int(value)
 
 
 def to_count_or_zero(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"a whole number is needed, not {in_words(value)}")
-    if value < 0:
-        raise ValueError(f"{value} is below zero")
-    return value
+    if to_whole(value) < 0:
+        raise ValueError(f"it must be at least 0, not {value}")
+    return int(value)
 
 
 def to_size(value: Any) -> int:
     size_bytes = parse_size(value)
     if size_bytes <= 0:
-        raise ValueError(f"{value} is not above zero")
+        raise ValueError(f"it must be above 0, not {value}")
     return size_bytes
 
 
 def to_duration(value: Any) -> float:
     duration_s = parse_duration(value)
     if duration_s <= 0:
-        raise ValueError(f"{value} is not above zero")
+        raise ValueError(f"it must be above 0, not {value}")
     return duration_s
 
 
 def to_bandwidth(value: Any) -> float | None:
     bandwidth = parse_bandwidth(value)
     if bandwidth <= 0:
-        raise ValueError(f"{value} is not above zero")
+        raise ValueError(f"it must be above 0, not {value}")
     return bandwidth
 
 
 def to_latency(value: Any) -> float:
     latency_s = parse_duration(value)
     if latency_s < 0:
-        raise ValueError(f"{value} is below zero")
+        raise ValueError(f"it must be at least 0, not {value}")
     return latency_s
 
 
 def to_truth(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise ValueError(f"true or false is needed, not {in_words(value)}")
+        raise ValueError(f"it must be true or false, not {in_words(value)}")
     return value
 
 
 def in_words(value: Any) -> str:
-    """Describe a value in the user's words."""
+    """The value as messages show it: what YAML calls it, or its text."""
     if isinstance(value, bool):
         return str(value).lower()
     for kind, words in ((dict, "a mapping"), (list, "a list"), (type(None), "nothing")):
@@ -136,7 +141,8 @@ def in_words(value: Any) -> str:
 
 
 def nearest(word: str, known: Iterable[str], title: str) -> str:
+    """The hint for an unknown word: the most similar known one, if any, and all of them."""
     known = list(known)
     close = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.6)
     guess = f"Did you mean {close[0]!r}? " if close else ""
-    return f"{guess}{title} there are: {', '.join(known)}."
+    return f"{guess}{title}: {', '.join(known)}."

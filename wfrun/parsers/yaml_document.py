@@ -255,7 +255,7 @@ class _Composer:
         if self._stack:
             frame = self._stack[-1]
             if isinstance(frame.value, dict) and frame.key is _NO_KEY:
-                self._refuse("a key has to be text or a number, not a list or mapping", event)
+                self._refuse("a key must be text or a number, not a list or mapping", event)
 
     def _put(self, value: Any, line: int, size: int, event: Any) -> None:
         """Put a finished node into its container."""

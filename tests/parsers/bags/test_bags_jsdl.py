@@ -116,7 +116,7 @@ def test_assignments_of_one_sweep_vary_together(tmp_path: Path) -> None:
 REFUSED = {
     "a step of 0": (nested(LOOP.replace('step="2"', 'step="0"')), "the step is 0"),
     "no end": (nested(LOOP.replace('end="7"', 'end="0"')), "never ends"),
-    "no number": (nested(LOOP.replace('"7"', '"x"')), "end is 'x'; it has to be a whole number"),
+    "no number": (nested(LOOP.replace('"7"', '"x"')), "end is 'x'; it must be a whole number"),
     "only exceptions": (
         nested(LOOP.replace('"1"', '"5"').replace('"7"', '"5"')),
         "the product is empty",

@@ -116,7 +116,7 @@ DOCUMENTS = {
     "a background": ("command: a &\n", ":1: ", "'&' is for a shell"),
     "no command": ("parameters: {x: [1]}\n", ":1: the bag 'x' has no command"),
     "an estimate that is no time": (ONE + "estimate: soon\n", ":4: the estimate is no time"),
-    "a negative estimate": (ONE + "estimate: -1\n", ":4: the estimate '-1' is below zero"),
+    "a negative estimate": (ONE + "estimate: -1\n", ":4: the estimate '-1' is below 0"),
     "an estimate of words": (
         "command: echo\nestimate: '{t}'\nparameters: {t: [1 s, never]}\n", ":2: ", "'never'"),
     "a word that YAML takes for true": (

@@ -116,18 +116,18 @@ MISTAKES = {
     ),
     "no slots": ("sites:\n  a:\n    speed: 2\n", 2, ["site a", "slots: N"]),
     "an empty site": ("sites:\n  a:\n", 2, ["site a", "nothing"]),
-    "zero slots": ("sites:\n  a:\n    slots: 0\n", 3, ["slots", "above zero"]),
-    "negative slots": ("sites:\n  a:\n    slots: -3\n", 3, ["slots", "below zero"]),
+    "zero slots": ("sites:\n  a:\n    slots: 0\n", 3, ["slots", "above 0"]),
+    "negative slots": ("sites:\n  a:\n    slots: -3\n", 3, ["slots", "above 0, not -3"]),
     "half a slot": ("sites:\n  a:\n    slots: 1.5\n", 3, ["slots", "whole number", "1.5"]),
     "slots as text": ("sites:\n  a:\n    slots: many\n", 3, ["whole number", "'many'"]),
     "slots as truth": ("sites:\n  a:\n    slots: true\n", 3, ["whole number", "true"]),
-    "no speed": ("sites:\n  a: {slots: 1, speed: 0}\n", 2, ["speed", "above zero"]),
+    "no speed": ("sites:\n  a: {slots: 1, speed: 0}\n", 2, ["speed", "above 0"]),
     "endless speed": ("sites:\n  a: {slots: 1, speed: .inf}\n", 2, ["speed", "finite"]),
     "odd memory": ("sites:\n  a: {slots: 1, memory: 8 G}\n", 2, ["memory", "'8 G'", "GiB"]),
-    "no memory": ("sites:\n  a: {slots: 1, memory: 0}\n", 2, ["memory", "above zero"]),
-    "negative gpus": ("sites:\n  a: {slots: 1, gpus: -1}\n", 2, ["gpus", "below zero"]),
+    "no memory": ("sites:\n  a: {slots: 1, memory: 0}\n", 2, ["memory", "above 0"]),
+    "negative gpus": ("sites:\n  a: {slots: 1, gpus: -1}\n", 2, ["gpus", "at least 0"]),
     "odd walltime": ("sites:\n  a: {slots: 1, walltime: '1:30'}\n", 2, ["walltime", "HH:MM:SS"]),
-    "no walltime": ("sites:\n  a: {slots: 1, walltime: 0}\n", 2, ["walltime", "above zero"]),
+    "no walltime": ("sites:\n  a: {slots: 1, walltime: 0}\n", 2, ["walltime", "above 0"]),
     "odd truth": ("sites:\n  a: {slots: 1, pin_cores: 1}\n", 2, ["pin_cores", "true or false"]),
     "unknown kind": (
         "sites:\n  a: {slots: 1, kind: cloud}\n",
@@ -168,9 +168,9 @@ NODE_MISTAKES = {
     "nothing": ("", 3, ["site a", "nothing"]),
     "no count": ("    - cores: 2\n", 4, ["no 'count'"]),
     "no cores": ("    - cores: 2\n      count: 2\n    - count: 1\n", 6, ["no 'cores'"]),
-    "zero nodes": ("    - cores: 2\n      count: 0\n", 5, ["count", "above zero"]),
-    "zero cores": ("    - {count: 2, cores: 0}\n", 4, ["cores", "above zero"]),
-    "no speed": ("    - count: 2\n      cores: 1\n      speed: 0\n", 6, ["speed", "above zero"]),
+    "zero nodes": ("    - cores: 2\n      count: 0\n", 5, ["count", "above 0"]),
+    "zero cores": ("    - {count: 2, cores: 0}\n", 4, ["cores", "above 0"]),
+    "no speed": ("    - count: 2\n      cores: 1\n      speed: 0\n", 6, ["speed", "above 0"]),
     "a wrong key": ("    - {count: 2, core: 1}\n", 4, ["Did you mean 'cores'?"]),
     "no repair": (
         "    - count: 2\n      cores: 1\n      mtbf: 30 d\n",
@@ -179,7 +179,7 @@ NODE_MISTAKES = {
     ),
     "no failure": ("    - {count: 2, cores: 1, mttr: 1 h}\n", 4, ["no 'mtbf'"]),
     "odd repair": ("    - {count: 2, cores: 1, mtbf: 1 d, mttr: 1 x}\n", 4, ["mttr", "'1 x'"]),
-    "quick repair": ("    - {count: 2, cores: 1, mtbf: 1 d, mttr: 0}\n", 4, ["above zero"]),
+    "quick repair": ("    - {count: 2, cores: 1, mtbf: 1 d, mttr: 0}\n", 4, ["above 0"]),
 }
 
 SITES = "sites:\n  alpha: {slots: 1}\n  beta: {slots: 1}\nlinks:\n"
@@ -210,12 +210,12 @@ LINK_MISTAKES = {
     "no bandwidth": (
         "  - between: [alpha, beta]\n    bandwidth: 0\n",
         6,
-        ["bandwidth", "above zero"],
+        ["bandwidth", "above 0"],
     ),
     "negative latency": (
         "  - between: [alpha, beta]\n    latency: -1 ms\n",
         6,
-        ["latency", "below zero"],
+        ["latency", "at least 0"],
     ),
     "odd bandwidth": (
         "  - between: [alpha, beta]\n    bandwidth: 100 MB\n",

@@ -135,7 +135,7 @@ MISTAKES = {
         ["path of the cluster", "'$SCRATCH/'"],
     ),
     "a home of another": (cluster("directory: ~bob/x"), 5, ["path of the cluster"]),
-    "a negative patience": (cluster("patience: -1 s"), 5, ["patience", "above zero"]),
+    "a negative patience": (cluster("patience: -1 s"), 5, ["patience", "above 0"]),
     "bounds the wrong way round": (cluster("poll_max: 1 s"), 5, ["shorter than its poll_min"]),
     "one directory on a shared host": (
         "sites:\n  a: {kind: slurm, slots: 1, hosts: [h, i]}\n"

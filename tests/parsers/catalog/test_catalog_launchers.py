@@ -118,7 +118,7 @@ MISTAKES = {
     "too many": ([ON, "launchers: {max: 9}"], 7, ["is 9", "slots for 8"]),
     "more than jobs": ([ON, "max_jobs: 2", "launchers: {max: 3}"], 8, ["max_jobs, 2"]),
     "min above max": ([ON, "launchers: {max: 2, min: 3}"], 7, ["min", "is 3, above max, 2"]),
-    "no backlog": ([ON, "launchers: {backlog: 0}"], 7, ["backlog", "above zero"]),
+    "no backlog": ([ON, "launchers: {backlog: 0}"], 7, ["backlog", "above 0"]),
     "longer than granted": (
         [ON, "walltime: 1 h", "launchers: {walltime: 2 h}"],
         8,

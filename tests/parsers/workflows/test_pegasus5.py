@@ -120,7 +120,7 @@ def test_sub_workflow(tmp_path: Path) -> None:
         ("jobs:\n- {id: a, name: p}\n- {id: a, name: p}\n", 3, "task id a is used twice"),
         ("jobs:\n- {id: a}\n", 2, "job a without name:"),
         ("jobs:\n- {name: p}\n", 2, "a job without id:"),
-        ("jobs: {}\n", 1, "jobs: has to be a list"),
+        ("jobs: {}\n", 1, "jobs: must be a list"),
         ("jobs:\n- a\n", 2, "a mapping is wanted here"),
         ("jobs: []\n", None, "has no tasks"),
         ("jobs:\n- id: c\n  type: condorWorkflow\n", 3, "DAGMan files are not read"),

@@ -213,9 +213,9 @@ def test_what_a_grid_engine_does_not_know() -> None:
     queue = msgspec.structs.replace(MAIN, choices=choices)
     (environment, none), (resource, other) = cluster_mismatches(site, Offer((queue,)))
     assert environment.startswith("parallel_environment: queue main has no usable mpi")
-    assert none.endswith("there is: none.")
+    assert none.endswith("available: none.")
     assert resource.startswith("memory_resource: queue main has no usable mem")
-    assert other.endswith("there is: h_vmem.")
+    assert other.endswith("available: h_vmem.")
     # What the cluster does not show is not judged.
     assert cluster_mismatches(site, Offer((MAIN,))) == []
 

@@ -298,7 +298,7 @@ def test_an_interrupted_grid_keeps_what_is_done_and_leaves_no_process(
         ("montage.dax --retries -1", ["--retries is -1"]),
         ("log.swf --plot x.png", ["--plot does not apply to the queue of a log"]),
         ("--log log.swf --each", ["--separately does not apply to the queue of a log"]),
-        ("log.swf --lrm backfill", ["there are: fcfs, easy, conservative"]),
+        ("log.swf --lrm backfill", ["available: fcfs, easy, conservative"]),
         ("", ["there is nothing to simulate"]),
         ("absent.dax", ["absent.dax"]),
         ("sites.yaml", ["sites.yaml: not a workflow document", "DAX (XML)"]),

@@ -111,7 +111,7 @@ def _nearest(word: str, known: list[str]) -> str:
     near = get_close_matches(word, known, n=1)
     listed = ", ".join(known[:_SHOWN]) + (", …" if len(known) > _SHOWN else "")
     return (f"Did you mean {near[0]!r}? " if near else "") + (
-        f"Parameters there are: {listed}. Braces of the text itself are doubled: {{{{ and }}}}."
+        f"Parameters: {listed}. Braces of the text itself are doubled: {{{{ and }}}}."
     )
 
 

@@ -20,7 +20,7 @@ def in_seconds(bag: Bag, columns: Mapping[str, Column], refuse: Refuse) -> Bag:
     """Turn the estimate into a template that gives plain seconds.
 
     Where it is a parameter whose values have units, a column of seconds is added beside it. Raises
-    InvalidError for an estimate that is no time, or is below zero.
+    InvalidError for an estimate that is no time, or is below 0.
     """
     if bag.estimate is None:
         return bag
@@ -44,7 +44,7 @@ def in_seconds(bag: Bag, columns: Mapping[str, Column], refuse: Refuse) -> Bag:
     plain = template == f"{{{name}}}"
     if plain and isinstance(column, Progression):
         if min(column.start, last_of(column)) < 0:
-            raise refuse(f"an estimate, {name}, is below zero", template)
+            raise refuse(f"an estimate, {name}, is below 0", template)
         return bag
     if plain and _are_numbers(column):
         return bag
@@ -81,5 +81,5 @@ def _seconds(text: str, template: str, refuse: Refuse) -> float:
     except ValueError as error:
         raise refuse(f"the estimate is no time: {error}", template) from None
     if seconds < 0:
-        raise refuse(f"the estimate {text!r} is below zero", template)
+        raise refuse(f"the estimate {text!r} is below 0", template)
     return seconds

@@ -255,7 +255,7 @@ class _JsdlReader:
             number = -1.0
         if not 0 <= number < 2**62:
             tag = etree.QName(element).localname
-            self._fail(element, f"{tag} is {text!r}; it has to be a number from 0 on")
+            self._fail(element, f"{tag} is {text!r}; it must be a number of at least 0")
         return number
 
     # What is left over

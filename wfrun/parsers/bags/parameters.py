@@ -33,7 +33,7 @@ def read_parameters(
     values = section.values["parameters"]
     if not isinstance(values, dict):
         raise section.error(
-            f"the parameters have to be a mapping, not {in_words(values)}", "parameters",
+            f"the parameters must be a mapping, not {in_words(values)}", "parameters",
             hint="Write 'NAME: [VALUE, VALUE]' for each.",
         )  # fmt: skip
     reader = _ParameterReader(section, directory, places)

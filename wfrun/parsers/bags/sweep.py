@@ -251,7 +251,7 @@ class Sweeps:
             return int(text) if whole else float(text)
         except ValueError:
             kind = "whole number" if whole else "number"
-            self._fail(element, f"{key} is {str(text)!r}; it has to be a {kind}")
+            self._fail(element, f"{key} is {str(text)!r}; it must be a {kind}")
 
 
 def _texts(column: Progression) -> Iterator[str]:

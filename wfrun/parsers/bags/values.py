@@ -1,4 +1,7 @@
-"""Values in documents of bags. The converters raise ValueError with the end of a sentence."""
+"""Converters for values in documents of bags, and the words of commands.
+
+The converters raise ValueError with the end of a message; `Section.take` adds key and line.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +10,31 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from wfrun.parsers.sections import in_words
+from wfrun.parsers.sections import in_words, to_whole
 
-_LARGEST_PRIORITY = 2**31 - 1
-_RAW_WORD = re.compile(r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^\s'"\\])+""", re.DOTALL)
-_OF_SHELLS = re.compile(r"(\d*|&)[<>].*|\|[|&]?|&&?|(.*[^\\])?;", re.DOTALL)
-"""Words, with their quotes, that mean something to a shell and nothing to a program."""
+MAX_PRIORITY = 2**31 - 1
+"""Maximum priority of a bag, and minus its minimum: priorities are stored in 32 bits."""
+_QUOTED_WORD = re.compile(r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^\s'"\\])+""", re.DOTALL)
+"""A word of a command with its quotes."""
+_SHELL_SYNTAX = re.compile(r"(\d*|&)[<>].*|\|[|&]?|&&?|(.*[^\\])?;", re.DOTALL)
+"""Words that only a shell understands, if they are not quoted: redirections, pipes, `&`, `;`."""
 _KEYS = {
     ">": "name a file for what it prints with 'stdout', ",
     "<": "name a file for it to read with 'stdin', ",
 }
+"""The key of a bag that does the same as a sign of a shell, as part of a message."""
 
 
 def to_text(value: Any) -> str:
-    """Convert a scalar to text; refuse what YAML took for true, false or nothing."""
+    """Convert a scalar to text. Refuses true, false and null, because YAML reads words such as
+    ``no`` as them."""
     if isinstance(value, bool) or value is None:
         raise ValueError(
-            f"text or a number is needed, not {in_words(value)}; put words such as yes, no, on, "
+            f"it must be text or a number, not {in_words(value)}; put words such as yes, no, on, "
             "off and null in quotes"
         )
     if isinstance(value, (dict, list)):
-        raise ValueError(f"text or a number is needed, not {in_words(value)}")
+        raise ValueError(f"it must be text or a number, not {in_words(value)}")
     text = str(value)
     if "\0" in text:
         raise ValueError("a NUL character can't be passed on to a program")
@@ -38,21 +45,22 @@ def to_name(value: Any) -> str:
     """Convert to a name that can be printed."""
     text = to_text(value)
     if not text.strip() or any(not letter.isprintable() for letter in text):
-        raise ValueError(f"{text!r} is no name")
+        raise ValueError(f"{text!r} is not a name: it is empty, or has control characters")
     return text
 
 
 def to_priority(value: Any) -> int:
-    """Convert to a whole number of 32 bits."""
-    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _LARGEST_PRIORITY:
-        raise ValueError(f"a whole number is needed, not {in_words(value)}")
-    return value
+    """Convert to a priority, a whole number of at most `MAX_PRIORITY` either way."""
+    priority = to_whole(value)
+    if abs(priority) > MAX_PRIORITY:
+        raise ValueError(f"it must be from -{MAX_PRIORITY} to {MAX_PRIORITY}, not {priority}")
+    return priority
 
 
 def to_delimiter(value: Any) -> str:
     """Convert to the character that separates the cells of a table."""
     if not isinstance(value, str) or len(value) != 1 or value in '"\r\n\0':
-        raise ValueError(f"one character is needed, not {in_words(value)}")
+        raise ValueError(f"it must be one character, not {in_words(value)}")
     return value
 
 
@@ -72,13 +80,13 @@ def words_of(command: str, streams: Mapping[str, str] = _KEYS) -> tuple[str, ...
     """Split a command into words, as a shell does.
 
     Refuses a command without words, an open quote, and what only a shell understands, such as
-    ``>``; ``streams`` say what to do instead.
+    ``>``. ``streams`` are hints for redirections, by their sign.
     """
     words = tuple(shlex.split(command))
     if not words:
         raise ValueError("it is empty")
-    for word in _RAW_WORD.findall(command):
-        if _OF_SHELLS.fullmatch(word):
+    for word in _QUOTED_WORD.findall(command):
+        if _SHELL_SYNTAX.fullmatch(word):
             instead = next((text for sign, text in streams.items() if sign in word), "")
             raise ValueError(
                 f"{word!r} is for a shell, and none runs the command; {instead}write sh -c '…', "
@@ -88,10 +96,10 @@ def words_of(command: str, streams: Mapping[str, str] = _KEYS) -> tuple[str, ...
 
 
 def is_elsewhere(place: str) -> bool:
-    """Whether it is a URL, and not of a file of this machine."""
+    """Whether a place is a URL other than that of a file of this machine."""
     return "://" in place and not place.startswith(("file:///", "file://localhost/"))
 
 
 def escaped(text: str) -> str:
-    """The template that gives just this text."""
+    """The template that expands to this text: its braces are doubled."""
     return text.replace("{", "{{").replace("}", "}}")

@@ -55,7 +55,7 @@ def read_bags(path: Path, template: LineTemplate) -> list[BagDraft]:
     listed = value["bags"]
     if not isinstance(listed, list) or not listed:
         raise document.error(
-            f"'bags' has to be a list of bags, not {in_words(listed)}" if listed != []
+            f"'bags' must be a list of bags, not {in_words(listed)}" if listed != []
             else "there are no bags in the list",
             "bags", hint="Write '- bag: NAME' and its other keys for each.",
         )  # fmt: skip
@@ -156,7 +156,7 @@ class _BagReader:
         listed = section.values[key]
         if not isinstance(listed, list):
             raise section.error(
-                f"{key} of {section.title} have to be a list, not {in_words(listed)}", key
+                f"{key} of {section.title} must be a list, not {in_words(listed)}", key
             )
         files = [self._file(section, key, number) for number in range(len(listed))]
         for number, file in enumerate(files):
@@ -205,7 +205,7 @@ class _BagReader:
         values = section.values["env"]
         if not isinstance(values, dict):
             raise section.error(
-                f"env of {section.title} has to be a mapping, not {in_words(values)}", "env"
+                f"env of {section.title} must be a mapping, not {in_words(values)}", "env"
             )
         env: dict[str, str] = {}
         for name, value in values.items():

@@ -62,7 +62,7 @@ def generate(family: str, tasks: int, seed: int) -> Workflow:
     if known is None:
         close = difflib.get_close_matches(family.lower(), FAMILIES, n=1)
         guess = f"Did you mean {close[0]!r}? " if close else ""
-        hint = f"{guess}Families there are: {', '.join(FAMILIES)}."
+        hint = f"{guess}Families: {', '.join(FAMILIES)}."
         raise InvalidError(f"there is no family of workflows {family!r}", hint=hint)
     if not known.smallest <= tasks <= MAX_TASKS:
         raise InvalidError(

@@ -119,7 +119,7 @@ def row_called(name: str) -> Row:
     guess = f"Did you mean {close[0]!r}? " if close else ""
     raise InvalidError(
         f"there is no row {name!r} of the workload model",
-        hint=f"{guess}Rows there are: {', '.join(ROWS)}.",
+        hint=f"{guess}Rows: {', '.join(ROWS)}.",
     )
 
 

@@ -45,7 +45,7 @@ class Edges:
         source, number, locate = self._group_places[full] if index is None else self.where(index)
         first = "" if number is None else f" (the first one is at {source}:{locate(number)})"
         document.refuse(
-            f"task id {full} is used twice{first}", line, "Ids have to be unique: rename one."
+            f"task id {full} is used twice{first}", line, "Ids must be unique: rename one."
         )
 
     def where(self, task: int) -> Place:

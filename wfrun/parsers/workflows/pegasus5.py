@@ -80,7 +80,7 @@ class _Part:
         if value is None:
             return None
         if not isinstance(value, dict):
-            self.reader.refuse(f"{key}: has to be a mapping", self.line(key))
+            self.reader.refuse(f"{key}: must be a mapping", self.line(key))
         return _Part(self.reader, value, (*self.where, key))
 
     def list(self, key: str) -> list[Any]:
@@ -88,13 +88,13 @@ class _Part:
         if value is None:
             return []
         if not isinstance(value, list):
-            self.reader.refuse(f"{key}: has to be a list", self.line(key))
+            self.reader.refuse(f"{key}: must be a list", self.line(key))
         return value
 
     def flag(self, key: str) -> bool | None:
         value = self.value.get(key)
         if value is not None and not isinstance(value, bool):
-            self.reader.refuse(f"{key}: has to be true or false", self.line(key))
+            self.reader.refuse(f"{key}: must be true or false", self.line(key))
         return value
 
 

@@ -81,7 +81,7 @@ def read_runtimes(path: str | Path) -> RuntimeTable:
         except ValueError as error:
             raise document.error(f"run time of {str(name)!r}: {error}", name) from error
         if runtime_s < 0:
-            raise document.error(f"run time of {str(name)!r}: {value} is below zero", name)
+            raise document.error(f"run time of {str(name)!r}: {value} is below 0", name)
         runtimes_s[str(name)] = runtime_s
     lines = {str(name): document.line(name) for name in document.value}
     return RuntimeTable(document.source, runtimes_s, lines)

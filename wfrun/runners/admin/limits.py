@@ -26,7 +26,7 @@ def cluster_mismatches(spec: SiteSpec, offer: Offer) -> list[Mismatch]:
     names = ", ".join(queue.name for queue in offer.queues)
     if queue is None:
         if access.queue is not None:
-            return [Mismatch(f"there is no queue {access.queue}", f"Queues there are: {names}.")]
+            return [Mismatch(f"there is no queue {access.queue}", f"Queues: {names}.")]
         if offer.picks_queue:
             return []
         hint = f"Name one with 'queue' in the catalog: {names}."
@@ -88,7 +88,7 @@ def _against_choices(access: Access, queue: Queue) -> list[Mismatch]:
         if usable is not None and written not in usable:
             text = f"{key}: queue {queue.name} has no usable {written}"
             there = ", ".join(usable) or "none"
-            hint = f"Correct '{key}' in the catalog, or remove it; there is: {there}."
+            hint = f"Correct '{key}' in the catalog, or remove it; available: {there}."
             found.append(Mismatch(text, hint))
     return found
 

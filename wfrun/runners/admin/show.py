@@ -173,7 +173,7 @@ async def _ask_batch_system(now: SiteNow, spec: SiteSpec, host: Host) -> SiteNow
     )
     if queue is None and spec.access.queue is not None:
         names = ", ".join(each.name for each in offer.queues)
-        reason, hint = f"there is no queue {spec.access.queue}", f"Queues there are: {names}."
+        reason, hint = f"there is no queue {spec.access.queue}", f"Queues: {names}."
         return msgspec.structs.replace(now, state="down", reason=reason, hint=hint)
     if not any(
         each.is_open and (not each.cores or each.cores > each.down_cores) for each in queues

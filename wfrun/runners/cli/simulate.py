@@ -155,5 +155,5 @@ def study(name: str, output: Path | None, **options: Any) -> None:
     from wfrun.runners.studies import STUDIES
 
     if name not in STUDIES:
-        raise click.UsageError(f"There is no study {name!r}; there is: {', '.join(STUDIES)}.")
+        raise click.UsageError(f"There is no study {name!r}; available: {', '.join(STUDIES)}.")
     STUDIES[name](output or Path(f"study-{name}"), **options)
