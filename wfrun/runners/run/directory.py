@@ -8,6 +8,7 @@ import fcntl
 import os
 import re
 import socket
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -91,6 +92,9 @@ def create(path: Path | None, name: str) -> RunDir:
                     f"the run directory {path} is not empty",
                     hint="a run needs its own directory: name one that is empty or does not exist",
                 )
+            # Refused here, since a run that fails to start later removes its directory, also one
+            # that was there before.
+            tempfile.TemporaryFile(dir=path).close()
             return RunDir(path)
         RUNS.mkdir(exist_ok=True)
         stem = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "run"
