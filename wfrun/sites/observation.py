@@ -1,4 +1,4 @@
-"""What sites report about other users' jobs."""
+"""Reports of sites about other users' jobs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from wfrun.engine.information import Observed
 
 
 class Observer:
-    """Turns snapshots of a site's queue into events, with as much detail as the run uses, when they
-    have changed."""
+    """Turns snapshots of a site's queue into events. An event has the detail that the run's
+    policies use; there is none if that has not changed, since the log grows with every event."""
 
     def __init__(self, site: int, observed: Observed) -> None:
         self._site = site
@@ -20,8 +20,8 @@ class Observer:
     def observe(
         self, at_s: float, jobs: Sequence[BackgroundJob]
     ) -> SiteObserved | SiteLoadObserved | None:
-        """The event for these jobs of others, running ones first, then the queue in order; None:
-        what the run uses of them is unchanged."""
+        """The event for the present jobs of other users, which are given running ones first, then
+        the queue in order. None if the run does not use them, or sees no change."""
         if self._observed == "nothing":
             return None
         if self._observed == "jobs":

@@ -1,9 +1,9 @@
 """Attempts that are submitted together, as one job or one array of equal jobs.
 
-A batch is recorded at its site before it is submitted: ``batches/<name>.jsonl`` has one line for
-the request of each element. Its name is the job's name, by which a later engine, too, recognizes
-the jobs of the queue and their attempts. After the submission ``batches/<name>.ids`` has the job's
-id, by which the batch system can be asked about a job that has left the queue.
+A batch is recorded at its site before it is submitted: ``batches/<name>.jsonl`` has the request of
+each element, one a line. The batch's name is also the job's name. By it this engine and later ones
+recognize jobs in the queue and their attempts. After the submission ``batches/<name>.ids`` has the
+job's id, which is needed to ask the batch system about a job that has left the queue.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from wfrun.engine.exchange import AttemptRequest
 from wfrun.engine.model import Resources
 from wfrun.sites.batch.system import Job
 
-MIN_ORDERED_BATCHES = 3
-"""Number of submissions up to which attempts that differ keep their order."""
+MAX_SMALL_BATCHES = 3
+"""Maximum number of batches that keep the order of the attempts however small they are."""
 ATTEMPTS_PER_SUBMISSION = 20
-"""Minimum mean number of attempts per submission; below it equal attempts are grouped instead, to
-spare the head node."""
+"""Minimum mean number of attempts per submission, to spare the head node. Below it equal attempts
+are grouped, at the cost of their order."""
 
 
 class _Key(msgspec.Struct):
@@ -28,7 +28,8 @@ class _Key(msgspec.Struct):
 
 
 class Batch:
-    """Attempts that are submitted together, by array element."""
+    """Attempts that are submitted together. ``keys`` are their keys in the order of the array
+    elements, which are numbered from 1."""
 
     __slots__ = ("ids", "keys", "name")
 
@@ -36,7 +37,8 @@ class Batch:
         self.name = name
         self.keys = tuple(keys)
         self.ids: set[str] = set()
-        """Job ids of the batch system. Several if a submission that seemed to fail was accepted."""
+        """Ids of its jobs. There are several if the batch system accepted a submission that seemed
+        to fail and was repeated."""
 
 
 class Batches:
@@ -46,7 +48,9 @@ class Batches:
         self._prefix = f"wfrun-{run_id}-"
         self._by_name: dict[str, Batch] = {}
         self._where: dict[str, tuple[Batch, int]] = {}
+        """Batch and element by key of the attempt; the last one of a repeated submission."""
         self._made = 0
+        """The largest number in a batch's name."""
 
     def new(self, requests: Sequence[AttemptRequest]) -> Batch:
         """Make a batch with an unused name."""
@@ -54,8 +58,8 @@ class Batches:
         return self._add(Batch(f"{self._prefix}{self._made}", [r.key for r in requests]))
 
     def load(self, name: str, content: bytes, ids: bytes = b"") -> None:
-        """Add the batch that another engine recorded. An incomplete last line was never
-        submitted."""
+        """Add a batch that another engine recorded. An incomplete last line is ignored: the engine
+        crashed before the submission. A name that is not a batch's is ignored too."""
         number = name.removeprefix(self._prefix)
         if name == number or not number.isdigit():
             return
@@ -75,8 +79,8 @@ class Batches:
         return batch
 
     def key_of(self, job: Job) -> str | None:
-        """Return the attempt of a job of the queue, and keep the job's id; None if it is not
-        ours."""
+        """Return the key of the attempt that a job in the queue runs, and keep the job's id; None
+        if the job is none of this run's."""
         batch = self._by_name.get(job.name)
         if batch is None or not 1 <= job.element <= len(batch.keys):
             return None
@@ -100,24 +104,24 @@ class Batches:
 
 
 def content(requests: Sequence[AttemptRequest]) -> bytes:
-    """Return the record of a batch."""
+    """Return the content of ``batches/<name>.jsonl``."""
     encode = msgspec.json.encode
     return b"".join(encode(request) + b"\n" for request in requests)
 
 
 def array_class(request: AttemptRequest) -> tuple[Resources, tuple[str, ...]]:
-    """Return a key that is equal for attempts that can be elements of one array."""
+    """Return what must be equal for attempts that are elements of one array."""
     return request.resources, request.avoid_hosts
 
 
 def groups(requests: Sequence[AttemptRequest], largest: int) -> list[list[AttemptRequest]]:
-    """Split requests into batches of equal ones.
+    """Split requests into batches of at most ``largest`` requests of one ``array_class``.
 
-    Batches keep the order of the requests. If that makes many small batches, equal requests are
-    grouped first, which changes the order of different ones.
+    Batches keep the order of the requests. If these would be many and small, requests of one class
+    are brought together first, which changes the order among classes.
     """
     runs = _runs(requests, largest)
-    if len(runs) > max(MIN_ORDERED_BATCHES, len(requests) // ATTEMPTS_PER_SUBMISSION):
+    if len(runs) > max(MAX_SMALL_BATCHES, len(requests) // ATTEMPTS_PER_SUBMISSION):
         together: dict[object, list[AttemptRequest]] = {}
         for request in requests:
             together.setdefault(array_class(request), []).append(request)
@@ -126,6 +130,7 @@ def groups(requests: Sequence[AttemptRequest], largest: int) -> list[list[Attemp
 
 
 def _runs(requests: Sequence[AttemptRequest], largest: int) -> list[list[AttemptRequest]]:
+    """Split requests into the longest runs of one class, of at most ``largest`` requests each."""
     runs: list[list[AttemptRequest]] = []
     for request in requests:
         if runs and len(runs[-1]) < largest and array_class(runs[-1][0]) == array_class(request):

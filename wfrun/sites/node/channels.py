@@ -55,29 +55,34 @@ else:
     )
 
 UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH)
+"""Errors that every kind of channel to the same host would meet."""
 SILENCE_S = 60.0
-"""Time without a line from the engine, not even a ping, after which the connection ends."""
+"""Time without a line from the engine after which the connection ends, in seconds. The engine sends
+pings more often (``PING_S`` in ``wfrun/sites/launchers/channels.py``)."""
 MAX_STEP_S = 5.0
-"""Maximum time between turns that counts as silence. A longer pause was not the engine's: this
-machine or this process was suspended."""
+"""Maximum part of the time between two turns that counts as silence of the engine, in seconds. In a
+longer pause this machine or this process was suspended, not the engine. Also the interval between
+reads of the engine's address while a connection is open that would show its end."""
 LOOK_S = 1.0
-"""Interval between reads of the engine's address while none is connected, or the connection is by
-files, whose end is not noticed."""
+"""Interval between reads of the engine's address without a connection, in seconds. Also the one
+with a connection by spool, which does not show that the engine is gone."""
 BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-"""Time between rounds through all kinds of channel. Each is varied by up to a half, so that
-launchers do not connect all at once."""
+"""Delays between rounds through all targets, in seconds: the first after the first failed round.
+Each is varied by up to a half, so that launchers do not connect all at once."""
 MAX_UNSENT_BYTES = 1 << 26
-"""A connection with more unsent data than this ends."""
+"""Maximum amount of unsent data of a connection, in bytes: with more, it ends, which bounds the
+memory of a launcher whose engine does not read."""
 
 
 class Channel:
-    """One connection to the engine at a time, by the first kind of channel that works.
+    """The launcher's connection to its engine: one at a time, by the first kind of channel that
+    works.
 
     ``directory`` is that of the run. ``kinds`` are some of "tcp", "ssh" and "spool", in the order
-    in which they are tried, again and again. File descriptors are registered with ``poller``.
-    No method waits, except ``drain`` and ``close``, and none raises: call ``turn`` when ``poller``
-    reports a descriptor that it ``owns`` and when ``due_s`` has passed. Pings of the engine are
-    answered here and are not among the lines.
+    of preference; they are tried in rounds until one works. File descriptors are registered with
+    ``poller``. No method raises, and none waits except ``drain`` and ``close``. Call ``turn`` when
+    ``poller`` reports a descriptor that the channel ``owns``, and when ``due_s`` has passed. Pings
+    of the engine are answered here and are not among the lines.
     """
 
     def __init__(
@@ -89,8 +94,9 @@ class Channel:
         poller: "select.poll",
     ) -> None:
         self.session = 0
-        """Number of the connection, from 1. The launcher has to say hello first on each. Lines for
-        an earlier connection that were not sent are dropped: the engine asks for what it needs."""
+        """Number of the latest connection, from 1. The launcher must send its hello first on each.
+        Lines that an earlier connection did not send are dropped: the engine asks for what it
+        needs."""
         self.is_open = False
         """Whether an engine is connected that has proved its identity."""
         self.kind = ""
@@ -105,27 +111,30 @@ class Channel:
         self._nonce = ""
         self._secret = b""
         self._signer: "Optional[LineSigner]" = None
-        """Signs what is sent; None until the handshake is complete, as ``_verifier``."""
+        """Signs sent lines; None until the handshake is complete."""
         self._verifier: "Optional[LineSigner]" = None
+        """Checks the signatures of received lines; None until the handshake is complete."""
         self._silent_s = 0.0
-        """Running time since the connection began or the engine last sent something."""
+        """Time without data from the engine on this connection, without suspensions."""
         self._turned_s = self._retry_s = self._looked_s = time.monotonic()
-        self._engine = 0
+        self._engine_session = 0
         """Session of the engine whose addresses are tried."""
         self._targets: "List[Target]" = []
-        """Still to be tried in this round."""
+        """Targets not yet tried in this round."""
         self._target: "Target" = ("", "", 0)
         self._last_good: "Target" = self._target
-        """The target of the last open connection: it is tried first among those of its kind."""
+        """Target of the last open connection; it is tried first among those of its kind."""
         self._failures = 0
+        """Number of rounds without an open connection, since the last one."""
         self._dials = 0
+        """Number of spool connections tried, which is part of the names of their files."""
         self._logged: "List[str]" = []
+        """Failures since the last open connection that are in the log."""
 
     # -- for the launcher
 
     def due_s(self) -> "Optional[float]":
-        """Time of the next turn on time.monotonic, if the poller reports nothing before; None after
-        ``close``."""
+        """Latest time of the next turn, on time.monotonic; None after ``close``."""
         if not self._kinds:
             return None
         due_s = self._looked_s + self._look_s
@@ -140,7 +149,7 @@ class Channel:
     def turn(self) -> "List[bytes]":
         """Do what is due: connect, authenticate, read, write, look for files, try the next target.
 
-        Returns the lines received, in order and without their ends; all are of the connection
+        Returns the received lines in order, without line ends. All are from the connection number
         ``session``, even if it has ended in this turn.
         """
         now_s = time.monotonic()
@@ -163,12 +172,13 @@ class Channel:
         return lines
 
     def say(self, text: str) -> None:
-        """Add a line for the engine, given without its end; dropped while none is connected."""
+        """Queue a line for the engine; ``text`` has no line end. It is dropped while no engine is
+        connected."""
         if self.is_open and self._signer is not None and self._connection is not None:
             self._connection.unsent += self._signer.sign(text.encode())
 
     def send(self) -> None:
-        """Send what was said, as far as possible without waiting; ``turn`` sends the rest."""
+        """Send queued lines, as far as possible without waiting; ``turn`` sends the rest."""
         if self._connection is not None and self._connection.unsent:
             try:
                 self._connection.send()
@@ -178,7 +188,7 @@ class Channel:
                 self._drop(str(error))
 
     def drain(self) -> None:
-        """Wait up to 5 s until all that was said is sent."""
+        """Wait until all queued lines are sent, for up to `connections.DRAIN_S`."""
         if self._connection is not None:
             try:
                 self._connection.drain()
@@ -186,8 +196,8 @@ class Channel:
                 self._drop(str(error))
 
     def close(self) -> None:
-        """Close the connection and open no other. Waits up to 1 s for the engine to read what was
-        sent."""
+        """Close the connection and open no other. Waits for the engine to read what was sent, for
+        up to `connections.LINGER_S`."""
         self._kinds = ()
         if self._connection is not None:
             self._connection.close(is_orderly=self.is_open)
@@ -199,8 +209,8 @@ class Channel:
     def _converse(
         self, connection: "Union[TcpConnection, SpoolConnection]", lines: "List[bytes]"
     ) -> None:
-        """Read and write; appends to ``lines``. Raises OSError and ValueError when the connection
-        has ended or is to be ended."""
+        """Read and write; received lines are appended to ``lines``. Raises OSError and ValueError
+        when the connection has ended or must be ended."""
         data = connection.turn()
         if data and self._verifier is not None:
             self._silent_s = 0.0
@@ -251,8 +261,8 @@ class Channel:
         return now_s >= self._retry_s or self._has_new_engine(now_s)
 
     def _has_new_engine(self, now_s: float) -> bool:
-        """Whether another engine, or the same one with another agent, listens now. The address is
-        read once per interval."""
+        """Whether an engine listens under a new address: another one, or the same with a new agent.
+        Reads the address once per interval, and answers False between."""
         if now_s - self._looked_s < self._look_s:
             return False
         self._looked_s = now_s
@@ -260,18 +270,19 @@ class Channel:
             session = int(self._address()["session"])
         except (OSError, ValueError, KeyError, TypeError):
             return False
-        if session == self._engine:
+        if session == self._engine_session:
             return False
         self._targets = []
         self._failures = 0
         return True
 
     def _drop(self, reason: str) -> None:
-        """End the connection and go on to the next target."""
+        """End the connection. The next target is due at once, or after the back-off if none is left
+        in this round."""
         if self._connection is not None:
             self._connection.close(is_orderly=False)
         self._connection = None
-        if self.is_open:  # a new round, from the preferred kind
+        if self.is_open:  # begin a new round, with the preferred kind
             self._targets = []
         self._retry_s = time.monotonic() + (0.0 if self._targets else self._delay_s())
         self.is_open = False
@@ -279,7 +290,8 @@ class Channel:
         self._log("%s: %s" % (self.kind, reason))
 
     def _log(self, text: str) -> None:
-        """Write a failure to the log of the batch job, once until a connection opens."""
+        """Write a failure to stderr, the log of the batch job. A repeated one is written again only
+        after a connection was open."""
         if text not in self._logged:
             self._logged.append(text)
             with contextlib.suppress(OSError, ValueError):
@@ -296,13 +308,14 @@ class Channel:
         return found
 
     def _find_targets(self) -> None:
-        """Read the secret and the addresses of all kinds. Raises OSError and ValueError."""
+        """Begin a round: read the secret and the addresses of all kinds of channel. Raises OSError
+        and ValueError."""
         with open(self._directory + "/launchers/secret", "rb") as file:
             self._secret = file.read().strip()
         address = self._address()
         session = int(address.get("session", 0))
-        if session != self._engine:
-            self._engine = session
+        if session != self._engine_session:
+            self._engine_session = session
             self._failures = 0
         targets: "List[Target]" = []
         for kind in self._kinds:
@@ -328,7 +341,7 @@ class Channel:
             if kind == "spool":
                 self._dials += 1
                 self._connection = SpoolConnection(
-                    self._directory, self._launcher, self._node, self._engine, self._dials
+                    self._directory, self._launcher, self._node, self._engine_session, self._dials
                 )
             else:
                 self._connection = TcpConnection(self._poller, host, port)
@@ -347,7 +360,7 @@ class Channel:
             self._drop(str(error))
 
     def _delay_s(self) -> float:
-        """Back-off before the next round; counts a failure."""
+        """Count a failed round. Returns the delay before the next one, in seconds."""
         delay_s = BACKOFF_S[min(self._failures, len(BACKOFF_S) - 1)]
         self._failures += 1
         return delay_s * random.uniform(0.5, 1.5)

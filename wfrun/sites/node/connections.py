@@ -22,17 +22,21 @@ CONNECT_S = 3.0
 """Timeout of a TCP connection attempt."""
 MIN_POLL_S = 0.01
 MAX_POLL_S = 1.0
-"""Interval between looks for spool files: the minimum after one came or was written, growing to the
-maximum while none come."""
+"""Interval between looks for spool files, in seconds: the minimum after one came or was written,
+growing to the maximum while none come."""
 READ_BYTES = 1 << 18
+"""Maximum number of bytes of one read or write of a socket."""
 TURN_BYTES = 1 << 22
 """Maximum number of bytes read in one turn; the next turn follows at once."""
 MAX_FILE_BYTES = 1 << 22
+"""Maximum size of a spool file, in bytes."""
 MAX_UNREAD_FILES = 8
-"""Spool files that the engine has not read. While there are more, data is kept for larger files:
-each file is a load on the file system."""
+"""Maximum number of spool files that the engine has not read. While there are as many, data is kept
+for larger files, since each file is a load on the file system."""
 DRAIN_S = 5.0
+"""Maximum wait of ``drain`` until all data is sent, in seconds."""
 LINGER_S = 1.0
+"""Maximum wait of ``close`` until the engine has read what was sent, in seconds."""
 
 
 class TcpConnection:

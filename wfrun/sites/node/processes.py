@@ -1,4 +1,4 @@
-"""Processes of this machine: their identity, the attempts that they belong to, their end."""
+"""Processes of this machine: identity, attempts that they belong to, and signals."""
 
 import contextlib
 import os
@@ -10,22 +10,30 @@ if TYPE_CHECKING:
     from typing import Any, Dict, Iterable, Optional, Set, Tuple
 
 MARK = b"WFRUN_ATTEMPT="
-"""The variable that marks the processes of an attempt."""
+"""The environment variable that marks the processes of an attempt, with the sign that follows."""
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+"""Operations of prctl(2)."""
+MAX_PROC_BYTES = 1 << 20
+"""Maximum number of bytes read of a file in /proc. Environments are the largest ones."""
+CLOCK_BOOTTIME = 7
+"""The clock's number on Linux, for Python 3.6, which has no name for it."""
 
 
 def boot_clock() -> float:
     """Seconds since boot, on the clock of the start times in /proc."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", 7))
+    return time.clock_gettime(CLOCK_BOOTTIME)
 
 
 def read_small(path: str) -> bytes:
-    """Contents of a file of /proc; empty if it is gone or may not be read."""
+    """Contents of a file in /proc; empty if the file is gone or cannot be read."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except OSError:
         return b""
     try:
-        return os.read(fd, 1 << 20)
+        return os.read(fd, MAX_PROC_BYTES)
     except OSError:
         return b""
     finally:
@@ -44,7 +52,8 @@ def start_time(pid: int) -> "Optional[float]":
 
 
 def is_running(pid: int, started_s: float) -> bool:
-    """Whether this very process runs: a process that got its pid later has another start time.
+    """Whether the process that started at ``started_s`` still runs. A later process with the same
+    pid has another start time.
 
     A tolerance of 1 s is safe: no machine uses up all its pids in 1 s.
     """
@@ -53,7 +62,7 @@ def is_running(pid: int, started_s: float) -> bool:
 
 
 def identity() -> "Dict[str, Any]":
-    """What other launchers need to find out whether this one is alive."""
+    """The identity of this process, by which other launchers determine whether it is alive."""
     boot = read_small("/proc/sys/kernel/random/boot_id").decode().strip()
     pid = os.getpid()
     return {"host": os.uname().nodename, "boot": boot, "pid": pid, "start_s": start_time(pid)}
@@ -68,16 +77,17 @@ def attempt_of(pid: "Any") -> "Optional[str]":
 
 
 def signal_group(pid: int, number: int) -> None:
-    """Signal a process group; nothing happens if it has ended."""
+    """Send a signal to a process group. Has no effect if the group has ended."""
     with contextlib.suppress(OSError):  # it has ended already
         os.killpg(pid, number)
 
 
 def kill_leftovers(keys: "Set[str]", pids: "Iterable[Tuple[int, float]]") -> None:
-    """Kill the processes that a dead launcher left of these attempts.
+    """Kill the remaining processes of attempts ``keys``, whose launcher is dead.
 
-    ``pids`` are the group leaders, with their start times. Processes that left their group, or were
-    started just before the launcher's death and never recorded, are found by their environment.
+    ``pids`` are the recorded group leaders, with their start times. Processes that left their
+    group, and those that the launcher started but did not record before its death, are found by
+    the mark in their environment.
     """
     for pid, started_s in pids:
         if is_running(pid, started_s):
@@ -89,31 +99,34 @@ def kill_leftovers(keys: "Set[str]", pids: "Iterable[Tuple[int, float]]") -> Non
 
 
 def become_subreaper() -> bool:
-    """Make this process the parent of its descendants' orphans, including daemons that left the
-    process group of their task. Returns False where the system does not support it.
+    """Make this process the parent of its orphaned descendants, so that it finds daemons that left
+    the process group of their task. Returns False where the system does not support it.
 
     Source: prctl(2), PR_SET_CHILD_SUBREAPER, Linux 3.4.
     """
     try:
         import ctypes
 
-        succeeded = ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0
+        succeeded = ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
         return succeeded and os.path.exists("/proc/thread-self/children")
     except (ImportError, OSError, AttributeError):
         return False
 
 
 def end_with_parent() -> None:
-    """Get SIGTERM when our parent dies. Source: prctl(2), PR_SET_PDEATHSIG."""
+    """Let the kernel send SIGTERM to this process when its parent dies.
+
+    Source: prctl(2), PR_SET_PDEATHSIG.
+    """
     with contextlib.suppress(ImportError, OSError, AttributeError):
         import ctypes
 
-        ctypes.CDLL(None).prctl(1, int(signal.SIGTERM), 0, 0, 0)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
 
 
 def is_terminated(status: int) -> bool:
-    """Whether a process, or what a shell waited for, was ended by SIGTERM or SIGKILL; ``status`` is
-    that of wait(2)."""
+    """Whether SIGTERM or SIGKILL ended a process, or the last command of a shell, which exits with
+    128 plus the number of the signal. ``status`` is that of wait(2)."""
     numbers = (signal.SIGTERM, signal.SIGKILL)
     if os.WIFSIGNALED(status):
         return os.WTERMSIG(status) in numbers
@@ -123,10 +136,10 @@ def is_terminated(status: int) -> bool:
 def close_inherited() -> None:
     """Close all files but the standard streams.
 
-    This process and its tasks may outlive their ancestors, and a reader of an inherited pipe would
-    wait for its end until then.
+    This process and its tasks may outlive their ancestors. While they hold the end of an inherited
+    pipe, its reader waits.
     """
     for name in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):  # the listing's own
+        with contextlib.suppress(OSError):  # the listing's own file is closed already
             if int(name) > 2:
                 os.close(int(name))

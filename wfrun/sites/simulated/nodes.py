@@ -1,11 +1,12 @@
 """The placement of jobs on the nodes of a simulated site.
 
-The queue decides when a job starts, by the free cores of the whole site, since parallel jobs of
-workload logs and of MPI may span nodes. The node map decides where: on as few nodes as possible,
-and among these choices on one whose slowest node is as fast as possible. A job on several nodes
-takes those with most free cores, the fastest first. Its last cores, or all cores of a job on one
-node, go to the fastest kind of node with room for them, and there to the node with the least room
-(best fit), equal ones in the order of the catalog.
+The queue decides when a job starts. It considers only the free cores of the whole site, since
+parallel jobs, those of workload logs and of MPI, may span nodes. The node map decides where a job
+runs: on as few nodes as possible, and among such sets of nodes on one whose slowest node is as fast
+as possible. While no such node has room for all remaining cores of the job, the job takes the node
+with the most free cores; of equal ones, the fastest. The remaining cores go to the fastest node
+with room for them; of equally fast ones, to that with the least room (best fit); of equal ones, to
+the first in the catalog.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ class Node(msgspec.Struct, frozen=True):
     """One node."""
 
     name: str
-    """The site's, a hyphen, and a number from 1."""
+    """The name of the site, a hyphen, and a number from 1."""
     kind: NodeGroup
 
 
 class NodeMap:
     """Free and used cores of the nodes, numbered from 0 in the order of the catalog.
 
-    Placing a job costs time in proportion to the number of speeds, the cores of a node, and the
-    nodes of the job, but not to the nodes of the site. Raises InvalidError for invalid nodes, and
-    for a number of cores other than that of the site's slots.
+    The time of a placement grows with the number of speeds, of cores of a node, and of nodes of the
+    job, but not with that of nodes of the site. Raises InvalidError for invalid nodes, and if their
+    cores are not as many as the slots of the site.
     """
 
     def __init__(self, spec: SiteSpec) -> None:
@@ -41,16 +42,18 @@ class NodeMap:
         self.nodes = tuple(Node(f"{spec.name}-{n + 1}", kind) for n, kind in enumerate(kinds))
         self._site = spec.name
         self._speeds = sorted({kind.speed_ratio for kind in spec.nodes}, reverse=True)
-        self._speed_of = [self._speeds.index(kind.speed_ratio) for kind in kinds]
-        self._most = max(kind.cores for kind in spec.nodes)
+        self._speed_rank = [self._speeds.index(kind.speed_ratio) for kind in kinds]
+        """By node: the index of its speed in ``_speeds``; 0 is the fastest."""
+        self._max_cores = max(kind.cores for kind in spec.nodes)
         self._free = [kind.cores for kind in kinds]
-        self._idle = [[0] * (self._most + 1) for _ in self._speeds]
-        """By speed, fastest first, and free cores: the nodes, one bit each."""
+        self._by_free = [[0] * (self._max_cores + 1) for _ in self._speeds]
+        """Nodes by speed, fastest first, and by number of free cores: a mask with one bit per
+        node."""
         self._shares: dict[JobId, list[tuple[int, int]]] = {}
-        """By running job: its nodes, and its number of cores on each."""
+        """By running job: its nodes, each with the number of cores that the job has there."""
         first = 0
         for kind in spec.nodes:
-            idle = self._idle[self._speeds.index(kind.speed_ratio)]
+            idle = self._by_free[self._speeds.index(kind.speed_ratio)]
             idle[kind.cores] |= ((1 << kind.count) - 1) << first
             first += kind.count
 
@@ -65,7 +68,8 @@ class NodeMap:
         return self._speeds[-1]
 
     def place(self, job: JobId, cores: int) -> float:
-        """Give a job its cores, which must be free; returns the speed of its slowest node."""
+        """Give a job its cores. The site must have as many free cores. Returns the speed of the
+        job's slowest node."""
         shares = []
         depth = len(self._speeds)
         node = self._best_fit(cores, depth)
@@ -80,20 +84,21 @@ class NodeMap:
         shares.append((node, cores))
         self._set_free(node, self._free[node] - cores)
         self._shares[job] = shares
-        return self._speeds[max(self._speed_of[node] for node, _ in shares)]
+        return self._speeds[max(self._speed_rank[node] for node, _ in shares)]
 
     def release(self, job: JobId) -> None:
-        """A job has ended. Raises KeyError if it does not run."""
+        """Free the cores of a job that has ended. Raises KeyError if it does not run."""
         for node, cores in self._shares.pop(job):
             self._set_free(node, self._free[node] + cores)
 
     def shares(self, job: JobId) -> list[tuple[int, int]]:
-        """The nodes of a running job, and its number of cores on each. Raises KeyError."""
+        """The nodes of a running job, each with the number of cores that the job has there. Raises
+        KeyError if the job does not run."""
         return list(self._shares[job])
 
     def hosts(self, job: JobId) -> str:
         """The names of a running job's nodes, as Slurm writes them: ``das3-2``, or
-        ``das3-[1-3,7]``. Raises KeyError."""
+        ``das3-[1-3,7]``. Raises KeyError if the job does not run."""
         numbers = sorted(node + 1 for node, _ in self._shares[job])
         if len(numbers) == 1:
             return self.nodes[numbers[0] - 1].name
@@ -106,7 +111,7 @@ class NodeMap:
         ]
 
     def take_out(self, node: int) -> None:
-        """Take an idle node out of service."""
+        """Take a node without jobs out of service."""
         self._set_free(node, 0)
 
     def put_back(self, node: int) -> None:
@@ -114,39 +119,42 @@ class NodeMap:
         self._set_free(node, self.nodes[node].kind.cores)
 
     def _set_free(self, node: int, cores: int) -> None:
-        idle = self._idle[self._speed_of[node]]
+        idle = self._by_free[self._speed_rank[node]]
         idle[self._free[node]] &= ~(1 << node)
         idle[cores] |= 1 << node
         self._free[node] = cores
 
     def _best_fit(self, cores: int, depth: int) -> int | None:
-        """A node of the ``depth`` fastest kinds with room for all of these cores."""
-        for idle in self._idle[:depth]:
+        """The node for the last ``cores`` of a job, among nodes of the ``depth`` fastest speeds;
+        None if none of them has room."""
+        for idle in self._by_free[:depth]:
             for nodes in idle[cores:]:
                 if nodes:
                     return _first(nodes)
         return None
 
     def _widest(self, depth: int) -> tuple[int, int]:
-        """The node with most free cores, and their number."""
-        for free in range(self._most, 0, -1):
-            for idle in self._idle[:depth]:
+        """The node with the most free cores among nodes of the ``depth`` fastest speeds, and the
+        number of these cores."""
+        for free in range(self._max_cores, 0, -1):
+            for idle in self._by_free[:depth]:
                 if idle[free]:
                     return _first(idle[free]), free
         raise AssertionError("the queue has started a job without enough free cores")
 
     def _depth(self, cores: int) -> int:
-        """The number of speeds, fastest first, whose nodes are needed for the smallest number of
-        nodes."""
+        """The smallest number of speeds, fastest first, that allows a job to run on as few nodes as
+        with all speeds."""
         depths = range(1, len(self._speeds) + 1)
         needed = [self._needed(cores, depth) for depth in depths]
         return depths[needed.index(needed[-1])]
 
     def _needed(self, cores: int, depth: int) -> float:
-        """The smallest number of nodes; infinite if they do not have enough free cores."""
+        """The smallest number of nodes of the ``depth`` fastest speeds that a job needs; infinite
+        if they have too few free cores."""
         needed = 0
-        for free in range(self._most, 0, -1):
-            count = sum(idle[free].bit_count() for idle in self._idle[:depth])
+        for free in range(self._max_cores, 0, -1):
+            count = sum(idle[free].bit_count() for idle in self._by_free[:depth])
             if count * free >= cores:
                 return needed - (-cores // free)
             needed += count
@@ -155,7 +163,7 @@ class NodeMap:
 
 
 def _first(nodes: int) -> int:
-    """The lowest bit that is set."""
+    """The first node of a mask."""
     return (nodes & -nodes).bit_length() - 1
 
 

@@ -1,4 +1,4 @@
-"""Files between sites of any kind: which transfer method carries each of them."""
+"""Copies between any two sites, each by the first transfer method that can carry it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from wfrun.sites.transfers.method import Location, TransferMethod
 
 
 class TransferRouter:
-    """Implements ``Transfer`` by the first of ``methods`` that can carry between the two sites.
+    """The `Transfer` of a run: hands each copy to a transfer method.
 
-    ``endpoints`` are in the order of the sites; the last method carries between any two.
+    ``methods`` are in order of preference; the last one must be able to carry between any two
+    sites. ``endpoints`` are in the order of the sites.
     """
 
     def __init__(
@@ -34,8 +35,8 @@ class TransferRouter:
     ) -> Receipt:
         """Copy one file or directory; ``TransferMethod.copy`` says what is guaranteed."""
         from_, to = self._endpoints[source], self._endpoints[destination]
-        # Two engines never write parts into one directory at once, but one that was killed may
-        # have left some: hence the process id.
+        # The process id keeps the parts of this engine apart from those that a killed engine has
+        # left in the same directory. Two live engines never share one.
         key = f"{os.getpid()}-{next(self._serial)}"
         for method in self._methods.values():
             if await method.can_carry(from_, to):

@@ -10,15 +10,17 @@ from wfrun.sites.batch.jobs import QueueUnknownError
 from wfrun.sites.batch.offers import Offer, Queue, blocks, clock_s, size_bytes, smallest_limit
 
 _ON_ONE_NODE = "$pe_slots"
+"""The allocation rule of parallel environments that keep a job on one node; sge_pe(5)."""
 _ONE_CORE = (
     "No parallel environment keeps a job on one node: tasks with more than one core cannot run "
     "here."
 )
+# Names that sites customarily give, the preferred ones first.
 _USUAL_ENVIRONMENTS = ("smp", "threaded", "threads", "shm", "openmp", "multicore")
 _USUAL_MEMORY = ("h_vmem", "virtual_free", "mem_free", "s_vmem", "h_rss", "mem_total")
-_ALWAYS_RUNNING = 2000
-"""Default of max_aj_instances, the maximum of elements that run at once. A larger array gains
-nothing."""
+_DEFAULT_MAX_AJ_INSTANCES = 2000
+"""Default of max_aj_instances, the maximum number of elements of an array that run at once;
+sge_conf(5). A larger array gains nothing."""
 
 
 def read_offer(
@@ -26,7 +28,8 @@ def read_offer(
 ) -> Offer:
     """The offer from the outputs of ``qconf -sq '*'``, ``qstat -g c``, ``qconf -sp`` of all
     parallel environments, ``qconf -sc``, ``qconf -se`` of hosts, and ``qconf -sconf``. All but the
-    first two may be empty. Raises QueueUnknownError."""
+    first two may be empty. Raises QueueUnknownError for other output, and if no queue takes batch
+    jobs."""
     slots = _read_summary(summary)
     rules = {pe["pe_name"]: pe.get("allocation_rule", "") for pe in blocks(environments, "pe_name")}
     resources = _memory_resources(complexes)
@@ -44,7 +47,10 @@ def read_offer(
     return Offer(
         queues=tuple(found),
         max_array=smallest_limit(
-            [limits.get("max_aj_tasks", 0), limits.get("max_aj_instances", 0) or _ALWAYS_RUNNING]
+            [
+                limits.get("max_aj_tasks", 0),
+                limits.get("max_aj_instances", 0) or _DEFAULT_MAX_AJ_INSTANCES,
+            ]
         ),
         max_jobs=max_jobs,
         max_jobs_why="max_u_jobs of the cluster" if max_jobs else "",
@@ -53,7 +59,8 @@ def read_offer(
 
 
 def _read_summary(text: str) -> dict[str, tuple[int, int, int]]:
-    """Available slots, all slots and slots out of service of each queue in ``qstat -g c``."""
+    """Read ``qstat -g c``. Returns, by queue, the numbers of available slots, of all slots, and of
+    slots out of service."""
     lines = text.splitlines()
     if len(lines) < 2 or not lines[0].startswith("CLUSTER QUEUE"):
         raise QueueUnknownError(f"not a table of qstat -g c: {text[:200]!r}")
@@ -99,7 +106,8 @@ def _queue(
 
 
 def _templates(rules: Mapping[str, str]) -> list[str]:
-    """``mpi-{cores}`` if there are environments such as ``mpi-8``, with 8 cores on each node."""
+    """Templates of parallel environments over several nodes: ``mpi-{cores}`` if the queue has some
+    such as ``mpi-8``, with 8 cores on each node."""
     names = (
         re.sub(rf"(?<!\d){rule}(?!\d)", "{cores}", name)
         for name, rule in rules.items()
@@ -109,7 +117,8 @@ def _templates(rules: Mapping[str, str]) -> list[str]:
 
 
 def _memory_resources(complexes: str) -> tuple[str, ...]:
-    """Memory resources that a job can request: consumables first, then by customary names."""
+    """Names of the memory resources that a job can request: consumables first, and the customary
+    names first among these and the others."""
     found = []
     for line in complexes.splitlines():
         fields = line.split()
@@ -122,7 +131,8 @@ def _memory_resources(complexes: str) -> tuple[str, ...]:
 
 
 def _largest_host(hosts: str, resources: tuple[str, ...]) -> tuple[int, int]:
-    """Maximum memory of one task in bytes, and maximum cores of a host; 0: unknown."""
+    """The largest memory of a host in bytes, as far as a job can request it, and the largest number
+    of cores of a host. 0 if unknown."""
     memory, cores = 0, 0
     for host in blocks(hosts, "hostname"):
         loads = dict(re.findall(r"([\w.]+)=([^,\s]+)", host.get("load_values", "")))
@@ -136,4 +146,5 @@ def _largest_host(hosts: str, resources: tuple[str, ...]) -> tuple[int, int]:
 
 
 def _rank(name: str, usual: tuple[str, ...]) -> int:
+    """The position of a name in the usual ones; other names come last."""
     return usual.index(name) if name in usual else len(usual)
