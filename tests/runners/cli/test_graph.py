@@ -60,7 +60,7 @@ def test_dot_quotes_what_a_document_says() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--picture", "g.xyz"], "no kind of picture 'xyz'"),
+        (["--picture", "g.xyz"], "'xyz' is not a format of pictures"),
         (["--dot", "absent/g.dot"], "can't be written"),
         (["--nodes", "layers"], "Invalid value for '--nodes'"),
         (["montage.dax", "--dot", "g.dot"], "draw one workflow, and the documents have 2"),

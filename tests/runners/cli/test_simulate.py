@@ -303,7 +303,7 @@ def test_an_interrupted_grid_keeps_what_is_done_and_leaves_no_process(
         ("absent.dax", ["absent.dax"]),
         ("sites.yaml", ["sites.yaml: not a workflow document", "DAX (XML)"]),
         ("montage.dax --output montage.dax", ["montage.dax: not a file of results"]),
-        ("montage.dax --plot out.xyz", ["no kind of picture 'xyz'"]),
+        ("montage.dax --plot out.xyz", ["'xyz' is not a format of pictures"]),
         ("montage.dax --background log.swf", ["fit site 'near'"]),
         ("untimed.dax", ["2 of 2 tasks have no run time", "--runtimes FILE", "--from-run"]),
         ("untimed.dax --runtimes one.yaml", ["1 of 2 tasks have no run time", "'b' (second)"]),

@@ -424,8 +424,8 @@ def test_plots_of_wide_ranges_and_of_zero_can_be_drawn(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("out", "its name does not say"),
-        ("out.xyz", "no kind of picture 'xyz'"),
+        ("out", "without an ending"),
+        ("out.xyz", "'xyz' is not a format of pictures"),
         ("absent/out.png", "no folder"),
     ],
 )

@@ -312,7 +312,7 @@ def test_the_log_has_no_room(user: User, small_disk: Callable[[str, str], Path])
     done = engine.done()
     assert done.status == 3, done.text
     assert "Traceback" not in done.text
-    assert "the event store can't be used: database or disk is full" in done.err
+    assert "the event store cannot be used: database or disk is full" in done.err
     assert "wfrun resume" in done.err
     assert user.is_alone()
     before = len(lines_of(user.folder / "record"))

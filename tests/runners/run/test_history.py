@@ -93,8 +93,8 @@ def test_a_damaged_history_is_warned_of_and_passed_over(
     history = tmp_path / "history.sqlite"
     history.write_text("this is no database, and long enough to be taken for one. " * 20)
     run(tmp_path, "first", history=history)
-    assert "the history of earlier runs can't be read" in caplog.text
-    assert "the history of earlier runs can't be written" in caplog.text
+    assert "the history of earlier runs cannot be read" in caplog.text
+    assert "the history of earlier runs cannot be written" in caplog.text
     assert history.read_text().startswith("this is no database")
 
 

@@ -1,4 +1,4 @@
-"""``wfrun sites init``: look at a host, and add it to a catalog."""
+"""``wfrun sites init``: look at a host and add it to a catalog."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError
 from wfrun.engine.model import Access, Catalog
 from wfrun.parsers.atomic import replacing
 from wfrun.parsers.catalog.add_site import with_site
+from wfrun.parsers.catalog.read import ORIGIN_NAME
 from wfrun.parsers.yaml_document import read_yaml
 from wfrun.runners.admin import entry as site_entry
 from wfrun.runners.admin.survey import (
@@ -32,23 +33,26 @@ from wfrun.sites.remote.asyncssh_login import Prompter
 from wfrun.sites.remote.connection import Connection, connection_of
 from wfrun.sites.remote.host import Host
 
-LOOK_S = 120.0
-"""Timeout of all questions after the connection is open."""
+SURVEY_S = 120.0
+"""Timeout of all questions to the host together, after the connection is open, in seconds."""
+MIN_CLOCK_OFFSET_S = 30.0
+"""Clock offset of a host above which the user is told of it, in seconds."""
 _COMMON_NAMES = re.compile(
     r"(login|head|front(end)?|submit|ssh|gateway|gw|access|hpc|cluster|master|fs|ui|user)[-\d]*"
 )
+"""Names of hosts by their role, which do not distinguish clusters."""
 
 
 def name_of(host: str) -> str:
-    """A name for a site, from its host's: the first part, or the second if the first is a common
-    one such as ``login``."""
+    """The default name of a site: the first part of its host's name, or the second if the first
+    is a role such as ``login``."""
     parts = [re.sub(r"[^A-Za-z0-9]+", "-", part).strip("-") for part in host.split(".")]
     parts = [part for part in parts if part]
     if not parts or re.fullmatch(r"[\d.:\[\]]+", host):
         return "cluster"
     if len(parts) > 2 and _COMMON_NAMES.fullmatch(parts[0].lower()):
         return parts[1]
-    return parts[0] if parts[0] != "origin" else "cluster"
+    return parts[0] if parts[0] != ORIGIN_NAME else "cluster"
 
 
 async def init(
@@ -64,19 +68,20 @@ async def init(
     async with connected(access, prompter) as (connection, host):
         try:
             entry = await asyncio.wait_for(
-                _look(name, access, path, catalog, connection, host, say), LOOK_S
+                _look(name, access, path, catalog, connection, host, say), SURVEY_S
             )
         except asyncio.TimeoutError as error:
             raise TransientError(
-                f"{connection.host_name} did not answer all questions in {LOOK_S:.0f} s",
+                f"{connection.host_name} did not answer all questions in {SURVEY_S:.0f} s",
                 hint="One of its commands or file systems hangs; try again later.",
             ) from error
     _add(path, entry, name)
     say(f"added site {name} to {path}:\n\n{entry}")
-    say(f"To try it: wfrun sites check {name}" + _option(path))
+    say(f"To try it: wfrun sites check {name}" + _sites_option(path))
 
 
-def _option(path: Path) -> str:
+def _sites_option(path: Path) -> str:
+    """The option that names the catalog in a command; empty for the default catalog."""
     return "" if path == Path("sites.yaml") else f" --sites {path}"
 
 
@@ -102,8 +107,11 @@ def _existing(path: Path, name: str) -> Catalog | None:
 async def connected(
     access: Access, prompter: Prompter | None
 ) -> AsyncIterator[tuple[Connection, Host]]:
-    """Hold a connection during the block. Raises InvalidError for what the user must settle first,
-    such as an unknown host key, and TransientError if the host cannot be reached."""
+    """Keep a connection open during the block.
+
+    Raises InvalidError for a problem that only the user can solve, such as an unknown host key, and
+    TransientError if the host cannot be reached.
+    """
     connection = connection_of(access, prompter)
     try:
         try:
@@ -126,7 +134,7 @@ def not_reached(access: Access) -> str:
 
 
 def ignore_status(reason: str | None) -> None:
-    """Callback for a lost connection. The next question raises the error."""
+    """Callback for a lost connection, which needs no action: the next question raises the error."""
 
 
 async def _look(
@@ -140,7 +148,7 @@ async def _look(
 ) -> str:
     facts = await host.facts()
     say(f"connected to {connection.host_name} as {facts.user} (Python {facts.python})")
-    if abs(facts.clock_offset_s) > 30:
+    if abs(facts.clock_offset_s) > MIN_CLOCK_OFFSET_S:
         say(f"its clock is off by {facts.clock_offset_s:.0f} s; wfrun corrects for it")
     base = path.absolute().parent
     taken = frozenset(
@@ -159,24 +167,26 @@ async def _look(
         say(f"  {queue.name}: {site_entry.describe(queue)}")
     for other in systems:
         if other is not system:
-            say(f"{other.version} is there too; to use it, change 'kind' and the queue")
+            say(f"{other.version} is installed too; to use it, change 'kind' and 'queue'")
     return site_entry.cluster_entry(name, access, system, offer, places, base=base, taken=taken)
 
 
 async def _first_offer(host: Host, systems: list[System], where: str) -> tuple[System, Offer]:
-    """The first system that answers, and its offer. The commands of a batch system may be
-    installed without its servers."""
-    said = []
+    """The first batch system that answers, and its offer. One whose commands are installed without
+    its servers is skipped."""
+    failures = []
     for system in systems:
         try:
             return system, await ask_offer(host, system.kind)
         except QueueUnknownError as error:
-            said.append(f"{system.version} is on {where}, but does not answer: {error.message}")
-    raise TransientError("; ".join(said), hint="Try again when it is up.")
+            failures.append(
+                f"{system.version} is installed on {where}, but does not answer: {error.message}"
+            )
+    raise TransientError("; ".join(failures), hint="Try again when it is up.")
 
 
 def _add(path: Path, entry: str, name: str) -> None:
-    """Write the catalog with the entry, after checking that its other sites stay the same."""
+    """Add the entry to the catalog. Raises InvalidError if that would change its other sites."""
     before = path.read_bytes().decode("utf-8") if path.exists() else ""
     text = with_site(before, entry, str(path))
     draft = path.with_name(f".{path.name}.new-{time.time_ns()}")
@@ -197,7 +207,7 @@ def _add(path: Path, entry: str, name: str) -> None:
     except InvalidError as error:
         if error.source != str(draft):
             raise
-        # The name or the host is not valid in a catalog.
+        # The name or the host is not valid in a catalog. Name the catalog, not the draft.
         raise InvalidError(error.message, source=str(path), hint=error.hint) from error
     except OSError as error:
         raise InvalidError(f"cannot be written: {error.strerror}", source=str(path)) from error
@@ -214,8 +224,8 @@ def access_of(
     ssh_config: Path | None,
     known_hosts: Path | None,
 ) -> Access:
-    """How the host of the command line is reached. ``host`` may be ``user@host``. Raises
-    InvalidError without a host."""
+    """The `Access` that the arguments of the command describe. ``host`` may be ``user@host``.
+    Raises InvalidError if a host is needed and none is given."""
     if transport == "local":
         return Access(transport="local")
     if not host or host.startswith("-"):

@@ -8,9 +8,9 @@ A command with the options of a run::
     def simulate(**options):
         settings = settings_from(options, seed=3)
 
-`settings_options` adds an option for each field of `Settings` that concerns the command, under the
-field's name. ``without`` leaves out those that the command offers in another form. `settings_from`
-reads the options back and checks them.
+`settings_options` adds an option for each field of `Settings` that concerns the command, except the
+fields in ``without``, which the command offers in another form. click passes the values under the
+names of the fields. `settings_from` makes settings of them and checks them.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class _Number(click.FloatRange):
 def settings_options(
     command: Literal["run", "simulate"], *, without: Collection[str] = ()
 ) -> Callable[[_C], _C]:
-    """Add an option for each field of `Settings` that concerns the command, except the fields
-    named in ``without``. `settings_from` reads the values."""
+    """Add an option for each field of `Settings` that concerns the command, except the fields in
+    ``without``."""
 
     def add(function: _C) -> _C:
         for setting in reversed(all_settings().values()):
@@ -77,7 +77,7 @@ def _settings_option(setting: Setting) -> Callable[[_C], _C]:
 
 
 def _type(setting: Setting) -> Any:
-    """What click converts and shows."""
+    """The click type of an option, which converts its value and shows its choices or range."""
     low, high = setting.option.minimum, setting.option.maximum
     bounds: list[Any] = [None if math.isinf(bound) else bound for bound in (low, high)]
     if setting.choices:
@@ -90,8 +90,8 @@ def _type(setting: Setting) -> Any:
 
 
 def settings_from(options: Mapping[str, Any], **fixed: Any) -> Settings:
-    """The settings that the options of a command give, with ``fixed`` fields in place of what they
-    give, and checked. Raises InvalidError with the flag of the option that is wrong."""
+    """Make and check the settings from the values of a command's options; ``fixed`` fields replace
+    these. Raises InvalidError, which names the flag of a wrong option."""
     given = {name: options.get(name) for name in all_settings()} | fixed
     return make_settings(
         {name: _mapping(v) if isinstance(v, tuple) else v for name, v in given.items()}, as_flag
@@ -99,7 +99,7 @@ def settings_from(options: Mapping[str, Any], **fixed: Any) -> Settings:
 
 
 def _mapping(texts: Sequence[str]) -> dict[str, str]:
-    """The values of ``NAME=VALUE`` by name."""
+    """Split texts of the form ``NAME=VALUE``. Returns the values by name."""
     values = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -132,4 +132,5 @@ _COMPLETERS: dict[str, _Completer] = {
     "policy": _complete_policy,
     "selection": _complete_selection,
 }
-"""By field; fields with choices need none."""
+"""Shell completion by field of `Settings`. Fields with choices need none here: click completes
+them."""

@@ -1,4 +1,4 @@
-"""Figures of matplotlib (the extra ``plots``), and the files that they are saved to."""
+"""Figures of matplotlib (the extra ``plots``), and their files."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ def new_figure(size_inches: tuple[float, float]) -> Figure:
 
 
 def check_picture(path: Path) -> None:
-    """Check that a picture can be saved to ``path``, before the work for it begins.
+    """Check that a picture can be saved to ``path``. Call it before the work for the picture.
 
-    Raises InvalidError for an ending that names no format, InfeasibleError without matplotlib or
-    where the file cannot be written.
+    Raises InvalidError if the ending names no format, InfeasibleError without matplotlib or if the
+    file cannot be written.
     """
     kinds = new_figure((1.0, 1.0)).canvas.get_supported_filetypes()
     kind = path.suffix.removeprefix(".").lower()
     if kind not in kinds:
         raise InvalidError(
-            f"{path} can't be drawn: there is no kind of picture {kind!r}"
+            f"cannot draw {path}: {kind!r} is not a format of pictures"
             if kind
-            else f"{path} can't be drawn: its name does not say what kind of picture it is",
-            hint=f"let the name end in one of .{', .'.join(sorted(kinds))}",
+            else f"cannot draw {path}: without an ending its name does not tell the format",
+            hint=f"give it one of the endings .{', .'.join(sorted(kinds))}",
         )
     if not path.parent.is_dir():
-        raise InfeasibleError(f"{path} can't be drawn: there is no folder {path.parent}")
+        raise InfeasibleError(f"cannot draw {path}: there is no folder {path.parent}")
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise InfeasibleError(f"{path} can't be drawn: it can't be written")
+        raise InfeasibleError(f"cannot draw {path}: it is a folder, or you may not write it")
 
 
 def save_picture(figure: Figure, path: Path) -> None:
-    """Save ``figure``; the ending of ``path`` chooses the format.
+    """Save ``figure`` in the format that the ending of ``path`` names.
 
-    Raises InfeasibleError where the file cannot be written.
+    Raises InfeasibleError if the file cannot be written.
     """
     try:
         figure.savefig(path, dpi=150)
     except (OSError, ValueError) as error:
-        raise InfeasibleError(f"{path} can't be drawn: {error}") from error
+        raise InfeasibleError(f"cannot draw {path}: {error}") from error

@@ -1,4 +1,4 @@
-"""Tables of the parts of an experiment: a column for each workflow, load or size of bag."""
+"""Tables with a column for each part of an experiment: a workflow, a load or a size class."""
 
 from __future__ import annotations
 
@@ -32,12 +32,15 @@ LONGEST_NAME = 20
 """Maximum length of the name of a workflow in a heading, in characters."""
 
 _BY_LOAD = ("makespan s", "NSL", "in time %")
+"""The measures that have a table of their own, with a column for each load."""
 
 
 class PartTable:
-    """A title, the columns that name the rows, and a column of numbers for each part. Parts for
-    which a terminal has no room are counted below. In ``green`` are the cells (row, part) of the
-    best."""
+    """A table with a title, key columns that name the rows, and a column of numbers for each part.
+
+    Parts that do not fit the terminal are left out, and counted below the table; ``noun`` names
+    them there. ``green`` are the cells (row, part) with the best value.
+    """
 
     def __init__(
         self, title: str, keys: list[Column], parts: list[Column], noun: str,
@@ -78,7 +81,7 @@ class PartTable:
 
 
 def workflow_table(rows: Sequence[Row], names: Sequence[str]) -> PartTable:
-    """The mean makespan of each workflow, with the rows of `ResultTable`."""
+    """A table of the mean makespan of each workflow, with the rows of `ResultTable`."""
     ordered = ResultTable(rows)
     groups = [ordered.groups[key] for key in ordered.order()]
     parts = [
@@ -92,8 +95,11 @@ def workflow_table(rows: Sequence[Row], names: Sequence[str]) -> PartTable:
 
 
 def size_table(rows: Sequence[Row]) -> PartTable:
-    """The mean NSL of the bags of each size, with the rows of `ResultTable`, of several loads those
-    of the highest: differences that the mean over all bags hides (thesis section 5.4.1)."""
+    """A table of the mean NSL of the bags of each size class, with the rows of `ResultTable`.
+
+    It shows differences that the mean over all bags hides (thesis section 5.4.1). If the rows are
+    of several loads, it has those of the highest load.
+    """
     highest = max((row.load or 0.0 for row in rows), default=0.0)
     kept = [row for row in rows if (row.load or 0.0) == highest]
     ordered = ResultTable(kept)
@@ -105,11 +111,11 @@ def size_table(rows: Sequence[Row]) -> PartTable:
     title = "NSL by the number of tasks of a bag"
     if len({row.load for row in rows}) > 1:
         title += f", at a load of {highest:g}"
-    return PartTable(title, ordered.key_columns(), parts, "classes of size")
+    return PartTable(title, ordered.key_columns(), parts, "size classes")
 
 
 def _mean_nsl(rows: Sequence[Row], size: int) -> float | None:
-    """Over all bags of the class; None: there is none."""
+    """The mean NSL of all bags of a size class; None if there are none."""
     count = sum(row.class_bags[size] for row in rows)
     if not count:
         return None
@@ -117,8 +123,11 @@ def _mean_nsl(rows: Sequence[Row], size: int) -> float | None:
 
 
 class LoadTables:
-    """For several loads: a table for each measure, with a column for each load and a row for each
-    variant, that of the smallest makespan over all loads first. The best of each load is green."""
+    """Tables for an experiment with several loads: one for each measure.
+
+    They have a column for each load and a row for each variant, in the order of the mean makespan
+    over all loads. The best value of each load is green.
+    """
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self._groups = grouped(rows)
@@ -154,16 +163,16 @@ class LoadTables:
         return "-" if load is None else f"{load:g}", numbers(samples, measure.decimals)
 
     def _best(self, parts: list[Column], *, largest: bool) -> Iterator[tuple[int, int]]:
-        """The cells (row, part) of the best of each workload and load."""
+        """The cells (row, part) with the best value of each workload and load."""
         choose = max if largest else min
-        for place, (_, cells) in enumerate(parts):
+        for part, (_, cells) in enumerate(parts):
             shown = [_shown(cell) for cell in cells]
             for workload in dict.fromkeys(workload for workload, _ in self._lines):
-                numbers = [n for n, line in enumerate(self._lines) if line[0] == workload]
-                best = choose(shown[n] for n in numbers)
-                yield from ((n, place) for n in numbers if shown[n] == best)
+                places = [n for n, line in enumerate(self._lines) if line[0] == workload]
+                best = choose(shown[n] for n in places)
+                yield from ((n, part) for n in places if shown[n] == best)
 
 
 def _shown(cell: str) -> float:
-    """The value as it is shown: what looks equal is equally good."""
+    """The rounded value that a cell shows, so that cells which look equal are equally good."""
     return float(cell.split()[0].replace(",", ""))

@@ -23,6 +23,8 @@ from wfrun.engine.state import RunState
 
 _LOGGER = logging.getLogger(__name__)
 
+_LOCK_TIMEOUT_S = 10.0
+"""Maximum wait for another run that writes the history, in seconds."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS run_times (
     owner TEXT, application TEXT, cores INTEGER, site TEXT, before_s REAL, last_s REAL,
@@ -30,10 +32,14 @@ CREATE TABLE IF NOT EXISTS run_times (
 CREATE TABLE IF NOT EXISTS usage (
     run TEXT, owner TEXT, cpu_s REAL, PRIMARY KEY (run, owner)) WITHOUT ROWID;
 """
+"""``run_times`` has the last run time of each class of tasks at each site and the one before it,
+NULL if there was none: the predictor Last2 uses two. ``usage`` has the CPU time of each owner by
+run."""
 
 
 def history_file(given: str | None) -> Path | None:
-    """The history file of a run: None for ``none``; the user's default file if none is given."""
+    """The history file of a run, from the value of ``--history``: the user's file without a value,
+    None for ``none``."""
     if given is not None:
         return None if given == "none" else Path(given).absolute()
     home = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
@@ -43,9 +49,10 @@ def history_file(given: str | None) -> Path | None:
 def read_history(
     path: Path, workflows: Iterable[Workflow], at_s: float, *, usage: bool
 ) -> ev.HistoryRead:
-    """Read the run times of the owners of these workflows, and with ``usage`` their CPU time."""
+    """Read the run times of the owners of the workflows, and with ``usage`` their CPU time. Without
+    a readable file the event has neither."""
     owners = sorted({workflow.owner for workflow in workflows})
-    places = ",".join("?" * len(owners))
+    marks = ",".join("?" * len(owners))
     classes: list[ev.ClassHistory] = []
     used_s: dict[str, float] = {}
     try:
@@ -53,7 +60,7 @@ def read_history(
             with closing(_connect(path)) as db:
                 rows = db.execute(
                     "SELECT owner, application, cores, site, before_s, last_s FROM run_times "
-                    f"WHERE owner IN ({places})",
+                    f"WHERE owner IN ({marks})",
                     owners,
                 )
                 for owner, application, cores, site, before_s, last_s in rows:
@@ -62,7 +69,7 @@ def read_history(
                 if usage:
                     used_s = dict(
                         db.execute(
-                            f"SELECT owner, sum(cpu_s) FROM usage WHERE owner IN ({places}) "
+                            f"SELECT owner, sum(cpu_s) FROM usage WHERE owner IN ({marks}) "
                             "GROUP BY owner",
                             owners,
                         )
@@ -73,7 +80,8 @@ def read_history(
 
 
 def add_history(state: RunState) -> None:
-    """Add the run times and usage of a run that has ended to the history file that it read."""
+    """Add the run times and usage of a run to the history file that it read. Call it after the end
+    of the run."""
     if state.history is None:
         return
     path = Path(state.history)
@@ -97,13 +105,14 @@ def add_history(state: RunState) -> None:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(path, timeout=10)
+    db = sqlite3.connect(path, timeout=_LOCK_TIMEOUT_S)
     db.executescript(_SCHEMA)
     return db
 
 
 def _warn(path: Path, what: str, error: Exception) -> None:
     _LOGGER.warning(
-        "%s: the history of earlier runs can't be %s: %s; --history names another file, or none",
+        "%s: the history of earlier runs cannot be %s: %s; name another file with --history, or "
+        "do without: --history none",
         path, what, error,
     )  # fmt: skip

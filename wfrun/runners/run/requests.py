@@ -1,4 +1,4 @@
-"""Requests to sites, made from the workflows: attempt requests and file names."""
+"""The attempt requests of a run, and the names of its files at each site."""
 
 from __future__ import annotations
 
@@ -17,27 +17,35 @@ from wfrun.runners.run.directory import RunDir
 from wfrun.sites.emulate import emulated
 
 _NO_ENV: dict[str, str] = {}
-"""Shared by all tasks without variables, which may be hundreds of thousands."""
+"""The environment of every task without variables: one object for hundreds of thousands of
+requests."""
+_MAX_BASE_NAME = 120
+"""Maximum length of the readable part of a stored name, in characters: the whole name stays below
+the 255 bytes that file systems allow."""
 
 
 def stored_name(workflow: Workflow, number: int, file: int, variant: int = 0) -> str:
-    """The name of a file in the sites' stores: flat, unique in the run, readable. In runs with
-    replicas ``variant`` gives the outputs of each attempt their own name."""
+    """The name of a file in the sites' stores: flat, unique in the run, readable.
+
+    In runs with replicas ``variant`` is the number of the attempt that wrote the file, since each
+    attempt of a task has outputs of its own.
+    """
     base = re.sub(r"[^A-Za-z0-9._+=-]", "_", workflow.files[file].name.rsplit("/", 1)[-1])
-    return f"{number}-{file}{f'.{variant}' if variant else ''}-{base[-120:]}"
+    return f"{number}-{file}{f'.{variant}' if variant else ''}-{base[-_MAX_BASE_NAME:]}"
 
 
 def stored_as(w: WorkflowState, file: int) -> str:
-    """The stored name of a file, which may not exist yet."""
-    kept = 0
+    """The stored name that tasks read a file under: with replicas, that of the attempt which did
+    the producing task. The file may not exist yet."""
+    attempt = 0
     if w.variants:
         producer = w.workflow.files[file].producer
-        kept = 0 if producer is None else w.variants.get(producer, 0)
-    return stored_name(w.workflow, w.index, file, kept)
+        attempt = 0 if producer is None else w.variants.get(producer, 0)
+    return stored_name(w.workflow, w.index, file, attempt)
 
 
 class Requests:
-    """Makes attempt requests, and gives the paths of files at ORIGIN."""
+    """Makes the attempt requests of a run, and names its files at each site and at ORIGIN."""
 
     def __init__(self, state: RunState, run: RunDir, specs: Sequence[SiteSpec]) -> None:
         self._state = state
@@ -94,13 +102,14 @@ class Requests:
         optional = file in task.optional or (producer is not None and file in producer.optional)
         assert optional, (
             f"task {task.id!r} of {w.workflow.source} would be started without its input "
-            f"{record.name!r}, which is at no place: a defect of wfrun; `wfrun resume` makes the "
+            f"{record.name!r}, which no site has: a defect of wfrun; `wfrun resume` writes the "
             "file again"
         )
         return False
 
     def _expected_s(self, w: WorkflowState, task: int, site: int) -> float | None:
-        """Expected run time, for launchers."""
+        """Expected run time in seconds, for launchers, which return an attempt that their remaining
+        time is too short for; None: unknown, or no launcher runs the attempt."""
         spec = self._specs[site]
         if self._launchers is None or spec.access is None or spec.access.launchers is None:
             return None
@@ -115,7 +124,7 @@ class Requests:
         return self._state.find(Launchers)
 
     def path(self, number: int, file: int, site: int) -> str:
-        """The place of a file at a site: a name in its store, or a path at ORIGIN."""
+        """Where a file is at a site: its name in the store, or its path at ORIGIN."""
         workflow = self._state.workflows[number].workflow
         if site != ORIGIN:
             return stored_as(self._state.workflows[number], file)
@@ -128,8 +137,9 @@ class Requests:
         return record.url
 
     def output_path(self, number: int, file: int) -> Path:
-        """The path to which a final output is collected. In a run of several workflows each has its
-        own folder. Outputs with the same name (under emulation) get the task id as a suffix."""
+        """The path that a final output is collected to. In a run of several workflows each has a
+        folder of its own. Under emulation outputs may share a name; all but the first get the id of
+        their task as a suffix."""
         workflow = self._state.workflows[number].workflow
         if workflow.bag is not None:  # output names of bags are distinct
             record = workflow.files[file]

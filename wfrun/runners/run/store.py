@@ -24,6 +24,10 @@ from wfrun.runners.run.old_logs import upgraded
 FILE_NAME = "events.sqlite"
 ROW_EVENTS = 5000
 """Maximum number of events in a row: SQLite and the engine hold copies of a row in memory."""
+ROWS_PER_READ = 100
+"""Maximum number of rows that a reader fetches at once: it blocks the writer meanwhile."""
+LOCK_TIMEOUT_S = 30.0
+"""Maximum wait for another process that reads or writes the file, in seconds."""
 
 _SCHEMA = """
 BEGIN;
@@ -35,7 +39,8 @@ COMMIT;
 
 
 def encode_workflow(workflow: Workflow) -> tuple[str, bytes]:
-    """The digest of a workflow, and the workflow as it is stored."""
+    """The digest of a workflow, and the workflow as it is stored: of a bag only its template and
+    parameters, from which `Store.workflows` expands it."""
     if workflow.bag is not None:
         workflow = msgspec.structs.replace(workflow, tasks=[], files=[], parents=[])
     body = msgspec.msgpack.encode(workflow)
@@ -45,7 +50,7 @@ def encode_workflow(workflow: Workflow) -> tuple[str, bytes]:
 class Store:
     """The log of one run. ``append`` adds events, ``commit`` makes them durable.
 
-    A file without tables, which an engine is about to make, is a log without events.
+    A file without tables counts as a log without events: an engine is about to create them.
 
     Opening, reading and writing raise TransientError with the cause (disk full, no permission,
     locked by another process), and InvalidError for a file that is no log or has a newer schema.
@@ -65,14 +70,16 @@ class Store:
         # "rw": a reader must not create the file again after an engine has removed it.
         address = f"{self.path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
         with self._errors():
-            self._db = sqlite3.connect(address, uri=True, isolation_level=None, timeout=30)
+            self._db = sqlite3.connect(
+                address, uri=True, isolation_level=None, timeout=LOCK_TIMEOUT_S
+            )
             if create:
                 self._db.executescript(_SCHEMA)
             self._db.execute("PRAGMA journal_mode=TRUNCATE")
             self._db.execute("PRAGMA synchronous=FULL")
 
     def put_workflows(self, workflows: Iterable[Workflow]) -> list[str]:
-        """Store workflows durably; returns their digests, by which events refer to them."""
+        """Store workflows durably. Returns their digests, by which events name them."""
         digests = []
         with self._errors():
             self._db.execute("BEGIN")
@@ -106,7 +113,7 @@ class Store:
         self._pending.extend(events)
 
     def commit(self) -> None:
-        """Write all appended events; returns once they are durable."""
+        """Write all appended events. Returns when they are durable."""
         if not self._pending:
             return
         with self._errors():
@@ -131,7 +138,8 @@ class Store:
         self._db.execute("INSERT INTO events VALUES (?, ?, ?)", (first_seq, SCHEMA_VERSION, body))
 
     def load(self) -> Iterator[AnyEvent]:
-        """Read all events in order. Later appends continue after the last event read."""
+        """Read all events in order. Later appends continue after the last event read. Raises
+        InvalidError for a log of a newer version."""
         decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
         self.next_seq = 0
         while rows := self._rows():
@@ -148,7 +156,7 @@ class Store:
                 yield from events
 
     def has_events(self) -> bool:
-        """Whether the log has an event, that is, the run was started."""
+        """Whether the log has an event, that is, whether the run has started."""
         with self._errors():
             return (
                 self._has_tables()
@@ -159,14 +167,14 @@ class Store:
         return self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
 
     def _rows(self) -> list[tuple[int, int, bytes]]:
-        """The next groups, a few at a time, because a reader blocks the writer."""
+        """The next rows of the log."""
         with self._errors():
             if not self._has_tables():
                 return []
             return self._db.execute(
                 "SELECT first_seq, version, body FROM events WHERE first_seq >= ? "
-                "ORDER BY first_seq LIMIT 100",
-                (self.next_seq,),
+                "ORDER BY first_seq LIMIT ?",
+                (self.next_seq, ROWS_PER_READ),
             ).fetchall()
 
     def close(self) -> None:
@@ -177,7 +185,8 @@ class Store:
 
 
 class _Errors:
-    """Translates errors of SQLite and msgspec into errors of the run, with the name of the file."""
+    """Context manager that turns errors of SQLite and msgspec into errors of wfrun that name the
+    file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -194,7 +203,7 @@ class _Errors:
             )
         elif isinstance(error, sqlite3.OperationalError):
             translated = TransientError(
-                f"the event store can't be used: {error}",
+                f"the event store cannot be used: {error}",
                 source=str(self._path),
                 hint="check disk space and permissions, then `wfrun resume`; nothing is lost",
             )

@@ -1,7 +1,7 @@
-"""Resource management architectures by name (thesis section 5.1.2): the resource managers of a
-simulated grid, and the one that gets the tasks of an arriving bag.
+"""Resource management architectures (thesis section 5.1.2): the resource managers of a simulated
+grid, and the routing of arriving bags to them.
 
-A resource manager is a queue of the core with some of the sites.
+A resource manager is a queue of the core together with its sites.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from wfrun.engine.names import look_up
 from wfrun.engine.state import RunState
 
 Parts = Mapping[int, Sequence[int] | None]
-"""By queue: numbers of the tasks of a bag that go there; None: all of them."""
+"""The parts of a bag, by number of the queue that each goes to: numbers of tasks; None: the whole
+bag."""
 
 
 class Architecture(ABC):
@@ -27,51 +28,58 @@ class Architecture(ABC):
     def __init__(self, state: RunState, sites: Sequence[SiteSpec]) -> None:
         self.state = state
         self.slots = [spec.slots for spec in sites]
-        self.sites = len(sites)
+        self.site_count = len(sites)
 
     @abstractmethod
     def queues(self) -> tuple[tuple[int, ...], ...]:
-        """The sites of each queue."""
+        """The numbers of the sites of each queue."""
 
     @abstractmethod
     def route(self, user: str, cluster: int, tasks: int) -> Parts:
-        """The queues of the tasks of a bag that arrives now in the stream of a cluster."""
+        """Choose the queues of a bag of ``tasks`` tasks that arrives now in the stream of
+        ``cluster``."""
 
     def ended(self, queue: int) -> None:  # noqa: B027 - only some architectures need it
-        """A task of this queue is done, or has failed for good."""
+        """Called when a task of this queue is done, or has failed for good."""
 
 
 class Central(Architecture):
-    """CSP: one queue for all sites. The core knows of idle processors immediately; the paper's
-    monitoring service reports them periodically."""
+    """CSP: one queue for all sites.
+
+    The core knows of idle processors immediately; in the thesis a monitoring service reports them
+    periodically.
+    """
 
     name = "csp"
     summary = "one resource manager for all sites"
 
     def queues(self) -> tuple[tuple[int, ...], ...]:
-        return (tuple(range(self.sites)),)
+        return (tuple(range(self.site_count)),)
 
     def route(self, user: str, cluster: int, tasks: int) -> Parts:
         return {0: None}
 
 
 class Separated(Architecture):
-    """SEP-C: a queue for each site, with the bags of its own stream."""
+    """SEP-C: a queue for each site, which gets the bags of the site's own users."""
 
     name = "sep-c"
     summary = "a resource manager for each site, each with its own users"
 
     def queues(self) -> tuple[tuple[int, ...], ...]:
-        return tuple((site,) for site in range(self.sites))
+        return tuple((site,) for site in range(self.site_count))
 
     def route(self, user: str, cluster: int, tasks: int) -> Parts:
         return {cluster: None}
 
 
 class Flocking(Architecture):
-    """FCONDOR: a queue for each site. A user's tasks go to the same queue as long as they start
-    immediately there. The first task that has to wait does so there, and the user's next tasks go
-    to the next site. A user begins at the site in whose stream the first bag is."""
+    """FCONDOR: a queue for each site, among which users change.
+
+    The first queue of a user is that of the site in whose stream the user's first bag arrives.
+    Tasks go there as long as they can start immediately. A task that must wait still goes there,
+    but the user's further tasks go to the next site in the order of the catalog.
+    """
 
     name = "fcondor"
     summary = "a resource manager for each site; users go on to the next when a task has to wait"
@@ -79,40 +87,42 @@ class Flocking(Architecture):
     def __init__(self, state: RunState, sites: Sequence[SiteSpec]) -> None:
         super().__init__(state, sites)
         self._current: dict[str, int] = {}
-        self._open = [0] * len(sites)
-        """By site: tasks that were sent there and have not ended."""
+        self._unfinished = [0] * len(sites)
+        """By site: number of tasks sent there that have not ended."""
 
     def queues(self) -> tuple[tuple[int, ...], ...]:
-        return tuple((site,) for site in range(self.sites))
+        return tuple((site,) for site in range(self.site_count))
 
     def route(self, user: str, cluster: int, tasks: int) -> Parts:
         current = self._current.get(user, cluster)
-        idle = [self._idle(site) for site in range(self.sites)]
+        idle = [self._idle(site) for site in range(self.site_count)]
         parts: dict[int, list[int]] = {}
         for task in range(tasks):
             parts.setdefault(current, []).append(task)
-            self._open[current] += 1
+            self._unfinished[current] += 1
             if idle[current] > 0:
                 idle[current] -= 1
             else:
-                current = (current + 1) % self.sites
+                current = (current + 1) % self.site_count
         self._current[user] = current
         return parts
 
     def ended(self, queue: int) -> None:
-        self._open[queue] -= 1
+        self._unfinished[queue] -= 1
 
     def _idle(self, site: int) -> int:
-        """Number of processors that neither tasks nor replicas hold or are about to hold; not
-        positive while tasks wait there."""
+        """Processors of a site minus those in use and those that waiting tasks need; 0 or less
+        while tasks wait there."""
+        # The core counts cores of placed tasks and of replicas; ``_unfinished`` also counts tasks
+        # that wait in the queue, but no replicas. The larger of the two counts.
         sites = self.state.sites  # empty before the run has begun
         held = sites[site].committed_cores if sites else 0
-        return self.slots[site] - max(held, self._open[site])
+        return self.slots[site] - max(held, self._unfinished[site])
 
 
 ARCHITECTURES: dict[str, type[Architecture]] = {a.name: a for a in (Central, Separated, Flocking)}
 
 
 def architecture_class(name: str) -> type[Architecture]:
-    """The architecture of that name; InvalidError names the nearest right one."""
+    """The architecture of that name. Raises InvalidError, which suggests the most similar name."""
     return look_up(ARCHITECTURES, name, "architecture")

@@ -27,22 +27,24 @@ from wfrun.sites.simulated.site import LAST, SimulatedRequest, SimulatedSite, Si
 Sharing = Literal["max-min", "serial"]
 
 RUN_ID = "s"
-"""The id of every simulated run. Ids of real runs are longer."""
+"""The id of every simulated run, by which its log is recognized: ids of real runs are longer."""
 
 
 class Platform(msgspec.Struct, frozen=True):
-    """What a simulated run takes place on: sites, network, and other users' jobs."""
+    """The simulated world of a run: sites, network, and other users' jobs."""
 
     catalog: Catalog
     model: SiteModel = SiteModel()
     sharing: Sharing = "max-min"
     """How transfers share a link; ``serial`` is the assumption of the thesis (section 6.2.1)."""
     head_bytes_per_s: float | None = None
-    """Bandwidth of each head node, for both directions together; None: no bound."""
+    """Bandwidth of each head node in bytes per second, for both directions together; None:
+    unlimited."""
     background: Mapping[str, Sequence[SimulatedJob]] = {}
     """Other users' jobs by site, in order of submission."""
     start_s: float = 0.0
-    """Time at which the workflows are submitted; the background begins at 0."""
+    """Time at which the workflows are submitted, in seconds; the background begins at 0, so that
+    its queues have filled by then."""
 
 
 class _NoLog:
@@ -64,8 +66,8 @@ def simulate(
     digests: Sequence[str] | None = None,
     observers: Sequence[Observer] = (),
 ) -> RunState:
-    """Run workflows to the end in virtual time; returns the last state. Times of events are seconds
-    from the start of the simulation.
+    """Run workflows to the end in virtual time. Returns the final state. Times of events are
+    seconds from the start of the simulation.
 
     ``log`` gets the same events as that of a real run; ``digests`` name the workflows there. Equal
     arguments give equal events. Raises InvalidError for a task without a run time.
@@ -79,7 +81,7 @@ def simulate(
     simulation.begin(len(workflows))
     for number, (workflow, name) in enumerate(zip(workflows, names, strict=True)):
         added = ev.WorkflowAdded(start_s, number, workflow.name, name)
-        # after the reports of the information services at that time
+        # After the reports of the information services at that time: policies know them then.
         clock.schedule(start_s, partial(clock.post, added), LAST + 1)
     return simulation.run()
 
@@ -89,10 +91,11 @@ AttemptRuntime = Callable[[int, int], float]
 
 
 class Simulation:
-    """The core with its clock and simulated sites. The caller schedules submissions as events of
-    ``clock``; ``documents`` must have a workflow by the time it is added.
+    """A simulated run: the core with its clock and simulated sites. Call ``begin``, then ``run``.
 
-    ``runtime_s`` gives the real run times of tasks; by default those of their documents.
+    The caller schedules submissions as events of ``clock``; ``documents`` must have a workflow by
+    the time it is added. ``runtime_s`` gives the actual run times of tasks; by default they are
+    those of their documents.
     """
 
     def __init__(
@@ -110,7 +113,7 @@ class Simulation:
         self.state = core.state
         self._platform = platform
         self._settings = settings
-        self._catalog = _with_queues(platform.catalog, platform.model)
+        self._catalog = _with_backfills(platform.catalog, platform.model)
         observed = observed_of(settings, len(self._catalog.sites))
         self._sites = [
             _site_class(spec)(
@@ -129,7 +132,7 @@ class Simulation:
         self._loop = Loop(core, log or _NoLog(), self.clock, dispatcher, observers)
 
     def begin(self, workflows: int, queues: tuple[tuple[int, ...], ...] = ()) -> None:
-        """Let the run start at its start time; ``workflows`` and ``queues`` are those of
+        """Schedule the start of the run; ``workflows`` and ``queues`` are those of
         `RunStarted`."""
         at_s, catalog = self._platform.start_s, self._catalog
         begun = ev.RunStarted(
@@ -138,7 +141,7 @@ class Simulation:
         self.clock.call_at(at_s, begun)
 
     def run(self) -> RunState:
-        """Run to the end; returns the last state.
+        """Run to the end. Returns the final state.
 
         Garbage collection is off: a simulation makes no cyclic garbage before its end, and the
         collector takes up to a fifth of the time.
@@ -161,8 +164,8 @@ def _site_class(spec: SiteSpec) -> type[SimulatedSite] | type[SimulatedLauncherS
     return SimulatedLauncherSite if has_launchers else SimulatedSite
 
 
-def _with_queues(catalog: Catalog, model: SiteModel) -> Catalog:
-    """The catalog; each site states whether its simulated queue backfills."""
+def _with_backfills(catalog: Catalog, model: SiteModel) -> Catalog:
+    """The catalog with ``SiteSpec.backfills`` as the simulated queues have it."""
     backfills = model.lrm != Fcfs.name
     sites = (msgspec.structs.replace(spec, backfills=backfills) for spec in catalog.sites)
     return msgspec.structs.replace(catalog, sites=tuple(sites))
@@ -175,7 +178,8 @@ async def _run(loop: Loop, sites: Sequence[AnySimulatedSite], clock: VirtualCloc
 
 
 def run_synchronously(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine that never suspends: sites in virtual time answer immediately."""
+    """Run a coroutine that never suspends, without an event loop: sites in virtual time answer
+    immediately."""
     try:
         work.send(None)
     except StopIteration:
@@ -185,7 +189,7 @@ def run_synchronously(work: Coroutine[Any, Any, None]) -> None:
 
 
 class SimulatedDispatch:
-    """Hands actions to simulated sites and to the simulated network."""
+    """Carries out actions at the simulated sites and in the simulated network."""
 
     def __init__(
         self,
@@ -209,9 +213,10 @@ class SimulatedDispatch:
             head_bytes_per_s=heads,
             sharing=platform.sharing,
         )
-        self._follow_s = float("inf")
-        self._following = False
-        """``_follow`` is scheduled for the present time."""
+        self._advance_s = float("inf")
+        """Time of the next call of ``_advance``; infinite if none is scheduled."""
+        self._is_scheduling = False
+        """Whether ``_schedule_advance`` is to run at the present time."""
 
     async def __aenter__(self) -> None:
         """Do nothing."""
@@ -271,25 +276,26 @@ class SimulatedDispatch:
             action.destination,
             size,
             now_s,
-            waiting[0] if waiting else None,
+            waiting[0] if waiting else None,  # its files may move one by one
         )
-        if not self._following:  # once for all copies that start at this time
-            self._following = True
-            self._clock.schedule(now_s, self._follow, 0)
+        if not self._is_scheduling:  # once for all copies that start at this time
+            self._is_scheduling = True
+            self._clock.schedule(now_s, self._schedule_advance, 0)
 
-    def _follow(self) -> None:
+    def _schedule_advance(self) -> None:
         """Schedule ``_advance`` for the next change of the network."""
-        self._following = False
+        self._is_scheduling = False
         change_s = self._network.next_change_s
-        if change_s is not None and change_s < self._follow_s:
-            self._follow_s = change_s
+        if change_s is not None and change_s < self._advance_s:
+            self._advance_s = change_s
             self._clock.schedule(change_s, self._advance, 0)
 
     def _advance(self) -> None:
+        """Report the copies that have ended by now."""
         now_s = self._clock.now()
-        if now_s < self._follow_s:
+        if now_s < self._advance_s:  # this call was replaced by an earlier one
             return
-        self._follow_s = float("inf")
+        self._advance_s = float("inf")
         for action, begun_s, size in self._network.advance(now_s):
             self._clock.post(
                 ev.TransferEnded(
@@ -302,12 +308,12 @@ class SimulatedDispatch:
                     now_s - begun_s,
                 )
             )
-        self._follow()
+        self._schedule_advance()
 
 
 def complete_links(catalog: Catalog) -> list[LinkSpec]:
-    """The links of the catalog, and for every pair without one a link without bound, as at local
-    sites."""
+    """The links of the catalog, and for every pair of places without one a link of unlimited
+    bandwidth and without latency, as local sites have it."""
     places = [*(spec.name for spec in catalog.sites), "origin"]
     known = {(link.source, link.destination) for link in catalog.links}
     missing = [(a, b) for a in places for b in places if a != b and (a, b) not in known]

@@ -14,11 +14,11 @@ from wfrun.runners.experiments.metrics.jobs import JobTiming
 
 
 class TaskTiming(msgspec.Struct, frozen=True, gc=False):
-    """One attempt of a task that has run, and its waits.
+    """The times of one attempt that has run. They divide its wait into three parts.
 
-    Between eligible and placed the engine held the task back (the throttle, or no site was open);
-    until ready its files were transferred; until its start it was in the queue of the site. A task
-    that is tried again becomes eligible again.
+    From ``eligible_s`` to ``placed_s`` the task waits in the engine, because of the throttle or
+    because no site has room; from then to ``ready_s`` its files are transferred; from then to
+    ``start_s`` it waits in the queue of the site. A task that is retried becomes eligible again.
     """
 
     workflow: int
@@ -35,7 +35,7 @@ class TaskTiming(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def held_s(self) -> float:
-        """Wait in the engine, before placement."""
+        """Wait time in the engine, before placement."""
         return self.placed_s - self.eligible_s
 
     @property
@@ -66,13 +66,16 @@ class WorkflowTiming(msgspec.Struct, frozen=True):
     end_s: float | None
     """End of its last task; None: it has not ended."""
     tasks: int
+    """Number of its tasks."""
     done: int
+    """Number of its tasks that are done."""
     critical_path_s: float | None
     """See ``critical_path_s``; None: a run time is neither documented nor measured."""
     transfers: int
-    """NFT: files copied between sites, not from or to the machine of wfrun."""
+    """Number of inter-cluster file transfers (NFT); copies from and to the machine of wfrun do not
+    count."""
     moved_bytes: int
-    """Size of these files."""
+    """Total size of the files of these transfers."""
 
     @property
     def makespan_s(self) -> float | None:
@@ -92,22 +95,28 @@ class WorkflowTiming(msgspec.Struct, frozen=True):
 
 
 class WorkflowMetrics(msgspec.Struct, frozen=True):
-    """The metrics of thesis section 6.2.4 of one workflow; means are over its done tasks."""
+    """The metrics of thesis section 6.2.4 of one workflow.
+
+    Means are over its done tasks, each with the attempt that succeeded; None without any.
+    """
 
     name: str
     makespan_s: float | None
     nsl: float | None
     wait_s: float | None
-    """Mean wait time of a task; None, like the next three, if no task is done."""
+    """Mean wait time of a task, the sum of the next three."""
     held_s: float | None
+    """Mean wait time in the engine."""
     queue_wait_s: float | None
+    """Mean queue wait time (QWT)."""
     staging_s: float | None
+    """Mean file transfer delay (FTD)."""
     transfers: int
     moved_bytes: int
 
 
 def workflow_metrics(timing: WorkflowTiming, tasks: Iterable[TaskTiming]) -> WorkflowMetrics:
-    """The metrics of a workflow; ``tasks`` are its attempts, of which failed ones are ignored."""
+    """The metrics of a workflow; ``tasks`` are its attempts. Failed ones are ignored."""
     done = [task for task in tasks if task.done]
     return WorkflowMetrics(
         name=timing.name,
@@ -127,8 +136,8 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def total_makespan_s(workflows: Iterable[WorkflowTiming]) -> float | None:
-    """From the first submission to the end of the last workflow, for workflows submitted together;
-    None if not all of their tasks are done. Raises InvalidError for no workflows."""
+    """The makespan of several workflows: from the first submission to the last end. None if not all
+    of their tasks are done. Raises InvalidError without workflows."""
     known = list(workflows)
     if not known:
         raise InvalidError("without workflows there is no makespan")
@@ -142,9 +151,9 @@ def critical_path_s(workflow: Workflow, runtimes_s: Sequence[float]) -> float:
     """The length of a critical path: the largest sum of run times along a path.
 
     ``runtimes_s`` are the run times of the tasks in seconds on the reference processor (speed ratio
-    1.0), so that on faster sites a normalized schedule length may be below 1. The thesis leaves the
-    processor open, and uses a reference processor for bags (section 5.3.2). Files take no time, as
-    on a path within one site. 0 for a workflow without tasks.
+    1.0), so that on faster sites a normalized schedule length may be below 1. The thesis does not
+    state the processor; for bags it uses a reference processor (section 5.3.2). Files take no time,
+    as on a path within one site. 0 for a workflow without tasks.
     """
     ends_s = [0.0] * len(workflow.tasks)
     for task in topological_order(workflow.parents, workflow.children()):
