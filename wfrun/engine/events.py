@@ -18,9 +18,9 @@ from wfrun.engine.model import LinkSpec, SiteSpec
 from wfrun.engine.settings import Settings as Settings
 
 SCHEMA_VERSION = 4
-"""Version 1 has no SiteLoadObserved, CoresReserved, ReservationDeclined and SitesDeclined, version
-2 has no ``Access.batch_settings``, and up to version 3 two causes have other names (see
-``RENAMED_CAUSES``). Logs of all versions can be read."""
+"""The version of logs that this wfrun writes; it reads logs of all versions. SiteLoadObserved,
+CoresReserved, ReservationDeclined and SitesDeclined exist since version 2, and
+``Access.batch_settings`` since version 3. Version 4 renamed two causes (see ``RENAMED_CAUSES``)."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):
@@ -41,8 +41,8 @@ class RunStarted(Event, frozen=True, tag="run-started"):
     workflows: int
     """Number of workflows that will be added; -1 if unknown before SubmissionEnded."""
     queues: tuple[tuple[int, ...], ...] = ()
-    """The sites of each resource manager; each has its own queue (thesis section 5.1.2). Empty: one
-    resource manager with all sites."""
+    """The sites of each resource manager, which has its own queue (thesis section 5.1.2). Empty:
+    one resource manager with all sites."""
 
 
 class WorkflowAdded(Event, frozen=True, tag="workflow-added"):
@@ -51,9 +51,9 @@ class WorkflowAdded(Event, frozen=True, tag="workflow-added"):
     workflow: int
     name: str
     digest: str
-    """Name of the stored workflow, which is kept beside the log."""
+    """Digest of the workflow, by which it is stored beside the log."""
     queue: int = 0
-    """The resource manager that it was submitted to."""
+    """Number of the resource manager that it was submitted to."""
 
 
 class SubmissionEnded(Event, frozen=True, tag="submission-ended"):
@@ -61,14 +61,14 @@ class SubmissionEnded(Event, frozen=True, tag="submission-ended"):
 
 
 class ClassHistory(msgspec.Struct, frozen=True, array_like=True):
-    """The latest run times of one class of tasks in earlier runs."""
+    """The latest run times of one class of tasks at one site, from earlier runs."""
 
     owner: str
     application: str
     cores: int
     site: str
     runtimes_s: tuple[float, ...]
-    """Run times at that site, the oldest first."""
+    """One or two run times, the older one first."""
 
 
 class HistoryRead(Event, frozen=True, tag="history-read"):
@@ -85,8 +85,8 @@ class RunResumed(Event, frozen=True, tag="run-resumed"):
     """A new engine took over the run. Failed tasks may be retried."""
 
     lost: tuple[tuple[int, int, int], ...] = ()
-    """(workflow, file, site) of files that were written and are missing or incomplete in the store
-    of the site: somebody removed them, or the site failed before they were on disk."""
+    """(workflow, file, site) of each file that was written, but is missing or incomplete in the
+    site's store: it was removed, or the site failed before the file was on disk."""
 
 
 class AttemptPlaced(Event, frozen=True, gc=False, tag="attempt-placed"):
@@ -121,13 +121,14 @@ class AttemptEnded(Event, frozen=True, gc=False, tag="attempt-ended"):
 
 
 class AttemptsFound(Event, frozen=True, tag="attempts-found"):
-    """The answer of a site that was asked for attempts after a crash. Ended attempts are reported
-    by an AttemptEnded each."""
+    """A site answered which attempts it has, after a crash. Each attempt that has ended is reported
+    by an AttemptEnded."""
 
     site: int
     absent: tuple[str, ...]
-    """Attempts that never started there, so they can be submitted safely."""
+    """Attempts that never started there and never will, so they can be submitted again."""
     active: tuple[str, ...]
+    """Attempts that are queued or running there."""
 
 
 class AttemptsWithdrawn(Event, frozen=True, tag="attempts-withdrawn"):
@@ -153,17 +154,17 @@ class LaunchersSubmitted(Event, frozen=True, tag="launchers-submitted"):
 
 
 class LauncherStarted(Event, frozen=True, tag="launcher-started"):
-    """A launcher takes tasks. Reported again when it has reconnected, or when one of the fields
-    below has changed."""
+    """A launcher began to take tasks. Reported again after it has reconnected, and when one of the
+    fields below has changed."""
 
     site: int
     key: str
     host: str
-    """Its host; of several nodes, the first."""
+    """Name of its host; of its first node, if it has several."""
     slots: int
-    """Cores of all its nodes that take tasks."""
+    """Number of cores of all its nodes that take tasks."""
     ends_s: float | None
-    """When its walltime ends; None if it does not know."""
+    """End of its walltime; None if unknown."""
     channel: str
     """The kind of its connection: tcp, ssh or spool."""
     latency_s: float
@@ -171,7 +172,7 @@ class LauncherStarted(Event, frozen=True, tag="launcher-started"):
 
 
 class LauncherDraining(Event, frozen=True, tag="launcher-draining"):
-    """A launcher takes no more tasks: its walltime is nearly over, or it can't be reached."""
+    """A launcher accepts no more tasks: its walltime is nearly over, or it cannot be reached."""
 
     site: int
     key: str
@@ -179,15 +180,15 @@ class LauncherDraining(Event, frozen=True, tag="launcher-draining"):
 
 
 class LaunchersStopped(Event, frozen=True, tag="launchers-stopped"):
-    """The core decided to stop launchers that no work waits for."""
+    """The core decided to stop launchers for which there is no more work."""
 
     site: int
     keys: tuple[str, ...]
 
 
 class LauncherEnded(Event, frozen=True, tag="launcher-ended"):
-    """The batch job of a launcher ended or was never submitted. Its attempts are reported one by
-    one."""
+    """The batch job of a launcher ended or was never submitted. Each of its attempts has an event
+    of its own."""
 
     site: int
     key: str
@@ -201,7 +202,7 @@ class LauncherEnded(Event, frozen=True, tag="launcher-ended"):
 
 
 class TransferEnded(Event, frozen=True, gc=False, tag="transfer-ended"):
-    """A file arrived."""
+    """A copy of a file is complete at its destination."""
 
     workflow: int
     file: int
@@ -230,7 +231,7 @@ class BackgroundJob(msgspec.Struct, frozen=True):
     started_s: float | None = None
     """None while it is queued."""
     runtime_s: float | None = None
-    """Run time, if the service knows it; None if unknown."""
+    """Run time in seconds; None if the service does not know it."""
 
 
 class SiteObserved(Event, frozen=True, tag="site-observed"):
@@ -242,8 +243,8 @@ class SiteObserved(Event, frozen=True, tag="site-observed"):
 
 
 class SiteLoadObserved(Event, frozen=True, tag="site-load-observed"):
-    """The load of other users' jobs at a site. Observed for policies that need no more than these
-    two numbers, since the log grows with every observation."""
+    """The load of other users' jobs at a site. Observed instead of the jobs for policies that need
+    only these two numbers, since the log grows with every observation."""
 
     site: int
     running_cores: int
@@ -253,8 +254,8 @@ class SiteLoadObserved(Event, frozen=True, tag="site-load-observed"):
 
 
 class CoresReserved(Event, frozen=True, tag="cores-reserved"):
-    """The core reserved cores at a site for an eligible task that fits nowhere now, so that
-    narrower tasks that are placed later do not delay it for ever."""
+    """The core reserved cores at a site for an eligible task that no site has room for now.
+    Otherwise narrower tasks could take the free cores forever."""
 
     workflow: int
     task: int
@@ -262,8 +263,8 @@ class CoresReserved(Event, frozen=True, tag="cores-reserved"):
 
 
 class ReservationDeclined(Event, frozen=True, tag="reservation-declined"):
-    """The core gave up a reservation: the placement policy was asked and leaves the tasks of the
-    workflow unplaced."""
+    """The core gave up a reservation, because the placement policy leaves the tasks of the workflow
+    unplaced."""
 
     workflow: int
     task: int
@@ -271,22 +272,22 @@ class ReservationDeclined(Event, frozen=True, tag="reservation-declined"):
 
 
 class SitesDeclined(Event, frozen=True, tag="sites-declined"):
-    """The core decided to request no launchers at these sites for a workflow for a while: its
-    placement policy left a task unplaced that they had room for."""
+    """The core decided to request no launchers at some sites for a workflow for some time, because
+    its placement policy left a task unplaced that these sites had room for."""
 
     workflow: int
     sites: tuple[int, ...]
 
 
 class SitePaused(Event, frozen=True, tag="site-paused"):
-    """The site reports that it takes no work for now."""
+    """The site reported that it accepts no work for now."""
 
     site: int
     reason: str
 
 
 class SiteReopened(Event, frozen=True, tag="site-reopened"):
-    """The site reports that it takes work again."""
+    """The site reported that it accepts work again."""
 
     site: int
 
@@ -303,7 +304,7 @@ class SiteCounted(Event, frozen=True, tag="site-counted"):
 
 
 class TimerFired(Event, frozen=True, tag="timer-fired"):
-    """A timer that the core set is due."""
+    """A timer of the core became due."""
 
     timer: str
 
@@ -320,7 +321,7 @@ class RunEnded(Event, frozen=True, tag="run-ended"):
 
     outcome: Literal["done", "failed", "cancelled"]
     reason: str | None = None
-    """Why a run failed, if not by its tasks."""
+    """Why a run failed, if the cause is not a task."""
 
 
 AnyEvent = (

@@ -27,18 +27,19 @@ if TYPE_CHECKING:
 
 
 class ReadDocument(msgspec.Struct, frozen=True):
-    """One workflow or bag, and what is known of the document that it is from."""
+    """One workflow or bag, with facts about the document that it is from."""
 
     workflow: Workflow
     folder: Path = Path()
-    """The folder in which relative paths start."""
+    """The folder that relative paths start from."""
     format: DocumentFormat | None = None
-    """None: a program made it."""
+    """Format of the document; None if a program made the workflow."""
     lines: Mapping[str, int] = {}
-    """Of a bag: the lines of its keys; under the empty key its first line."""
+    """Lines of the keys of a bag in its document; that of the empty key is the bag's first line."""
 
     def line(self, key: str) -> int | None:
-        """The line of a key of a bag, else of the bag; None where it is from no document."""
+        """The line of a key of a bag, or that of the bag without the key. None if neither is
+        known."""
         return self.lines.get(key, self.lines.get(""))
 
 
@@ -50,7 +51,7 @@ def read_workflow(path: str | Path, *, emulate: bool = False) -> Workflow:
     workflows = read_workflows(path, emulate=emulate)
     if len(workflows) > 1:
         raise InvalidError(
-            f"has {len(workflows)} bags, but one is wanted",
+            f"the document has {len(workflows)} bags, but must have one",
             source=str(path),
             hint="Write each into a document of its own.",
         )
@@ -72,10 +73,11 @@ def read_document(
 ) -> list[ReadDocument]:
     """Read the workflow or the bags at ``path``, in any of `wfrun.parsers.formats.FORMATS`.
 
-    The content tells the format. With a command in the ``template`` the document is a table of
-    parameters, a row a task, unless its name ends like that of another format. With ``emulate``
-    documents are accepted whose tasks can only be imitated (see `wfrun.parsers.workflows.link`).
-    Raises InvalidError, with the document and where there is one the line, for whatever is wrong.
+    The format is recognized by the content. With a command in the ``template`` the document is a
+    table of parameters with a row for each task, unless its suffix is that of another format. With
+    ``emulate`` documents are accepted whose tasks can only be emulated (see
+    `wfrun.parsers.workflows.link`). Raises InvalidError, with document and line, if the document
+    cannot be read or is invalid.
     """
     try:
         with paused_gc():
@@ -94,16 +96,14 @@ def read_document(
 
 @contextmanager
 def paused_gc() -> Iterator[None]:
-    """Pause the cyclic garbage collector: reading makes many objects and no cycles.
-
-    Afterwards the objects count as old, so that the collector does not traverse all of them at
-    once (unless the program keeps objects frozen, which would be unfrozen too).
-    """
+    """Pause the cyclic garbage collector: reading makes many objects and no cycles."""
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        # Move the new objects to the oldest generation, so that the next young collection does not
+        # traverse all of them. Objects that the program has frozen would be unfrozen too.
         if gc.get_freeze_count() == 0:
             gc.freeze()
             gc.unfreeze()

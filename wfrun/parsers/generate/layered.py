@@ -1,9 +1,10 @@
-"""A random layered DAG: layers of about the square root of the tasks, each task after one to three
-of the layer before.
+"""A random layered DAG.
 
-A common way to make random task graphs; Tobita and Kasahara, "A standard task graph set for fair
-evaluation of multiprocessor scheduling algorithms", J. Scheduling 5(5), 2002, describe several like
-it. The figures are round ones of our own. All sizes from 1 on are possible.
+With n tasks it has about sqrt(n) layers of about sqrt(n) tasks. Each task reads files of one to
+three tasks of the layer before. This is a common way to make random task graphs; several like it
+are described by Tobita and Kasahara, "A standard task graph set for fair evaluation of
+multiprocessor scheduling algorithms", J. Scheduling 5(5), 2002. Run times and sizes are not from
+that paper: we chose round numbers. Every number of tasks from 1 on is possible.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from wfrun.parsers.generate.draw import LogNormal
 from wfrun.parsers.generate.sketch import Sketch
 
 SMALLEST = 1
+"""Minimum number of tasks."""
 
 RUNTIME_S = LogNormal(100.0, 60.0, 5.0, 1_000.0)
 FILE_BYTES = LogNormal(10e6, 15e6, 10e3, 500e6)
 MAX_PARENTS = 3
+"""Maximum number of tasks of the layer before that a task depends on."""
 WIDTH_SPREAD = (0.5, 1.5)
-"""The smallest and largest width of a layer relative to the mean."""
+"""Minimum and maximum width of a layer, relative to the mean."""
 
 
 def build(tasks: int, rng: Random) -> Workflow:

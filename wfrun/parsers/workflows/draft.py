@@ -1,6 +1,7 @@
-"""What the readers of workflow documents yield: tasks, edges and sub-workflows as they are written.
+"""Drafts: tasks, edges and sub-workflows as a document writes them.
 
-Files are names, and ids are those of the document. `wfrun.parsers.workflows.link` resolves them.
+The readers of workflow formats yield them. Tasks and files are named as in the document;
+`wfrun.parsers.workflows.link` replaces the names by numbers.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ from wfrun.parsers.workflows.document import Document
 
 
 class FileUse(msgspec.Struct, gc=False):
-    """One file that one task reads or writes."""
+    """A file as one task reads or writes it."""
 
     name: str
     size_bytes: int | None = None
     optional: bool = False
+    """The task also runs without this input, or succeeds without this output."""
     executable: bool = False
+    """The document calls the file a program. The one with the name of the task is run."""
     stage_out: bool | None = None
-    """Whether an output is marked as one to keep; None: it is not marked."""
+    """Whether the document asks for this output to be kept; None if it does not say."""
 
 
 class TaskDraft(msgspec.Struct):
@@ -42,11 +45,12 @@ class TaskDraft(msgspec.Struct):
     runtime_s: float | None = None
     priority: int = 0
     line: int | None = None
-    """Where it starts, as a position that `Document.locate` turns into a line."""
+    """Its position in the document, which `Document.locate` turns into a line."""
 
 
 class EdgeDraft(msgspec.Struct):
-    """Declared edges from several parents to one child. Tasks may follow in the document."""
+    """Declared edges from several parents to one child, by id. The document may describe these
+    tasks later."""
 
     child: str
     parents: Sequence[str]
@@ -54,7 +58,7 @@ class EdgeDraft(msgspec.Struct):
 
 
 class SubworkflowDraft(msgspec.Struct):
-    """A node that stands for another document."""
+    """A node of a workflow that stands for the workflow of another document."""
 
     id: str
     path: Path
@@ -64,4 +68,4 @@ class SubworkflowDraft(msgspec.Struct):
 Draft = TaskDraft | EdgeDraft | SubworkflowDraft
 
 DocumentReader = Callable[[Document, Path], Iterator[Draft]]
-"""Reads the document at a path, and sets the document's name where it has one."""
+"""Reads the document at a path. Sets `Document.name` if the document has a name."""

@@ -1,4 +1,4 @@
-"""The stages of a workflow document one after another: read, resolve, check, build."""
+"""The four stages of a workflow document: read, resolve, check, build."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from wfrun.parsers.workflows.link import link
 
 
 def make_workflow(path: Path, reader: DocumentReader, *, emulate: bool) -> Workflow:
-    """Read a document and those that it includes. Raises InvalidError for whatever is wrong."""
+    """Make the workflow of a document and of those that it includes. Raises InvalidError if one of
+    them is invalid or cannot be read."""
     document = Document(path, emulate=emulate)
     linked = link(document, reader(document, path), _open_included)
     check_acyclic(linked)
@@ -24,7 +25,7 @@ def make_workflow(path: Path, reader: DocumentReader, *, emulate: bool) -> Workf
 
 
 def _open_included(path: Path, node: str, outer: Document) -> tuple[Document, Iterator[Draft]]:
-    """Open the document of a sub-workflow."""
+    """Open the document of a sub-workflow, which is the node ``node`` of ``outer``."""
     inner = Document(path, emulate=outer.emulate, node=node, outer=outer)
     try:
         found, reader = format_of(path)

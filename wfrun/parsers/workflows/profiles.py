@@ -1,4 +1,4 @@
-"""Profiles of DAX and Pegasus 5 documents: what they request for a task.
+"""Profiles of DAX and Pegasus 5 documents: the requests that they make for a task.
 
 Source: Pegasus 5.0 user guide, "Configuration" (profile namespaces, their keys and units);
 HTCondor 10 manual, "Submit description file commands" (units of ``request_memory``).
@@ -18,16 +18,18 @@ Profiles = dict[tuple[str, str], str]
 """Values by namespace and key. Keys are in lower case, except those of ``env``."""
 
 _MEBIBYTE = 2**20
+"""Bytes of the unit of memory in profiles, which they call MB."""
 _UNITS = {"": 2**20, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+"""Bytes by suffix of ``request_memory``; without one the unit is MiB."""
 
 
 class Requests(msgspec.Struct, frozen=True):
-    """The requests that the profiles of one task make."""
+    """The requests of the profiles of one task."""
 
     env: dict[str, str] | None = None
     resources: Resources = Resources()
     runtime_s: str | None = None
-    """As written, in seconds."""
+    """Run time in seconds, as written: the reader of the document checks it."""
     priority: int = 0
 
 
@@ -35,7 +37,7 @@ NO_REQUESTS = Requests()
 
 
 class ProfileError(ValueError):
-    """A value that its key does not allow."""
+    """A value of a profile that its key does not allow, or that contradicts others."""
 
 
 def _whole(text: str) -> int:
@@ -73,6 +75,7 @@ def _minutes(text: str) -> float:
 _Converter = Callable[[str], float]
 
 _PPN = "cores on each node"
+"""Key of `_FIELDS` for the cores per node, which `Resources` does not have."""
 _FIELDS: dict[str, tuple[tuple[str, str, _Converter, str], ...]] = {
     "cores": (
         ("pegasus", "cores", _positive, "a whole number of cores"),
@@ -101,15 +104,17 @@ _FIELDS: dict[str, tuple[tuple[str, str, _Converter, str], ...]] = {
         ("globus", "maxwalltime", _minutes, "a number of minutes"),
     ),
 }
-"""The sources of each field of Resources, the strongest first, and of the cores on each node."""
+"""Profile keys that set each field of `Resources` and the cores per node: namespace, key,
+converter, and what the value must be. The first key that is given counts."""
 
 
 def requests_of(profiles: Mapping[tuple[str, str], str], warn: Callable[[str], None]) -> Requests:
-    """Read the requests in these profiles; other keys are for other planners and are ignored.
+    """Read the requests in the profiles of a task. Other keys are for other planners and are
+    ignored.
 
-    Raises ProfileError for a value that is not a number, and for cores that can't be spread evenly
+    Raises ProfileError for a value that is not a number, and for cores that cannot be spread evenly
     over the nodes. A ``condor`` value may be a ClassAd expression, which only HTCondor can
-    evaluate: it is ignored, and ``warn`` is called.
+    evaluate: it is ignored, and ``warn`` is called with a message.
     """
     if not profiles:
         return NO_REQUESTS
@@ -134,7 +139,8 @@ def requests_of(profiles: Mapping[tuple[str, str], str], warn: Callable[[str], N
 
 
 def _spread(found: dict[str, float]) -> None:
-    """Derive what is not given of cores, nodes and cores on each node."""
+    """Derive those of cores, nodes and cores per node that are not given. Raises ProfileError if
+    they do not agree."""
     each = found.pop(_PPN, None)
     if each is None and "nodes" not in found:
         return
@@ -146,9 +152,9 @@ def _spread(found: dict[str, float]) -> None:
         found["nodes"] = found.setdefault("cores", each) // each
     cores, nodes = int(found["cores"]), int(found["nodes"])
     if each is None and cores % nodes:
-        raise ProfileError(f"{cores} cores can't be spread evenly over {nodes} nodes")
+        raise ProfileError(f"{cores} cores cannot be spread evenly over {nodes} nodes")
     if each is not None and nodes * each != cores:
-        raise ProfileError(f"{nodes} nodes with {int(each)} cores each have not {cores} cores")
+        raise ProfileError(f"{nodes} nodes with {int(each)} cores each are not {cores} cores")
 
 
 def _value(
@@ -172,6 +178,6 @@ def _value(
 
 
 def profile_key(namespace: str, key: str) -> tuple[str, str]:
-    """The key in `Profiles`: only names of environment variables keep their case."""
+    """The key of a profile in `Profiles`: in lower case, except names of environment variables."""
     space = namespace.strip().lower()
     return (space, key.strip()) if space == "env" else (space, key.strip().lower())

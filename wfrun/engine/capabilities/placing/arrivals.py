@@ -1,4 +1,4 @@
-"""A set of workflows with access to the earliest."""
+"""A set of workflows with fast access to the one that arrived first."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import heapq
 from collections.abc import Iterator
 
 MAX_STALE = 16
-"""Maximum number of stale entries in the heap beyond the number of valid ones."""
+"""Maximum number of stale entries in the heap beyond the number of valid ones. With more the heap
+is rebuilt, so that memory stays proportional to the set and rebuilds remain rare."""
 
 
 class Arrivals:
-    """A set of workflow numbers, which are in the order of arrival. Every operation except
-    iteration costs O(log n), amortized."""
+    """A set of workflow numbers, of which the smallest arrived first. Every operation except
+    iteration takes O(log n) amortized time."""
 
     __slots__ = ("_heap", "_numbers")
 
@@ -32,13 +33,13 @@ class Arrivals:
             self._heap = sorted(self._numbers)
 
     def first(self) -> int:
-        """The smallest number. The set is not empty."""
+        """The smallest number. The set must not be empty."""
         while self._heap[0] not in self._numbers:
             heapq.heappop(self._heap)
         return self._heap[0]
 
     def pop(self) -> int:
-        """Remove and return the smallest number. The set is not empty."""
+        """Remove and return the smallest number. The set must not be empty."""
         while True:
             number = heapq.heappop(self._heap)
             if number in self._numbers:

@@ -19,14 +19,13 @@ from wfrun.engine.state import Attempt, TaskStatus, WorkflowState
 
 
 class Selecting(Capability):
-    """Places the tasks in the eligible sets of all resource managers, each of which has its own
-    queue.
+    """Places the tasks in the eligible sets of all resource managers.
 
-    The eligible sets are not in the log. A replay follows the decisions of the log, which restores
-    the sets.
+    The eligible sets are not in the log, because they depend on answers of policies. A replay
+    restores them: it follows the decisions of the log.
 
-    Cost of an event: the placements that it allows, the number of resource managers and of task
-    classes, and what the selection policy costs.
+    The time of an event grows with the number of placements that it allows, of resource managers
+    and of task classes, and includes that of the selection policy.
     """
 
     def __init__(self, run: Run) -> None:
@@ -41,8 +40,9 @@ class Selecting(Capability):
         self._changed: set[int] = set()
         """Bags that may have new eligible tasks."""
         self._turn = len(self.managers)
-        """During a replay: the resource manager whose placements may come next after the latest
-        fact; equal to their number if none may."""
+        """In a replay: number of the resource manager whose placements may come next in the log;
+        the number of resource managers if placements must wait for the next fact. They decide in
+        their order after each fact."""
 
     @classmethod
     def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
@@ -75,18 +75,20 @@ class Selecting(Capability):
                 self.run.decision_due = True  # Their policies are asked after the next event.
 
     def _note_changed_bags(self) -> None:
-        """Note changed bags at their resource managers."""
+        """Tell the resource managers which of their bags have changed."""
         workflows = self.state.workflows
         for index in sorted(self._changed):
             self.managers[workflows[index].queue].bag_changed(workflows[index])
         self._changed.clear()
 
     def _ask_again(self, manager: ResourceManager) -> None:
+        """Let the policies of held bags be asked again, a few of them after each event."""
         if manager.held.reasons:
             manager.consider_again(manager.held.release_in_turn())
 
     def _next(self, manager: ResourceManager) -> NextTask | None:
-        """The next task to place, throttled bags set aside."""
+        """The next task to place; None if there is none. Sets aside bags at their throttle, and
+        considers held bags again for which a further site has room now."""
         throttle = self.state.settings.throttle
         while True:
             while manager.held.reasons and (freed := manager.held.release_first()) is not None:
@@ -97,6 +99,11 @@ class Selecting(Capability):
             manager.throttle(found.bag)
 
     def _place(self, manager: ResourceManager, found: NextTask, decisions: Decisions) -> None:
+        """Ask the placement policy of the task's bag for a site. A bag whose policy declines is
+        held.
+
+        Cores that a wider task waits for are reserved first, instead of this placement.
+        """
         w, entry = found.bag, found.entry
         if (event := self._reservation(manager, found)) is not None:
             decisions.take(event)
@@ -113,8 +120,8 @@ class Selecting(Capability):
         decisions.place(w, entry[2], site, found.sites)
 
     def _reservation(self, manager: ResourceManager, found: NextTask) -> Event | None:
-        """The decision to reserve cores for the first task that fits nowhere, if placing ``found``
-        would take cores that it waits for."""
+        """The decision to reserve cores for an earlier task that no site has room for, if placing
+        ``found`` would take cores that it waits for; None if there is no such task."""
         passed = manager.passed_over(found)
         if passed is None:
             return None
@@ -125,7 +132,7 @@ class Selecting(Capability):
     # Replay
 
     def before_replay(self, event: Event) -> None:
-        """Bring the eligible sets to where they were before this event."""
+        """Bring the eligible sets to their state before this event."""
         if isinstance(event, AttemptPlaced):
             w = self.state.workflows[event.workflow]
             if w.status[event.task] != TaskStatus.DISPATCHED:
@@ -148,8 +155,8 @@ class Selecting(Capability):
             self._ask_again(self.managers[0])
 
     def _follow(self, w: WorkflowState) -> None:
-        """Follow the log, which places a task of this bag next: hold the bags before it, since
-        their policies left their tasks unplaced."""
+        """Hold the bags before this one, whose task the log places next: their policies must have
+        left their tasks unplaced."""
         while self._turn < w.queue:
             self._exhaust()
         manager = self.managers[w.queue]
@@ -157,8 +164,9 @@ class Selecting(Capability):
             manager.held.add(found.bag.index, found.entry[3])
 
     def _exhaust(self) -> None:
-        """Follow the log, which places no more tasks of this resource manager after the latest
-        fact: hold all bags that could have a task placed."""
+        """Hold all bags of the present resource manager that could have a task placed: the log has
+        no more placements of it after the latest fact, so their policies must have left their tasks
+        unplaced. Go on to the next resource manager."""
         manager = self.managers[self._turn]
         while (found := self._next(manager)) is not None:
             manager.held.add(found.bag.index, found.entry[3])

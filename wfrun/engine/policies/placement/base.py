@@ -1,4 +1,4 @@
-"""Base of the policies of this package."""
+"""Base class of the placement policies of this package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from wfrun.engine.protocols import View
 
 
 class BasePlacement(ABC):
-    """A placement policy without options, order or memory, as a base for others."""
+    """Base class of placement policies, with the simplest `Placement`: no options, no order of its
+    own, nothing remembered."""
 
     name: ClassVar[str]
     information: ClassVar[Information]
@@ -31,12 +32,12 @@ class BasePlacement(ABC):
         """See ``wfrun.engine.protocols.Placement``."""
 
     def placed(self, task: int, site: int) -> None:  # noqa: B027 - to be overridden at will
-        """Remembers nothing."""
+        """Called after every placement. Does nothing unless overridden."""
 
 
 def least(sites: tuple[int, ...], *keys: Callable[[int], float]) -> int:
-    """The site with the smallest key. Ties are resolved by the next key, finally by catalog
-    order."""
+    """The site with the smallest key. Ties are broken by the next key, finally by the order of the
+    catalog."""
     for key in keys:
         if len(sites) == 1:
             break

@@ -29,16 +29,16 @@ class Fplt(BasePlacement):
 
 
 class Dfplt(Fplt):
-    """Assigns the largest task to the free processor with the highest performance rank.
+    """Assigns the largest task to the free processor with the highest observed performance.
 
-    The performance of a cluster is updated with every task that ends there: the run time on the
-    reference processor over the observed one, in which the latest task weighs a fifth and all
-    earlier ones the rest. A cluster where no task has ended ranks first.
+    The performance of a cluster is a moving average over the tasks that have ended there: of their
+    run time on the reference processor divided by the observed one. The latest task has a weight of
+    1/5, all earlier ones together 4/5. A cluster where no task has ended ranks first.
     """
 
     name = "dfplt"
     information = Information(processing_speed=H, task_runtime=K)
-    summary = "the largest task to the free processor that was the fastest lately"
+    summary = "the largest task to the free processor with the highest recent speed"
 
     def place(self, task: int) -> int | None:
         view = self.view
