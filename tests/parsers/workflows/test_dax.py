@@ -255,7 +255,7 @@ def test_several_nodes(tmp_path: Path, profiles: str, cores: int, nodes: int) ->
 @pytest.mark.parametrize(
     ("profiles", "message"),
     [
-        ("pegasus:cores=8 pegasus:nodes=3", "8 cores can't be spread evenly over 3 nodes"),
+        ("pegasus:cores=8 pegasus:nodes=3", "8 cores cannot be spread evenly over 3 nodes"),
         ("pegasus:cores=6 pegasus:ppn=4", "1 nodes with 4 cores each are not 6 cores"),
         ("pegasus:cores=6 pegasus:ppn=2 pegasus:nodes=2", "2 nodes with 2 cores each"),
     ],
