@@ -36,6 +36,6 @@ if "$python" -m venv --without-pip .venv >/dev/null 2>&1 &&
 fi
 cat .venv.log >&2
 rm -rf .venv .venv.log
-echo "$python can't make a virtual environment; what it said is above." >&2
+echo "$python cannot make a virtual environment; what it said is above." >&2
 echo "On Debian and Ubuntu: apt-get install python3-venv. Elsewhere: install pip for $python." >&2
 exit 1

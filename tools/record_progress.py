@@ -41,7 +41,7 @@ def main() -> None:
     console.print(Text(COMMAND))
     console.print(Text(f"run wfrun-runs/{title}"))
     console.print(pictures)
-    # Without the web fonts, which a picture in a page can't load anyway.
+    # Without the web fonts, which a picture in a page cannot load anyway.
     form = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
     form = form.replace("font-family: Fira Code, monospace", "font-family: monospace")
     console.save_svg(str(svg), title="wfrun", code_format=form, unique_id="wfrun")

@@ -102,7 +102,7 @@ class BenchSites:
 
     @contextmanager
     def cluster(self) -> Iterator[None]:
-        """Bring the testbed up for a block. Raises TestbedError where it can't be, MissingError if
+        """Bring the testbed up for a block. Raises TestbedError where it cannot be, MissingError if
         that is for what this machine lacks."""
         base = self._testbed.layout.base
         if base in registered():

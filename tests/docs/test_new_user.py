@@ -65,7 +65,7 @@ def bag(tmp_path: Path) -> Path:
         ("wfrun bag.dax --time-scale 2", "has no effect without --emulate"),
         ("wfrun bag.dax --emulate --policy hefft", "did you mean 'heft'?"),
         ("wfrun status", "`wfrun WORKFLOW` starts one"),
-        ("wfrun .", ".: can't be read: Is a directory"),
+        ("wfrun .", ".: cannot be read: Is a directory"),
     ],
 )
 def test_a_mistake_is_one_message_and_starts_nothing(bag: Path, line: str, message: str) -> None:
@@ -125,7 +125,7 @@ def test_a_reader_of_events_may_go_away(bag: Path) -> None:
 def test_a_full_disk_behind_stdout_is_one_message(bag: Path) -> None:
     done = command(bag, "wfrun bag.dax --emulate --time-scale 0 --quiet > /dev/full")
     assert done.returncode == 3
-    assert done.stderr == "wfrun: the output can't be written: No space left on device\n"
+    assert done.stderr == "wfrun: the output cannot be written: No space left on device\n"
 
 
 def test_brackets_in_names_are_shown(bag: Path) -> None:

@@ -96,5 +96,5 @@ def test_a_package_that_is_broken_is_named(installed: Path) -> None:
     (installed / "wfrun_two_choices.py").write_text("import not_there_at_all\n")
     refused = wfrun(installed, "policies")
     assert refused.returncode == 2
-    assert "can't be imported from wfrun_two_choices:TwoChoices" in refused.stderr
+    assert "cannot be imported from wfrun_two_choices:TwoChoices" in refused.stderr
     assert "Traceback" not in refused.stderr

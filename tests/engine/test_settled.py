@@ -11,7 +11,7 @@ FAILED = Outcome("exit", exit_code=1)
 
 
 def test_a_task_that_is_blocked_by_the_timer_of_its_retry_ends_its_workflow() -> None:
-    """The file of t0 is lost while t1 runs; t0 then fails for good, and t1 too: t1 can't be tried
+    """The file of t0 is lost while t1 runs; t0 then fails for good, and t1 too: t1 cannot be tried
     again. A launcher that is kept while no work waits must not keep the run open."""
     workflow = chain((0, 1, 1), runtimes_s=[10.0, 10.0])
     run = Run([workflow], ev.Settings("round-robin", retries=1), (cluster("a", 8, min=1),))

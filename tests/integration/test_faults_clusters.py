@@ -189,7 +189,7 @@ def test_sites_that_can_not_be_reached_at_first(testbed: Testbed, grid: Grid) ->
     greets.unlink()
     grid.check(done)
     pauses = grid.pauses()
-    assert any("alpha can't be reached" in reason for reason in pauses)
+    assert any("alpha cannot be reached" in reason for reason in pauses)
     assert any("beta" in reason and "ssh" in reason for reason in pauses), pauses
 
 

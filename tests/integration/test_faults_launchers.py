@@ -257,7 +257,7 @@ def test_a_launcher_dies_while_there_is_no_engine(testbed: Testbed, grid: Grid) 
 
 @pytest.mark.timeout(300)
 def test_two_launchers_have_the_same_tasks(testbed: Testbed, grid: Grid) -> None:
-    """The stock of one that can't be reached is given to the other; when it goes on it finds that
+    """The stock of one that cannot be reached is given to the other; when it goes on it finds that
     these are taken."""
     grid.bag(500, 0.3)
     engine = grid.start(grid.catalog("alpha", changes={"alpha": launchers(channels="tcp", max=2)}))

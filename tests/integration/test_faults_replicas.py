@@ -66,7 +66,7 @@ def test_killed_while_replicas_are_superseded(testbed: Testbed, grid: Grid, seed
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("away", ["alpha", "beta", "delta"])
 def test_a_site_away_holds_up_no_run_that_is_done(testbed: Testbed, grid: Grid, away: str) -> None:
-    """What it has of the last tasks hangs, and it can't be told. When it is back, what runs
+    """What it has of the last tasks hangs, and it cannot be told. When it is back, what runs
     there is ended by whoever resumes the run."""
     go = grid.record.with_name(f"{grid.record.name}-go")
     waits = f"while ! [ -e {go} ]; do sleep 0.1; done"

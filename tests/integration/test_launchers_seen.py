@@ -67,5 +67,5 @@ def test_a_check_names_an_address_that_is_none(grid: Grid) -> None:
     catalog = grid.catalog("alpha", changes={"alpha": nowhere})
     told = grid.user.wfrun("sites", "check", "--wait", "3", "--sites", catalog)
     assert told.status == 1
-    assert "can't reach the engine: tcp: " in told.out
+    assert "cannot reach the engine: tcp: " in told.out
     assert "Allow more 'channels'" in told.out

@@ -1,4 +1,4 @@
-"""What a task at a cluster printed is read there, and where it is is said when it can't be."""
+"""What a task at a cluster printed is read there, and where it is is said when it cannot be."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_logs_of_a_task_that_failed_at_two_clusters(
     said = capfd.readouterr().out
     assert f"{first} says hello" in said
     assert f"{second} says hello" not in said
-    assert "delta can't be reached: Connection refused" in said
+    assert "delta cannot be reached: Connection refused" in said
     run_id = second.partition(".")[0]
     assert f"delta:~/scratch/wfrun-{run_id}/attempts/{second}.out" in said
     assert "but fails" in said.partition(f"{second} at delta")[2]  # as its record has it

@@ -143,9 +143,9 @@ def test_what_is_refused_is_named_with_its_line(text: str | bytes, line: int, me
 
 
 def test_an_absent_file_and_a_directory_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidError, match="can't be read: No such file"):
+    with pytest.raises(InvalidError, match="cannot be read: No such file"):
         read_yaml(tmp_path / "none.yaml")
-    with pytest.raises(InvalidError, match="can't be read: Is a directory"):
+    with pytest.raises(InvalidError, match="cannot be read: Is a directory"):
         read_yaml(tmp_path)
 
 

@@ -155,9 +155,9 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"time_scale": float("nan"), "emulate": True}, InvalidError, "^time_scale is nan, but must"),
     ({"time_scale": 0.5}, InvalidError, "^time_scale has no effect without emulate"),
     ({"retrys": 1}, TypeError, "retrys"),
-    ({"sites": "nowhere.yaml"}, InvalidError, "nowhere.yaml: can't be read"),
+    ({"sites": "nowhere.yaml"}, InvalidError, "nowhere.yaml: cannot be read"),
     ({"sites": Catalog((SiteSpec("a", 1, directory="/proc/x"),))}, InfeasibleError, "site a: its"),
-    ({"run_dir": "/proc/x"}, InfeasibleError, "the run directory /proc/x can't be made"),
+    ({"run_dir": "/proc/x"}, InfeasibleError, "the run directory /proc/x cannot be made"),
 ]
 
 

@@ -77,7 +77,7 @@ class Layout:
     @classmethod
     def of(cls, base: int, directory: Path | None = None) -> Layout:
         """The layout for this base port; the default directory is beneath the system's temporary
-        one. Raises TestbedError for what can't work."""
+        one. Raises TestbedError for what cannot work."""
         if not 1024 <= base <= 65535 - PORTS:
             raise TestbedError(f"the base port {base} is not between 1024 and {65535 - PORTS}")
         chosen = directory or Path(tempfile.gettempdir()) / f"wfrun-testbed-{base}"

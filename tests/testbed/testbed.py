@@ -125,7 +125,7 @@ class Testbed:
         ssh.remove_users(self.layout)
         shutil.rmtree(self.layout.directory, ignore_errors=True)
         if self.layout.directory.exists():
-            raise TestbedError(f"{self.layout.directory} can't be removed")
+            raise TestbedError(f"{self.layout.directory} cannot be removed")
         if BEHIND.is_symlink() and BEHIND.readlink() == self.layout.client:
             BEHIND.unlink()
         unregister(self.layout)
@@ -262,6 +262,6 @@ def _check_traversable(directory: Path) -> None:
     for parent in [directory, *directory.parents]:
         if not parent.stat().st_mode & 0o001:
             raise TestbedError(
-                f"the users of the sites can't pass through {parent}, so they can't reach "
+                f"the users of the sites cannot pass through {parent}, so they cannot reach "
                 f"{directory}; choose another --directory"
             )

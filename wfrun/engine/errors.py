@@ -37,7 +37,7 @@ class TransientError(WfrunError):
 
 
 class InfeasibleError(WfrunError):
-    """This site, or this request, can't do it. Another one may."""
+    """This site, or this request, cannot do it. Another one may."""
 
 
 class InvalidError(WfrunError):

@@ -76,7 +76,7 @@ Cause = Literal[
     "output",  # exited with 0 but did not write a declared output
     "launch-failed",  # could not be started: the executable is missing or not executable there
     "staging",  # an input did not arrive
-    "disk-full",  # the site's disk is full or its directory can't be written
+    "disk-full",  # the site's disk is full or its directory cannot be written
     "refused",  # the scheduler never accepts such a request
     "preempted",  # the site reclaimed its cores
     "expired",  # the walltime of its launcher ended

@@ -51,7 +51,7 @@ def site_mask(task: Task, sites: Sequence[SiteSpec], source: str, allowed: int =
     """The sites, of those in the mask ``allowed``, that could ever run a task; a mask.
 
     Raises InvalidError, which names the document ``source``, if there is none, or if the cores of
-    the task can't be spread evenly over its nodes.
+    the task cannot be spread evenly over its nodes.
     """
     cores, nodes = task.resources.cores, task.resources.nodes
     if nodes < 1 or cores % nodes:

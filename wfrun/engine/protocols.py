@@ -228,7 +228,7 @@ class Site(Protocol):
     async def open(self, post: Callable[[Event], None]) -> None:
         """Connect and prepare the site. From now on events are passed to ``post``.
 
-        Raises InfeasibleError, which says why, if the site can't be used.
+        Raises InfeasibleError, which says why, if the site cannot be used.
         """
 
     async def submit(self, batch: Sequence[AttemptRequest]) -> None:

@@ -15,7 +15,7 @@ from wfrun.engine.errors import InvalidError
 def replacing(path: str | Path) -> Iterator[TextIO]:
     """Open a UTF-8 text stream whose content replaces ``path`` when the block ends.
 
-    When the block raises, ``path`` stays as it was. Raises InvalidError where the file can't be
+    When the block raises, ``path`` stays as it was. Raises InvalidError where the file cannot be
     written, or the disk is full.
     """
     target = Path(path)
@@ -26,7 +26,7 @@ def replacing(path: str | Path) -> Iterator[TextIO]:
         os.replace(draft, target)
     except OSError as error:
         hint = "Give a file in a directory that can be written and has room."
-        message = f"can't be written: {error.strerror or error}"
+        message = f"cannot be written: {error.strerror or error}"
         raise InvalidError(message, source=str(path), hint=hint) from error
     finally:
         with contextlib.suppress(OSError):

@@ -30,7 +30,7 @@ class Content:
     """The content of a document, from which its format is recognized."""
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError where the document can't be read."""
+        """Raises OSError where the document cannot be read."""
         self.suffix = path.suffix.lower()
         self._path = path
         with path.open("rb") as stream:
@@ -120,7 +120,7 @@ FORMATS: tuple[DocumentFormat, ...] = (
     ),
     DocumentFormat(
         "jsdl", "JSDL (XML)", "bags", (".jsdl",), root_is(b"JobDefinition"),
-        f"{_BAGS}.jsdl:read_jsdl", False, "JSDL can't say it; take a",
+        f"{_BAGS}.jsdl:read_jsdl", False, "JSDL cannot say it; take a",
     ),
     DocumentFormat(
         "dax", "DAX (XML)", "workflow", (".dax", ".xml"), begins_with(b"<"),
@@ -173,7 +173,7 @@ def format_of(path: Path, template: LineTemplate | None = None) -> tuple[Documen
     """Recognize the format of a document, and import its reader.
 
     A command in the ``template`` makes it a table, unless its name is that of another format.
-    Raises InvalidError for what has none of the formats; OSError where it can't be read.
+    Raises InvalidError for what has none of the formats; OSError where it cannot be read.
     """
     content = Content(path)
     if template is not None and template.command is not None and may_be_table(path):
@@ -191,6 +191,6 @@ def format_of(path: Path, template: LineTemplate | None = None) -> tuple[Documen
 
 
 def unreadable(path: Path, error: OSError) -> InvalidError:
-    """The error for a document that the system can't read."""
+    """The error for a document that the system cannot read."""
     reason = error.strerror or str(error)
-    return InvalidError(f"can't be read: {reason}", source=str(path), hint=known_formats())
+    return InvalidError(f"cannot be read: {reason}", source=str(path), hint=known_formats())

@@ -65,7 +65,7 @@ def _quantity(value: object, hint: str) -> tuple[float, str]:
         return _scaled(value, 1.0, value, hint), ""
     match = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
-        raise ValueError(f"{value!r} can't be understood; {hint}")
+        raise ValueError(f"{value!r} cannot be understood; {hint}")
     return _scaled(float(match[1]), 1.0, value, hint), match[2]
 
 

@@ -21,7 +21,7 @@ _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
 def refuse_entities(source: str, stream: BinaryIO) -> None:
-    """Refuse entity declarations, and a prolog that can't be read, before the document is parsed.
+    """Refuse entity declarations, and a prolog that cannot be read, before the document is parsed.
 
     An entity can expand to gigabytes, or name a file. Raises InvalidError with the line.
     """

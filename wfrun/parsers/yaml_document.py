@@ -77,14 +77,14 @@ class YamlDocument:
 def read_yaml(path: str | Path) -> YamlDocument:
     """Read the one YAML document of the file ``path``.
 
-    Raises InvalidError, with the file and where it is known the line, for a file that can't be
+    Raises InvalidError, with the file and where it is known the line, for a file that cannot be
     read, is not YAML, or is refused for one of the reasons at the top of this module.
     """
     source = str(path)
     try:
         data = Path(path).read_bytes()
     except OSError as error:
-        raise InvalidError(f"can't be read: {error.strerror}", source=source) from error
+        raise InvalidError(f"cannot be read: {error.strerror}", source=source) from error
     return parse_yaml(data, source)
 
 
@@ -113,7 +113,7 @@ def parse_yaml(data: bytes, source: str) -> YamlDocument:
             f"not valid YAML: {error.reason}",
             source=source,
             line=data.count(b"\n", 0, max(error.position, 0)) + 1,
-            hint="Control characters can't stand in a YAML file; write them escaped in quotes.",
+            hint="Control characters cannot stand in a YAML file; write them escaped in quotes.",
         ) from error
 
 

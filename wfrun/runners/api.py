@@ -108,7 +108,7 @@ async def run_async(
     log. Cancelling the coroutine leaves running tasks running; ``resume`` continues the run.
 
     Returns when the run has ended; failed tasks do not raise, see ``RunResult.outcome``. Raises
-    InvalidError for wrong input and InfeasibleError for a site that can't be used, in both cases
+    InvalidError for wrong input and InfeasibleError for a site that cannot be used, in both cases
     before any task is started.
     """
     load_policies()
@@ -145,7 +145,7 @@ async def resume_async(
     ``observer`` is called with every group of events once it is in the log. Tasks that are done are
     not run again, running tasks are adopted, failed tasks get all their retries again. Raises
     InvalidError if there is no such run, if another process drives it, or if it was simulated, and
-    InfeasibleError for a site that can't be used.
+    InfeasibleError for a site that cannot be used.
     """
     load_policies()
     session = Session(keep_files=keep_files)

@@ -1,4 +1,4 @@
-"""A PBS of one node, for machines that can't have a real one (OpenPBS is not packaged by Debian).
+"""A PBS of one node, for machines that cannot have a real one (OpenPBS is not packaged by Debian).
 
 ``program.py`` answers as qsub, qstat, qdel and pbsnodes of OpenPBS 23.06: every answer is one of
 the recordings in ``tests/data/lrm/openpbs-23.06`` with other names and numbers in it. Jobs are real

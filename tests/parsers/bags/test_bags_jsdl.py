@@ -126,7 +126,10 @@ REFUSED = {
     "no match": (nested(LOOP).replace("Argument[2]", "Argument[9]"), "matches nothing"),
     "no XPath": (nested(LOOP).replace("Argument[2]", "Argument[["), "is no XPath"),
     "a container": (nested(LOOP).replace("//posix:Argument[2]", "//jsdl:Resources"), "of text"),
-    "not for all": (nested(LOOP).replace("posix:Argument[2]", "posix:WallTimeLimit"), "can't vary"),
+    "not for all": (
+        nested(LOOP).replace("posix:Argument[2]", "posix:WallTimeLimit"),
+        "cannot vary",
+    ),
     "twice": (nested(LOOP).replace("URI, 24", "URI, 20"), "two sweeps change the same text"),
     "siblings": (OUTER.replace("INNER", "") * 2, "two sweeps stand beside each other"),
     "unequal": (

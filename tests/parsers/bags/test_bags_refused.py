@@ -81,8 +81,8 @@ DOCUMENTS = {
         "command: echo\nparameters: {a: [x, x/y]}\noutputs: ['o/{a}']\n",
         ":3: 'o/x' is an output of task 0 and also the folder of 'o/x/y'",
     ),
-    "an output outside": (ONE + "outputs: ['../{x}']\n", ":4: '../1' can't be the name"),
-    "an absolute output": (ONE + "outputs: ['/{x}']\n", ":4: '/1' can't be the name"),
+    "an output outside": (ONE + "outputs: ['../{x}']\n", ":4: '../1' cannot be the name"),
+    "an absolute output": (ONE + "outputs: ['/{x}']\n", ":4: '/1' cannot be the name"),
     "a value that leads outside": (
         "command: echo\nparameters: {a: [x, ..]}\noutputs: ['{a}/{index}']\n", ":3: '../1'"),
     "two files with a name": (ONE + "inputs: ['{x}.in', 2.in]\n", ":4: task 1 has two files"),
@@ -94,7 +94,7 @@ DOCUMENTS = {
         "command: echo\nparameters:\n  seed: [1]\n  t: {rows: good.csv}\n",
         ":4: the parameter 'seed' is repeated",
     ),
-    "a reserved name": ("command: echo\nparameters:\n  index: [1]\n", ":3: 'index' can't be"),
+    "a reserved name": ("command: echo\nparameters:\n  index: [1]\n", ":3: 'index' cannot be"),
     "an unknown key": (
         "command: echo\nparamters: {x: [1]}\n", ":2: ", "Did you mean 'parameters'?"),
     "an unknown kind of values": (
@@ -125,9 +125,9 @@ DOCUMENTS = {
     "an input elsewhere": (
         "command: echo\ninputs:\n- from: http://x/y\n", ":3: 'http://x/y' is no file"),
     "a file that is not there": (
-        "command: echo\nparameters:\n  x: {file: none.txt}\n", ":3: none.txt can't be read"),
+        "command: echo\nparameters:\n  x: {file: none.txt}\n", ":3: none.txt cannot be read"),
     "a table that is not there": (
-        "command: echo\nparameters:\n  x: {rows: none.csv}\n", ":3: none.csv can't be read"),
+        "command: echo\nparameters:\n  x: {rows: none.csv}\n", ":3: none.csv cannot be read"),
     "cores that don't fit nodes": ("command: echo\ncores: 3\nnodes: 2\n", ":3: 3 cores"),
     "no bags": ("command: echo\nbags: []\n", ":2: there are no bags"),
     "memory without a unit that is one": ("command: echo\nmemory: 2 G\n", ":2: memory of"),
@@ -156,10 +156,10 @@ def test_documents(case: str, tmp_path: Path) -> None:
         ("latin.csv", ECHO, "latin.csv:3: not UTF-8 text (byte 0xe9)"),
         ("utf16.csv", ECHO, "utf16.csv:1: not UTF-8 text (byte 0xff)"),
         ("quote.csv", ECHO, "quote.csv:2: not a table"),
-        ("none.csv", ECHO, "none.csv: can't be read: No such file"),
+        ("none.csv", ECHO, "none.csv: cannot be read: No such file"),
         ("good.csv", None, "good.csv: a table needs a command for its rows"),
         ("good.csv", LineTemplate("echo {ligan}"), "there is no parameter 'ligan'"),
-        ("good.csv", LineTemplate(""), "the command '' can't be used"),
+        ("good.csv", LineTemplate(""), "the command '' cannot be used"),
         (
             "good.csv",
             LineTemplate("echo", outputs=("{ligan}.txt",)),
@@ -176,7 +176,7 @@ def test_documents(case: str, tmp_path: Path) -> None:
         ("empty.txt", None, "empty.txt:1: there are no commands"),
         ("latin.txt", None, "latin.txt:2: not UTF-8 text (byte 0xe9)"),
         ("nul.txt", None, "nul.txt:2: not text"),
-        ("outside.txt", None, "outside.txt:2: '../run' can't be the name of a file"),
+        ("outside.txt", None, "outside.txt:2: '../run' cannot be the name of a file"),
     ],
 )
 def test_tables_and_commands(

@@ -274,7 +274,7 @@ def test_sites_that_share_a_directory_through_a_symbolic_link_are_found(tmp_path
 
 
 def test_an_absent_catalog_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidError, match=r"none\.yaml: can't be read: No such file"):
+    with pytest.raises(InvalidError, match=r"none\.yaml: cannot be read: No such file"):
         read_catalog(tmp_path / "none.yaml")
 
 

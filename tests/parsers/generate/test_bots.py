@@ -276,7 +276,7 @@ def test_estimates_are_wrong_by_so_much(inaccuracy: float, average: BotWorkload)
         assert fmean(errors) == pytest.approx(0, abs=1)
 
 
-# What can't be
+# What cannot be
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_clip_includes_the_start_alone() -> None:
 
 def test_shift() -> None:
     assert submits(shift(jobs_at(0, 10), -2.5)) == [-2.5, 7.5]
-    with pytest.raises(InvalidError, match="can't be shifted by inf"):
+    with pytest.raises(InvalidError, match="cannot be shifted by inf"):
         shift([], float("inf"))
 
 
@@ -281,7 +281,7 @@ def test_scaling_think_times_and_waits() -> None:
 
 
 def test_loads_that_can_not_be_reached() -> None:
-    with pytest.raises(InvalidError, match="a load of 0 can't be reached"):
+    with pytest.raises(InvalidError, match="a load of 0 cannot be reached"):
         scale_load(jobs_at(0, 1), 0, 4)
     with pytest.raises(InvalidError, match="offer no load"):
         scale_load([LoggedJob(1, 0), LoggedJob(2, 9)], 0.5, 4)

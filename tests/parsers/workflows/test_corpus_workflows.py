@@ -31,7 +31,7 @@ UNUSED = "file in an argument that the task does not use"
 SCRIPT = "script text is not run"
 SLASH = "leading slash dropped"
 WORDS = "argument that holds several words"
-ABSOLUTE = "can't be used"
+ABSOLUTE = "cannot be used"
 
 
 class Expected(NamedTuple):

@@ -201,7 +201,7 @@ def test_sub_workflow_that_is_absent_or_includes_itself(tmp_path: Path) -> None:
         ('<job id="a" name="p"><job id="b" name="p"/></job>', 2, "<job> inside of <job>"),
         ('<job id="a" name="p"/>\n<executable name="p"/>', 3, "after the first job"),
         ("", None, "has no tasks"),
-        ('<job id="a" name="p"><uses name="/x" link="input"/></job>', 2, "can't be used"),
+        ('<job id="a" name="p"><uses name="/x" link="input"/></job>', 2, "cannot be used"),
         ('<job id="a" name="p"><uses name="x" link="inout"/></job>', 2, "reads and writes"),
     ],
 )
@@ -309,7 +309,7 @@ def test_references_to_characters(tmp_path: Path) -> None:
     assert workflow.tasks[0].arguments == ("<A>", 'x&"')
     assert workflow.files[0].name == 'x&"'
     newline = '<job id="a" name="p"><uses name="x&#10;y" link="input"/></job></adag>'
-    assert "can't be used" in str(refused(tmp_path, DAX3 + newline))
+    assert "cannot be used" in str(refused(tmp_path, DAX3 + newline))
 
 
 @pytest.mark.parametrize("name", ["catalog_entry", "part", "other_use", "init__"])
@@ -362,7 +362,7 @@ def test_what_is_no_workflow_at_all(tmp_path: Path, content: bytes, message: str
 
 def test_paths_that_can_not_be_read(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "absent.dax"):
-        with pytest.raises(InvalidError, match="can't be read"):
+        with pytest.raises(InvalidError, match="cannot be read"):
             read_workflow(path)
 
 
@@ -370,7 +370,7 @@ def test_paths_that_can_not_be_read(tmp_path: Path) -> None:
 def test_file_without_read_permission(tmp_path: Path) -> None:
     hidden = written(tmp_path, "<adag/>")
     hidden.chmod(0)
-    with pytest.raises(InvalidError, match="can't be read"):
+    with pytest.raises(InvalidError, match="cannot be read"):
         read_workflow(hidden)
 
 

@@ -107,7 +107,7 @@ def test_script_text_is_not_run(tmp_path: Path) -> None:
 
 def test_absolute_names_are_identifiers_under_emulation_only(tmp_path: Path) -> None:
     document = old({"name": "a", "files": [{"name": "/c3/x", "link": "output"}]})
-    with pytest.raises(InvalidError, match="file name '/c3/x' can't be used") as caught:
+    with pytest.raises(InvalidError, match="file name '/c3/x' cannot be used") as caught:
         read(tmp_path, document)
     assert caught.value.line == 6
     workflow = read(tmp_path, document, emulate=True)

@@ -197,9 +197,9 @@ def test_an_existing_file_is_replaced_and_a_bad_place_is_named(tmp_path: Path) -
     path.write_text("old")
     write_dax(with_task(), path)
     assert "<adag" in path.read_text()
-    with pytest.raises(InvalidError, match="can't be written: No such file"):
+    with pytest.raises(InvalidError, match="cannot be written: No such file"):
         write_dax(with_task(), tmp_path / "none" / "w.dax")
-    with pytest.raises(InvalidError, match="can't be written"):
+    with pytest.raises(InvalidError, match="cannot be written"):
         write_wfformat(with_task(), tmp_path)
     assert [entry.name for entry in tmp_path.iterdir()] == ["w.dax"]
 
@@ -245,7 +245,7 @@ def test_documents_of_others_survive_both_formats(tmp_path: Path) -> None:
             again = read_back(write_dax, workflow, tmp_path / "again", emulate)
             assert again == workflow, document
             written[write_dax] += 1
-            with contextlib.suppress(InvalidError):  # it can't say that
+            with contextlib.suppress(InvalidError):  # it cannot say that
                 again = read_back(write_wfformat, workflow, tmp_path / "again", emulate)
                 written[write_wfformat] += 1
             assert again == workflow, document

@@ -254,7 +254,7 @@ def test_a_host_that_is_not_there_leaves_the_catalog_alone(tmp_path: Path) -> No
     (tmp_path / "config").write_text("Host gone\n  HostName 127.0.0.1\n  Port 1\n")
     found = sites(tmp_path, "init", "gone", "--ssh-config", "config")
     assert found.returncode == 3
-    assert "gone can't be reached" in found.stderr
+    assert "gone cannot be reached" in found.stderr
     assert f"`ssh -F {tmp_path}/config gone` shows more" in found.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["config"]
 

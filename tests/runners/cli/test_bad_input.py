@@ -85,15 +85,15 @@ DOCUMENTS: dict[str, tuple[str | bytes, Sequence[str]]] = {
     ),
     "an absolute path": (
         dax('<job id="a" name="true"><uses file="/etc/passwd" link="input"/></job>'),
-        ["x.dax:2: ", "file name '/etc/passwd' can't be used", "relative"],
+        ["x.dax:2: ", "file name '/etc/passwd' cannot be used", "relative"],
     ),
     "a path that leads out": (
         dax('<job id="a" name="true"><uses file="a/../../b" link="output"/></job>'),
-        ["x.dax:2: ", "file name 'a/../../b' can't be used", "'..'"],
+        ["x.dax:2: ", "file name 'a/../../b' cannot be used", "'..'"],
     ),
     "a newline in a name": (
         dax('<job id="a" name="true"><uses file="a&#10;b" link="output"/></job>'),
-        ["x.dax:2: ", r"file name 'a\nb' can't be used", "newlines"],
+        ["x.dax:2: ", r"file name 'a\nb' cannot be used", "newlines"],
     ),
     "an entity bomb": (
         '<!DOCTYPE a [<!ENTITY a "aaaaaaaaaa">'
@@ -175,7 +175,7 @@ def test_catalogs(user: User, what: str) -> None:
         (["--emulate", "--size-scale", "inf"], "--size-scale is inf"),
         (["--retry-delay", "inf"], "--retry-delay is inf"),
         (["--inputs", "nowhere"], "Directory 'nowhere' does not exist"),
-        (["--sites", "nowhere.yaml"], "nowhere.yaml: can't be read: No such file"),
+        (["--sites", "nowhere.yaml"], "nowhere.yaml: cannot be read: No such file"),
         (["--on-failure", "pray"], "'pray' is not one of 'continue', 'stop'"),
         (["--no-such-option"], "No such option"),
     ],
@@ -185,8 +185,8 @@ def test_options(user: User, words: list[str], told: str) -> None:
 
 
 def test_documents_that_are_none(user: User) -> None:
-    assert ".: can't be read: Is a directory" in refused(user, ".")
-    assert "gone.dax: can't be read: No such file or directory" in refused(user, "gone.dax")
+    assert ".: cannot be read: Is a directory" in refused(user, ".")
+    assert "gone.dax: cannot be read: No such file or directory" in refused(user, "gone.dax")
     assert "Did you mean 'resume'?" in refused(user, "resum")
     assert "Missing argument 'WORKFLOWS...'" in refused(user, "run")
 
@@ -208,7 +208,7 @@ def test_runs_that_are_none(user: User) -> None:
 
 def test_run_directories_below_a_file(user: User) -> None:
     told = refused(user, document(user, GOOD), "--run-dir", "x.dax/run", status=3)
-    assert "the run directory x.dax/run can't be made: Not a directory" in told
+    assert "the run directory x.dax/run cannot be made: Not a directory" in told
     assert "--run-dir" in told
 
 
@@ -225,7 +225,7 @@ def test_a_folder_in_use_is_no_run_directory(user: User) -> None:
 def test_a_file_in_place_of_the_folder_of_runs(user: User) -> None:
     (user.folder / "wfrun-runs").touch()
     told = refused(user, document(user, GOOD), status=3)
-    assert "the run directory wfrun-runs can't be made: File exists" in told
+    assert "the run directory wfrun-runs cannot be made: File exists" in told
 
 
 @pytest.mark.parametrize("where", [[], ["--run-dir", "run"]])
@@ -238,7 +238,7 @@ def test_site_directories_below_a_file(user: User, where: list[str]) -> None:
     text = document(user, GOOD)
     told = refused(user, text, "--sites", "sites.yaml", "--quiet", *where, status=3)
     assert "site two: its directory" in told
-    assert "can't be used: Not a directory" in told
+    assert "cannot be used: Not a directory" in told
 
 
 @pytest.fixture
@@ -275,4 +275,4 @@ def test_a_site_directory_that_can_not_be_written(user: User, read_only: Path) -
 
 def test_an_output_folder_that_can_not_be_written(user: User, read_only: Path) -> None:
     told = refused(user, "generate", "bag", "--tasks", "3", "-o", read_only / "bag.dax")
-    assert f"{read_only}/bag.dax: can't be written" in told
+    assert f"{read_only}/bag.dax: cannot be written" in told

@@ -61,7 +61,7 @@ def test_dot_quotes_what_a_document_says() -> None:
     ("words", "message"),
     [
         (["--picture", "g.xyz"], "'xyz' is not a format of pictures"),
-        (["--dot", "absent/g.dot"], "can't be written"),
+        (["--dot", "absent/g.dot"], "cannot be written"),
         (["--nodes", "layers"], "Invalid value for '--nodes'"),
         (["montage.dax", "--dot", "g.dot"], "draw one workflow, and the documents have 2"),
     ],

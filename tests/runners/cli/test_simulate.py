@@ -403,7 +403,7 @@ def test_places_that_cannot_be_written_are_named(user: User) -> None:
     assert_refused(user.wfrun(*words, "--output", "absent/x.parquet"), 3, ["no folder absent"])
     assert_refused(user.wfrun(*words, "--plot", "absent/x.png"), 3, ["no folder absent"])
     file = ("--policy", "heft", "--run-dir", "montage.dax/run")
-    assert_refused(user.wfrun(*words, *file), 3, ["can't be made"])
+    assert_refused(user.wfrun(*words, *file), 3, ["cannot be made"])
 
 
 def test_a_load_above_one_and_a_background_that_ends_are_told(user: User) -> None:

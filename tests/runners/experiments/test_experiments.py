@@ -282,7 +282,7 @@ def test_a_file_is_written_by_one_simulation_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InfeasibleError, match="can't be written: No such file"):
+    with pytest.raises(InfeasibleError, match="cannot be written: No such file"):
         Results(tmp_path / "absent" / "out.csv", Cell, Row)
 
 

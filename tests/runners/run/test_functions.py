@@ -61,7 +61,7 @@ def test_calls_that_use_each_other(flow: FunctionWorkflow, as_dax: bool, tmp_pat
 
 
 def test_what_can_not_be_passed_on(flow: FunctionWorkflow, tmp_path: Path) -> None:
-    with pytest.raises(InvalidError, match="square-0 can't be written as JSON"):
+    with pytest.raises(InvalidError, match="square-0 cannot be written as JSON"):
         flow.call("square", [{1, 2}])
     with pytest.raises(InvalidError, match="take 200021 bytes"):
         flow.call("square", ["x" * 199_980])

@@ -150,13 +150,13 @@ def test_a_run_does_not_wait_for_launchers_of_a_site_that_is_given_up() -> None:
     core = Core({"d": tasks_of([1.0] * 4)})
     core.step(ev.RunStarted(0.0, "r", ev.Settings("round-robin"), (site("a", 4),), (), 1))
     core.step(ev.WorkflowAdded(0.0, 0, "w", "d"))
-    core.step(ev.SitePaused(5.0, 0, "it can't be reached"))
+    core.step(ev.SitePaused(5.0, 0, "it cannot be reached"))
     assert core.state.ended is None
     (due_s,) = (at_s for timer, at_s in core.state.timers.items() if timer.startswith("paused:"))
     decided, _ = core.step(ev.TimerFired(due_s, "paused:0"))
     (end,) = [e for e in decided if isinstance(e, ev.RunEnded)]
     assert end.outcome == "failed"
-    assert "it can't be reached" in (end.reason or "")
+    assert "it cannot be reached" in (end.reason or "")
 
 
 def test_slots_that_can_not_run_all_of_it_do_not_count_as_help() -> None:

@@ -99,7 +99,7 @@ async def test_a_log_from_the_future_delays_nothing(tmp_path: Path) -> None:
 
 def test_a_request_to_cancel_that_can_not_be_written(tmp_path: Path) -> None:
     run = RunDir(tmp_path / "absent")
-    with pytest.raises(InfeasibleError, match="the request to cancel can't be written"):
+    with pytest.raises(InfeasibleError, match="the request to cancel cannot be written"):
         run.ask_to_cancel("drain")
 
 
@@ -110,5 +110,5 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with pytest.raises(InfeasibleError, match=r"can't be locked.*No locks available"):
+    with pytest.raises(InfeasibleError, match=r"cannot be locked.*No locks available"):
         Lock(RunDir(tmp_path))

@@ -331,7 +331,7 @@ async def test_channels_that_a_site_does_not_support_are_skipped(tmp_path: Path)
     await rig.links.close()
     spec = LauncherSpec(cores=1, channels=("ssh",))
     rig.links = SiteChannels(rig.connection, str(rig.directory), spec, "here")
-    with pytest.raises(InfeasibleError, match="launchers of here can't reach the engine: s"):
+    with pytest.raises(InfeasibleError, match="launchers of here cannot reach the engine: s"):
         await rig.links.open(rig.handler)
     await rig.close()
 

@@ -180,7 +180,7 @@ async def test_attempts_are_cancelled_in_every_state(rig: SiteRig) -> None:
     await rig.site.cancel(["k3", near, far, "unknown"], queued_only=True)
     assert rig.cause("k3") == "cancelled"
     assert rig.cause(far) == "cancelled"
-    assert rig.is_claimed(far)  # so it can't start there any more
+    assert rig.is_claimed(far)  # so it cannot start there any more
     assert rig.cause(near) is None
     assert {"cancel": [near], "queued_only": True} in first.received
     first.say(ended(near, cause="cancelled"))

@@ -233,13 +233,13 @@ def test_invalid_messages_are_reported(engine: Engine) -> None:
 
 
 def test_a_full_disk_is_reported(engine: Engine) -> None:
-    """Records that can't be written are reported, kept, and written when there is room."""
+    """Records that cannot be written are reported, kept, and written when there is room."""
     exits = engine.directory / "exits"
     try:
         command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(exits)]
         subprocess.run(command, check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError):
-        pytest.skip("file systems can't be mounted here")
+        pytest.skip("file systems cannot be mounted here")
     try:
         engine.start(cores=1)
         engine.accept()

@@ -225,7 +225,7 @@ async def test_jump_hosts_in_a_circle(cluster: Cluster) -> None:
 @both
 async def test_nobody_listens(kind: str, cluster: Cluster) -> None:
     cluster.sshd.stop()
-    with pytest.raises(TransientError, match="can't be reached"):
+    with pytest.raises(TransientError, match="cannot be reached"):
         await make(kind, cluster).connect()
 
 
@@ -298,7 +298,7 @@ async def test_a_host_that_takes_no_sessions(cluster: Cluster, misbehaving: Misb
     host = misbehaving_host(cluster, misbehaving)
     transport = AsyncsshTransport(host, config=cluster.config)
     await transport.connect()
-    with pytest.raises(TransientError, match="can't start a command now"):
+    with pytest.raises(TransientError, match="cannot start a command now"):
         await transport.start("true")
     await transport.close()
 

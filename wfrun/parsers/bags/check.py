@@ -46,7 +46,7 @@ def _check_parameters(axes: Iterable[Axis], refuse: Refuse) -> None:
             if name in (INDEX, ESTIMATE_S):
                 meaning = "number of the task, from 0" if name == INDEX else "estimate in seconds"
                 raise refuse(
-                    f"{name!r} can't be the name of a parameter",
+                    f"{name!r} cannot be the name of a parameter",
                     name,
                     f"It is the {meaning}. Rename the parameter.",
                 )
@@ -99,7 +99,7 @@ def _check_format(part: Part, column: Column, template: str, refuse: Refuse) -> 
             part.formatted(value)
         except (ValueError, OverflowError):
             raise refuse(
-                f"{value[:40]!r}, a value of the parameter {part.name!r}, can't be written with "
+                f"{value[:40]!r}, a value of the parameter {part.name!r}, cannot be written with "
                 f"the format {part.spec!r} in {shown_template(template)}",
                 template,
                 "Formats d, x and o want whole numbers, e, f and g numbers; leave the format out "

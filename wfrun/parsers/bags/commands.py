@@ -41,7 +41,7 @@ def read_table_bag(path: Path, template: LineTemplate) -> list[BagDraft]:
     try:
         words = words_of(command, _OPTIONS)
     except ValueError as error:
-        raise InvalidError(f"the command {command!r} can't be used: {error}") from error
+        raise InvalidError(f"the command {command!r} cannot be used: {error}") from error
     axis = read_table(path, template.delimiter)
     return [_drafted(Bag(path.stem, str(path), words[0], words[1:], (axis,)), template, {})]
 

@@ -160,7 +160,7 @@ class _JsdlReader:
 
     def _plain(self, template: str | None) -> str | None:
         if template is not None and placeholders(template):
-            raise self._refuse("the name of a job can't vary", template)
+            raise self._refuse("the name of a job cannot vary", template)
         return template and template.replace("{{", "{").replace("}}", "}")
 
     # Files
@@ -230,7 +230,7 @@ class _JsdlReader:
         on_each = found["IndividualPhysicalMemory"] or (total and total / nodes) or memory or 0
         if round(cores) % nodes:
             self._fail(
-                resources, f"{round(cores)} CPUs can't be spread evenly over {nodes} resources"
+                resources, f"{round(cores)} CPUs cannot be spread evenly over {nodes} resources"
             )
         return Resources(max(1, round(cores)), round(on_each), 0, limit, nodes)
 
@@ -270,7 +270,7 @@ class _JsdlReader:
             for text in texts:
                 if placeholders(text):
                     self._fail(
-                        element, f"a sweep changes {name}, which can't vary between tasks",
+                        element, f"a sweep changes {name}, which cannot vary between tasks",
                         "Sweeps may change the program, its arguments, environment and files.",
                     )  # fmt: skip
 

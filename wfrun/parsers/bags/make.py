@@ -106,7 +106,7 @@ def _axis(key: str | tuple[str, ...], values: Values, refuse: _Refuse) -> Axis:
     names = (key,) if isinstance(key, str) else tuple(key)
     for name in names:
         if not isinstance(name, str) or not NAME.fullmatch(name):
-            raise refuse(f"{name!r} can't be the name of a parameter", str(name))
+            raise refuse(f"{name!r} cannot be the name of a parameter", str(name))
     if isinstance(values, str):
         raise refuse(f"the values of {names[0]!r} are text; give a list of them", names[0])
     if isinstance(values, range) and isinstance(key, str):

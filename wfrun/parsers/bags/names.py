@@ -35,7 +35,7 @@ _LETTERS = {
 
 
 def check_names(expansion: Expansion, columns: Mapping[str, Column], refuse: Refuse) -> None:
-    """Raise InvalidError for file names that can't be used.
+    """Raise InvalidError for file names that cannot be used.
 
     These are names outside the sandbox, two files of a task with one name, and outputs of any two
     tasks with one name or one inside the other.
@@ -95,7 +95,7 @@ def _check_inside(
         name = fill(reader(number))
         if _BAD_NAME.search(name):
             raise refuse(
-                f"{name!r} can't be the name of a file in the sandbox of task {reader(number)}",
+                f"{name!r} cannot be the name of a file in the sandbox of task {reader(number)}",
                 template,
                 "A name is a path inside the task's own folder: neither absolute nor with '..', "
                 "'.', empty parts or line ends.",
@@ -227,7 +227,7 @@ def _are_apart(one: str, other: str, columns: Mapping[str, Column]) -> bool:
 def _never_equal(one: str, other: str, columns: Mapping[str, Column]) -> bool:
     """Whether two templates certainly give different names.
 
-    They do if their beginnings or ends differ, or if one contains a character that the other can't
+    They do if their beginnings or ends differ, or if one contains a character that the other cannot
     have.
     """
     first, second = parse_template(one), parse_template(other)
@@ -286,7 +286,7 @@ def _find_folder(
                 f"{folder!r} is an output of task {task} and also the folder of {inner[1]!r}, an "
                 f"output of task {inner[0]}",
                 template,
-                "The two can't be kept in one place: rename one of them.",
+                "The two cannot be kept in one place: rename one of them.",
             )
 
 

@@ -62,7 +62,7 @@ class _ParameterReader:
     def _name(self, key: Any, path: Place) -> str:
         if not isinstance(key, str) or not NAME.fullmatch(key):
             raise self._section.error(
-                f"{str(key)!r} can't be the name of a parameter", *path,
+                f"{str(key)!r} cannot be the name of a parameter", *path,
                 hint="A name has letters, digits, hyphens and underscores, and begins with a "
                 "letter; put true, yes, on and the like in quotes.",
             )  # fmt: skip
@@ -169,7 +169,7 @@ class _ParameterReader:
 
 @contextmanager
 def _reported_at(entry: Section, key: str) -> Iterator[None]:
-    """Report a file that can't be read at the line where the document names it."""
+    """Report a file that cannot be read at the line where the document names it."""
     try:
         yield
     except InvalidError as error:

@@ -22,7 +22,7 @@ _LONGEST = 1 << 20
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines that are not empty, stripped, with their numbers from 1.
 
-    Raises InvalidError for what can't be read, is not UTF-8 text, or contains NUL.
+    Raises InvalidError for what cannot be read, is not UTF-8 text, or contains NUL.
     """
     with _errors(path), path.open(encoding="utf-8-sig", newline="\n") as stream:
         for number, line in enumerate(stream, 1):
@@ -44,7 +44,7 @@ def read_table(path: Path, delimiter: str | None = None) -> Axis:
     """Read the columns of a CSV (RFC 4180) or TSV file, named by its first row.
 
     The default delimiter is the tab for names that end with .tsv or .tab, else the comma. Empty
-    rows are ignored. Raises InvalidError, with the line, for what can't be read, for a missing or
+    rows are ignored. Raises InvalidError, with the line, for what cannot be read, for a missing or
     repeated name in the header, and for rows of another length.
     """
     if delimiter is None:
@@ -162,7 +162,7 @@ def _errors(path: Path) -> Iterator[None]:
         ) from error
     except OSError as error:
         reason = error.strerror or str(error)
-        raise InvalidError(f"can't be read: {reason}", source=str(path)) from error
+        raise InvalidError(f"cannot be read: {reason}", source=str(path)) from error
 
 
 def _bad_line(path: Path) -> tuple[int, int]:

@@ -37,7 +37,7 @@ def to_text(value: Any) -> str:
         raise ValueError(f"it must be text or a number, not {in_words(value)}")
     text = str(value)
     if "\0" in text:
-        raise ValueError("a NUL character can't be passed on to a program")
+        raise ValueError("a NUL character cannot be passed on to a program")
     return text
 
 

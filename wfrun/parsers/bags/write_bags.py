@@ -21,7 +21,7 @@ def write_bags(workload: BotWorkload, path: str | Path) -> None:
     their applications and, where they differ from the run times, their estimates. A document has no
     place for times and clusters of arrival, so they are comments.
 
-    Raises InvalidError when ``path`` can't be written.
+    Raises InvalidError when ``path`` cannot be written.
     """
     with replacing(path) as stream:
         stream.write(f"# {len(workload.bags)} bags of {workload.tasks} tasks: {workload.source}\n")
@@ -35,14 +35,14 @@ def write_bags(workload: BotWorkload, path: str | Path) -> None:
 def write_bag_files(workload: BotWorkload, folder: str | Path) -> None:
     """Write each bag as a document of its own, ``bag-00001.yaml`` and so on, into ``folder``.
 
-    The folder is created. Raises InvalidError when a document can't be written.
+    The folder is created. Raises InvalidError when a document cannot be written.
     """
     target = Path(folder)
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidError(
-            f"can't be made: {error.strerror}",
+            f"cannot be made: {error.strerror}",
             source=str(folder),
             hint="Give a folder where you can write.",
         ) from error

@@ -210,7 +210,7 @@ class _BagReader:
         env: dict[str, str] = {}
         for name, value in values.items():
             if not isinstance(name, str) or not name or "=" in name or "\0" in name:
-                raise section.error(f"{name!r} can't be the name of a variable", "env", name)
+                raise section.error(f"{name!r} cannot be the name of a variable", "env", name)
             try:
                 env[name] = to_text(value)
             except ValueError as error:
@@ -230,7 +230,7 @@ class _BagReader:
             section = self._section("cores") or self._section("nodes")
             assert section is not None
             raise section.error(
-                f"{resources.cores} cores can't be spread evenly over {resources.nodes} nodes",
+                f"{resources.cores} cores cannot be spread evenly over {resources.nodes} nodes",
                 "nodes",
                 hint="'cores' are those of all nodes together.",
             )

@@ -66,7 +66,7 @@ def generate(family: str, tasks: int, seed: int) -> Workflow:
         raise InvalidError(f"there is no family of workflows {family!r}", hint=hint)
     if not known.smallest <= tasks <= MAX_TASKS:
         raise InvalidError(
-            f"a {family} workflow can't have {tasks} tasks",
+            f"a {family} workflow cannot have {tasks} tasks",
             hint=f"Ask for {known.smallest} to {MAX_TASKS:,} tasks.",
         )
     collecting = gc.isenabled()

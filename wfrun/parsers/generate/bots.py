@@ -14,7 +14,7 @@ Table 5.3 (`wfrun.parsers.generate.bots_model`). The thesis leaves some choices 
   as they stand.
 - Run times within a bag are 1 s and a log-normal share of what is above it, scaled such that the
   bag's own mean and variance are ART and RTV. Log-normal, because run times are skewed and none
-  is 0. Tasks of a bag of n can't vary more than by n - 1 squared means; those of one not at all.
+  is 0. Tasks of a bag of n cannot vary more than by n - 1 squared means; those of one not at all.
 - No task runs longer than `LONGEST_S`. Some fits have no finite mean at all in seconds (T4's), and
   few tasks would be most of the work; the workload says what was cut.
 """
@@ -82,7 +82,7 @@ def generate_workload(
     section 5.4.3, in percent: estimates are max(R + E/100 R, 1) with E uniform in [-I, I].
 
     The same arguments give the same workload; workloads that differ in load, arrival or inaccuracy
-    alone have the same bags. Raises InvalidError for what can't be.
+    alone have the same bags. Raises InvalidError for what cannot be.
     """
     fits = row_called(row)
     _check(sites, tasks, median_size, mean_runtime_s)
@@ -130,7 +130,7 @@ def at_load(workload: BotWorkload, load: float, arrival: Arrival = "realistic") 
     """
     if not 0 < load < math.inf:
         raise InvalidError(
-            f"a load of {load} can't be reached",
+            f"a load of {load} cannot be reached",
             hint="Give one above 0; 0.6 keeps 60% of the processors busy.",
         )
     if not workload.load > 0:
@@ -162,7 +162,7 @@ def with_estimates(workload: BotWorkload, inaccuracy: float, seed: int = 0) -> B
     """Give the bags estimates that are wrong by up to that many percent (section 5.4.3)."""
     if not 0 <= inaccuracy <= _MOST_WRONG:
         raise InvalidError(
-            f"estimates can't be inaccurate by {inaccuracy}%",
+            f"estimates cannot be inaccurate by {inaccuracy}%",
             hint=f"Give 0 for the run times themselves, or a percentage up to {_MOST_WRONG:.0f}.",
         )
     if inaccuracy == 0:
@@ -185,16 +185,16 @@ def _check(
         raise InvalidError("a workload needs a cluster", hint="Give a catalog with sites.")
     if not 1 <= tasks <= MAX_TASKS:
         raise InvalidError(
-            f"a workload can't have {tasks} tasks", hint=f"Ask for 1 to {MAX_TASKS:,} tasks."
+            f"a workload cannot have {tasks} tasks", hint=f"Ask for 1 to {MAX_TASKS:,} tasks."
         )
     if median_size is not None and not 1 <= median_size <= tasks:
         raise InvalidError(
-            f"bags of a workload of {tasks} tasks can't have a median of {median_size}",
+            f"bags of a workload of {tasks} tasks cannot have a median of {median_size}",
             hint="Give 1 to the number of tasks; the thesis has 10 to 50.",
         )
     if mean_runtime_s is not None and not 1 <= mean_runtime_s <= _LONGEST_MEAN_S:
         raise InvalidError(
-            f"tasks can't run for {mean_runtime_s} s on average",
+            f"tasks cannot run for {mean_runtime_s} s on average",
             hint="Give 1 s to 1000 d; the thesis has 3 min to 3 h.",
         )
 

@@ -97,7 +97,7 @@ def bags_of_log(
 
     Requested times of other logs are limits rather than estimates, so run times serve as estimates.
     Jobs without a run time and parallel jobs are dropped and counted in ``remarks``; run times
-    below 1 s become 1 s. Raises InvalidError for a log that can't be read, or has no bags.
+    below 1 s become 1 s. Raises InvalidError for a log that cannot be read, or has no bags.
     """
     source = Path(path)
     log = (read_gwf if ".gwf" in source.suffixes else read_swf)(

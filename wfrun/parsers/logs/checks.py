@@ -51,7 +51,7 @@ def _out_of_order(jobs: Sequence[LoggedJob]) -> Iterator[int]:
 
 
 def _strange(jobs: Sequence[LoggedJob], processors: int | None) -> Iterator[tuple[str, int]]:
-    """Reasons and indices of jobs that are kept although a value of theirs can't be right."""
+    """Reasons and indices of jobs that are kept although a value of theirs cannot be right."""
     limit = processors or float("inf")
     for index, job in enumerate(jobs):
         if (job.processors or 0) > limit or (job.requested_processors or 0) > limit:

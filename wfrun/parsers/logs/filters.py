@@ -82,7 +82,7 @@ def clip(jobs: Iterable[LoggedJob], start_s: float, end_s: float) -> Iterator[Lo
 def shift(jobs: Iterable[LoggedJob], by_s: float) -> Iterator[LoggedJob]:
     """Submit the jobs ``by_s`` later. Raises InvalidError when that is no finite time."""
     if not math.isfinite(by_s):
-        raise InvalidError(f"a log can't be shifted by {by_s} s", hint="Give a number of seconds.")
+        raise InvalidError(f"a log cannot be shifted by {by_s} s", hint="Give a number of seconds.")
     return (replace(job, submit_s=job.submit_s + by_s) for job in jobs)
 
 

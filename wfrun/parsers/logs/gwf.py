@@ -52,7 +52,7 @@ def read_gwf(path: str | Path, *, skip_bad_lines: bool = False) -> WorkloadLog:
 
     Raises InvalidError with file and line for a line with another number of columns, or without a
     number where one is required; with ``skip_bad_lines`` such lines are dropped and counted, unless
-    no other line is left. Raises it also when the file can't be read.
+    no other line is left. Raises it also when the file cannot be read.
     """
     reader = _Reader(Tally(str(path), skip_bad_lines=skip_bad_lines))
     for number, line in numbered_lines(path):
@@ -230,5 +230,5 @@ def _split_commas(text: bytes) -> list[bytes]:
     try:
         (row,) = csv.reader([decoded(text)], skipinitialspace=True)
     except csv.Error as error:
-        raise BadLineError(WRONG_COUNT, f"the quotes can't be understood: {error}") from error
+        raise BadLineError(WRONG_COUNT, f"the quotes cannot be understood: {error}") from error
     return [cell.strip().encode() for cell in row]

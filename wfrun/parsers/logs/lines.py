@@ -23,7 +23,7 @@ _MAX_DIGITS = 18
 def numbered_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a file, plain or compressed with gzip, with their numbers from 1.
 
-    Raises InvalidError when it can't be read, or its compressed data are damaged or truncated.
+    Raises InvalidError when it cannot be read, or its compressed data are damaged or truncated.
     """
     number = 0
     try:
@@ -39,7 +39,7 @@ def numbered_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
         ) from error
     except OSError as error:
         raise InvalidError(
-            f"can't be read: {error.strerror or error}",
+            f"cannot be read: {error.strerror or error}",
             source=str(path),
             hint="Give a workload log, plain or compressed with gzip.",
         ) from error

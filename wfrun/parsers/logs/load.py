@@ -56,7 +56,7 @@ def scale_load(jobs: Iterable[LoggedJob], target: float, processors: int) -> tup
     """
     if not 0 < target < math.inf:
         raise InvalidError(
-            f"a load of {target} can't be reached",
+            f"a load of {target} cannot be reached",
             hint="Give one above 0; 0.7 keeps 70% of the processors busy.",
         )
     before = tuple(jobs)

@@ -18,7 +18,7 @@ def merge(logs: Mapping[str, Iterable[LoggedJob]]) -> tuple[LoggedJob, ...]:
 
     Each log is sorted by submission, as readers return it; of jobs submitted at the same time those
     of the log named first come first. Ids become 1, 2, … in this order, and preceding jobs and
-    parents get their new ids; one that does not exist (any more) is dropped, for a job can't wait
+    parents get their new ids; one that does not exist (any more) is dropped, for a job cannot wait
     for it.
 
     Each log is a site: its name is the jobs' ``site``, ``name/site`` for jobs that have one

@@ -63,7 +63,7 @@ def read_swf(path: str | Path, *, skip_bad_lines: bool = False) -> WorkloadLog:
 
     Raises InvalidError with file and line for a line with another number of columns, or with
     something that is not a number; with ``skip_bad_lines`` such lines are dropped and counted,
-    unless no other line is left. Raises it also when the file can't be read or its compressed data
+    unless no other line is left. Raises it also when the file cannot be read or its compressed data
     are damaged.
     """
     reader = _Reader(Tally(str(path), skip_bad_lines=skip_bad_lines))

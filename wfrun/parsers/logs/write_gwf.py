@@ -24,7 +24,7 @@ def write_gwf(log: WorkloadLog, path: str | Path) -> None:
     preceding job and think time, nor words that contain blanks or quotes, or read like numbers or
     unknown values: a log with these is refused, and the first is named.
 
-    Raises InvalidError for these, and when ``path`` can't be written.
+    Raises InvalidError for these, and when ``path`` cannot be written.
     """
     for job in log.jobs:
         for reason in _obstacles(job):

@@ -89,7 +89,7 @@ def _drop(
     parents: Sequence[Sequence[int]],
     within: set[int],
 ) -> None:
-    """Remove a node, and all nodes that can't be on a cycle without it."""
+    """Remove a node, and all nodes that cannot be on a cycle without it."""
     within.discard(start)
     queue = deque([*children[start], *parents[start]])
     while queue:

@@ -229,7 +229,7 @@ class _DaxTarget:
             self._argument_files = self._references
         except ValueError as error:
             self._document.refuse(
-                f"job {self._draft.id}: arguments can't be split into words ({error})",
+                f"job {self._draft.id}: arguments cannot be split into words ({error})",
                 self._line,
                 "Quotes come in pairs; a single one is written \\' or \\\".",
             )

@@ -175,7 +175,7 @@ def _overwrite(
 def _tidy_name(document: Document, name: str, line: int | None) -> str:
     if _BAD_NAME.search(name) or not _encodable(name):
         document.refuse(
-            f"file name {name!r} can't be used",
+            f"file name {name!r} cannot be used",
             line,
             "A file name is a path relative to the task's directory: not empty, not absolute, "
             "without '..' and without newlines.",

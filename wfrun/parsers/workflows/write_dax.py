@@ -32,8 +32,8 @@ def write_dax(workflow: Workflow, path: str | Path) -> None:
     """Write ``workflow`` to the file ``path``, which is replaced when all of it is written.
 
     What is not kept: ``source`` and ``warnings``, files that no task uses, and which edges were
-    declared and which the files implied. Raises InvalidError for what a DAX can't say (control
-    characters, a relative path of an executable), and when ``path`` can't be written.
+    declared and which the files implied. Raises InvalidError for what a DAX cannot say (control
+    characters, a relative path of an executable), and when ``path`` cannot be written.
     """
     with replacing(path) as stream:
         for part in _parts(workflow, str(path)):
@@ -198,4 +198,4 @@ def _minutes(seconds: float) -> float:
 
 
 def _unsayable(path: str, message: str, hint: str | None = None) -> InvalidError:
-    return InvalidError(f"can't be written as DAX: {message}", source=path, hint=hint)
+    return InvalidError(f"cannot be written as DAX: {message}", source=path, hint=hint)

@@ -35,7 +35,7 @@ def write_wfformat(workflow: Workflow, path: str | Path) -> None:
     first, rather than written as another one. What is not kept: ``source`` and ``warnings``,
     files that no task uses, and which edges were declared and which the files implied.
 
-    Raises InvalidError for these, and when ``path`` can't be written.
+    Raises InvalidError for these, and when ``path`` cannot be written.
     """
     for reason in _obstacles(workflow):
         raise InvalidError(
@@ -49,7 +49,7 @@ def write_wfformat(workflow: Workflow, path: str | Path) -> None:
 
 
 def _obstacles(workflow: Workflow) -> Iterator[str]:
-    """Yield what the format can't express."""
+    """Yield what the format cannot express."""
     files, read = workflow.files, bytearray(len(workflow.files))
     for task in workflow.tasks:
         for index in task.inputs:

@@ -85,7 +85,7 @@ for _name, _summary in _SUMMARIES.items():
               help="Take the bags from this workload log (SWF or GWF) instead of the model, and "
               "compare them to the row --row.")  # fmt: skip
 @option("--skip-bad-lines", is_flag=True, old_names=("--tolerant",),
-        help="With --log: drop and count lines that can't be read.")  # fmt: skip
+        help="With --log: drop and count lines that cannot be read.")  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, metavar="S",
               help="Seed of all random values.")  # fmt: skip
 @click.option("--format", "form", type=click.Choice(["swf", "gwf", "yaml"]),

@@ -108,7 +108,7 @@ def _refuse_mistyped(ctx: click.Context, word: str) -> None:
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit status: 0 all done, 1 some tasks failed, 2 wrong input or usage, 3 a site or the "
-    "run directory can't be used, 130 interrupted.",
+    "run directory cannot be used, 130 interrupted.",
 )
 @click.version_option(package_name="wfrun")
 def cli() -> None:
@@ -147,7 +147,7 @@ def main() -> None:
             raise
         reason = error.strerror
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for the rest of the output, flushed at exit
-        click.echo(f"wfrun: the output can't be written: {reason}", err=True)
+        click.echo(f"wfrun: the output cannot be written: {reason}", err=True)
         sys.exit(SITE)
 
 

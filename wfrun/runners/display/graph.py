@@ -183,7 +183,7 @@ def draw(workflow: Workflow, drawing: Drawing, path: Path) -> None:
     """
     if len(drawing.nodes) > MAX_NODES:
         raise InvalidError(
-            f"{path}: a picture of {len(drawing.nodes):,} nodes can't be read",
+            f"{path}: a picture of {len(drawing.nodes):,} nodes cannot be read",
             hint=f"draw kinds of tasks (--nodes kinds), or write --dot for a tool that zooms; at "
             f"most {MAX_NODES:,} nodes are drawn",
         )

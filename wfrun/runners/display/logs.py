@@ -31,7 +31,7 @@ _DIGITS = 10
 TaskNumber = tuple[int, int]
 """Workflow and task, as indices."""
 Texts = tuple[bytes, bytes] | str
-"""stdout and stderr of an attempt, or the reason why they can't be read."""
+"""stdout and stderr of an attempt, or the reason why they cannot be read."""
 
 
 def print_logs(run: RunDir, task: str) -> None:
@@ -177,7 +177,7 @@ def _print_attempt(
     spec = state.sites[placed.site].spec
     how = _how(outcome)
     if isinstance(texts, str):
-        click.echo(f"--- {placed.key} at {spec.name} ({how}): its output can't be read:")
+        click.echo(f"--- {placed.key} at {spec.name} ({how}): its output cannot be read:")
         click.echo(texts)
         if outcome is not None and outcome.message:
             click.echo(f"--- {outcome.message}")

@@ -16,10 +16,10 @@ def check_parquet(path: Path) -> None:
     """Raise the errors of `write_parquet` before there is anything to write."""
     _pyarrow()
     if not path.parent.is_dir():
-        raise InfeasibleError(f"{path} can't be written: there is no folder {path.parent}")
+        raise InfeasibleError(f"{path} cannot be written: there is no folder {path.parent}")
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
         raise InfeasibleError(
-            f"{path} can't be written", hint="check its permissions, or name another --output"
+            f"{path} cannot be written", hint="check its permissions, or name another --output"
         )
 
 
@@ -28,7 +28,7 @@ def write_parquet(rows: Sequence[msgspec.Struct], identity: Mapping[str, str], p
     null, several numbers are a list. An existing file is replaced atomically. ``rows`` has at least
     one row, and all rows have the same type.
 
-    Raises InfeasibleError without pyarrow, or if the file can't be written.
+    Raises InfeasibleError without pyarrow, or if the file cannot be written.
     """
     pyarrow = _pyarrow()
     from pyarrow import parquet
@@ -43,7 +43,7 @@ def write_parquet(rows: Sequence[msgspec.Struct], identity: Mapping[str, str], p
         part.replace(path)
     except OSError as error:
         part.unlink(missing_ok=True)
-        raise InfeasibleError(f"{path} can't be written: {error}") from error
+        raise InfeasibleError(f"{path} cannot be written: {error}") from error
 
 
 def _type_of(kind: Any, pyarrow: Any) -> Any:

@@ -259,7 +259,7 @@ def write_results(run: RunDir, path: Path | None) -> None:
     """Write the table to ``path``, in the format of its suffix, or print it as CSV.
 
     An existing file is replaced atomically. Raises InvalidError for an unknown suffix, and
-    InfeasibleError if the file can't be written, or for Parquet without pyarrow.
+    InfeasibleError if the file cannot be written, or for Parquet without pyarrow.
     """
     if path is None:
         table = Results(run)
@@ -268,7 +268,7 @@ def write_results(run: RunDir, path: Path | None) -> None:
     kind = path.suffix.lower()
     if kind not in (".csv", ".tsv", ".parquet"):
         raise InvalidError(
-            f"{path} can't be written: its suffix names no known format",
+            f"{path} cannot be written: its suffix names no known format",
             hint="name the file .csv, .tsv or .parquet",
         )
     if kind == ".parquet":
@@ -285,7 +285,7 @@ def write_results(run: RunDir, path: Path | None) -> None:
                 _copy(table, _Text(stream, table.columns, "," if kind == ".csv" else "\t"))
         part.replace(path)
     except OSError as error:
-        raise InfeasibleError(f"{path} can't be written: {error.strerror or error}") from error
+        raise InfeasibleError(f"{path} cannot be written: {error.strerror or error}") from error
     finally:
         part.unlink(missing_ok=True)
 

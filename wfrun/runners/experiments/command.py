@@ -39,7 +39,7 @@ def run_shown(
     """Simulate the runs that ``output`` does not have, with a progress bar; print the tables, and
     write the Parquet file and the picture. Returns all rows.
 
-    Raises InvalidError for files that can't be written, before anything is simulated.
+    Raises InvalidError for files that cannot be written, before anything is simulated.
     """
     if plot is not None:
         check_picture(plot)

@@ -26,7 +26,7 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     for each document or workload that is simulated separately. With several loads: lines over the
     load. Otherwise: bars for each policy. The ending of ``path`` chooses the format.
 
-    Raises InfeasibleError without matplotlib, or where the file can't be written.
+    Raises InfeasibleError without matplotlib, or where the file cannot be written.
     """
     groups, names = grouped(rows), short_names(rows)
     variants = list(dict.fromkeys(variant for _, variant in groups))

@@ -237,7 +237,7 @@ class Results(Generic[CellT, RowT]):
 
     def _unwritable(self, error: OSError) -> InfeasibleError:
         return InfeasibleError(
-            f"the results can't be written: {error.strerror}",
+            f"the results cannot be written: {error.strerror}",
             source=str(self._path),
             hint="check the folder, its permissions and its free space, or name another place "
             "with --output",

@@ -97,7 +97,7 @@ def workloads_of(words: Sequence[str], tasks: int | None, *, skip_bad_lines: boo
         try:
             logs.append(log_of_bags(Path(name), skip_bad_lines=skip_bad_lines))
         except OSError as error:
-            raise InvalidError(f"the log can't be read: {error.strerror}", source=name) from error
+            raise InvalidError(f"the log cannot be read: {error.strerror}", source=name) from error
         labels.append(logs[-1].name)
     return Workloads(tuple(dict.fromkeys(labels)), tuple(dict.fromkeys(logs)), tasks)
 

@@ -33,7 +33,7 @@ class Clock(Protocol):
         to ``fail``."""
 
     def fail(self, error: BaseException) -> None:
-        """Make ``next`` raise this error: the run can't continue."""
+        """Make ``next`` raise this error: the run cannot continue."""
 
 
 def _uptime_s() -> float:

@@ -57,7 +57,7 @@ class RunDir:
 
     def ask_to_cancel(self, mode: Literal["drain", "kill"]) -> None:
         """Write a request to cancel, atomically, for the engine that drives the run. Raises
-        InfeasibleError if it can't be written."""
+        InfeasibleError if it cannot be written."""
         draft = self.path / f".cancel-{os.getpid()}"
         try:
             draft.write_text(mode)
@@ -65,7 +65,7 @@ class RunDir:
         except OSError as error:
             draft.unlink(missing_ok=True)
             raise InfeasibleError(
-                f"the request to cancel can't be written: {error}",
+                f"the request to cancel cannot be written: {error}",
                 hint="Ctrl-C or SIGTERM to the process that drives the run does the same",
             ) from error
 
@@ -80,7 +80,7 @@ def create(path: Path | None, name: str) -> RunDir:
     """Make a new run directory: ``path``, or ``wfrun-runs/<name>-<number>``.
 
     Raises InvalidError if ``path`` is not empty, because a run removes what it has made there, and
-    InfeasibleError if the directory can't be made.
+    InfeasibleError if the directory cannot be made.
     """
     try:
         if path is not None:
@@ -108,7 +108,7 @@ def create(path: Path | None, name: str) -> RunDir:
                 number += 1
     except OSError as error:
         raise InfeasibleError(
-            f"the run directory {path or RUNS} can't be made: {error.strerror}",
+            f"the run directory {path or RUNS} cannot be made: {error.strerror}",
             hint="name another directory with --run-dir",
         ) from error
 
@@ -192,19 +192,19 @@ class Lock:
 
     def __init__(self, run: RunDir) -> None:
         """Take the lock. Raises InvalidError if another engine holds it, and InfeasibleError if the
-        directory can't be written or locked."""
+        directory cannot be written or locked."""
         try:
             self._file = open(run.lock, "a+")  # noqa: SIM115 - held as long as the lock
         except OSError as error:
             raise InfeasibleError(
-                f"the run directory can't be written: {error}", source=str(run.path)
+                f"the run directory cannot be written: {error}", source=str(run.path)
             ) from error
         try:
             is_ours = _wait_until(self._take, LOCK_WAIT_S)
         except OSError as error:
             self._file.close()
             raise InfeasibleError(
-                f"the run directory can't be locked: {error}",
+                f"the run directory cannot be locked: {error}",
                 source=str(run.path),
                 hint="its file system has no locks; name another directory with --run-dir",
             ) from error
@@ -222,7 +222,7 @@ class Lock:
             with contextlib.suppress(OSError):  # close tries to write again
                 self._file.close()
             raise InfeasibleError(
-                f"the run directory can't be written: {error}", source=str(run.path)
+                f"the run directory cannot be written: {error}", source=str(run.path)
             ) from error
 
     def _take(self) -> bool:

@@ -76,7 +76,7 @@ def function_bag(
         points = ({k: _json(v) for k, v in p.items()} for p in _again(first, rest))
     for parameter in names:
         if not isinstance(parameter, str) or not parameter.isidentifier():
-            raise InvalidError(f"{parameter!r} can't be an argument of {function}", source=name)
+            raise InvalidError(f"{parameter!r} cannot be an argument of {function}", source=name)
     words = ", ".join(f'"{parameter}": {{{parameter}}}' for parameter in names)
     result = f"{function}-{{index}}.json"
     command = [python, python_function.NAME, escaped(path.name), function,
@@ -110,7 +110,7 @@ def _json(value: Any) -> str:
         return json.dumps(value)
     except (TypeError, ValueError) as error:
         raise InvalidError(
-            f"{value!r} can't be written as JSON: {error}",
+            f"{value!r} cannot be written as JSON: {error}",
             hint="pass numbers, text, lists and objects; other values in files (inputs)",
         ) from error
 
@@ -158,7 +158,7 @@ class FunctionWorkflow:
         ``runtime_s`` is the expected run time.
 
         The call runs in a process and a sandbox of its own; an exception fails the task. Raises
-        InvalidError for arguments that JSON can't express, and for a file that is written twice.
+        InvalidError for arguments that JSON cannot express, and for a file that is written twice.
         """
         number = len(self._tasks)
         call = Call(f"{function}-{number}", f"{function}-{number}.json")
@@ -211,7 +211,7 @@ class FunctionWorkflow:
             text = json.dumps(words)
         except (TypeError, ValueError) as error:
             raise InvalidError(
-                f"the arguments of {call.id} can't be written as JSON: {error}",
+                f"the arguments of {call.id} cannot be written as JSON: {error}",
                 source=self._source,
                 hint="pass numbers, text, lists, objects and, at the top level, earlier calls; "
                 "other values in files (inputs)",

@@ -3,7 +3,7 @@ have used.
 
 One SQLite file for all runs of a user: ``--history FILE``, by default
 ``$XDG_STATE_HOME/wfrun/history.sqlite`` (``~/.local/state``). The history only improves predictions
-and fairness, so a file that can't be used is a warning, not an error.
+and fairness, so a file that cannot be used is a warning, not an error.
 """
 
 from __future__ import annotations

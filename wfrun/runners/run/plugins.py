@@ -16,7 +16,7 @@ KINDS: dict[str, dict[str, Any]] = {"wfrun.placement": PLACEMENT, "wfrun.selecti
 def load_policies() -> None:
     """Register the policies that installed packages offer under the entry point groups
     ``wfrun.placement`` and ``wfrun.selection`` (name = the policy's name, value = its class).
-    Raises InvalidError for a policy that can't be imported or has the name of another."""
+    Raises InvalidError for a policy that cannot be imported or has the name of another."""
     for group, policies in KINDS.items():
         for entry in entry_points(group=group):
             known = policies.get(entry.name)
@@ -30,6 +30,6 @@ def load_policies() -> None:
                 policies[entry.name] = entry.load()
             except Exception as error:
                 raise InvalidError(
-                    f"the policy {entry.name!r} can't be imported from {entry.value}: {error}",
+                    f"the policy {entry.name!r} cannot be imported from {entry.value}: {error}",
                     hint="update or uninstall the package that offers it",
                 ) from error

@@ -164,5 +164,5 @@ def check_outputs(workflow: Workflow) -> None:
                 f"also the folder of {name!r}, an output of task "
                 f"{workflow.tasks[file.producer].id}",
                 source=workflow.source,
-                hint="the two can't be kept in one place: rename one of them",
+                hint="the two cannot be kept in one place: rename one of them",
             )

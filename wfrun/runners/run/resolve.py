@@ -17,7 +17,7 @@ def resolve(
 ) -> Workflow:
     """Find the input files and programs of a document; ``inputs`` is searched before its folder.
 
-    Raises InvalidError for missing ones, and for outputs that can't be kept in one folder.
+    Raises InvalidError for missing ones, and for outputs that cannot be kept in one folder.
     """
     workflow, folder = read.workflow, read.folder
     if workflow.bag is None:

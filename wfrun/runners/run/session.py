@@ -135,7 +135,7 @@ class Session:
             self._abandon()
             if isinstance(error, OSError):
                 raise InfeasibleError(
-                    f"the run directory can't be written: {error}", source=str(self.run.path)
+                    f"the run directory cannot be written: {error}", source=str(self.run.path)
                 ) from error
             raise
         self._core = Core(dict(zip(digests, plan.workflows, strict=True)))
@@ -176,7 +176,7 @@ class Session:
                 RUNS.rmdir()  # if this was the first run
 
     async def drive(self) -> RunState:
-        """Run to the end. Raises InfeasibleError if a site can't be opened; no task has then been
+        """Run to the end. Raises InfeasibleError if a site cannot be opened; no task has then been
         started, and the directory of a new run is removed."""
         sites = self._make_sites()
         links = self._plan.catalog.links if self._plan else self.state.links
@@ -270,7 +270,7 @@ class Session:
 
     async def _open(self, sites: Sequence[AnySite], opened: list[AnySite]) -> None:
         """Open all sites concurrently, so that the slowest determines the time. Raises the error of
-        the first site, in their order, that can't be opened, once all are open or have failed."""
+        the first site, in their order, that cannot be opened, once all are open or have failed."""
         results = await asyncio.gather(
             *(site.open(self._post) for site in sites), return_exceptions=True
         )

@@ -78,7 +78,7 @@ class QueueWatch:
                 failures += 1
                 _LOGGER.info("site %s: %s", self._head.site, error.message)
                 if failures >= FAILURES_TO_PAUSE:
-                    self._head.pause("queue", f"the queue can't be seen: {error.message}")
+                    self._head.pause("queue", f"the queue cannot be seen: {error.message}")
                 self._interval_s = min(self._interval_s * 2, self._access.poll_max_s)
                 continue
             failures = 0

@@ -31,7 +31,7 @@ class AttemptFiles:
     async def _list(self, host: Host) -> list[str]:
         listing = await host.run(["ls", "-1", f"{self._head.directory}/exits"], timeout_s=COMMAND_S)
         if listing.exit_code != 0:
-            raise TransientError(f"the journals can't be listed: {text(listing.errors)}")
+            raise TransientError(f"the journals cannot be listed: {text(listing.errors)}")
         return text(listing.output).split("\n")
 
     async def journals_of(self, launcher: str, nodes: int) -> list[tuple[NodeId, bytes]]:

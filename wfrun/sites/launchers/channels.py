@@ -25,7 +25,7 @@ PING_S = 15.0
 """Interval between pings on each link."""
 MAX_STRANGERS = 64
 """Maximum number of connections that have not identified themselves; the oldest are refused, so
-that they can't exhaust the file descriptors of the head node or of this machine."""
+that they cannot exhaust the file descriptors of the head node or of this machine."""
 BURST_S = 0.5
 """Minimum age of a refused connection; younger ones may be up to four times as many, since all
 launchers may connect at the same moment."""
@@ -92,7 +92,7 @@ class SiteChannels:
             channels.append(channel)
         if not channels:
             raise InfeasibleError(
-                f"launchers of {self._site} can't reach the engine: {'; '.join(reasons)}",
+                f"launchers of {self._site} cannot reach the engine: {'; '.join(reasons)}",
                 hint="Allow more 'channels', or leave them out, in the catalog."
                 + (" Or correct 'address' there." if self._spec.address else ""),
             )

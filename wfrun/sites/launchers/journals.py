@@ -58,7 +58,7 @@ def read_traces(
 ) -> dict[str, Trace]:
     """What journals, each with its writer, say of the wanted attempts; only those they mention.
 
-    Lines that can't be decoded are skipped: a full disk tore them, or they are being written.
+    Lines that cannot be decoded are skipped: a full disk tore them, or they are being written.
     """
     traces: dict[str, Trace] = {}
 

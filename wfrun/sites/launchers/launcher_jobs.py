@@ -49,7 +49,7 @@ class LauncherJob:
         self.stopping = False
         self.latency_s = 0.0
         """As last reported."""
-        self.reason = "it can't be reached"
+        self.reason = "it cannot be reached"
         """Why it accepts no attempts, while it accepts none."""
         self.reported: tuple[object, ...] | None = None
         """What the last LauncherStarted said; None: the last report is that it accepts none."""

@@ -49,7 +49,7 @@ class LauncherChannels(Protocol):
         """Listen on every channel that the catalog allows and the site supports.
 
         Called again with every new connection to the head node, which ends all links. Raises
-        TransientError when the head node can't be asked, InfeasibleError when no channel is left.
+        TransientError when the head node cannot be asked, InfeasibleError when no channel is left.
         """
 
     async def expect(self, launchers: Sequence[str]) -> None:

@@ -2,7 +2,7 @@
 
 The connected launchers are asked first, then all journals are read. An attempt that a dead launcher
 started, and that has no exit record, is lost. Before it is posted as lost it is revoked, so that a
-process that survived can't commit its outputs any more, and the journals are read once more, for
+process that survived cannot commit its outputs any more, and the journals are read once more, for
 an end recorded in between.
 """
 
@@ -311,7 +311,7 @@ class AttemptRecovery:
                 node = trace.owner or next(iter(trace.queued & unreached))
             is_traceless = trace.owner is None and not trace.queued
             if state == "lost" and is_traceless and (unreached or key in recent):
-                # A launcher that can't be asked may have it, or its journal is shown late.
+                # A launcher that cannot be asked may have it, or its journal is shown late.
                 state = "active"
             findings[key] = _Finding(
                 state, trace.outcome, node, trace.cores, trace.owner is not None

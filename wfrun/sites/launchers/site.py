@@ -2,8 +2,8 @@
 
 Each launcher is an attempt of a ``ClusterSite``; this site assigns tasks to the connected ones.
 Only the process that creates the claim of an attempt may start it, so an attempt may be given to a
-second launcher while the first can't be reached. The end of an attempt is reported by its launcher,
-or found in that launcher's journal.
+second launcher while the first cannot be reached. The end of an attempt is reported by its
+launcher, or found in that launcher's journal.
 """
 
 from __future__ import annotations

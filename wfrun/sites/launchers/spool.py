@@ -57,7 +57,7 @@ class SpoolListener:
         self._listener: Listener | None = None
 
     async def open(self) -> None:
-        """Watch for files. Raises InfeasibleError where the head node can't do that."""
+        """Watch for files. Raises InfeasibleError where the head node cannot do that."""
         self._listener = await self._host.spool(self._out, self._session, self._on_file)
 
     async def close(self) -> None:

@@ -89,7 +89,8 @@ class LauncherHost(Protocol):
     """Where the launcher's stderr is written, for messages."""
 
     async def prepare(self) -> None:
-        """Make the directory (mode 0700). Raises InfeasibleError if it can't be made or written."""
+        """Make the directory (mode 0700). Raises InfeasibleError if it cannot be made or
+        written."""
 
     async def is_removed(self) -> bool:
         """Whether the directory does not exist any more."""
@@ -103,8 +104,8 @@ class LauncherHost(Protocol):
         """Start a launcher.
 
         ``on_lines`` is called with its lines, without their ends; ``on_end`` once when it has
-        ended, but not after ``close``. Raises OSError if it can't be started, TransientError if the
-        machine can't be reached.
+        ended, but not after ``close``. Raises OSError if it cannot be started, TransientError if
+        the machine cannot be reached.
         """
 
     async def stderr_tail(self) -> str:
@@ -129,7 +130,7 @@ class DirectLauncherSite:
 
     A launcher that dies is started again while attempts are open. Those that it had started are
     lost, the others are queued again. The site is paused (SitePaused, SiteReopened) while no
-    launcher can be started and while exit records can't be written.
+    launcher can be started and while exit records cannot be written.
     """
 
     patience_s: float | None = HELLO_S
@@ -172,7 +173,7 @@ class DirectLauncherSite:
     async def open(self, post: Callable[[Event], None]) -> None:
         """Make the directory and start the launcher.
 
-        Raises InfeasibleError when the directory can't be made or written, or the launcher can't
+        Raises InfeasibleError when the directory cannot be made or written, or the launcher cannot
         be started.
         """
         self._post = post
@@ -373,7 +374,7 @@ class DirectLauncherSite:
                 await asyncio.wait([self._recovery], timeout=self.patience_s)
         if self._pipe is None:
             raise InfeasibleError(
-                f"site {self.spec.name}: its launcher can't be started",
+                f"site {self.spec.name}: its launcher cannot be started",
                 hint=f"See {self._host.launcher_log}.",
             )
         self._send_outgoing()

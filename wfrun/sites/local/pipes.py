@@ -43,7 +43,7 @@ class Pipes:
 
     ``on_lines`` is called with received lines, without their ends; ``on_end`` once when the process
     closes its output, but not after ``close``. Its stderr is appended to ``log_path``. Raises
-    OSError when the process can't be started.
+    OSError when the process cannot be started.
     """
 
     def __init__(

@@ -68,7 +68,7 @@ class _LocalHost:
                 probe.unlink(missing_ok=True)
         except OSError as error:
             raise InfeasibleError(
-                f"site {self._site}: its directory {self._directory} can't be used: "
+                f"site {self._site}: its directory {self._directory} cannot be used: "
                 f"{error.strerror or error}",
                 hint="Make room there, or give the site another 'directory' in the catalog.",
             ) from error

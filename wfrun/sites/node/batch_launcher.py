@@ -412,7 +412,7 @@ class BatchLauncher(queue_runner.QueueRunner):
         if self.keys:
             self._say(json.dumps({"started": list(self.keys), "ended": []}))
         if self.failing:
-            text = "exit records can't be written to %s/exits" % self.directory
+            text = "exit records cannot be written to %s/exits" % self.directory
             self._say(json.dumps({"failing": text}))
         if self.problem:
             self._say(json.dumps({"error": self.problem}))

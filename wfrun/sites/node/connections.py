@@ -40,7 +40,8 @@ LINGER_S = 1.0
 
 
 class TcpConnection:
-    """A TCP connection to the engine. Its methods raise OSError when it has ended or can't be made.
+    """A TCP connection to the engine. Its methods raise OSError when it has ended or cannot be
+    made.
 
     ``poller`` reports ``fd`` when the connection needs a turn.
     """
@@ -151,7 +152,8 @@ class TcpConnection:
 
 class SpoolConnection:
     """A connection to the engine by files in ``directory``, the run's. Its methods raise OSError
-    when it has ended or the directory can't be used. The attributes are those of ``TcpConnection``.
+    when it has ended or the directory cannot be used. The attributes are those of
+    ``TcpConnection``.
     """
 
     fd = -1

@@ -132,7 +132,7 @@ class Job(runner.Runner):
         deadline_s = time.monotonic() + MAX_RECORD_RETRY_S
         while not self._write(outcome):
             if time.monotonic() > deadline_s:
-                sys.exit("wfrun: the exit record of %s can't be written" % self.request["key"])
+                sys.exit("wfrun: the exit record of %s cannot be written" % self.request["key"])
             time.sleep(1.0)
             outcome = dict(outcome, message=(outcome.get("message") or "")[:1000])
 

@@ -18,7 +18,8 @@ else:
 
 
 def lock(fd: int, kind: int) -> bool:
-    """Lock a file without waiting; False: another process holds the lock, or it can't be locked."""
+    """Lock a file without waiting; False: another process holds the lock, or it cannot be
+    locked."""
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except OSError:
@@ -27,7 +28,7 @@ def lock(fd: int, kind: int) -> bool:
 
 
 class Journal:
-    """The journal that this launcher writes. Lines that can't be written now are kept for the next
+    """The journal that this launcher writes. Lines that cannot be written now are kept for the next
     ``write``."""
 
     def __init__(self, directory: str, name: str = "") -> None:
@@ -116,7 +117,7 @@ class JournalHistory:
     def living(self) -> "Set[str]":
         """The other journals whose launchers may still write into them.
 
-        A launcher on another machine counts as alive, since this machine can't tell. Machines are
+        A launcher on another machine counts as alive, since this machine cannot tell. Machines are
         identified by their boot, because a container has a host name of its own.
         """
         names = set()

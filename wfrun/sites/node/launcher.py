@@ -21,7 +21,7 @@ To the engine, on stdout (an outcome is an Outcome of ``wfrun.engine.exchange``)
     {"started": [key, ...], "ended": [[key, outcome], ...]}
     {"found": {key: {"state": "absent" | "active" | "ended", "outcome": ...}}, "id": n}
     {"cleaned": true}
-    {"failing": text}, {"recovered": true}      exit records can't be written; they can be again
+    {"failing": text}, {"recovered": true}      exit records cannot be written; they can be again
     {"error": text}                             a message was not understood
 
 The end of stdin means that the engine is gone, and acts like ``stop``. SIGTERM also ends the
@@ -480,7 +480,7 @@ def main() -> None:
     except (IndexError, KeyError, TypeError, ValueError) as error:
         sys.exit('usage: launcher.py \'{"directory": DIRECTORY, "slots": CORES}\': %r' % error)
     except OSError as error:
-        sys.exit("launcher: its directory can't be used: %s" % error)
+        sys.exit("launcher: its directory cannot be used: %s" % error)
     # A long queue is a million objects without a cycle. Frequent collections would cost a tenth of
     # the throughput.
     gc.set_threshold(20000, 100, 100)

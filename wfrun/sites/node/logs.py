@@ -143,7 +143,7 @@ class Pack:
 
     def add(self, key: str, out: "Tuple[Log, int]", err: "Tuple[Log, int]") -> "List[Any]":
         """Append these numbers of bytes of an attempt's stdout and stderr. Returns where they are:
-        file name, offset, lengths. Raises OSError if they can't be written; the pack is then as
+        file name, offset, lengths. Raises OSError if they cannot be written; the pack is then as
         before."""
         texts = [read_log(*out), read_log(*err)]
         head = "--- %s: %d bytes of stdout, %d of stderr\n" % (key, len(texts[0]), len(texts[1]))

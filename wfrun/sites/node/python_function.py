@@ -167,7 +167,7 @@ def _settle_in(request: "Dict[str, Any]", streams: "List[int]") -> None:
 
 
 def _known(path: str, codes: "Dict[Tuple[str, int, int], CodeType]") -> "Optional[CodeType]":
-    """The compiled file; None if it can't be compiled: the task will fail with the same error and
+    """The compiled file; None if it cannot be compiled: the task will fail with the same error and
     report it."""
     try:
         stat = os.stat(path)

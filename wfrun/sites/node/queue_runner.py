@@ -51,7 +51,7 @@ class QueueRunner(Runner):
         self.flush_due = 0.0
         self.retry_due = 0.0
         self.failing = False
-        """The journal can't be written."""
+        """The journal cannot be written."""
 
     def _say(self, text: str) -> None:
         """Add a line for the engine."""
@@ -91,7 +91,7 @@ class QueueRunner(Runner):
 
     def _enqueue(self, fresh: "List[Request]") -> None:
         """Queue attempts. They are recorded first, so that whoever finds a claim knows who may hold
-        it; what can't be recorded is refused."""
+        it; what cannot be recorded is refused."""
         if not fresh:
             return
         self.journal.add(json.dumps({"queued": [request["key"] for request in fresh]}))
@@ -99,10 +99,10 @@ class QueueRunner(Runner):
         for request in fresh:
             refusal = self.slots.refusal(request["resources"])
             if not written:
-                text = "exit records can't be written: %s" % self.journal.error
+                text = "exit records cannot be written: %s" % self.journal.error
                 self._on_outcome(request["key"], {"cause": "disk-full", "message": text})
             elif refusal is not None:
-                text = "can't be started at this site: %s" % refusal
+                text = "cannot be started at this site: %s" % refusal
                 self._on_outcome(request["key"], {"cause": "launch-failed", "message": text})
             else:
                 self.queue[request["key"]] = request
@@ -171,13 +171,13 @@ class QueueRunner(Runner):
         self.started, self.ended, self.announced = [], [], []
 
     def _write_journal(self) -> None:
-        """Write the journal; failure and recovery are reported. An end that can't be recorded is
+        """Write the journal; failure and recovery are reported. An end that cannot be recorded is
         reported all the same: otherwise the engine would wait
         for a disk that may never have room."""
         failed = not self.journal.write()
         self.retry_due = time.monotonic() + RETRY_S
         if failed and not self.failing:
-            text = "exit records can't be written to %s/exits: %s; make room there"
+            text = "exit records cannot be written to %s/exits: %s; make room there"
             text = text % (self.directory, self.journal.error)
             self._say(json.dumps({"failing": text}))
         elif self.failing and not failed:

@@ -188,7 +188,7 @@ class Runner:
         """Wait for all processes that have ended.
 
         The process group of an attempt is killed while its leader is still a zombie, so that the
-        number of the group can't have been given to another one.
+        number of the group cannot have been given to another one.
         """
         ended = []
         orphan = False
@@ -280,7 +280,7 @@ class Runner:
             except (AttemptError, OSError) as error:
                 failure = failure_of(error)
                 if failure.cause == "launch-failed":
-                    failure = AttemptError("output", "its outputs can't be committed: %s" % error)
+                    failure = AttemptError("output", "its outputs cannot be committed: %s" % error)
         if failure is not None:
             self.starter.show(attempt)
             outcome["cause"] = failure.cause

@@ -49,7 +49,7 @@ class LineSigner:
         self._count = 0
 
     def _tag(self, line: bytes) -> bytes:
-        # The number of the line is signed with it: lines can't be dropped, repeated or reordered.
+        # The number of the line is signed with it: lines cannot be dropped, repeated or reordered.
         mac = self._mac.copy()
         mac.update(b"%d|%s" % (self._count, line))
         self._count += 1

@@ -39,7 +39,7 @@ class Slots:
         self.allowed = allowed
 
     def refusal(self, asked: "Dict[str, Any]") -> "Optional[str]":
-        """Why a request can't be met even on an idle node; None: it can."""
+        """Why a request cannot be met even on an idle node; None: it can."""
         cores = asked["cores"] // asked.get("nodes", 1)
         if cores > self.all_cores:
             return "asks for %d cores of %d" % (cores, self.all_cores)

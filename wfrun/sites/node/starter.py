@@ -66,7 +66,7 @@ class Starter:
 
     def start(self, attempt: RunningAttempt, out: Log) -> None:
         """Start an attempt with the claim ``out``. Raises AttemptError, OSError or ValueError if it
-        can't be started."""
+        cannot be started."""
         request = attempt.request
         base = attempt.sandbox = self.attempts + attempt.key
         opened: "List[int]" = []

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 TAIL_BYTES = 2000
 """Maximum length of a quoted end of a file."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
-"""Errors of a file system that can't be written."""
+"""Errors of a file system that cannot be written."""
 
 
 class AttemptError(Exception):
@@ -31,7 +31,7 @@ def failure_of(error: Exception) -> AttemptError:
     if isinstance(error, AttemptError):
         return error
     if isinstance(error, OSError) and error.errno in FULL:
-        return AttemptError("disk-full", "the site's directory can't be written: %s" % error)
+        return AttemptError("disk-full", "the site's directory cannot be written: %s" % error)
     return AttemptError("launch-failed", "could not be started: %s" % error)
 
 
@@ -206,7 +206,7 @@ def refuse_revoked(attempts: str, key: str) -> None:
 
 
 def tail(path: str) -> str:
-    """The end of a text file; empty if it can't be read."""
+    """The end of a text file; empty if it cannot be read."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except OSError:

@@ -156,7 +156,7 @@ def encoded(text: str) -> bytes:
     try:
         name = text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise RefusedError("%r can't be a name" % text)
+        raise RefusedError("%r cannot be a name" % text)
     if b"\0" in name:
         raise RefusedError("%r has a NUL byte" % text)
     return name

@@ -58,7 +58,7 @@ class Target:
             )
         except (ValueError, OSError) as error:
             raise InfeasibleError(
-                f"the SSH configuration for {name} can't be used: {error}",
+                f"the SSH configuration for {name} cannot be used: {error}",
                 hint="Correct it, or write 'transport: openssh' in the catalog",
             ) from error
         self._options = options.config
@@ -241,7 +241,7 @@ async def log_in(
         number = error.errno if isinstance(error, OSError) else None
         reason = os.strerror(number) if number and number > 0 else str(error)
         raise TransientError(
-            f"{target.name} can't be reached: {reason or 'it took too long'}"
+            f"{target.name} cannot be reached: {reason or 'it took too long'}"
         ) from error
     except ValueError as error:  # unreadable private keys
         raise InfeasibleError(f"{target.name}: {error}", hint="Correct ~/.ssh/config.") from error
@@ -301,7 +301,7 @@ def _not_verified(
     file = target.known_hosts_files()[0] if target.known_hosts_files() else ""
     if client.key is None:
         return InfeasibleError(
-            f"the host key of {where} can't be trusted: {reason}",
+            f"the host key of {where} cannot be trusted: {reason}",
             hint="Ask its administrators.",
         )
     # Both are host keys, and public.

@@ -188,7 +188,7 @@ class AsyncsshTransport:
                 f"{self.host} did not start a command in {self._limit_s:.0f} s"
             ) from error
         except (asyncssh.Error, OSError) as error:
-            raise TransientError(f"{self.host} can't start a command now: {error}") from error
+            raise TransientError(f"{self.host} cannot start a command now: {error}") from error
         return _Process(process, self.host)
 
     async def sftp(self) -> asyncssh.SFTPClient | None:
@@ -212,10 +212,10 @@ class AsyncsshTransport:
             yield
         except _LOST as error:
             raise TransientError(
-                f"{self.host}:{path} can't be {verb}: {self._why_lost()}"
+                f"{self.host}:{path} cannot be {verb}: {self._why_lost()}"
             ) from error
         except asyncssh.SFTPError as error:
-            raise _refusal(f"{self.host}:{path} can't be {verb}", error) from error
+            raise _refusal(f"{self.host}:{path} cannot be {verb}", error) from error
 
     async def read_file(self, path: str) -> AsyncGenerator[bytes, None]:
         sftp = await self.sftp()
@@ -254,7 +254,7 @@ class AsyncsshTransport:
         except (asyncssh.ChannelListenError, ValueError) as error:
             raise InfeasibleError(f"{self.host} does not forward ports: {error}") from error
         except (asyncssh.Error, OSError) as error:
-            raise TransientError(f"{self.host} can't forward a port now: {error}") from error
+            raise TransientError(f"{self.host} cannot forward a port now: {error}") from error
         return _Forward(listener)
 
     async def lost(self) -> None:

@@ -29,7 +29,7 @@ async def read_file(transport: Transport, path: str) -> AsyncGenerator[bytes, No
     process = await transport.start(
         f"LC_ALL=C; export LC_ALL; {PRINT_BEGIN}; exec cat < {_operand(path)}"
     )
-    failure = f"{transport.host}:{path} can't be read"
+    failure = f"{transport.host}:{path} cannot be read"
     try:
         process.end_input()
         data = await begun(process, failure)
@@ -67,7 +67,7 @@ async def write_file(
         f"LC_ALL=C; export LC_ALL; umask 077; rm -f {name} && cat > {name}"
         f" && chmod {mode:o} {name} && wc -c < {name}"
     )
-    failure = f"{transport.host}:{path} can't be written"
+    failure = f"{transport.host}:{path} cannot be written"
     size_bytes = 0
     try:
         try:

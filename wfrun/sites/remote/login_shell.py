@@ -17,6 +17,6 @@ def portable(command: str) -> str:
     """
     data = command.encode("utf-8", "surrogateescape")
     if 0 in data:
-        raise ValueError("a command can't have a NUL byte")
+        raise ValueError("a command cannot have a NUL byte")
     coded = "".join(chr(byte) if byte in _PLAIN else f"\\0{byte:03o}" for byte in data)
     return f'exec /bin/sh -c \'eval "$(printf %b "{coded}")"\''

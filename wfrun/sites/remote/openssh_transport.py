@@ -194,7 +194,7 @@ class OpensshTransport:
             ready = await asyncio.wait_for(_printed(self._master, _READY), self._limit_s)
         except asyncio.TimeoutError as error:
             raise TransientError(
-                f"{self.host} can't be reached: no answer in {self._limit_s:.0f} s"
+                f"{self.host} cannot be reached: no answer in {self._limit_s:.0f} s"
             ) from error
         if not ready:
             await self._ended
@@ -223,7 +223,7 @@ class OpensshTransport:
                 hint="Install OpenSSH's client, or use transport: asyncssh.",
             ) from error
         except OSError as error:
-            raise TransientError(f"{self.host}: ssh can't be started: {error}") from error
+            raise TransientError(f"{self.host}: ssh cannot be started: {error}") from error
 
     async def _ask(self, *words: str) -> tuple[int | None, str]:
         """Run ssh with an option that queries it; returns its exit code and output."""
@@ -328,7 +328,7 @@ class OpensshTransport:
             )
         if "Bad configuration option" in said or "terminating," in said:
             return InfeasibleError(f"{self.host}: {reason}", hint="Correct ~/.ssh/config.")
-        return TransientError(f"{self.host} can't be reached: {reason}")
+        return TransientError(f"{self.host} cannot be reached: {reason}")
 
     async def _distrusted(self, said: str, accept: str) -> InfeasibleError:
         _, settings = await self._ask("-G")

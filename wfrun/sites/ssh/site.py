@@ -65,7 +65,7 @@ class _RemoteHost:
         self.launcher_log = f"launcher.log of site {spec.name}"
 
     async def prepare(self) -> None:
-        """Raises TransientError as well, when the host can't be reached."""
+        """Raises TransientError as well, when the host cannot be reached."""
         if not self._is_open:
             self._is_open = True
             await self._connection.open(_ignore)
@@ -120,7 +120,7 @@ class _RemoteHost:
             host = await self._connection.host()
             stats = await host.stat([f"{self.directory}/files/{name}" for name in names])
         except TransientError:
-            return []  # unknown: the host can't be reached
+            return []  # unknown: the host cannot be reached
         return [
             name
             for name, stat in zip(names, stats, strict=True)

@@ -162,12 +162,12 @@ def explain(error: OSError, source: Path, destination: Path) -> WfrunError:
     """The error of a copy that failed."""
     if error.errno == errno.ENOENT and not source.exists():
         return absent(str(source))
-    return _failed(f"{source} can't be copied to {destination}", error)
+    return _failed(f"{source} cannot be copied to {destination}", error)
 
 
 def explain_write(error: OSError, destination: Path) -> WfrunError:
     """The error of writing a file that came from elsewhere."""
-    return _failed(f"{destination} can't be written", error)
+    return _failed(f"{destination} cannot be written", error)
 
 
 def _failed(what: str, error: OSError) -> WfrunError:
@@ -180,6 +180,6 @@ def _failed(what: str, error: OSError) -> WfrunError:
 def absent(path: str) -> InfeasibleError:
     """The error of a copy whose source is absent."""
     return InfeasibleError(
-        f"{path} can't be copied: it is absent",
+        f"{path} cannot be copied: it is absent",
         hint="Was it removed, or did the task that writes it run elsewhere?",
     )

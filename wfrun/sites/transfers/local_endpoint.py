@@ -58,7 +58,7 @@ class LocalEndpoint:
                 while chunk := await asyncio.to_thread(file.read, CHUNK_BYTES):
                     yield chunk
         except OSError as error:
-            raise InfeasibleError(f"{self.path(name)} can't be read: {error.strerror}") from error
+            raise InfeasibleError(f"{self.path(name)} cannot be read: {error.strerror}") from error
 
     async def write(
         self,
@@ -96,7 +96,7 @@ class LocalEndpoint:
             while chunk := await process.stdout.read(CHUNK_BYTES):
                 yield chunk
             if await process.wait():
-                raise InfeasibleError(f"{self.path(name)} can't be read")
+                raise InfeasibleError(f"{self.path(name)} cannot be read")
         finally:
             if process.returncode is None:
                 process.kill()
@@ -130,7 +130,7 @@ async def _extract(archive: AsyncIterator[bytes], directory: Path, final: Path) 
             size.feed(chunk)
         process.stdin.close()
         if await process.wait():
-            raise InfeasibleError(f"{final} can't be written; is the disk full?")
+            raise InfeasibleError(f"{final} cannot be written; is the disk full?")
     finally:
         if process.returncode is None:
             process.kill()

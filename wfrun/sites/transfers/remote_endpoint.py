@@ -72,7 +72,7 @@ class RemoteEndpoint:
         contents = await host.read(paths, limit=SMALL_BYTES + 1)
         for path, content in zip(paths, contents, strict=True):
             if content is None:
-                raise InfeasibleError(f"{path} can't be read", hint="Was it removed?")
+                raise InfeasibleError(f"{path} cannot be read", hint="Was it removed?")
         return [content or b"" for content in contents]
 
     async def write_small(self, name: str, content: bytes, is_executable: bool, key: str) -> None:
@@ -115,11 +115,11 @@ class RemoteEndpoint:
         process = await transport.start(command)
         try:
             process.end_input()
-            chunk = await cat.begun(process, f"{path} can't be read")
+            chunk = await cat.begun(process, f"{path} cannot be read")
             while chunk:
                 yield chunk
                 chunk = await process.read(CHUNK_BYTES)
-            _check_exit(await process.wait(), f"{path} can't be read: {process.errors()}")
+            _check_exit(await process.wait(), f"{path} cannot be read: {process.errors()}")
         finally:
             await process.close()
 
@@ -135,12 +135,12 @@ class RemoteEndpoint:
                 except TransientError:  # tar has ended; its exit code and stderr say why
                     process.end_input()
                     code = await process.wait()
-                    _check_exit(code, f"{final} can't be written: {process.errors()}")
+                    _check_exit(code, f"{final} cannot be written: {process.errors()}")
                     raise
                 size.feed(chunk)
             process.end_input()
             code = await process.wait()
-            _check_exit(code, f"{final} can't be written: {process.errors()}")
+            _check_exit(code, f"{final} cannot be written: {process.errors()}")
             await self.commit(name, key)
         except BaseException:
             await self.discard(name, key)

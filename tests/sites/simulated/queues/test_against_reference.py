@@ -50,7 +50,7 @@ def test_same_schedule_and_answers_with_processors_out_of_service(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_same_schedule_of_longer_queues(name: str) -> None:
-    """Up to 60 jobs on a cluster that can't keep up, so that most of them wait at one time, and
+    """Up to 60 jobs on a cluster that cannot keep up, so that most of them wait at one time, and
     that loses processors."""
     for seed in range(25):
         random = Random(seed)

@@ -208,7 +208,7 @@ class TestEveryModel:
         lrm.submit(QueuedJob("runs", 3, 100), 0)
         assert lrm.schedule(0) == ["runs"]
         lrm.submit(QueuedJob("wide", 4, 50), 1)
-        with pytest.raises(InvalidError, match="can't take 2 processors: 1 are free"):
+        with pytest.raises(InvalidError, match="cannot take 2 processors: 1 are free"):
             lrm.occupy(QueuedJob("repair", 2, 200), 10)
         lrm.occupy(QueuedJob("repair", 1, 200), 10)
         assert lrm.schedule(10) == []
@@ -313,7 +313,7 @@ def test_jobs_of_a_log() -> None:
         SimulatedJob(6.0, 10.0, 6, 10.0),
     ]
     assert [job.cores for job in simulated_jobs(log, allocated=True)] == [4, 6]
-    with pytest.raises(InvalidError, match=r"job 3 can't be simulated.*run time"):
+    with pytest.raises(InvalidError, match=r"job 3 cannot be simulated.*run time"):
         simulated_jobs([LoggedJob(3, 5.0, processors=4)])
     with pytest.raises(InvalidError, match="does not give its processors"):
         simulated_jobs([LoggedJob(3, 5.0, runtime_s=4.0)])

@@ -99,7 +99,7 @@ class LauncherPool:
         """Number of launchers that were requested and have not started."""
         self.busy_cores = 0
         self.closed_cores = 0
-        """Busy cores in launchers that take no more tasks or can't be reached. They hold no slots
+        """Busy cores in launchers that take no more tasks or cannot be reached. They hold no slots
         of the live launchers."""
         self.unlocated_cores = 0
         """Cores of attempts that the previous engine gave to some launcher, perhaps one that is not

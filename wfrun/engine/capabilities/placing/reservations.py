@@ -141,8 +141,8 @@ class Reservations(Capability):
     def wanted(self, w: WorkflowState, task: int, kind: TaskClass, threatened: int) -> int | None:
         """The site at which to reserve cores for a task that fits nowhere now, before a narrower
         task behind it is placed at one of the ``threatened`` sites, a mask: the one with the most
-        free cores. None if that placement can't delay it, or its resource manager has a reservation
-        already.
+        free cores. None if that placement cannot delay it, or its resource manager has a
+        reservation already.
 
         Cost: the number of sites.
         """

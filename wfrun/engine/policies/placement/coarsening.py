@@ -17,7 +17,7 @@ class Coarsening(BasePlacement):
 
     Groups are formed by heavy edge matching (Karypis and Kumar 1998): at each level, every node in
     random order is merged with the unmatched neighbour with the heaviest edge, until at most
-    ``size`` nodes are left (100 in thesis section 6.3.1) or no edge is. A task that can't run at
+    ``size`` nodes are left (100 in thesis section 6.3.1) or no edge is. A task that cannot run at
     the cluster of its group is placed alone.
     """
 

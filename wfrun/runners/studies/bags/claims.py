@@ -479,7 +479,7 @@ def _(s: BagSamples) -> Finding:
     return _like(s, _loads(s, 0.5), "sep-c")
 
 
-@CLAIMS.add(_WHERE, "For loads of 50% and more fcondor and sep-c can't complete all tasks in time "
+@CLAIMS.add(_WHERE, "For loads of 50% and more fcondor and sep-c cannot complete all tasks in time "
             "as csp can")  # fmt: skip
 def _(s: BagSamples) -> Finding:
     def one(load: float) -> Finding:

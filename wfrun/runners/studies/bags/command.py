@@ -34,7 +34,7 @@ def study_bags(
     print which claims hold.
 
     Raises InvalidError for a corpus without a log and for a results.csv of something else,
-    InfeasibleError where ``output`` can't be written.
+    InfeasibleError where ``output`` cannot be written.
     """
     scale = QUICK if quick else FULL
     log = log_of(corpus)

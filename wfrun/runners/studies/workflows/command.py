@@ -37,7 +37,7 @@ def study_workflows(
     print which claims hold.
 
     Raises InvalidError for a corpus without workflows and for a results.csv of something else,
-    InfeasibleError where ``output`` can't be written.
+    InfeasibleError where ``output`` cannot be written.
     """
     scale = QUICK if quick else FULL
     origins = _origins(corpus)
@@ -71,9 +71,9 @@ def study_workflows(
 
 
 def unwritable(output: Path, error: OSError) -> InfeasibleError:
-    """The error of a folder that results, page or figures can't be written to."""
+    """The error of a folder that results, page or figures cannot be written to."""
     return InfeasibleError(
-        f"the study can't be written: {error.strerror}",
+        f"the study cannot be written: {error.strerror}",
         source=str(output),
         hint="name a folder that can be written with --output",
     )

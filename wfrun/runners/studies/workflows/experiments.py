@@ -174,7 +174,7 @@ def workflow_of(family: str, size: int, seed: int, document: Path | None) -> Wor
 
     Section 6.1.1: a task passes each successor one file. Therefore the outputs of a task become one
     file of their total size. Inputs that no task writes are dropped, since they cost nothing.
-    Raises InvalidError for a document that can't be read or has no run times.
+    Raises InvalidError for a document that cannot be read or has no run times.
     """
     if document is None:
         return one_file_per_task(generate(family, size, seed))

@@ -24,7 +24,7 @@ def simulated_jobs(jobs: Iterable[LoggedJob], *, allocated: bool = False) -> lis
         if not cores or job.runtime_s is None:
             what = "run time" if cores else "processors"
             raise InvalidError(
-                f"job {job.id} can't be simulated: the log does not give its {what}",
+                f"job {job.id} cannot be simulated: the log does not give its {what}",
                 hint="leave such jobs out: drop_jobs(jobs, RUNNABLE_RULES)",
             )
         requested_s = job.requested_s if has_request(job) else job.runtime_s

@@ -42,7 +42,7 @@ class Running:
         check_request(job.cores, job.requested_s, self.processors)
         if job.id in self or job.cores > self.free:
             raise InvalidError(
-                f"{job.id!r} can't take {job.cores} processors: {self.free} are free",
+                f"{job.id!r} cannot take {job.cores} processors: {self.free} are free",
                 hint="end what runs on them first",
             )
         self.start(job.id, job.cores, expected_end_s)
