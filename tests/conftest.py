@@ -37,6 +37,7 @@ def _own_environment(
     (base / "home").mkdir(exist_ok=True)  # One for all tests: matplotlib keeps its fonts there.
     monkeypatch.setenv("HOME", str(base / "home"))
     monkeypatch.setenv("XDG_STATE_HOME", str(base / "state" / secrets.token_hex(4)))
+    monkeypatch.delenv("COLUMNS", raising=False)  # pytest-xdist sets it, and tables follow it.
 
 
 @pytest.hookimpl(tryfirst=True)
