@@ -108,7 +108,7 @@ def command_named(name: str) -> click.Command:
 
 def check_command(line: str) -> None:
     words = [word.strip("[]") for word in shlex.split(line)[1:]]
-    if words[0] in ("COMMAND", "FILE...", "WORKFLOW"):
+    if words[0] in ("COMMAND", "DOCUMENT...", "WORKFLOW"):
         return
     command = cli.get_command(click.Context(cli), words[0])
     if command is not None:

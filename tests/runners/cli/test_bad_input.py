@@ -188,7 +188,7 @@ def test_documents_that_are_none(user: User) -> None:
     assert ".: cannot be read: Is a directory" in refused(user, ".")
     assert "gone.dax: cannot be read: No such file or directory" in refused(user, "gone.dax")
     assert "Did you mean 'resume'?" in refused(user, "resum")
-    assert "Missing argument 'WORKFLOWS...'" in refused(user, "run")
+    assert "Missing argument 'DOCUMENT...'" in refused(user, "run")
 
 
 def test_one_bad_document_among_good_ones(user: User) -> None:

@@ -18,23 +18,23 @@ _SUMMARIES = {
     "bag": "Independent tasks.",
     "layered": "A random layered DAG.",
 }
-"""Repeated here so that help and completion do not import the families."""
+"""First lines of the help texts by family, here so that help and completion import no family."""
 
 
 @click.group()
 def generate() -> None:
     """Write a synthetic workflow of a family, or a workload of bags.
 
-    A workload is the bags that the users of a grid submit over time.
+    A workload consists of the bags that the users of a grid submit over time.
     """
 
 
 def _family(name: str, summary: str) -> click.Command:
-    @click.command(name, help=f"{summary}\n\nWrites a workflow of the published structure.",
+    @click.command(name, help=f"{summary}\n\nWrites a synthetic workflow of this family.",
                    short_help=summary)  # fmt: skip
     @click.option("--tasks", type=click.IntRange(min=1), required=True, metavar="N",
                   help="Number of tasks, rounded to what the structure allows.")  # fmt: skip
-    @click.option("--seed", type=int, default=0, show_default=True, metavar="S",
+    @click.option("--seed", type=int, default=0, show_default=True, metavar="N",
                   help="Seed of run times, sizes and random edges.")  # fmt: skip
     @click.option("--format", "form", type=click.Choice(["dax", "wfformat"]), default="dax",
                   show_default=True, help="Format: DAX 3.6 or WfFormat 1.5.")  # fmt: skip
@@ -82,11 +82,11 @@ for _name, _summary in _SUMMARIES.items():
 @click.option("--inaccuracy", type=click.FloatRange(min=0), default=0.0, metavar="PERCENT",
               help="Maximum error of estimates. Default: estimates are the run times.")  # fmt: skip
 @click.option("--log", "log_", type=click.Path(path_type=Path, exists=True), metavar="LOG",
-              help="Take the bags from this workload log (SWF or GWF) instead of the model, and "
-              "compare them to the row --row.")  # fmt: skip
+              help="Take the bags from this workload log (SWF or GWF) instead of the model. They "
+              "are compared to the row of --row.")  # fmt: skip
 @option("--skip-bad-lines", is_flag=True, old_names=("--tolerant",),
         help="With --log: drop and count lines that cannot be read.")  # fmt: skip
-@click.option("--seed", type=int, default=0, show_default=True, metavar="S",
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N",
               help="Seed of all random values.")  # fmt: skip
 @click.option("--format", "form", type=click.Choice(["swf", "gwf", "yaml"]),
               help="Format: logs, or bag documents of tasks that sleep. Default: the suffix of the "

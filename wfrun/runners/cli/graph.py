@@ -13,20 +13,21 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("documents", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("documents", nargs=-1, required=True, type=click.Path(path_type=Path),
+                metavar="DOCUMENT...")  # fmt: skip
 @click.option("--dot", "dot_file", type=click.Path(path_type=Path, allow_dash=True), metavar="FILE",
               help="Write the graph for Graphviz; - is standard output.")  # fmt: skip
 @click.option("--picture", type=click.Path(path_type=Path), metavar="FILE",
               help="Draw the graph, as PNG, PDF or SVG.")  # fmt: skip
 @click.option("--nodes", type=click.Choice(["tasks", "kinds"]),
-              help="Nodes of drawings: tasks, or all tasks of one name in one layer. By default "
-              "tasks of small workflows, else kinds.")  # fmt: skip
+              help="Nodes of drawings: tasks, or kinds, which are all tasks of one name in one "
+              "layer. Default: tasks for small workflows, otherwise kinds.")  # fmt: skip
 def graph(
     documents: tuple[Path, ...], dot_file: Path | None, picture: Path | None, nodes: str | None
 ) -> None:
     """Show the layers, critical path, width and parallelism of workflows.
 
-    Run times are those of the DOCUMENTS, on the reference processor. Nothing is run.
+    Run times are those of the documents, on the reference processor. Nothing is run.
     """
     from wfrun.parsers.read import read_workflows
     from wfrun.parsers.workflows.shape import shape_of

@@ -54,8 +54,8 @@ that `wfrun --help` imports no command. A test compares the two."""
 
 
 class _Commands(click.Group):
-    """Imports the module of a command when the command is used. ``wfrun FILE`` is short for
-    ``wfrun run FILE``."""
+    """Imports the module of a command when the command is used. ``wfrun DOCUMENT`` is short for
+    ``wfrun run DOCUMENT``."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -114,7 +114,7 @@ def _refuse_mistyped(ctx: click.Context, word: str) -> None:
 def cli() -> None:
     """Run workflows and bags of tasks on several clusters.
 
-    `wfrun WORKFLOW…` is short for `wfrun run WORKFLOW…`. RUN is the path of a run directory, its
+    `wfrun DOCUMENT…` is short for `wfrun run DOCUMENT…`. RUN is the path of a run directory, its
     name, or `last`.
     """
 

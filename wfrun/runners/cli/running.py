@@ -27,13 +27,14 @@ _keep_option = option("--keep-files", is_flag=True, section=FILES,
 
 
 @click.command(cls=SectionedCommand)
-@click.argument("workflows", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("documents", nargs=-1, required=True, type=click.Path(path_type=Path),
+                metavar="DOCUMENT...")  # fmt: skip
 @option("--sites", type=click.Path(path_type=Path), metavar="CATALOG", section=_DOCUMENTS,
         help="Site catalog (YAML). Default: one site, this machine.")  # fmt: skip
 @option("--inputs", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR",
         section=_DOCUMENTS, help="Folder of the initial input files.")  # fmt: skip
 @option("--command", metavar="TEMPLATE", section=_DOCUMENTS,
-        help="Command for each row of the tables (CSV, TSV) among the documents, with their "
+        help="Command for each row of the tables (CSV, TSV) among the documents, with names of "
         "columns in braces.")  # fmt: skip
 @option("--delimiter", metavar="CHARACTER", section=_DOCUMENTS,
         help="Delimiter of the cells of tables. Default: a tab in .tsv files, otherwise a "
@@ -55,16 +56,16 @@ _keep_option = option("--keep-files", is_flag=True, section=FILES,
         help="File that keeps run times across runs, for predictions; `none`: no file. Runs with "
         "a selection policy use it. Default: ~/.local/state/wfrun/history.sqlite.")  # fmt: skip
 @option("--past-usage", is_flag=True, section=SCHEDULING,
-        help="Let fair selection policies count what each owner used in earlier "
+        help="Let fair selection policies count the CPU time that each owner used in earlier "
         "runs.")  # fmt: skip
 @option("--at-sites", is_flag=True, section=EMULATION,
-        help="Emulate at the clusters of the catalog instead of on this machine.")  # fmt: skip
+        help="With --emulate: emulate at the clusters, not on this machine.")  # fmt: skip
 @option("--run-dir", type=click.Path(path_type=Path), metavar="DIR", section=FILES,
         help="Directory of the run. Default: wfrun-runs/<name>-<number>.")  # fmt: skip
 @_keep_option
 @_json_option
 @_quiet_option
-def run(workflows: tuple[Path, ...], run_dir: Path | None, **options: Any) -> None:
+def run(documents: tuple[Path, ...], run_dir: Path | None, **options: Any) -> None:
     """Run workflows and bags of tasks together, as one run.
 
     Formats of workflows: DAX, Pegasus 5 YAML, WfFormat JSON. Formats of bags: YAML, JSDL, tables
@@ -84,7 +85,7 @@ def run(workflows: tuple[Path, ...], run_dir: Path | None, **options: Any) -> No
     template = _line_template(options)
     catalog = read_catalog(options["sites"]) if options["sites"] else this_machine()
     plan = prepare(
-        workflows, catalog, settings, inputs=options["inputs"], at_sites=options["at_sites"],
+        documents, catalog, settings, inputs=options["inputs"], at_sites=options["at_sites"],
         template=template,
     )  # fmt: skip
     if not options["quiet"]:
@@ -95,7 +96,7 @@ def run(workflows: tuple[Path, ...], run_dir: Path | None, **options: Any) -> No
         history=history_file(options["history"]),
         past_usage=options["past_usage"],
     )
-    session.start(plan, run_dir, _run_name(plan, workflows[0]))
+    session.start(plan, run_dir, _run_name(plan, documents[0]))
     sys.exit(drive(session, as_json=options["as_json"], quiet=options["quiet"]))
 
 

@@ -28,7 +28,7 @@ _DIMENSIONS = ("policy", "selection", "throttle", "seed")
 @option("--runtime", type=click.FloatRange(min=0), metavar="SECONDS", section=_SUBJECT,
         help="Documents: run time of tasks without one.")  # fmt: skip
 @option("--runtimes", type=click.Path(path_type=Path), metavar="FILE", section=_SUBJECT,
-        help="Documents: the same by type of task, YAML lines such as "
+        help="Documents: run times of tasks without one, by type of task: YAML lines such as "
         "`mProject: 12.5 s`.")  # fmt: skip
 @option("--from-run", metavar="RUN", section=_SUBJECT,
         help="Take workflows, sites and measured run times from a past run.")  # fmt: skip
@@ -54,17 +54,18 @@ _DIMENSIONS = ("policy", "selection", "throttle", "seed")
         help="Selection policies, or `all`. Default: s-bot for documents with a bag, s-t for "
         "workloads of bags.")  # fmt: skip
 @option("--architecture", default="csp", show_default=True, metavar="NAMES", section=_VARIED,
-        help="Workloads of bags: csp, sep-c, fcondor, or `all`.")  # fmt: skip
+        help="Workloads of bags: one resource manager for all sites (csp), one for each (sep-c), "
+        "one for each with users that go on to the next (fcondor), or `all`.")  # fmt: skip
 @option("--throttle", metavar="N,...", section=_VARIED,
-        help="Maximum numbers of dispatched tasks of each workflow; - is none.")  # fmt: skip
+        help="Maximum numbers of dispatched tasks of each workflow; `-` is no limit.")  # fmt: skip
 @option("--load", metavar="X,...", section=_VARIED,
-        help="Loads of the background at each site, or of workloads of bags at all sites. "
-        "0.2:0.95 is 0.2, 0.35, … 0.95; 0.2:0.6:0.1 has a step of its own.")  # fmt: skip
+        help="Loads, such as 0.6 for 60%: of the background at each site, or of workloads of bags "
+        "at all sites together. Ranges: FROM:TO, in steps of 0.15, or FROM:TO:STEP.")  # fmt: skip
 @option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
         section=_VARIED, help="Number of repetitions, with seeds 0 to N-1.")  # fmt: skip
 @settings_options("simulate", without=(*_DIMENSIONS, "policy_options"))
 @option("--lrm", default="fcfs", show_default=True, metavar="NAME", section=_PLATFORM,
-        help="Queues of the sites: fcfs, easy or conservative.")  # fmt: skip
+        help="Scheduling of the sites' queues: fcfs, easy or conservative.")  # fmt: skip
 @option("--no-kill-overruns", is_flag=True, section=_PLATFORM, old_names=("--run-overruns",),
         help="Let tasks and jobs run past their requested time instead of killing "
         "them.")  # fmt: skip
@@ -72,23 +73,22 @@ _DIMENSIONS = ("policy", "selection", "throttle", "seed")
         help="Move the files of a task one after another and share no links, as the thesis "
         "assumes, instead of sharing links max-min fairly.")  # fmt: skip
 @option("--submit-cost", type=click.FloatRange(min=0), default=0.0, metavar="SECONDS",
-        section=_PLATFORM, help="Time of a head node for one submission.")  # fmt: skip
+        section=_PLATFORM, help="Time that a head node takes for a submission.")  # fmt: skip
 @option("--overload", type=click.IntRange(min=0), default=0, metavar="N", section=_PLATFORM,
-        help="Number of attempts at a site with which a submission takes twice as "
-        "long.")  # fmt: skip
+        help="Number of attempts at a site at which a submission takes twice as long.")  # fmt: skip
 @option("--head-bandwidth", metavar="B/S", section=_PLATFORM,
         help="Maximum bandwidth of each head node, such as `100 MB/s`.")  # fmt: skip
 @option("--poll", type=click.FloatRange(min=0), default=0.0, metavar="SECONDS",
-        section=_PLATFORM, help="Interval at which ends of tasks are noticed.")  # fmt: skip
+        section=_PLATFORM, help="Interval at which the engine notices ends of tasks.")  # fmt: skip
 @option("--failure-rate", type=click.FloatRange(0, 1), default=0.0, metavar="X",
         section=_PLATFORM, help="Share of attempts that fail.")  # fmt: skip
 @option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", section=_OUTPUT,
-        help="Write a CSV line for each simulated run; runs that the file has are not repeated. "
-        "FILE.parquet: also as Parquet, at the end.")  # fmt: skip
+        help="Write a CSV line for each simulated run. Runs that are in the file already are not "
+        "simulated again. FILE.parquet: also as Parquet, at the end.")  # fmt: skip
 @option("--plot", type=click.Path(path_type=Path), metavar="FILE", section=_OUTPUT,
         help="Draw the makespans, as PNG, PDF or SVG.")  # fmt: skip
 @option("--run-dir", type=click.Path(path_type=Path), metavar="DIR", section=_OUTPUT,
-        help="Keep the log of the only simulated run in DIR; `wfrun status DIR` shows "
+        help="Keep the log in DIR, if only one run is simulated; `wfrun status DIR` shows "
         "it.")  # fmt: skip
 @option("--jobs", "-j", type=click.IntRange(min=1), metavar="N", section=_OUTPUT,
         help="Number of processes. Default: the number of cores.")  # fmt: skip
@@ -136,14 +136,14 @@ def _old_subjects(options: dict[str, Any]) -> tuple[str, ...]:
               help="Fewer and smaller simulations: minutes instead of a quarter hour (workflows) "
               "or hours (bags).")  # fmt: skip
 @click.option("--output", "-o", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-              help="Folder of the results, page and figures; by default study-STUDY. Runs that are "
-              "there are not simulated again.")  # fmt: skip
+              help="Folder of the results, page and figures. Default: study-STUDY. Runs whose "
+              "results are there are not simulated again.")  # fmt: skip
 @click.option("--corpus", type=click.Path(path_type=Path, file_okay=False, exists=True),
-              metavar="DIR", help="Take workflows from the documents there (CyberShake_30.xml, …) "
-              "and real load from the log there (LPC-EGEE-2004…); else these are "
-              "generated.")  # fmt: skip
+              metavar="DIR", help="Take workflows from the documents in DIR (CyberShake_30.xml, …) "
+              "and load from the log there (LPC-EGEE-2004…). Default: generate "
+              "both.")  # fmt: skip
 @click.option("--jobs", "-j", "processes", type=click.IntRange(min=1), metavar="N",
-              help="Processes; by default as many as there are cores.")  # fmt: skip
+              help="Number of processes. Default: the number of cores.")  # fmt: skip
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 def study(name: str, output: Path | None, **options: Any) -> None:
     """Simulate the experiments of a paper.

@@ -29,7 +29,7 @@ _CATALOG = click.option(
 
 @sites.command("init")
 @click.argument("host", required=False)
-@click.option("--name", metavar="NAME", help="Name of the site; by default made from the host's.")
+@click.option("--name", metavar="NAME", help="Name of the site. Default: made from the host's.")
 @option("--sites", "path", type=click.Path(path_type=Path, dir_okay=False), metavar="CATALOG",
         default="sites.yaml", show_default=True, old_names=("--file",),
         help="Site catalog (YAML) to add the site to; created if absent.")  # fmt: skip
@@ -37,12 +37,12 @@ _CATALOG = click.option(
               default="asyncssh", show_default=True,
               help="How to connect: built in; with the system's ssh; or not at all, if wfrun runs "
               "on the login host itself.")  # fmt: skip
-@click.option("--user", metavar="USER", help="User at the host; by default as ~/.ssh/config says.")
+@click.option("--user", metavar="USER", help="User at the host. Default: that of ~/.ssh/config.")
 @click.option(
     "--port",
     type=click.IntRange(1, 65535),
     metavar="N",
-    help="Port of the host; by default as ~/.ssh/config says.",
+    help="Port of the host. Default: that of ~/.ssh/config.",
 )
 @click.option("--ssh-config", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               metavar="FILE", help="SSH configuration instead of ~/.ssh/config.")  # fmt: skip
@@ -51,10 +51,10 @@ _CATALOG = click.option(
 def sites_init(host: str | None, name: str | None, path: Path, **options: Any) -> None:
     """Look at HOST, and add it to a catalog.
 
-    HOST is a login host, as you would write it after `ssh`. Its batch system, queues, limits and
-    places for files become an entry that works as it is; comments name the alternatives of each
-    choice. Other entries stay as they are. A password is asked for at the terminal, and never
-    stored.
+    HOST is a login host, as you would write it after `ssh`. wfrun finds its batch system, queues,
+    limits and places for files, and writes an entry that works as it is; comments name the
+    alternatives. Other entries stay as they are. wfrun asks for passwords at the terminal, and
+    never stores them.
     """
     from wfrun.runners.cli import sites_command
 
@@ -70,9 +70,9 @@ def sites_init(host: str | None, name: str | None, path: Path, **options: Any) -
 def sites_check(names: tuple[str, ...], catalog: Path, wait: float, as_json: bool) -> None:
     """Try each site, or the named ones, from the login to a test job.
 
-    Checks connection, agent, clock, batch system, the catalog's limits against those of the
-    cluster, and directory, and submits a job of one core as a run does. All sites are checked at
-    once; each failure says what to do.
+    Checks connection, agent, clock, batch system and directory, and the limits of the catalog
+    against those of the cluster. Then submits a job of one core, as a run does. All sites are
+    checked at once; each failure says what to do.
 
     Exit status: 0 all sites can be used, 1 some cannot.
     """
@@ -88,8 +88,8 @@ def sites_check(names: tuple[str, ...], catalog: Path, wait: float, as_json: boo
 def sites_show(names: tuple[str, ...], catalog: Path, as_json: bool) -> None:
     """Show the state of each site, or of the named ones.
 
-    Slots of the catalog, idle cores, cores of our jobs and of others' jobs (running and waiting),
-    latency and bandwidth from here, and whether the site is up.
+    The table has the slots of the catalog, idle cores, cores of your jobs and of others' jobs
+    (running and waiting), latency and bandwidth from here, and whether the site is up.
 
     Exit status: 0 all sites are up, 1 some are not.
     """
@@ -105,14 +105,14 @@ def bench() -> None:
 
 @bench.command("dispatch")
 @click.option("--sites", "catalog", type=click.Path(path_type=Path), metavar="CATALOG",
-              help="Site catalog (YAML); by default one site, this machine.")  # fmt: skip
+              help="Site catalog (YAML). Default: one site, this machine.")  # fmt: skip
 @click.option("--site", "names", multiple=True, metavar="NAME",
-              help="Measure this site alone; may be repeated.")  # fmt: skip
+              help="Measure only this site. Repeatable.")  # fmt: skip
 @click.option("--tasks", type=click.IntRange(min=1), metavar="N",
-              help="Number of tasks without work at each site; by default 5000, or 2 for each "
-              "slot, at most 100, if each task is a batch job.")  # fmt: skip
+              help="Number of tasks without work at each site. Default: 5000; where each task is a "
+              "batch job, 2 for each slot, at most 100.")  # fmt: skip
 @click.option("--limit", type=click.FloatRange(min=1), default=300.0, show_default=True,
-              metavar="SECONDS", help="Time limit of each site; tasks that run or wait then are "
+              metavar="SECONDS", help="Maximum time for each site; tasks that are left then are "
               "cancelled.")  # fmt: skip
 def bench_dispatch(
     catalog: Path | None, names: tuple[str, ...], tasks: int | None, limit: float
