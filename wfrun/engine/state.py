@@ -256,13 +256,14 @@ class WorkflowState:
         self.waiting_s = 0.0
         """Sum over attempts of the time from then to the start (QWT)."""
         self.variants: dict[int, int] = {}
-        """The number of the attempt that did a task, if not the first. It is part of the names of
-        the task's files at the sites. Only in runs with replicas."""
+        """Number of the attempt that succeeded, by task, if it is not the first. It is part of the
+        names of the task's files at the sites. Only in runs with replicas."""
         self.runtimes_s: Sequence[float] | None = None
         """Expected run times on the reference processor, for policies that know them."""
 
     def _init_retries(self) -> None:
-        """What failures have taught about tasks. Each of these has entries for a few tasks only."""
+        """Make the facts about tasks that follow from failures: mappings with entries for few
+        tasks."""
         self.failures: dict[int, int] = {}
         """Number of failures by task, since the task got all its retries."""
         self.setbacks: dict[int, int] = {}

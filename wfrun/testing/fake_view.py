@@ -9,8 +9,8 @@ from random import Random
 
 @dataclass
 class FakeView:
-    """Implements ``wfrun.engine.protocols.View`` with given facts. It refuses nothing, whatever a
-    policy declares.
+    """Implements ``wfrun.engine.protocols.View`` with given facts. It also answers questions that a
+    policy has not declared.
 
     Facts are stored by the index of a site, task or file, and may be changed between two questions.
     Missing facts have defaults: one task of 1 core and 1 s without files, and two empty sites of 8

@@ -314,5 +314,5 @@ def _shares(deviates: Sequence[float], sigma: float) -> list[float]:
 
 
 def _squares(shares: Sequence[float]) -> float:
-    """The variance of these shares."""
+    """The variance of shares with a mean of 1."""
     return sum(share * share for share in shares) / len(shares) - 1

@@ -36,7 +36,7 @@ from wfrun.sites.remote.host import Host
 SURVEY_S = 120.0
 """Timeout of all questions to the host together, after the connection is open, in seconds."""
 MIN_CLOCK_OFFSET_S = 30.0
-"""Clock offset of a host above which the user is told of it, in seconds."""
+"""Minimum clock offset of a host that is reported to the user, in seconds."""
 _COMMON_NAMES = re.compile(
     r"(login|head|front(end)?|submit|ssh|gateway|gw|access|hpc|cluster|master|fs|ui|user)[-\d]*"
 )

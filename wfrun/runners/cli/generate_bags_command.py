@@ -24,9 +24,9 @@ from wfrun.sites.catalog import read_catalog
 _CLUSTERS = 20
 """Number of clusters without a catalog."""
 _SLOTS = 176
-"""Slots of each of these clusters."""
+"""Number of slots of each cluster without a catalog."""
 _FASTEST = 1.75
-"""Speed of the fastest of these clusters, relative to the reference processor."""
+"""Speed of the fastest cluster without a catalog, relative to the reference processor."""
 _FORMS = {".swf": "swf", ".gwf": "gwf", ".yaml": "yaml", ".yml": "yaml"}
 """Formats by suffix."""
 

@@ -26,14 +26,15 @@ Nodes = Literal["tasks", "kinds"]
 """What a node of a drawing is: one task, or all tasks of one name in one layer."""
 
 MAX_TASKS_DRAWN = 60
-"""Above this number of tasks a drawing has kinds as nodes unless tasks are asked for: labels of
-more tasks cannot be read."""
+"""Maximum number of tasks of a drawing whose nodes are tasks by default: with more, labels cannot
+be read. Larger workflows have kinds as nodes."""
 
 MAX_NODES = 300
-"""Maximum of a picture. More would take minutes, and could not be told from each other."""
+"""Maximum number of nodes of a picture: more would take minutes, and could not be distinguished."""
 
 MAX_LAYERS_SHOWN = 40
-"""Rows of the table of layers. Longer workflows show the first and the last half of them."""
+"""Maximum number of rows of the table of layers. Workflows with more layers show the first and last
+of them, half of the rows each."""
 
 CRITICAL = "#c0392b"
 

@@ -106,8 +106,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         return list(dict.fromkeys(cells))
 
     def identity(self) -> dict[str, str]:
-        """What all cells have in common, as the columns of that name in a file of results: words
-        for readers, and a digest of the content, by which experiments are told apart."""
+        """The columns of a file of results that all cells have in common. Each has a description
+        for readers, and a digest of the content that distinguishes experiments."""
         catalog, background = self.platform.catalog, self.background
         sites = [(s.name, s.slots, s.speed_ratio, s.memory_bytes, s.gpus, s.walltime_s, s.nodes,
                   s.backfills) for s in catalog.sites]  # fmt: skip

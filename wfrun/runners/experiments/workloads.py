@@ -72,8 +72,8 @@ class Workloads(msgspec.Struct, frozen=True):
         return row_of(cell, simulate_bags(workload, platform, cell.architecture, settings))
 
     def workload_of(self, cell: Cell, sites: tuple[SiteSpec, ...]) -> BotWorkload:
-        """The bags of a run: for one label, load and seed the same whatever the policies. Raises
-        InvalidError."""
+        """The bags of a run. They depend on its workload, load and seed, but not on the policies.
+        Raises InvalidError."""
         common = msgspec.structs.replace(
             cell, architecture="", selection=None, policy="", throttle=None
         )

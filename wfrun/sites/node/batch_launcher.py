@@ -90,7 +90,8 @@ and count in minutes."""
 TERMINATED_GRACE_S = 2.5
 """Time between SIGTERM and SIGKILL of tasks after a SIGTERM to us: ``job.py`` gives us 5 s."""
 EXIT_S = 4.5
-"""Time after a SIGTERM at which we exit, whatever is unfinished."""
+"""Maximum time from a SIGTERM to our exit, even with unfinished work: ``job.py`` kills us after 5
+s."""
 MAX_RECORD_RETRY_S = 600.0
 """Time for which writing the last records is retried, as in ``job.py``."""
 SIGTERM_DOUBT_S = 1.0
@@ -137,7 +138,7 @@ class BatchLauncher(queue_runner.QueueRunner):
         self.reason = ""
         """Cause of the end of all running tasks; empty: they are not being ended."""
         self.exit_s: "Optional[float]" = None
-        """When to exit, whatever is unfinished; None: no such time."""
+        """Time at which to exit even with unfinished work; None: no limit is set yet."""
         self.start_deadlines: "List[Tuple[float, str]]" = []
         """A heap of the latest start times of queued attempts."""
         self.unsettled: "collections.OrderedDict[str, Unsettled]" = collections.OrderedDict()

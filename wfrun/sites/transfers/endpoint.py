@@ -27,11 +27,11 @@ class Endpoint(Protocol):
     """
 
     index: int
-    """Of the site; ORIGIN for this machine."""
+    """Number of the site; ORIGIN for this machine."""
     spec: SiteSpec | None
     """The catalog entry; None for ORIGIN."""
     slot: AbstractAsyncContextManager[Any]
-    """Held during a large copy: bounds their number at this site, whatever the method."""
+    """Held during a large copy, by any method: bounds the number of large copies at this site."""
 
     def path(self, name: str) -> str:
         """Absolute path of a file."""

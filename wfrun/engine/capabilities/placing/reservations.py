@@ -28,9 +28,10 @@ class Reservation:
         self.cores = w.workflow.tasks[task].resources.cores
         self.site = site
         self.keys: set[str] = set()
-        """Keys of open attempts of other tasks that were placed there since."""
+        """Keys of the open attempts of other tasks that were placed at the site since the
+        reservation."""
         self.taken_cores = 0
-        """Cores of these attempts."""
+        """Number of cores of the attempts in ``keys``."""
 
 
 class Reservations(Capability):
