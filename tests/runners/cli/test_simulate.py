@@ -309,7 +309,7 @@ def test_an_interrupted_grid_keeps_what_is_done_and_leaves_no_process(
         ("untimed.dax --runtimes one.yaml", ["1 of 2 tasks have no run time", "'b' (second)"]),
         ("untimed.dax --runtimes typo.yaml", ["typo.yaml:2:", "did you mean 'second'"]),
         ("untimed.dax --runtimes bad.yaml", ["bad.yaml:1:", "'soon'"]),
-        ("untimed.dax --runtimes negative.yaml", ["negative.yaml:1:", "below zero"]),
+        ("untimed.dax --runtimes negative.yaml", ["negative.yaml:1:", "below 0"]),
         ("untimed.dax --runtimes list.yaml", ["list.yaml:1:", "a mapping"]),
         ("wide.dax", ["wide.dax: task", "fits no site", "near: 4 cores"]),
     ],
