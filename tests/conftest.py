@@ -12,7 +12,7 @@ import secrets
 import pytest
 from hypothesis import settings
 
-from tests.places import CORPUS
+from tests.places import CORPUS, ROOT
 from tests.testbed.fixture import _testbed, testbed
 
 __all__ = ["_testbed", "testbed"]
@@ -25,6 +25,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
 WAITING_WORKERS = 2
 """Worker processes beyond the number of cores, since tests often wait: those of each testbed wait
 for its servers nearly all the time."""
+
+WITH_LAUNCHERS = frozenset(
+    ROOT / "tests" / folder
+    for folder in ("integration", "sites", "sites/launchers", "sites/local", "sites/node")
+)
+"""Folders of tests that start launchers or jobs with fixed keys of attempts."""
 
 
 @pytest.fixture(autouse=True)
@@ -44,15 +50,19 @@ def _own_environment(
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests that use the testbed, and skip those that need an absent corpus.
 
-    A test of the testbed has all of it. With several worker processes, two have one each, and
-    divide these tests by file into halves that take equally long.
+    With several worker processes, the tests of a group run in one of them, one after another. Two
+    workers have a testbed each, and divide its tests by file into halves that take equally long.
+    Tests of launchers are all in one group: their attempts have the same keys, and a launcher that
+    recovers the attempts of a dead one kills all processes with their keys on the machine.
     """
     for item in items:
+        group = "launchers" if item.path.parent in WITH_LAUNCHERS else None
         if "testbed" in getattr(item, "fixturenames", ()):
             item.add_marker("testbed")
-            if config.pluginmanager.hasplugin("xdist"):
-                first = any(word in item.path.name for word in ("conformance", "launcher"))
-                item.add_marker(pytest.mark.xdist_group("first" if first else "second"))
+            first = any(word in item.path.name for word in ("conformance", "launcher"))
+            group = "launchers" if first else "testbed"
+        if group is not None and config.pluginmanager.hasplugin("xdist"):
+            item.add_marker(pytest.mark.xdist_group(group))
         if item.get_closest_marker("corpus") is not None and not CORPUS.is_dir():
             item.add_marker(pytest.mark.skip(reason=f"no corpus at {CORPUS} (WFRUN_CORPUS)"))
 

@@ -46,8 +46,14 @@ def sockets() -> Iterator[Path]:
 
 
 @pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest) -> str:
+    kind: str = request.param
+    return kind
+
+
+@pytest.fixture
 async def rig(
-    request: pytest.FixtureRequest,
+    way: str,
     made: list[Cluster],
     sockets: Path,
     tmp_path: Path,
@@ -59,7 +65,7 @@ async def rig(
             made.append(Cluster(tmp_path_factory.mktemp("cluster"), sockets))
         return made[0]
 
-    rig = Rig(request.param, tmp_path / "run", cluster)
+    rig = Rig(way, tmp_path / "run", cluster)
     await rig.open()
     yield rig
     await rig.close()
@@ -104,7 +110,7 @@ async def test_reconnects_after_the_agent_is_killed(rig: Rig) -> None:
     assert len(rig.handler.reasons) == 1
 
 
-@pytest.mark.parametrize("rig", ["asyncssh", "openssh"], indirect=True)
+@pytest.mark.parametrize("way", ["asyncssh", "openssh"])
 async def test_reconnects_after_the_ssh_connection_is_lost(rig: Rig, made: list[Cluster]) -> None:
     rig.start()
     await rig.handler.hello(0)
@@ -145,7 +151,7 @@ async def test_reconnects_to_the_next_engine(rig: Rig) -> None:
     assert rig.address()["session"] == 2
 
 
-@pytest.mark.parametrize("rig", ["tcp", "spool"], indirect=True)
+@pytest.mark.parametrize("way", ["tcp", "spool"])
 async def test_the_nodes_of_a_launcher_have_a_link_each(rig: Rig) -> None:
     for launcher, node in (("one", 0), ("one", 1), ("two", 0)):
         rig.start(launcher, node)
@@ -154,7 +160,7 @@ async def test_the_nodes_of_a_launcher_have_a_link_each(rig: Rig) -> None:
     assert sorted(found) == [("one", 0), ("one", 1), ("two", 0)]
 
 
-@pytest.mark.parametrize("rig", ["tcp", "spool"], indirect=True)
+@pytest.mark.parametrize("way", ["tcp", "spool"])
 async def test_a_node_with_the_oldest_python(rig: Rig) -> None:
     found = sorted((Path.home() / ".pyenv/versions").glob("3.6.*/bin/python"))
     if not found:
@@ -182,7 +188,7 @@ async def test_the_last_lines_of_a_launcher_arrive_before_its_end(rig: Rig) -> N
     assert node.wait(10) == 0
 
 
-@pytest.mark.parametrize("rig", ["tcp", "spool"], indirect=True)
+@pytest.mark.parametrize("way", ["tcp", "spool"])
 async def test_a_launcher_that_was_killed_is_noticed(rig: Rig) -> None:
     await rig.links.close()
     rig.links = rig.new_links(ping_s=0.2)
@@ -194,7 +200,7 @@ async def test_a_launcher_that_was_killed_is_noticed(rig: Rig) -> None:
     await rig.handler.until(lambda: bool(rig.handler.reasons))
 
 
-@pytest.mark.parametrize("rig", STRANGE, indirect=True)
+@pytest.mark.parametrize("way", STRANGE)
 async def test_a_launcher_without_the_secret_is_refused(
     rig: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -211,7 +217,7 @@ async def test_a_launcher_without_the_secret_is_refused(
     stranger.close()
 
 
-@pytest.mark.parametrize("rig", STRANGE, indirect=True)
+@pytest.mark.parametrize("way", STRANGE)
 async def test_an_expected_launcher_has_to_prove_itself_too(rig: Rig) -> None:
     stranger = Stranger(rig)
     await stranger.call()
@@ -224,7 +230,7 @@ async def test_an_expected_launcher_has_to_prove_itself_too(rig: Rig) -> None:
     stranger.close()
 
 
-@pytest.mark.parametrize("rig", STRANGE, indirect=True)
+@pytest.mark.parametrize("way", STRANGE)
 async def test_a_replayed_handshake_is_refused(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
     secret = (rig.directory / "launchers/secret").read_bytes().strip()
     name = b'{"wfrun": 1, "launcher": "one", "node": 0, "nonce": "n"}\n'
@@ -250,7 +256,7 @@ async def test_a_replayed_handshake_is_refused(rig: Rig, caplog: pytest.LogCaptu
     second.close()
 
 
-@pytest.mark.parametrize("rig", STRANGE, indirect=True)
+@pytest.mark.parametrize("way", STRANGE)
 async def test_a_repeated_line_ends_the_connection(rig: Rig) -> None:
     secret = (rig.directory / "launchers/secret").read_bytes().strip()
     stranger = Stranger(rig)
@@ -268,7 +274,7 @@ async def test_a_repeated_line_ends_the_connection(rig: Rig) -> None:
     stranger.close()
 
 
-@pytest.mark.parametrize("rig", STRANGE, indirect=True)
+@pytest.mark.parametrize("way", STRANGE)
 async def test_garbage_is_refused(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
     garbage = b"GET / HTTP/1.1\r\n\r\n", b"[]\n", b"\0" * 5000, b"[" * 4000 + b"\n"
     for connection, said in enumerate(garbage, 1):
@@ -280,7 +286,7 @@ async def test_garbage_is_refused(rig: Rig, caplog: pytest.LogCaptureFixture) ->
     assert caplog.text.count("was refused: its handshake is invalid") == len(garbage)
 
 
-@pytest.mark.parametrize("rig", ["tcp", "asyncssh"], indirect=True)
+@pytest.mark.parametrize("way", ["tcp", "asyncssh"])
 async def test_silent_callers_are_refused_and_many_of_them_keep_no_launcher_out(
     rig: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:
