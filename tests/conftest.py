@@ -26,6 +26,8 @@ WAITING_WORKERS = 2
 """Worker processes beyond the number of cores, since tests often wait: those of each testbed wait
 for its servers nearly all the time."""
 
+INTEGRATION = ROOT / "tests" / "integration"
+
 WITH_LAUNCHERS = frozenset(
     ROOT / "tests" / folder
     for folder in ("integration", "sites", "sites/launchers", "sites/local", "sites/node")
@@ -56,6 +58,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     recovers the attempts of a dead one kills all processes with their keys on the machine.
     """
     for item in items:
+        if item.path.parent == INTEGRATION:
+            item.add_marker("slow")  # Played back batch systems take as long as real ones.
         group = "launchers" if item.path.parent in WITH_LAUNCHERS else None
         if "testbed" in getattr(item, "fixturenames", ()):
             item.add_marker("testbed")

@@ -289,8 +289,9 @@ def test_a_channel_is_silent_for_a_minute(testbed: Testbed, grid: Grid, channel:
     stopped = grid.agents("alpha")
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
-    time.sleep(60)
-    assert not engine.ended
+    wait_until(lambda: engine.ended, 60.0)
+    # The agent relays tcp and spool files. The forwarded port of ssh goes past it: the run may end.
+    assert channel == "ssh" or not engine.ended
     for pid in stopped:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
