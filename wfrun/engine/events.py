@@ -180,7 +180,7 @@ class LauncherDraining(Event, frozen=True, tag="launcher-draining"):
 
 
 class LaunchersStopped(Event, frozen=True, tag="launchers-stopped"):
-    """The core decided to stop launchers for which there is no more work."""
+    """The core decided to stop launchers that no work is left for."""
 
     site: int
     keys: tuple[str, ...]

@@ -211,7 +211,7 @@ class BatchLauncherSite:
         try:
             await asyncio.wait_for(work, DISMISS_S)
         except asyncio.TimeoutError:
-            _LOGGER.info("site %s: not all launchers were told to end", self.spec.name)
+            _LOGGER.info("site %s: some launchers could not be reached to end them", self.spec.name)
 
     def _stop(self, job: LauncherJob) -> None:
         """Let a launcher end after its running tasks."""
