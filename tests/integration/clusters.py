@@ -182,6 +182,13 @@ class Grid:
         """Why sites have said that they were out of order."""
         return [e.reason for e in self.events() if isinstance(e, ev.SitePaused)]
 
+    def has_reopened(self, name: str) -> bool:
+        """Whether a site was paused and has reopened since."""
+        names = [site.spec.name for site in self.state().sites]
+        kinds = (ev.SitePaused, ev.SiteReopened)
+        changes = [e for e in self.events() if isinstance(e, kinds) and names[e.site] == name]
+        return bool(changes) and isinstance(changes[-1], ev.SiteReopened)
+
     def logged(self) -> bool:
         """Whether the run has begun, as its log tells."""
         with contextlib.suppress(WfrunError):

@@ -163,6 +163,20 @@ def test_it_ends_with_job_py(engine: Engine) -> None:
         engine.until(lambda: False)
 
 
+def test_it_ends_if_job_py_died_before_it_watched(engine: Engine, tmp_path: Path) -> None:
+    """The kernel sends no signal for a parent that died while the launcher's Python started."""
+    pid, go = tmp_path / "pid", tmp_path / "go"
+    script = engine.directory / "bin" / "batch_launcher.sh"
+    wait = f"echo $$ >{pid}\nwhile ! test -e {go}; do sleep 0.02; done\n"
+    script.write_text(wait + script.read_text())
+    job = engine.start(walltime_s=3600)
+    launcher = pid_in(pid)
+    job.kill()
+    job.wait()
+    go.touch()
+    wait_for(partial(has_ended, launcher))
+
+
 def test_without_an_engine_it_finishes_its_attempts(engine: Engine) -> None:
     """The next engine gets answers; then the launcher is without an engine for too long."""
     engine.start(cores=1, patience_s=1)

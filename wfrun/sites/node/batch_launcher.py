@@ -487,7 +487,8 @@ def main() -> None:
     launcher = BatchLauncher(directory, key, config, node)
     if node == 0:
         # If job.py dies nothing else would notify us, and its record would be missing.
-        processes.end_with_parent()
+        job = os.environ.pop("WFRUN_JOB_PID", "")
+        processes.end_with_parent(int(job) if job else None)
         if launcher.nodes > 1:
             launcher.start_other_nodes()
     os.environ.pop("WFRUN_NODEFILE", None)  # tasks have their own

@@ -193,6 +193,7 @@ def main() -> None:
     """Run the attempt of the command line."""
     directory, batch, element = sys.argv[1:]
     os.chdir("/")  # where the job was submitted may be unmounted
+    os.environ["WFRUN_JOB_PID"] = str(os.getpid())  # so that a launcher notices our death
     for name in ("SIGUSR1", "SIGUSR2", "SIGXCPU"):  # warnings of batch systems
         signal.signal(getattr(signal, name), lambda number, frame: None)
     Job(directory, read_request(directory, batch, int(element))).run()

@@ -113,8 +113,9 @@ def become_subreaper() -> bool:
         return False
 
 
-def end_with_parent() -> None:
-    """Let the kernel send SIGTERM to this process when its parent dies.
+def end_with_parent(parent: "Optional[int]") -> None:
+    """Let the kernel send SIGTERM to this process when its parent dies. ``parent`` is the pid of
+    the process that started this one, if known: if it has died before, SIGTERM is sent now.
 
     Source: prctl(2), PR_SET_PDEATHSIG.
     """
@@ -122,6 +123,8 @@ def end_with_parent() -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+    if parent is not None and os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def is_terminated(status: int) -> bool:
