@@ -89,8 +89,9 @@ class Bench:
             await far.connection.close()
 
     async def wfrun(self, transport: str, names: list[str], *, back: bool) -> None:
-        transfer = TransferRouter([RemoteEndpoint(0, self.far[transport])], {"stream": Stream()})
         here = self.scratch / ("back" if back else "there")
+        far = RemoteEndpoint(0, self.far[transport])
+        transfer = TransferRouter([far], {"stream": Stream()}, here)
         (here / "many").mkdir(parents=True, exist_ok=True)
         if back:
             copies = [transfer.copy(0, name, ORIGIN, str(here / name)) for name in names]

@@ -75,7 +75,7 @@ class Far(TransferConformance):
                 endpoints.append(LocalEndpoint(index, SiteSpec(f"site{index}", slots=1), store))
             else:
                 endpoints.append(RemoteEndpoint(index, Store(f"site{index}", connection, store)))
-        return TransferRouter(endpoints, {"stream": Stream()})
+        return TransferRouter(endpoints, {"stream": Stream()}, stores[0].parent)
 
 
 class TestAsyncssh(Far):
@@ -145,6 +145,7 @@ class TestLostConnections:
                 for index, (connection, store) in enumerate(zip(connections, stores, strict=True))
             ],
             {"stream": Stream()},
+            tmp_path,
         )
         try:
             for connection in connections:

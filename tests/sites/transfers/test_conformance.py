@@ -30,7 +30,7 @@ def local(stores: list[Path]) -> list[Endpoint]:
 
 class TestLocalCopy(TransferConformance):
     def make(self, stores: list[Path], links: list[LinkSpec]) -> TransferRouter:
-        return TransferRouter(local(stores), {"copy": LocalCopy(links)})
+        return TransferRouter(local(stores), {"copy": LocalCopy(links)}, stores[0].parent)
 
 
 class TestStream(TransferConformance):
@@ -39,7 +39,7 @@ class TestStream(TransferConformance):
     emulates_links = False
 
     def make(self, stores: list[Path], links: list[LinkSpec]) -> TransferRouter:
-        return TransferRouter(local(stores), {"stream": Stream()})
+        return TransferRouter(local(stores), {"stream": Stream()}, stores[0].parent)
 
 
 class Store:
@@ -72,7 +72,7 @@ class TestStreamOverConnections(TransferConformance):
         endpoints = local(stores)
         for index, connection in enumerate(self.connections):
             endpoints[index] = RemoteEndpoint(index, Store(index, connection, stores[index]))
-        return TransferRouter(endpoints, {"stream": Stream()})
+        return TransferRouter(endpoints, {"stream": Stream()}, stores[0].parent)
 
 
 async def test_the_preferred_method_that_can_carry_is_taken(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ async def test_the_preferred_method_that_can_carry_is_taken(tmp_path: Path) -> N
         "second": Asked("second", True),
         "third": Asked("third", True),
     }
-    transfer = TransferRouter(local([tmp_path]), methods)
+    transfer = TransferRouter(local([tmp_path]), methods, tmp_path)
     await transfer.copy(0, "f", 0, "g")
     transfer.close()
     assert asked == ["first", "second", "close first", "close second", "close third"]

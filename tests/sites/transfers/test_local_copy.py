@@ -36,6 +36,7 @@ def local_transfer(stores: Sequence[Path], *links: LinkSpec) -> TransferRouter:
             for index, (name, store) in enumerate(zip("ab", stores, strict=True))
         ],
         {"copy": LocalCopy(links)},
+        stores[0].parent,
     )
 
 
@@ -179,7 +180,7 @@ async def test_a_closed_transfer_is_transient(
     method = LocalCopy()
     endpoints = [LocalEndpoint(0, SiteSpec("a", slots=1), stores[0])]
     endpoints.append(LocalEndpoint(1, SiteSpec("b", slots=1), stores[1]))
-    transfer = TransferRouter(endpoints, {"copy": method})
+    transfer = TransferRouter(endpoints, {"copy": method}, stores[0].parent)
 
     def close_meanwhile(reader: int, writer: int, position: int, count: int) -> int:
         method._aborted.set()

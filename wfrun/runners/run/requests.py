@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from wfrun.engine.attempts import variant
@@ -14,6 +16,7 @@ from wfrun.engine.exchange import AttemptRequest, InputLink, OutputFile
 from wfrun.engine.model import ORIGIN, SiteSpec, Task, Workflow
 from wfrun.engine.state import RunState, WorkflowState
 from wfrun.runners.run.directory import RunDir
+from wfrun.sites.contained import contained
 from wfrun.sites.emulate import emulated
 
 _NO_ENV: dict[str, str] = {}
@@ -22,6 +25,10 @@ requests."""
 _MAX_BASE_NAME = 120
 """Maximum length of the readable part of a stored name, in characters: the whole name stays below
 the 255 bytes that file systems allow."""
+_MAX_SUFFIX = 60
+"""Maximum length of a task's id in the name of an output, in characters."""
+MAX_NAME_BYTES = 255
+"""Maximum length of one part of a path on usual file systems, in bytes."""
 
 
 def stored_name(workflow: Workflow, number: int, file: int, variant: int = 0) -> str:
@@ -139,7 +146,7 @@ class Requests:
     def output_path(self, number: int, file: int) -> Path:
         """The path that a final output is collected to. In a run of several workflows each has a
         folder of its own. Under emulation outputs may share a name; all but the first get the id of
-        their task as a suffix."""
+        their task as a suffix. The transfer checks that the path is in the folder of outputs."""
         workflow = self._state.workflows[number].workflow
         if workflow.bag is not None:  # output names of bags are distinct
             record = workflow.files[file]
@@ -153,22 +160,51 @@ class Requests:
         if self._state.expected == 1:
             return folder
         name = self._state.workflows[number].workflow.name
-        return folder / f"{number}-{re.sub(r'[^A-Za-z0-9._-]', '_', name)}"
+        return folder / f"{number}-{_plain(name)[:_MAX_BASE_NAME]}"
 
     def _output_paths(self, number: int) -> dict[int, Path]:
         workflow = self._state.workflows[number].workflow
         folder = self._folder(number)
         paths: dict[int, Path] = {}
-        taken: set[str] = set()
-        for index, file in enumerate(workflow.files):
-            if not file.collect or file.producer is None:
-                continue
+        final = [
+            (n, f) for n, f in enumerate(workflow.files) if f.collect and f.producer is not None
+        ]
+        names = {file.name for _, file in final}
+        # Neither the name of another output nor that of a folder of one may be given to a twin.
+        taken = names | {name[:end] for name in names for end in _slashes(name)}
+        for index, file in final:
             name = file.name
-            if name in taken:
-                name = f"{name}.{workflow.tasks[file.producer].id}"
-            taken.add(name)
+            if name in names:
+                names.remove(name)  # the first of this name
+            else:
+                assert file.producer is not None
+                name = _twin_name(name, workflow.tasks[file.producer].id, taken)
+                taken.add(name)
             paths[index] = folder / name
         return paths
+
+
+def _slashes(name: str) -> Iterator[int]:
+    return (place for place, letter in enumerate(name) if letter == "/")
+
+
+def _twin_name(name: str, task: str, taken: Container[str]) -> str:
+    """A free name for a further output ``name``: it ends with the id of its task, without the
+    characters that could make it another path, and with a number where that is taken."""
+    folder, slash, base = name.rpartition("/")
+    suffix = f".{_plain(task)[:_MAX_SUFFIX]}"
+    for number in itertools.count(1):
+        end = suffix if number == 1 else f"{suffix}.{number}"
+        start = os.fsencode(base)[: MAX_NAME_BYTES - len(end)].decode(errors="ignore")
+        found = f"{folder}{slash}{start}{end}"
+        if found not in taken:
+            break
+    return found
+
+
+def _plain(text: str) -> str:
+    """A text as part of a file name: its letters and digits, ``.``, ``_`` and ``-``."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", text)
 
 
 def make_emulated_inputs(workflow: Workflow, number: int, run: RunDir) -> None:
@@ -180,6 +216,6 @@ def make_emulated_inputs(workflow: Workflow, number: int, run: RunDir) -> None:
         files = workflow.files
         wanted = sorted({f for t in workflow.tasks for f in t.inputs if files[f].producer is None})
     for file in wanted:
-        path = run.inputs / stored_name(workflow, number, file)
+        path = contained(run.inputs, stored_name(workflow, number, file))
         with open(path, "wb") as stream:
             stream.truncate(workflow.files[file].size_bytes or 0)

@@ -180,7 +180,7 @@ class Session:
         started, and the directory of a new run is removed."""
         sites = self._make_sites()
         links = self._plan.catalog.links if self._plan else self.state.links
-        transfer = make_transfer(sites, links)
+        transfer = make_transfer(sites, links, self.run.outputs)
         far = {n: s.connection for n, s in enumerate(sites) if not isinstance(s, LocalSite)}
         usage = Usage(far, self._clock.now)
         opened: list[AnySite] = []

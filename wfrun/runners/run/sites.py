@@ -51,15 +51,19 @@ def make_site(
     return kind_of(spec.kind).make(spec, context)
 
 
-def make_transfer(sites: Sequence[AnySite], links: Sequence[LinkSpec]) -> TransferRouter:
-    """The transfer between these sites and this machine, by all registered methods."""
+def make_transfer(
+    sites: Sequence[AnySite], links: Sequence[LinkSpec], outputs: Path
+) -> TransferRouter:
+    """The transfer between these sites and this machine, by all registered methods. Files come to
+    this machine only below ``outputs``."""
     endpoints: list[Endpoint] = [
         LocalEndpoint(index, site.spec, site.store)
         if isinstance(site, LocalSite)
         else RemoteEndpoint(index, site)
         for index, site in enumerate(sites)
     ]
-    return TransferRouter(endpoints, {name: make(links) for name, make in METHODS.items()})
+    methods = {name: make(links) for name, make in METHODS.items()}
+    return TransferRouter(endpoints, methods, outputs)
 
 
 def terminal_prompter() -> Prompter | None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from wfrun.engine.exchange import Receipt
 from wfrun.engine.model import ORIGIN
+from wfrun.sites.contained import contained
 from wfrun.sites.transfers.endpoint import Endpoint
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
 from wfrun.sites.transfers.method import Location, TransferMethod
@@ -17,12 +19,14 @@ class TransferRouter:
     """The `Transfer` of a run: hands each copy to a transfer method.
 
     ``methods`` are in order of preference; the last one must be able to carry between any two
-    sites. ``endpoints`` are in the order of the sites.
+    sites. ``endpoints`` are in the order of the sites. ``outputs`` is the only folder of this
+    machine, beside the stores of local sites, that is written to.
     """
 
     def __init__(
-        self, endpoints: Sequence[Endpoint], methods: Mapping[str, TransferMethod]
+        self, endpoints: Sequence[Endpoint], methods: Mapping[str, TransferMethod], outputs: Path
     ) -> None:
+        self._outputs = outputs
         self._endpoints: dict[int, Endpoint] = {
             ORIGIN: LocalEndpoint(),
             **dict(enumerate(endpoints)),
@@ -33,7 +37,10 @@ class TransferRouter:
     async def copy(
         self, source: int, source_path: str, destination: int, destination_path: str
     ) -> Receipt:
-        """Copy one file or directory; ``TransferMethod.copy`` says what is guaranteed."""
+        """Copy one file or directory; ``TransferMethod.copy`` says what is guaranteed. Raises
+        InfeasibleError for a destination at ORIGIN outside of ``outputs``."""
+        if destination == ORIGIN:
+            destination_path = str(contained(self._outputs, destination_path))
         from_, to = self._endpoints[source], self._endpoints[destination]
         # The process id keeps the parts of this engine apart from those that a killed engine has
         # left in the same directory. Two live engines never share one.
