@@ -110,7 +110,8 @@ class OnTestbed(Stored):
         site = layout().site(self.name)
         access = self.access(slots)
         spec = SiteSpec(self.name, slots, kind=site.kind, directory=str(directory), access=access)
-        return make_site(spec, 0, run_id(directory), directory, time.time)
+        run = run_id(directory)
+        return make_site(spec, 0, run, f"wfrun-{run}", directory, time.time)
 
 
 class ClusterOnTestbed(Clustered, OnTestbed):

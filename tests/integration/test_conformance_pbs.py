@@ -33,4 +33,5 @@ class TestPbs(Clustered):
         pbs.install(directory.parent / "pbs", slots)
         access = Access(transport="local", poll_min_s=0.3, poll_max_s=2.0)
         spec = SiteSpec("here", slots, kind="pbs", directory=str(directory), access=access)
-        return make_site(spec, 0, run_id(directory), directory, time.time)
+        run = run_id(directory)
+        return make_site(spec, 0, run, f"wfrun-{run}", directory, time.time)

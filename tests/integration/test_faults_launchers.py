@@ -37,7 +37,7 @@ def peak_bytes(pid: int) -> int:
 
 def directory_of(testbed: Testbed, grid: Grid, site: str) -> Path:
     """That of the run at this site."""
-    return testbed.layout.site(site).home / "scratch" / f"wfrun-{grid.state().run_id}"
+    return testbed.layout.site(site).home / "scratch" / grid.state().site_directory
 
 
 # Tasks

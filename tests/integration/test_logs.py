@@ -14,6 +14,7 @@ from wfrun.engine.events import Event, SiteCounted
 from wfrun.engine.model import Task, Workflow
 from wfrun.runners.display.logs import print_logs
 from wfrun.runners.run.directory import RunDir
+from wfrun.runners.run.session import read_state
 
 
 def test_logs_of_a_task_that_failed_at_two_clusters(
@@ -52,6 +53,6 @@ def test_logs_of_a_task_that_failed_at_two_clusters(
     assert f"{first} says hello" in said
     assert f"{second} says hello" not in said
     assert "delta cannot be reached: Connection refused" in said
-    run_id = second.partition(".")[0]
-    assert f"delta:~/scratch/wfrun-{run_id}/attempts/{second}.out" in said
+    directory = read_state(RunDir(tmp_path / "run")).site_directory
+    assert f"delta:~/scratch/{directory}/attempts/{second}.out" in said
     assert "but fails" in said.partition(f"{second} at delta")[2]  # as its record has it

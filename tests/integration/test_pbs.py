@@ -37,7 +37,7 @@ Opened = Callable[[SiteSpec], AbstractAsyncContextManager[tuple[AnySite, Probe]]
 def opened(directory: Path) -> Opened:
     @asynccontextmanager
     async def open_site(spec: SiteSpec) -> AsyncIterator[tuple[AnySite, Probe]]:
-        site, probe = make_site(spec, 0, RUN, directory, time.time), Probe()
+        site, probe = make_site(spec, 0, RUN, f"wfrun-{RUN}", directory, time.time), Probe()
         await site.open(probe.post)
         try:
             yield site, probe

@@ -22,7 +22,7 @@ def test_a_site_of_each_kind_can_be_made(name: str, tmp_path: Path) -> None:
     assert kind.name == name
     access = Access(transport="local") if kind.is_remote else None
     spec = SiteSpec("a", 2, kind=name, access=access)
-    site = kind.make(spec, SiteContext(0, "r1", tmp_path, time.time))
+    site = kind.make(spec, SiteContext(0, "r1", "wfrun-r1", tmp_path, time.time))
     assert site.spec is spec
 
 

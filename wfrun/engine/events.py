@@ -17,10 +17,11 @@ from wfrun.engine.exchange import RENAMED_CAUSES, LauncherRequest, Outcome, Reco
 from wfrun.engine.model import LinkSpec, SiteSpec
 from wfrun.engine.settings import Settings as Settings
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """The version of logs that this wfrun writes; it reads logs of all versions. SiteLoadObserved,
 CoresReserved, ReservationDeclined and SitesDeclined exist since version 2, and
-``Access.batch_settings`` since version 3. Version 4 renamed two causes (see ``RENAMED_CAUSES``)."""
+``Access.batch_settings`` since version 3. Version 4 renamed two causes (see ``RENAMED_CAUSES``).
+Version 5 added ``RunStarted.site_directory``."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):
@@ -43,6 +44,9 @@ class RunStarted(Event, frozen=True, tag="run-started"):
     queues: tuple[tuple[int, ...], ...] = ()
     """The sites of each resource manager, which has its own queue (thesis section 5.1.2). Empty:
     one resource manager with all sites."""
+    site_directory: str = ""
+    """Name of the run's directory at its sites. It has a part that no job's name shows, so that
+    nobody else can make it first. Empty in logs until version 4: ``wfrun-<run id>``."""
 
 
 class WorkflowAdded(Event, frozen=True, tag="workflow-added"):

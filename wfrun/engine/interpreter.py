@@ -99,6 +99,7 @@ def _run_started(run: Run, event: ev.RunStarted) -> None:
     state = run.state
     settings = event.settings
     state.run_id = event.run_id
+    state.site_directory = event.site_directory or f"wfrun-{event.run_id}"
     state.settings = settings
     state.expected = event.workflows
     state.started_s = event.at_s

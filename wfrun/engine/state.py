@@ -353,6 +353,8 @@ class RunState:
     def __init__(self, documents: Mapping[str, Workflow]) -> None:
         self.documents = documents
         self.run_id = ""
+        self.site_directory = ""
+        """Name of the run's directory at its sites."""
         self.settings = Settings(policy="")
         self.started_s = 0.0
         self.now_s = 0.0

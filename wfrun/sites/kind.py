@@ -30,6 +30,9 @@ class SiteContext(msgspec.Struct, frozen=True):
     index: int
     """The site's number in the run."""
     run_id: str
+    """Prefix of the names of its jobs."""
+    site_directory: str
+    """Name of the run's directory at its sites."""
     directory: Path
     """Directory of the run's files at a local site for which the catalog names none."""
     clock: Callable[[], float]

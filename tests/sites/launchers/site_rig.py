@@ -121,7 +121,9 @@ class SiteRig:
         spec = SiteSpec("here", 6, kind="pbs", directory=scratch, access=access)
         system = make_batch_system("pbs", access)
         connection = connection_of(access)
-        cluster = ClusterSite(spec, 0, RUN, connection, system, programs=BATCH_LAUNCHER_PROGRAMS)
+        cluster = ClusterSite(
+            spec, 0, RUN, f"wfrun-{RUN}", connection, system, programs=BATCH_LAUNCHER_PROGRAMS
+        )
         return BatchLauncherSite(spec, 0, cluster, lambda directory: self.links)
 
     async def open(self, script: str = WAIT_SCRIPT) -> None:

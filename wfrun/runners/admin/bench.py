@@ -171,11 +171,11 @@ def _last_failure(state: RunState) -> str:
 
 async def _forget(spec: SiteSpec, session: Session) -> None:
     """Remove the run's logs and exit records at its site."""
-    run_id = session.state.run_id
-    if not run_id:
+    name = session.state.site_directory
+    if not name:
         return  # the run never started
     if spec.access is None:
-        directory = session.run.site_directory(spec, run_id)
+        directory = session.run.site_directory(spec, name)
         if spec.directory is not None:
             await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
         return
@@ -184,11 +184,9 @@ async def _forget(spec: SiteSpec, session: Session) -> None:
     try:
         await asyncio.wait_for(connection.open(lambda reason: None), GRACE_S)
         host = await connection.host()
-        path = await find_directory(host, spec.name, written, run_id)
+        path = await find_directory(host, spec.name, written, name)
         await asyncio.wait_for(host.remove([path]), GRACE_S)
     except (WfrunError, asyncio.TimeoutError) as error:
-        _LOGGER.warning(
-            "site %s: %s/wfrun-%s is not removed: %s", spec.name, written, run_id, error
-        )
+        _LOGGER.warning("site %s: %s/%s is not removed: %s", spec.name, written, name, error)
     finally:
         await connection.close()

@@ -84,7 +84,8 @@ class _Trial:
         self._prompter = prompter
         self._report = report
         self._run_id = f"check{secrets.token_hex(4)}"
-        self._job = TrialJob(spec, self._run_id, wait_s, report)
+        self._directory = f"wfrun-{self._run_id}-{secrets.token_hex(8)}"
+        self._job = TrialJob(spec, self._directory, wait_s, report)
 
     async def run(self) -> None:
         """Check until a failure makes the rest pointless. Reports errors and raises none."""
@@ -110,7 +111,10 @@ class _Trial:
 
     async def _check_host(self, written: str) -> None:
         unused = Path()  # only local sites have a directory on this machine
-        site = make_site(self._spec, 0, self._run_id, unused, time.time, prompter=self._prompter)
+        site = make_site(
+            self._spec, 0, self._run_id, self._directory, unused, time.time,
+            prompter=self._prompter,
+        )  # fmt: skip
         assert not isinstance(site, LocalSite)
         connection = site.connection
         try:
@@ -201,7 +205,7 @@ class _Trial:
         """Make a run's directory and look at its file system. Returns its path."""
         hint = "Write another 'directory' in the catalog."
         try:
-            base = await make_directory(host, self._spec.name, written, self._run_id)
+            base = await make_directory(host, self._spec.name, written, self._directory)
         except WfrunError as error:
             self._report.fail("directory", error.message, error.hint or hint)
             raise CheckFailedError from error
@@ -232,8 +236,8 @@ class _Trial:
             self._report.note("limits", text, hint)
         else:
             self._report.ok("limits", f"{cores} cores")
-        async with _local_directory(self._spec, self._run_id) as directory:
-            site = make_site(self._spec, 0, self._run_id, directory, time.time)
+        async with _local_directory(self._spec, self._directory) as directory:
+            site = make_site(self._spec, 0, self._run_id, self._directory, directory, time.time)
             try:
                 await self._open(site, "directory")
                 found = await asyncio.to_thread(_free_bytes, directory)
@@ -244,11 +248,11 @@ class _Trial:
 
 
 @contextlib.asynccontextmanager
-async def _local_directory(spec: SiteSpec, run_id: str) -> AsyncIterator[Path]:
+async def _local_directory(spec: SiteSpec, name: str) -> AsyncIterator[Path]:
     """The directory of a local site, where a run would put it; removed at the end."""
     base = Path(spec.directory) if spec.directory else Path()
     was_there = base.exists()
-    directory = (base / f"wfrun-{run_id}").absolute()
+    directory = (base / name).absolute()
     try:
         yield directory
     finally:

@@ -193,7 +193,7 @@ async def _bandwidths(spec: SiteSpec, connection: Connection) -> tuple[float | N
     """Bytes per second to the site's directory, and from it; None: the transfer stalled."""
     host = await connection.host()
     written = spec.directory or DEFAULT_DIRECTORY
-    directory = await make_directory(host, spec.name, written, f"show{secrets.token_hex(4)}")
+    directory = await make_directory(host, spec.name, written, f"wfrun-show-{secrets.token_hex(8)}")
     path = f"{directory}/files/probe"
     transport = await connection.transport()
     try:

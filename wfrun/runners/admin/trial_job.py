@@ -47,9 +47,9 @@ _ASK = "Ask the cluster's administrators."
 class TrialJob:
     """The test job of one site. It runs in a launcher if the site's tasks do."""
 
-    def __init__(self, spec: SiteSpec, run_id: str, wait_s: float, report: Report) -> None:
+    def __init__(self, spec: SiteSpec, directory: str, wait_s: float, report: Report) -> None:
         self._spec = spec
-        self._run_id = run_id
+        self._directory = directory
         self._wait_s = wait_s
         self._report = report
         self._events: asyncio.Queue[tuple[float, Event]] = asyncio.Queue()
@@ -163,7 +163,7 @@ class TrialJob:
             self.is_stuck = True
             text = f"it has started, and has not ended in {END_S:.0f} s"
             hint = "Do the nodes see the site's 'directory'? See the logs there in "
-            self._report.fail("test job", text, f"{hint}wfrun-{self._run_id}.")
+            self._report.fail("test job", text, f"{hint}{self._directory}.")
         elif times.submitted_s is None:
             reason = f": {times.paused}" if times.paused else ""
             text = f"it could not be submitted in {self._wait_s:.0f} s{reason}"

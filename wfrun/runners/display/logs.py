@@ -106,12 +106,12 @@ async def _read_all(
         }
         spec = state.sites[index].spec
         if spec.access is None:
-            directory = run.site_directory(spec, state.run_id)
+            directory = run.site_directory(spec, state.site_directory)
             site = LocalSite(spec, index, directory)
             for key, packed in packs.items():
                 texts[key] = await site.log(key) if packed is None else _unpack(directory, packed)
         else:
-            texts.update(await _read_far(spec, spec.access, state.run_id, packs))
+            texts.update(await _read_far(spec, spec.access, state.site_directory, packs))
     return texts
 
 
@@ -136,7 +136,7 @@ async def _unpack_far(host: Host, directory: str, packed: PackedLog) -> Texts:
 
 
 async def _read_far(
-    spec: SiteSpec, access: Access, run_id: str, packs: Mapping[str, PackedLog | None]
+    spec: SiteSpec, access: Access, name: str, packs: Mapping[str, PackedLog | None]
 ) -> dict[str, Texts]:
     keys = [key for key, packed in packs.items() if packed is None]
     connection = connection_of(access, terminal_prompter())
@@ -144,7 +144,7 @@ async def _read_far(
     try:
         await connection.open(lambda reason: None)
         host = await connection.host()
-        directory = await find_directory(host, spec.name, written, run_id)
+        directory = await find_directory(host, spec.name, written, name)
         paths = [f"{directory}/attempts/{key}.{end}" for key in keys for end in ("out", "err")]
         found = [text or b"" for text in await host.read(paths, limit=1 << 30)]
         texts: dict[str, Texts] = {
@@ -153,7 +153,7 @@ async def _read_far(
             if packed is not None
         }
     except WfrunError as error:
-        where = f"{access.hosts[0] if access.hosts else 'localhost'}:{written}/wfrun-{run_id}"
+        where = f"{access.hosts[0] if access.hosts else 'localhost'}:{written}/{name}"
         return {
             key: f"{error}\nThe output is in {where}/"
             + (f"attempts/{key}.out and .err" if packed is None else f"logs/{packed.file}")

@@ -69,11 +69,12 @@ class RunDir:
                 hint="Ctrl-C or SIGTERM to the process that drives the run does the same",
             ) from error
 
-    def site_directory(self, spec: SiteSpec, run_id: str) -> Path:
-        """The directory of a local site for this run."""
+    def site_directory(self, spec: SiteSpec, name: str) -> Path:
+        """The directory of a local site for this run; ``name`` is its name where the catalog says
+        in which directory it is."""
         if spec.directory is None:
             return (self.path / "sites" / spec.name).absolute()
-        return Path(spec.directory) / f"wfrun-{run_id}"
+        return Path(spec.directory) / name
 
 
 def create(path: Path | None, name: str) -> RunDir:

@@ -81,6 +81,7 @@ class Session:
         self._digests: list[str] = []
         self._lost: tuple[tuple[int, int, int], ...] = ()
         self._run_id = f"r{secrets.token_hex(4)}"
+        self._site_directory = f"wfrun-{self._run_id}-{secrets.token_hex(8)}"
         self._begun = False
         self._early: list[ev.Event] = []
         """Events of sites from before the first event of this session."""
@@ -160,6 +161,7 @@ class Session:
             self._lock.release()
             raise
         self._run_id = self.state.run_id
+        self._site_directory = self.state.site_directory
         self._clock.go_on_from(self.state.now_s)
 
     def _abandon(self, sites: Sequence[Path] = ()) -> None:
@@ -216,7 +218,7 @@ class Session:
         prompter = terminal_prompter()
         return [
             make_site(
-                spec, index, self._run_id, directory, self._clock.now,
+                spec, index, self._run_id, self._site_directory, directory, self._clock.now,
                 observed=observed, pack_logs=settings.pack_logs, prompter=prompter,
             )
             for index, (spec, directory) in enumerate(
@@ -225,7 +227,7 @@ class Session:
         ]  # fmt: skip
 
     def _site_directories(self) -> list[Path]:
-        return [self.run.site_directory(spec, self._run_id) for spec in self._specs]
+        return [self.run.site_directory(spec, self._site_directory) for spec in self._specs]
 
     async def _find_lost(self, sites: Sequence[AnySite]) -> None:
         """Remove partial copies of an earlier engine, and note the files that sites have lost."""
@@ -298,7 +300,15 @@ class Session:
                 read_history(self._history, plan.workflows, now_s, usage=self._past_usage)
             )
         return [
-            ev.RunStarted(now_s, self._run_id, plan.settings, catalog.sites, catalog.links, count),
+            ev.RunStarted(
+                now_s,
+                self._run_id,
+                plan.settings,
+                catalog.sites,
+                catalog.links,
+                count,
+                site_directory=self._site_directory,
+            ),
             *earlier,
             *(
                 ev.WorkflowAdded(now_s, number, workflow.name, digest)

@@ -31,6 +31,7 @@ def make_site(
     spec: SiteSpec,
     index: int,
     run_id: str,
+    site_directory: str,
     directory: Path,
     clock: Callable[[], float],
     *,
@@ -42,6 +43,7 @@ def make_site(
     context = SiteContext(
         index=index,
         run_id=run_id,
+        site_directory=site_directory,
         directory=directory,
         clock=clock,
         observed=observed,

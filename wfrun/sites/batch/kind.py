@@ -53,6 +53,7 @@ def _make(
         spec,
         context.index,
         context.run_id,
+        context.site_directory,
         connection,
         batch.system(spec.access),
         observed=context.observed,

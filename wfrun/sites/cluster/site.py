@@ -47,7 +47,8 @@ class _Record(msgspec.Struct):
 
 
 class ClusterSite:
-    """Implements ``Site``. ``index`` is the site's number in the run's events.
+    """Implements ``Site``. ``index`` is the site's number in the run's events, ``directory`` the
+    name of the run's directory there.
 
     A cluster out of reach is paused, and set up when it can be reached: work goes on elsewhere.
     ``observed`` selects the reports of other users' jobs. ``programs`` are further node programs
@@ -59,6 +60,7 @@ class ClusterSite:
         spec: SiteSpec,
         index: int,
         run_id: str,
+        directory: str,
         connection: Connection,
         system: BatchSystem,
         *,
@@ -71,7 +73,7 @@ class ClusterSite:
         self.connection = connection
         self.connected: Callable[[], None] = _ignore
         self._programs = (*JOB_PROGRAMS, *programs)
-        self._run_id = run_id
+        self._directory = directory
         self._attempts = Attempts(clock)
         self.head = HeadNode(
             spec.name, index, connection, system, Batches(run_id), self._attempts, self._set_up
@@ -227,7 +229,7 @@ class ClusterSite:
         host = await self.connection.host()
         self.head.facts = await host.facts()
         written = self.spec.directory or DEFAULT_DIRECTORY
-        self.head.directory = await make_directory(host, self.spec.name, written, self._run_id)
+        self.head.directory = await make_directory(host, self.spec.name, written, self._directory)
         await put_programs(host, self.head.directory, self._programs)
         await self._load_batches(host)
         await self.connection.watch(f"{self.head.directory}/exits", self._on_records)

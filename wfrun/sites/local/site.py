@@ -17,6 +17,7 @@ from wfrun.engine.model import SiteSpec
 from wfrun.sites import node
 from wfrun.sites.local.direct_launcher import DirectLauncherSite, LauncherPipe
 from wfrun.sites.local.pipes import Pipes
+from wfrun.sites.remote.agent import RefusedError, make_private
 
 
 def available_cores() -> int:
@@ -58,7 +59,7 @@ class _LocalHost:
 
     async def prepare(self) -> None:
         try:
-            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(os.fsencode(self._directory))
             for name in ("attempts", "files", "exits"):
                 (self._directory / name).mkdir(exist_ok=True)
             probe = self._directory / "exits" / f".probe-{os.getpid()}"
@@ -66,10 +67,11 @@ class _LocalHost:
                 probe.write_bytes(bytes(4096))
             finally:
                 probe.unlink(missing_ok=True)
-        except OSError as error:
+        except (OSError, RefusedError) as error:
+            reason = error.strerror if isinstance(error, OSError) else None
             raise InfeasibleError(
                 f"site {self._site}: its directory {self._directory} cannot be used: "
-                f"{error.strerror or error}",
+                f"{reason or error}",
                 hint="Make room there, or give the site another 'directory' in the catalog.",
             ) from error
 

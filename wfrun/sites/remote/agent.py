@@ -26,6 +26,7 @@ any order. Paths are absolute. ``sizes`` cuts the payload into pieces.
     {"ask": "run", "argv", "env",             {"exit_code", "sizes": [output, errors]} + them;
      "timeout_s"} + stdin                     exit_code null: killed at its timeout
     {"ask": "mkdir", "paths", "mode"}         {}
+    {"ask": "own", "path"}                    {}; infeasible if others can enter or replace it
     {"ask": "write", "paths", "sizes",        {}
      "modes"} + contents
     {"ask": "read", "paths", "limit"}         {"sizes": [bytes or null, ...]} + contents, perhaps
@@ -70,6 +71,7 @@ import collections
 import contextlib
 import errno
 import fcntl
+import grp
 import hashlib
 import json
 import os
@@ -140,6 +142,8 @@ TRANSIENT = (
     errno.ESTALE, errno.ETIMEDOUT, errno.ETXTBSY,
 )  # fmt: skip
 """Errors that a retry may mend."""
+MAX_LINKS = 40
+"""Maximum number of symbolic links in a path, as Linux has it."""
 MERGED = b"records.jsonl"
 """Name of the file into which exit records are merged."""
 
@@ -199,6 +203,100 @@ def make_directories(path: bytes, mode: int) -> None:
         make_directories(path, mode)
         return
     os.chmod(path, mode)  # independently of the umask
+
+
+def others_may_write(status: os.stat_result) -> bool:
+    """Whether other users than the owner may rename what is in this directory."""
+    if status.st_mode & stat.S_ISVTX:
+        return False
+    if status.st_mode & 0o002:
+        return True
+    return bool(status.st_mode & 0o020) and not is_private_group(status.st_gid)
+
+
+def is_private_group(gid: int) -> bool:
+    """Whether a group is that of this user alone: many systems give each user one of the same
+    name, and a umask that lets it write."""
+    try:
+        user, group = pwd.getpwuid(os.getuid()), grp.getgrgid(gid)
+    except KeyError:
+        return False
+    is_named_alike = gid == user.pw_gid and group.gr_name == user.pw_name
+    return is_named_alike and set(group.gr_mem) <= {user.pw_name}
+
+
+def check_way(path: bytes) -> None:
+    """Check that nobody else can replace a directory: see ``make_private``.
+
+    Follows the links in ``path`` one by one, as the kernel does. Raises RefusedError.
+    """
+    trusted = (0, os.getuid())
+    here, rest, links = b"/", path.split(b"/")[::-1], 0
+    sheltered = False
+    while rest:
+        name = rest.pop()
+        if name in (b"", b".", b".."):
+            here = os.path.dirname(here) if name == b".." else here
+            sheltered = sheltered and name != b".."
+            continue
+        new = os.path.join(here, name)
+        status = os.lstat(new)
+        if stat.S_ISLNK(status.st_mode):
+            links += 1
+            if links > MAX_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+            if not sheltered and status.st_uid not in trusted:
+                raise RefusedError("%s is a link that another user made" % shown(new))
+            target = os.readlink(new)
+            if target.startswith(b"/"):
+                here, sheltered = b"/", False
+            rest += target.split(b"/")[::-1]
+            continue
+        here = new
+        # Others cannot reach what is below a directory that they cannot enter.
+        sheltered = sheltered or (status.st_uid == trusted[1] and not status.st_mode & 0o077)
+        if sheltered:
+            continue
+        is_parent = not any(part not in (b"", b".") for part in rest)
+        if is_parent and status.st_uid not in trusted:
+            raise RefusedError("%s belongs to another user (uid %d)" % (shown(here), status.st_uid))
+        if others_may_write(status) if is_parent else is_free_for_all(status):
+            raise RefusedError("%s can be changed by other users" % shown(here))
+
+
+def is_free_for_all(status: os.stat_result) -> bool:
+    """Whether everybody may rename what is in this directory."""
+    return status.st_mode & 0o1002 == 0o002
+
+
+def make_private(path: bytes) -> None:
+    """Make a directory (mode 0700), or check that an existing one is this user's alone; one that
+    others can only read is closed to them.
+
+    What runs from it runs as this user, so nobody else may write in it, nor replace it. Its parent
+    must be the user's or root's, and others must not be able to rename what is in it: they cannot
+    if they may not write to it, or if it has the sticky bit. The directories above it may belong to
+    others, whom the user trusts by the choice of the path; but no directory may be everybody's
+    without the sticky bit. Raises RefusedError.
+    """
+    parent = os.path.dirname(path.rstrip(b"/"))
+    make_directories(parent, 0o700)
+    check_way(parent)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+        os.chmod(path, 0o700)  # independently of the umask and of inherited access lists
+    status = os.lstat(path)
+    if not stat.S_ISDIR(status.st_mode):
+        raise RefusedError("%s is no directory: somebody else may have made it" % shown(path))
+    if status.st_uid != os.getuid():
+        raise RefusedError("%s belongs to another user (uid %d)" % (shown(path), status.st_uid))
+    if status.st_mode & 0o022:
+        raise RefusedError(
+            "%s can be written by other users (mode %04o)"
+            % (shown(path), stat.S_IMODE(status.st_mode))
+        )
+    if status.st_mode & 0o055:
+        os.chmod(path, 0o700)  # they could read, and changed nothing
 
 
 def write_all(fd: int, data: "bytes | memoryview") -> None:
@@ -1226,6 +1324,10 @@ class Agent:
     def handle_mkdir(self, request: "Header", payload: bytes) -> "Answer":
         for path in request["paths"]:
             make_directories(path_of(path), request["mode"])
+        return {}, []
+
+    def handle_own(self, request: "Header", payload: bytes) -> "Answer":
+        make_private(path_of(request["path"]))
         return {}, []
 
     def handle_write(self, request: "Header", payload: bytes) -> "Answer":

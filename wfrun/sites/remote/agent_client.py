@@ -45,7 +45,7 @@ _READ_BYTES = 1 << 18
 _NOISE_BYTES = 1 << 20
 """Maximum output of a login before the agent's."""
 
-_MODULES = "fcntl,hashlib,json,queue,select,socket,struct,subprocess,sys,threading"
+_MODULES = "fcntl,grp,hashlib,json,queue,select,socket,struct,subprocess,sys,threading"
 PYTHONS = (
     "python3",
     *(f"python3.{minor}" for minor in range(14, 5, -1)),
@@ -379,6 +379,9 @@ class AgentHost:
     async def make_directories(self, paths: Sequence[str], mode: int = 0o700) -> None:
         for portion in _portions(paths):
             await self._request("mkdir", paths=portion, mode=mode)
+
+    async def make_private(self, path: str) -> None:
+        await self._request("own", path=path)
 
     async def write(self, files: Sequence[NewFile]) -> None:
         start = 0

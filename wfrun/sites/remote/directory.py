@@ -9,32 +9,42 @@ from wfrun.sites import node
 from wfrun.sites.remote.host import Host, NewFile
 
 
-async def find_directory(host: Host, site: str, written: str, run_id: str) -> str:
+async def find_directory(host: Host, site: str, written: str, name: str) -> str:
     """Return the absolute path of the run's directory, inside the directory of the site.
 
-    ``written`` is the catalog's ``directory``. It may begin with ``~`` or a variable of the login
-    environment. Raises InfeasibleError if the variable is not set there.
+    ``written`` is the catalog's ``directory``, which may begin with ``~`` or a variable of the
+    login environment; ``name`` is the name of the run's. Raises InfeasibleError if the variable is
+    not set there.
     """
     head, slash, tail = written.partition("/")
     if head == "~":
         head = (await host.facts()).home
     elif head.startswith("$"):
-        name = head.strip("${}")
-        result = await host.run(["printenv", name])
+        variable = head.strip("${}")
+        result = await host.run(["printenv", variable])
         head = result.output.decode("utf-8", "surrogateescape").rstrip("\n")
         if not head.startswith("/"):
             raise InfeasibleError(
-                f"site {site}: its directory is {written!r}, and ${name} is not set there",
+                f"site {site}: its directory is {written!r}, and ${variable} is not set there",
                 hint="Write the path itself as 'directory' in the catalog.",
             )
-    return f"{head.rstrip('/')}{slash}{tail}".rstrip("/") + f"/wfrun-{run_id}"
+    return f"{head.rstrip('/')}{slash}{tail}".rstrip("/") + f"/{name}"
 
 
-async def make_directory(host: Host, site: str, written: str, run_id: str) -> str:
-    """Make the run's directory; returns its path. Raises InfeasibleError if that fails."""
-    directory = await find_directory(host, site, written, run_id)
+async def make_directory(host: Host, site: str, written: str, name: str) -> str:
+    """Make the run's directory, or check that it is the user's alone: node programs and scripts run
+    from it. Returns its path. Raises InfeasibleError if that fails."""
+    directory = await find_directory(host, site, written, name)
+    try:
+        await host.make_private(directory)
+    except InfeasibleError as error:
+        raise InfeasibleError(
+            f"site {site}: its directory cannot be used: {error.message}",
+            hint="Make a directory of your own there, with mode 0700, and name it as 'directory' "
+            "in the catalog.",
+        ) from error
     names = ("attempts", "batches", "bin", "exits", "files")
-    await host.make_directories([directory, *(f"{directory}/{name}" for name in names)])
+    await host.make_directories([f"{directory}/{name}" for name in names])
     return directory
 
 

@@ -85,6 +85,11 @@ class Host(Protocol):
         """Make directories and their parents. Raises InfeasibleError if that is not permitted or
         the disk is full."""
 
+    async def make_private(self, path: str) -> None:
+        """Make a directory that this user alone can enter, and its parents, or check that an
+        existing one is so. Raises InfeasibleError if it is not, or if other users could replace
+        it."""
+
     async def write(self, files: Sequence[NewFile]) -> None:
         """Write small files in this order. Raises InfeasibleError at the first that cannot be
         written; those before it are written."""

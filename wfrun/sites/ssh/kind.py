@@ -21,7 +21,7 @@ def _make(spec: SiteSpec, context: SiteContext) -> SshSite:
     return SshSite(
         spec,
         context.index,
-        context.run_id,
+        context.site_directory,
         connection,
         pack_logs=context.pack_logs,
         clock=context.clock,

@@ -25,7 +25,7 @@ _HIGH_WATER_BYTES = 4 << 20
 
 
 class SshSite(DirectLauncherSite):
-    """A site at the other end of an SSH connection.
+    """A site at the other end of an SSH connection. ``directory`` is the run's directory there.
 
     When the connection is lost the launcher drops its queue and running tasks go on. The next
     launcher finds them, as after a crash of the engine.
@@ -38,13 +38,13 @@ class SshSite(DirectLauncherSite):
         self,
         spec: SiteSpec,
         index: int,
-        run_id: str,
+        directory: str,
         connection: Connection,
         *,
         pack_logs: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._remote = _RemoteHost(spec, run_id, connection)
+        self._remote = _RemoteHost(spec, directory, connection)
         super().__init__(spec, index, self._remote, pack_logs=pack_logs, clock=clock)
         self.connection = connection
 
@@ -56,9 +56,9 @@ class SshSite(DirectLauncherSite):
 class _RemoteHost:
     """Implements ``LauncherHost``: a host behind a connection."""
 
-    def __init__(self, spec: SiteSpec, run_id: str, connection: Connection) -> None:
+    def __init__(self, spec: SiteSpec, name: str, connection: Connection) -> None:
         self._spec = spec
-        self._run_id = run_id
+        self._name = name
         self._connection = connection
         self.directory = ""
         self._is_open = False
@@ -71,7 +71,7 @@ class _RemoteHost:
             await self._connection.open(_ignore)
         host = await self._connection.host()
         written = self._spec.directory or DEFAULT_DIRECTORY
-        self.directory = await make_directory(host, self._spec.name, written, self._run_id)
+        self.directory = await make_directory(host, self._spec.name, written, self._name)
         self.launcher_log = f"{self.directory}/launcher.log at site {self._spec.name}"
         await put_programs(host, self.directory, LAUNCHER_PROGRAMS)
         probe = f"{self.directory}/exits/.probe"

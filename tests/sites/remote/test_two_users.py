@@ -1,0 +1,123 @@
+"""The run's directory at a site with other users: what they made or can replace is refused."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.sites.users import ALICE, MALLORY, UserTransport, run_as, scratch
+from wfrun.engine.errors import InfeasibleError
+from wfrun.sites.remote.agent_client import AgentHost
+from wfrun.sites.remote.directory import make_directory, put_programs
+
+__all__ = ["scratch"]
+NAME = "wfrun-r1-5ec2e7"
+
+
+@pytest.fixture
+async def host(scratch: Path) -> AsyncIterator[AgentHost]:
+    """The agent of Alice, whose umask lets everybody write."""
+    transport = UserTransport(ALICE, scratch / "alice")
+    agent = AgentHost(transport)
+    await agent.start()
+    yield agent
+    await agent.close()
+    await transport.close()
+
+
+async def make(host: AgentHost, place: Path) -> str:
+    return await make_directory(host, "alpha", str(place), NAME)
+
+
+@pytest.mark.parametrize(
+    "prepare",
+    [
+        "mkdir -m 777 $D",
+        "mkdir -m 700 $D",
+        "mkdir -m 777 $D.own && ln -s $D.own $D",
+        "ln -s $S/alice $D",
+        "ln -s $S/nowhere $D",
+        "echo > $D",
+        "mkfifo $D",
+    ],
+)
+async def test_what_another_user_made_first_is_refused(
+    host: AgentHost, scratch: Path, prepare: str
+) -> None:
+    assert run_as(MALLORY, f"S={scratch}; D=$S/{NAME}; {prepare}").returncode == 0
+    with pytest.raises(InfeasibleError, match=rf"site alpha: .*{NAME}") as raised:
+        await make(host, scratch)
+    assert "directory of your own" in str(raised.value.hint)
+    assert not run_as(MALLORY, f"ls {scratch}/{NAME}/bin").stdout
+
+
+async def test_it_is_found_again_and_nobody_else_can_enter_it(
+    host: AgentHost, scratch: Path
+) -> None:
+    directory = await make(host, scratch)
+    assert await make(host, scratch) == directory
+    await put_programs(host, directory, ["job.py"])
+    assert stat.S_IMODE(os.lstat(directory).st_mode) == 0o700
+    assert os.lstat(directory).st_uid == ALICE
+    for attack in ("ls", "cat {}/bin/job.py", "touch {}/bin/job.py", "mv {} {}.old", "rmdir {}"):
+        line = attack.replace("{}", directory) if "{}" in attack else f"{attack} {directory}"
+        assert run_as(MALLORY, line).returncode != 0, line
+
+
+async def test_an_own_directory_is_closed_or_refused(host: AgentHost, scratch: Path) -> None:
+    run_as(ALICE, f"mkdir -m 755 {scratch}/{NAME}")
+    assert stat.S_IMODE(os.lstat(await make(host, scratch)).st_mode) == 0o700
+    run_as(ALICE, f"chmod 770 {scratch}/{NAME}")
+    with pytest.raises(InfeasibleError, match="mode 0770"):
+        await make(host, scratch)
+
+
+@pytest.mark.parametrize(
+    ("user", "make_parent"),
+    [
+        (MALLORY, "mkdir -m 755 $P"),
+        (MALLORY, "mkdir -m 1777 $P"),
+        (ALICE, "mkdir -m 777 $P"),
+        (ALICE, "mkdir -m 775 $P"),  # whose group is not a private one
+        (ALICE, "mkdir -m 777 $P.x && mkdir -m 755 $P.x/y && ln -s $P.x/y $P"),
+        (MALLORY, "ln -s $S/alices $P"),
+    ],
+)
+async def test_a_parent_in_which_others_can_rename_is_refused(
+    host: AgentHost, scratch: Path, user: int, make_parent: str
+) -> None:
+    run_as(ALICE, f"mkdir -m 755 {scratch}/alices")
+    prepared = run_as(user, f"S={scratch}; P=$S/parent; umask 0; {make_parent}")
+    assert prepared.returncode == 0, prepared.stderr
+    with pytest.raises(InfeasibleError, match="cannot be used"):
+        await make(host, scratch / "parent")
+
+
+@pytest.mark.parametrize(
+    "make_parent",
+    [
+        "mkdir -m 755 $P",
+        "mkdir -m 1777 $P",
+        "ln -s $S/alice $P",
+        "mkdir -m 777 alice/open && ln -s alice/open $P",  # below a directory of mode 0700
+        "mkdir -m 755 $P.x && ln -s ./$P.x/../$P.x/ $P",
+        "true",
+    ],
+)
+async def test_own_and_shared_directories_can_be_used(
+    host: AgentHost, scratch: Path, make_parent: str
+) -> None:
+    prepared = run_as(ALICE, f"cd {scratch}; S=.; P=parent; umask 0; {make_parent}")
+    assert prepared.returncode == 0, prepared.stderr
+    directory = await make(host, scratch / "parent")
+    assert stat.S_IMODE(os.stat(f"{directory}/files").st_mode) == 0o700
+
+
+async def test_links_in_a_circle_are_refused(host: AgentHost, scratch: Path) -> None:
+    run_as(ALICE, f"ln -s {scratch}/b {scratch}/a; ln -s {scratch}/a {scratch}/b")
+    with pytest.raises(InfeasibleError, match="cannot be used"):
+        await make(host, scratch / "a")
