@@ -1,9 +1,10 @@
 """Attempts that are submitted together, as one job or one array of equal jobs.
 
 A batch is recorded at its site before it is submitted: ``batches/<name>.jsonl`` has the request of
-each element, one a line. The batch's name is also the job's name. By it this engine and later ones
-recognize jobs in the queue and their attempts. After the submission ``batches/<name>.ids`` has the
-job's id, which is needed to ask the batch system about a job that has left the queue.
+each element, one a line. The batch's name is also the job's name. By it and their user this engine
+and later ones recognize jobs in the queue and their attempts. After the submission
+``batches/<name>.ids`` has the job's id, which is needed to ask the batch system about a job that
+has left the queue.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ class Batches:
     """All batches of a run at one site."""
 
     def __init__(self, run_id: str) -> None:
+        self.user = ""
+        """The user whose jobs are the run's, as the head node names them."""
         self._prefix = f"wfrun-{run_id}-"
         self._by_name: dict[str, Batch] = {}
         self._where: dict[str, tuple[Batch, int]] = {}
@@ -80,9 +83,15 @@ class Batches:
 
     def key_of(self, job: Job) -> str | None:
         """Return the key of the attempt that a job in the queue runs, and keep the job's id; None
-        if the job is none of this run's."""
+        if the job is none of this run's.
+
+        Anybody can give a job the same name, so its user counts too. A job with the id of a
+        submission is the run's however the batch system writes the user.
+        """
         batch = self._by_name.get(job.name)
         if batch is None or not 1 <= job.element <= len(batch.keys):
+            return None
+        if job.user != self.user and job.id not in batch.ids:
             return None
         batch.ids.add(job.id)
         return batch.keys[job.element - 1]

@@ -228,6 +228,7 @@ class ClusterSite:
         engines. Called once, on the first connection."""
         host = await self.connection.host()
         self.head.facts = await host.facts()
+        self.head.batches.user = self.head.facts.user
         written = self.spec.directory or DEFAULT_DIRECTORY
         self.head.directory = await make_directory(host, self.spec.name, written, self._directory)
         await put_programs(host, self.head.directory, self._programs)
