@@ -226,6 +226,7 @@ class BagTasks(_Lazy[Task]):
         self.expansion = expansion
         self._files = files
         self._name = bag.application or bag.executable.rsplit("/", 1)[-1]
+        self._stem = self._name.replace("/", "_")
         self._executable = fill(bag.executable)
         self._arguments = [fill(argument) for argument in bag.arguments]
         self._env = None if bag.env is None else {k: fill(v) for k, v in bag.env.items()}
@@ -261,7 +262,7 @@ class BagTasks(_Lazy[Task]):
             if file.optional
         )
         return Task(
-            id=f"{self._name}-{index}",
+            id=f"{self._stem}-{index}",
             name=self._name,
             executable=self._executable(index),
             arguments=tuple([argument(index) for argument in self._arguments]),

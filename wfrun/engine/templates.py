@@ -16,7 +16,10 @@ from wfrun.engine.errors import InvalidError
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 """Names of parameters."""
 
-_SPEC = re.compile(r"(?:.?[<>^])?[-+ ]?0?\d*(?:\.\d+)?([defgosxX]?)")
+MAX_WIDTH = 255
+"""Maximum width and precision of a format: a width of a billion would fill the memory."""
+
+_SPEC = re.compile(r"(?:.?[<>^])?[-+ ]?0?(\d{0,9})(?:\.(\d{1,9}))?[defgosxX]?", re.ASCII)
 _INTEGER = re.compile(r"[-+]?\d+", re.ASCII)
 _DECIMAL = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 _ZEROS = re.compile(r"0(?![<>^])")
@@ -62,12 +65,18 @@ def parse_template(text: str) -> tuple[Part, ...]:
             if name is None:
                 parts.append(Part(literal))
                 continue
-            if not NAME.fullmatch(name) or conversion or not _SPEC.fullmatch(spec or ""):
+            spec_match = _SPEC.fullmatch(spec or "")
+            if not NAME.fullmatch(name) or conversion or spec_match is None:
                 shown = name + (f":{spec}" if spec else "")
                 raise InvalidError(
                     f"{{{shown}}} is not a parameter in {text!r}",
                     hint="a parameter is {name} or {name:format}; braces of the text itself are "
                     "doubled: {{ and }}",
+                )
+            if max(int(number or 0) for number in spec_match.groups()) > MAX_WIDTH:
+                raise InvalidError(
+                    f"the format {spec!r} in {text!r} is too wide",
+                    hint=f"The width and the precision are at most {MAX_WIDTH}.",
                 )
             parts.append(Part(literal, name, spec or ""))
     except ValueError as error:

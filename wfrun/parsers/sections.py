@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from wfrun.engine.errors import InvalidError
+from wfrun.parsers.limits import MAX_BYTES, MAX_COUNT, MAX_SECONDS
 from wfrun.parsers.units import parse_bandwidth, parse_duration, parse_size
 from wfrun.parsers.yaml_document import YamlDocument
 
 T = TypeVar("T")
+N = TypeVar("N", int, float)
 
 
 class Section:
@@ -64,6 +66,13 @@ class Section:
             raise self.error(f"{key} of {self.title}: {error}", key) from error
 
 
+def at_most(most: N, value: N) -> N:
+    """Give the value back. Raises ValueError for one above ``most``, or that is no number."""
+    if not value <= most:
+        raise ValueError(f"it must be at most {most:,}")
+    return value
+
+
 def to_number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError(f"it must be a number, not {in_words(value)}")
@@ -87,27 +96,27 @@ def to_whole(value: Any) -> int:
 def to_count(value: Any) -> int:
     if to_whole(value) <= 0:
         raise ValueError(f"it must be above 0, not {value}")
-    return int(value)
+    return at_most(MAX_COUNT, int(value))
 
 
 def to_count_or_zero(value: Any) -> int:
     if to_whole(value) < 0:
         raise ValueError(f"it must be at least 0, not {value}")
-    return int(value)
+    return at_most(MAX_COUNT, int(value))
 
 
 def to_size(value: Any) -> int:
     size_bytes = parse_size(value)
     if size_bytes <= 0:
         raise ValueError(f"it must be above 0, not {value}")
-    return size_bytes
+    return at_most(MAX_BYTES, size_bytes)
 
 
 def to_duration(value: Any) -> float:
     duration_s = parse_duration(value)
     if duration_s <= 0:
         raise ValueError(f"it must be above 0, not {value}")
-    return duration_s
+    return at_most(MAX_SECONDS, duration_s)
 
 
 def to_bandwidth(value: Any) -> float | None:
@@ -121,7 +130,7 @@ def to_latency(value: Any) -> float:
     latency_s = parse_duration(value)
     if latency_s < 0:
         raise ValueError(f"it must be at least 0, not {value}")
-    return latency_s
+    return at_most(MAX_SECONDS, latency_s)
 
 
 def to_truth(value: Any) -> bool:

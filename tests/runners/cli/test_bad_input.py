@@ -93,7 +93,7 @@ DOCUMENTS: dict[str, tuple[str | bytes, Sequence[str]]] = {
     ),
     "a newline in a name": (
         dax('<job id="a" name="true"><uses file="a&#10;b" link="output"/></job>'),
-        ["x.dax:2: ", r"file name 'a\nb' cannot be used", "newlines"],
+        ["x.dax:2: ", r"file name 'a\nb' cannot be used", "control characters"],
     ),
     "an entity bomb": (
         '<!DOCTYPE a [<!ENTITY a "aaaaaaaaaa">'

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from wfrun.engine.bag import Expansion, expand
 from wfrun.engine.model import Workflow
-from wfrun.parsers.bags.check import check_templates
+from wfrun.parsers.bags.check import check_bag, check_templates
 from wfrun.parsers.bags.draft import BagDraft, BagsReader
 from wfrun.parsers.bags.estimate import in_seconds
 from wfrun.parsers.bags.line_template import LineTemplate
@@ -25,10 +25,11 @@ def make_bags(
 def build_bag(draft: BagDraft) -> Workflow:
     """Check a bag, and make the workflow that expands it when its tasks are requested.
 
-    Raises InvalidError for templates that name unknown parameters or have a format that does not
-    fit the values, for too many tasks, for file names that leave the sandbox or that two outputs
-    have, and for an estimate that is no time.
+    Raises InvalidError for names and requests beyond the limits, for templates that name unknown
+    parameters or have a format that does not fit the values, for too many tasks, for file names
+    that leave the sandbox or that two outputs have, and for an estimate that is no time.
     """
+    check_bag(draft.bag, draft.refuse)
     columns = check_templates(draft.bag, draft.refuse)
     bag = in_seconds(draft.bag, columns, draft.refuse)
     check_names(Expansion(bag), columns, draft.refuse)

@@ -11,9 +11,28 @@ from wfrun.engine.model import Axis, Bag, Column, Progression
 from wfrun.engine.templates import Part, parse_template
 from wfrun.parsers.bags.columns import MAX_VALUES, are_whole, columns_by_name, distinct
 from wfrun.parsers.bags.draft import Refuse
+from wfrun.parsers.bags.lengths import MAX_TEXT_BYTES, longest
+from wfrun.parsers.limits import MAX_PRIORITY, cut, label_fault, request_fault
 
 _SHOWN = 12
 """Maximum number of parameters that a message lists."""
+
+
+def check_bag(bag: Bag, refuse: Refuse) -> None:
+    """Check names and requests: raise InvalidError for those beyond `wfrun.parsers.limits`."""
+    labels = {
+        "the name of the bag": bag.name,
+        "its owner": bag.owner,
+        "its application": bag.application,
+        "its program": bag.executable.rsplit("/", 1)[-1],
+    }
+    for what, text in labels.items():
+        if fault := label_fault(text):
+            raise refuse(f"{what}, {cut(text)}, {fault}", text, "Rename it.")
+    if fault := request_fault(bag.resources):
+        raise refuse(f"each task asks for {fault}", "", "Ask for what a task needs.")
+    if abs(bag.priority) > MAX_PRIORITY:
+        raise refuse(f"its priority is not from -{MAX_PRIORITY} to {MAX_PRIORITY}", "")
 
 
 def check_templates(bag: Bag, refuse: Refuse) -> dict[str, Column]:
@@ -76,13 +95,26 @@ def _check_template(template: str, columns: Mapping[str, Column], refuse: Refuse
         parts = parse_template(template)
     except InvalidError as error:
         raise refuse(error.message, template, error.hint) from error
+    _check_parts(parts, columns, template, refuse)
+    length = longest(parts, columns)
+    if length > MAX_TEXT_BYTES:
+        raise refuse(
+            f"{cut(template)} may become {length:,} bytes long",
+            template,
+            f"A text has at most {MAX_TEXT_BYTES:,} bytes. Pass long values in files.",
+        )
+
+
+def _check_parts(
+    parts: Iterable[Part], columns: Mapping[str, Column], template: str, refuse: Refuse
+) -> None:
     for part in parts:
         if part.name is None or part.name == INDEX:
             continue
         column = columns.get(part.name)
         if column is None:
             raise refuse(
-                f"there is no parameter {part.name!r}, which {shown_template(template)} names",
+                f"there is no parameter {part.name!r}, which {cut(template)} names",
                 template,
                 _nearest(part.name, [*columns, INDEX]),
             )
@@ -100,7 +132,7 @@ def _check_format(part: Part, column: Column, template: str, refuse: Refuse) -> 
         except (ValueError, OverflowError):
             raise refuse(
                 f"{value[:40]!r}, a value of the parameter {part.name!r}, cannot be written with "
-                f"the format {part.spec!r} in {shown_template(template)}",
+                f"the format {part.spec!r} in {cut(template)}",
                 template,
                 "Formats d, x and o want whole numbers, e, f and g numbers; leave the format out "
                 "to take values as they are.",
@@ -113,8 +145,3 @@ def _nearest(word: str, known: list[str]) -> str:
     return (f"Did you mean {near[0]!r}? " if near else "") + (
         f"Parameters: {listed}. Braces of the text itself are doubled: {{{{ and }}}}."
     )
-
-
-def shown_template(template: str) -> str:
-    """A template for messages, cut to 80 characters."""
-    return repr(template if len(template) <= 80 else template[:77] + "...")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
@@ -16,6 +17,8 @@ MAX_VALUES = 10**8
 _CHUNK = 1024
 _FEW = 1 << 16
 """Maximum number of different values that are kept in a dictionary before their share counts."""
+_UNUSUAL = re.compile(rb"[\0-\x1f/\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
+"""A slash, or one of the characters of `wfrun.parsers.limits.CONTROL`, in UTF-8."""
 _MAX_INTEGER = 2**63 - 1
 _MAX_DIGITS = len(str(_MAX_INTEGER)) - 1
 
@@ -148,6 +151,14 @@ def holds(column: Column, letters: str) -> bool:
         return not set("0123456789" + ("." if column.decimals else "") + signs).isdisjoint(letters)
     text = column.values.text if isinstance(column, DictionaryColumn) else column.text
     return any(letter.encode() in text for letter in letters)
+
+
+def holds_unusual(column: Column) -> bool:
+    """Whether any value has a slash, a control character or a line end in it."""
+    if isinstance(column, Progression):
+        return False
+    text = column.values.text if isinstance(column, DictionaryColumn) else column.text
+    return _UNUSUAL.search(text) is not None
 
 
 def has_empty(column: Column) -> bool:

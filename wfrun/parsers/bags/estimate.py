@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from wfrun.engine.bag import ESTIMATE_S, INDEX
 from wfrun.engine.model import Bag, Column, Progression
 from wfrun.engine.templates import parse_template
-from wfrun.parsers.bags.check import shown_template
 from wfrun.parsers.bags.columns import column_like, distinct, last_of
 from wfrun.parsers.bags.draft import Refuse
+from wfrun.parsers.limits import cut
 from wfrun.parsers.units import parse_duration
 
 
@@ -29,7 +29,7 @@ def in_seconds(bag: Bag, columns: Mapping[str, Column], refuse: Refuse) -> Bag:
     named = [part for part in parts if part.name is not None]
     if len(named) > 1:
         raise refuse(
-            f"the estimate {shown_template(template)} names more than one parameter",
+            f"the estimate {cut(template)} names more than one parameter",
             template,
             "Give one time, or a parameter that holds it.",
         )

@@ -13,8 +13,10 @@ from itertools import combinations
 from wfrun.engine.bag import INDEX, Expansion
 from wfrun.engine.model import Axis, Bag, Column, DictionaryColumn, PackedColumn, Progression
 from wfrun.engine.templates import Part, parse_template, placeholders
-from wfrun.parsers.bags.columns import distinct, has_empty, holds
+from wfrun.parsers.bags.columns import distinct, has_empty, holds, holds_unusual
 from wfrun.parsers.bags.draft import Refuse
+from wfrun.parsers.bags.lengths import longest
+from wfrun.parsers.limits import CONTROL, MAX_PART_BYTES, NAME_RULE, cut, name_fault
 
 MAX_NAMES = 10_000_000
 """Maximum number of names that are compared one by one."""
@@ -24,8 +26,11 @@ _FEW = 6
 _LONG = 40
 """Maximum number of characters of a value that a message shows."""
 
-_BAD_NAME = re.compile(r"\A\Z|[\n\r\0]|\A/|(?:\A|/)\.{0,2}(?:/|\Z)")
-"""A name that is not a tidy path inside a folder."""
+_UNTIDY = re.compile(r"(?:\A|/)\.?(?:/|\Z)")
+"""A name with parts that are empty or ``.``: two such names could be one file."""
+_NUMBERS = re.compile(r"[-+ ]?0?\d*(?:\.\d+)?[defgoxX]|0\d+", re.ASCII)
+"""Formats that give a number: neither an empty text, nor dots or slashes alone. Others pad with any
+character, or cut the value."""
 _LETTERS = {
     **dict.fromkeys("efg", "-+.0123456789einfa"),
     **dict.fromkeys("xX", "-0123456789abcdefABCDEF"),
@@ -80,8 +85,12 @@ def _check_inside(
     """
     used = [columns[name] for name in placeholders(template) if name != INDEX]
     parts = parse_template(template)
-    ends = any(letter in part.literal for part in parts for letter in "\n\r\0")
-    if not ends and not any(holds(column, "/\n\r\0") for column in used):
+    if (
+        all(_NUMBERS.fullmatch(part.spec) for part in parts if part.spec)
+        and not any(CONTROL.search(part.literal) for part in parts)
+        and not any(holds_unusual(column) for column in used)
+        and longest(parts, columns) <= MAX_PART_BYTES
+    ):
         pieces = "".join(p.literal + ("\0" if p.name else "") for p in parts).split("/")
         if all(piece.strip(".\0") for piece in pieces):
             return
@@ -93,12 +102,15 @@ def _check_inside(
     _refuse_too_many(count, template, refuse)
     for number in range(count):
         name = fill(reader(number))
-        if _BAD_NAME.search(name):
+        fault = name_fault(name)
+        if fault is None and _UNTIDY.search(name):
+            fault = "has parts that are empty or '.'"
+        if fault is not None:
             raise refuse(
-                f"{name!r} cannot be the name of a file in the sandbox of task {reader(number)}",
+                f"{cut(name)} cannot be the name of a file in the sandbox of task "
+                f"{reader(number)}: it {fault}",
                 template,
-                "A name is a path inside the task's own folder: neither absolute nor with '..', "
-                "'.', empty parts or line ends.",
+                NAME_RULE,
             )
 
 

@@ -10,10 +10,9 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from wfrun.parsers.limits import MAX_PRIORITY
 from wfrun.parsers.sections import in_words, to_whole
 
-MAX_PRIORITY = 2**31 - 1
-"""Maximum priority of a bag, and minus its minimum: priorities are stored in 32 bits."""
 _QUOTED_WORD = re.compile(r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^\s'"\\])+""", re.DOTALL)
 """A word of a command with its quotes."""
 _SHELL_SYNTAX = re.compile(r"(\d*|&)[<>].*|\|[|&]?|&&?|(.*[^\\])?;", re.DOTALL)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from wfrun.engine.errors import InvalidError
+from wfrun.parsers.limits import MAX_SECONDS
 from wfrun.parsers.workflows.profiles import ProfileError, Profiles, Requests, requests_of
 
 MAX_INTEGER = 2**63 - 1
@@ -92,10 +93,12 @@ class Document:
         """Convert to seconds. A negative run time is unknown: None, or 0 under emulation."""
         try:
             runtime_s = float(text)
-        except ValueError:
+        except (ValueError, OverflowError):
             runtime_s = math.nan
         if not math.isfinite(runtime_s):
             self.refuse(f"run time {text!r} is not a number of seconds", line)
+        if runtime_s > MAX_SECONDS:
+            self.refuse(f"run time {text!r} is more than {MAX_SECONDS:,.0f} seconds", line)
         if runtime_s >= 0:
             return runtime_s
         counted = "0" if self.emulate else "unknown"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from wfrun.engine.model import Task
+from wfrun.parsers.limits import ID_RULE, cut, id_fault
 from wfrun.parsers.workflows.cycles import children_of
 from wfrun.parsers.workflows.document import Document, Place, refuse_at
 
@@ -28,13 +29,21 @@ class Edges:
 
     def add_node(self, document: Document, node: str, line: int | None) -> str:
         """Number the next task, and give its id in the workflow."""
-        full = document.prefix + node
-        if not node or full in self._ids or full in self._group_places:
-            self._refuse_id(document, node, line)
+        full = self._new_id(document, node, line)
         index = self._ids[full] = len(self._lines)
         if not self._documents or self._documents[-1][1] is not document:
             self._documents.append((index, document))
         self._lines.append(line)
+        return full
+
+    def _new_id(self, document: Document, node: str, line: int | None) -> str:
+        """The id of a node in the workflow. Raises InvalidError for one that cannot be used, or is
+        used already."""
+        full = document.prefix + node
+        if fault := id_fault(full):
+            document.refuse(f"task id {cut(full)} {fault}", line, ID_RULE)
+        if not node or full in self._ids or full in self._group_places:
+            self._refuse_id(document, node, line)
         return full
 
     def _refuse_id(self, document: Document, node: str, line: int | None) -> NoReturn:
@@ -61,9 +70,7 @@ class Edges:
 
     def open_group(self, document: Document, node: str, line: int | None) -> str:
         """Add a sub-workflow, whose tasks follow; give its id in the workflow."""
-        full = document.prefix + node
-        if not node or full in self._ids or full in self._group_places:
-            self._refuse_id(document, node, line)
+        full = self._new_id(document, node, line)
         self._group_places[full] = document.place(line)
         return full
 

@@ -7,12 +7,14 @@ from posixpath import normpath
 
 import msgspec
 
+from wfrun.parsers.limits import MAX_PART_BYTES, NAME_RULE, cut, name_fault
 from wfrun.parsers.workflows.document import Document
 from wfrun.parsers.workflows.draft import FileUse, TaskDraft
 from wfrun.parsers.workflows.edges import Edges
 
-_BAD_NAME = re.compile(r"\A\Z|[\n\r\0]|\A/|(?:\A|/)\.\.(?:/|\Z)|\A\.?/*\Z")
 _SPECIAL = ("", ".")
+_SHORT = MAX_PART_BYTES // 4
+"""Maximum length of a name in characters that is certainly not too long in bytes."""
 _UNTIDY_NAME = re.compile(r"(?:\A|/)\.(?:/|\Z)|//|/\Z")
 
 
@@ -109,8 +111,8 @@ class Files:
         return outputs
 
     def _new(self, document: Document, name: str, line: int | None) -> LinkedFile:
-        # Most names need no closer look. Newlines and the like are not printable.
-        if "/" in name or name[:1] in _SPECIAL or not name.isprintable():
+        # Most names need no closer look. Control characters are not printable.
+        if "/" in name or name[:1] in _SPECIAL or len(name) > _SHORT or not name.isprintable():
             tidy = _tidy_name(document, name, line)
             if tidy != name:
                 file = self.by_name.get(tidy) or self._new(document, tidy, line)
@@ -173,19 +175,7 @@ def _overwrite(
 
 
 def _tidy_name(document: Document, name: str, line: int | None) -> str:
-    if _BAD_NAME.search(name) or not _encodable(name):
-        document.refuse(
-            f"file name {name!r} cannot be used",
-            line,
-            "A file name is a path relative to the task's directory: not empty, not absolute, "
-            "without '..' and without newlines.",
-        )
+    fault = name_fault(name)
+    if fault is not None:
+        document.refuse(f"file name {cut(name)} cannot be used: it {fault}", line, NAME_RULE)
     return normpath(name) if _UNTIDY_NAME.search(name) else name
-
-
-def _encodable(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from wfrun.engine.model import Task
+from wfrun.engine.model import Resources, Task
+from wfrun.parsers.limits import MAX_PRIORITY, request_fault, text_fault, variable_fault
 from wfrun.parsers.workflows.document import Document
 from wfrun.parsers.workflows.draft import Draft, EdgeDraft, SubworkflowDraft, TaskDraft
 from wfrun.parsers.workflows.edges import Edges
@@ -58,6 +59,8 @@ class _Linker:
         self.files = Files(self.edges)
         self._shared: dict[Any, Any] = {}
         """One object of equal ones: tasks of a kind have names and arguments in common."""
+        self._checked: set[Resources] = set()
+        """The requests that are within the limits."""
 
     def add(self, document: Document, drafts: Iterable[Draft], including: tuple[str, ...]) -> None:
         """Add the drafts of a document. ``including``: the documents that are open."""
@@ -73,8 +76,7 @@ class _Linker:
         task, share = len(self.tasks), self._shared.setdefault
         task_id = self.edges.add_node(document, draft.id, draft.line)
         words = draft.arguments
-        if "\0" in draft.executable or (words and any("\0" in word for word in words)):
-            document.refuse(f"task {task_id}: a NUL character in its command", draft.line)
+        self._check(document, draft)
         optional: list[int] = []
         inputs = self.files.link_inputs(document, draft, optional)
         outputs = self.files.link_outputs(document, draft, task, inputs, optional)
@@ -98,6 +100,24 @@ class _Linker:
                 priority=draft.priority,
             )
         )
+
+    def _check(self, document: Document, draft: TaskDraft) -> None:
+        """Refuse texts and numbers that no site could take."""
+        for word in (draft.executable, *draft.arguments):
+            if fault := text_fault(word):
+                document.refuse(f"task {draft.id}: {fault} in its command", draft.line)
+        for name, value in (draft.env or {}).items():
+            if fault := variable_fault(name, value):
+                document.refuse(f"task {draft.id}: {fault} in its environment", draft.line)
+        if (asked := draft.resources) not in self._checked:
+            if fault := request_fault(asked):
+                document.refuse(f"task {draft.id} asks for {fault}", draft.line)
+            self._checked.add(asked)
+        if abs(draft.priority) > MAX_PRIORITY:
+            document.refuse(
+                f"task {draft.id}: its priority is not from -{MAX_PRIORITY} to {MAX_PRIORITY}",
+                draft.line,
+            )
 
     def _include(
         self, outer: Document, draft: SubworkflowDraft, including: tuple[str, ...]

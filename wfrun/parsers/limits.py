@@ -1,0 +1,110 @@
+"""What documents may contain: ids of tasks, names of files, texts, numbers.
+
+Every workflow passes these checks where it is linked, every bag where it is built. Each function
+returns what is wrong as the end of a message, or None.
+"""
+
+from __future__ import annotations
+
+import re
+
+from wfrun.engine.model import Resources
+
+MAX_ID = 255
+"""Maximum length of the id of a task, in characters."""
+MAX_PART_BYTES = 255
+"""Maximum length of one part of the name of a file, in bytes: usual file systems take no more."""
+MAX_NAME_BYTES = 1024
+"""Maximum length of the name of a file, in bytes. Linux takes paths of 4,095 bytes, and the folder
+of the task at the site is a part of them."""
+MAX_PRIORITY = 2**31 - 1
+"""Maximum priority, and minus its minimum: priorities are stored in 32 bits."""
+MAX_COUNT = 10**9
+"""Maximum number of cores, nodes or GPUs of a task."""
+MAX_BYTES = 2**62
+"""Maximum memory of a task in bytes: a retry may double it, and 64 bits hold it."""
+MAX_SECONDS = 1e12
+"""Maximum run time or walltime in seconds: clocks and their sums stay exact to milliseconds."""
+
+CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""Characters that act on terminals, end lines, or are no text."""
+_OUTSIDE = re.compile(r"\A\Z|\A/|(?:\A|/)\.\.(?:/|\Z)|\A\.?/*\Z")
+
+ID_RULE = (
+    f"An id has at most {MAX_ID} characters, no '/' and no control characters: rename the task."
+)
+NAME_RULE = (
+    "A file name is a path relative to the task's directory: not empty, not absolute, without '..' "
+    f"and control characters, at most {MAX_PART_BYTES} bytes between slashes and {MAX_NAME_BYTES} "
+    "in all."
+)
+
+
+def cut(text: str) -> str:
+    """A text in quotes for messages, cut to 80 characters."""
+    return repr(text if len(text) <= 80 else text[:77] + "...")
+
+
+def id_fault(text: str) -> str | None:
+    """What is wrong with the id of a task."""
+    if len(text) > MAX_ID:
+        return f"has {len(text):,} characters"
+    if "/" in text:
+        return "has a '/'"
+    if not text.isprintable() and CONTROL.search(text):
+        return "has control characters"
+    return None
+
+
+def label_fault(text: str) -> str | None:
+    """What is wrong with the name of a bag, an owner or an application, or with a program's."""
+    if len(text) > MAX_ID:
+        return f"has {len(text):,} characters; at most {MAX_ID} are possible"
+    return "has control characters" if CONTROL.search(text) else None
+
+
+def name_fault(name: str) -> str | None:
+    """What is wrong with the name of a file. It may still have parts that are empty or ``.``."""
+    if CONTROL.search(name):
+        return "has control characters"
+    if _OUTSIDE.search(name):
+        return "is not a path in the task's directory"
+    size = len(name.encode())
+    if size > MAX_NAME_BYTES:
+        return f"has {size:,} bytes"
+    if size > MAX_PART_BYTES and max(len(p.encode()) for p in name.split("/")) > MAX_PART_BYTES:
+        return f"has a part of more than {MAX_PART_BYTES} bytes"
+    return None
+
+
+def text_fault(text: str) -> str | None:
+    """What is wrong with a text that a program gets: an argument, or a variable."""
+    if "\0" in text:
+        return "a NUL character"
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return "a character that is no Unicode text"
+    return None
+
+
+def variable_fault(name: str, value: str) -> str | None:
+    """What is wrong with a variable of the environment."""
+    if not name or "=" in name:
+        return f"the variable {name!r}, which cannot be the name of one"
+    return text_fault(name) or text_fault(value)
+
+
+def request_fault(asked: Resources) -> str | None:
+    """What is wrong with the numbers in the request of a task."""
+    for value, most, unit in (
+        (asked.cores, MAX_COUNT, "cores"),
+        (asked.nodes, MAX_COUNT, "nodes"),
+        (asked.gpus, MAX_COUNT, "GPUs"),
+        (asked.memory_bytes, MAX_BYTES, "bytes of memory"),
+        (asked.walltime_s or 0, MAX_SECONDS, "seconds of walltime"),
+    ):
+        if value > most:
+            return f"more than {most:,.0f} {unit}"
+    return None
