@@ -61,8 +61,8 @@ class Endpoint(Protocol):
     def read_tree(self, name: str) -> AsyncGenerator[bytes, None]:
         """Stream a directory as a tar archive. To be closed unless it is exhausted."""
 
-    async def write_tree(self, name: str, content: AsyncIterator[bytes], key: str) -> int:
-        """Write a directory from a tar archive; returns the total size of its files in bytes."""
+    async def write_tree(self, name: str, content: AsyncIterator[bytes], key: str) -> None:
+        """Write a directory from a tar archive, which ``CleanTree`` has checked."""
 
 
 def endpoint_name(endpoint: Endpoint) -> str:

@@ -10,12 +10,12 @@ from pathlib import Path
 from stat import S_ISDIR
 from typing import Any
 
-from wfrun.engine.errors import InfeasibleError
+from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.model import ORIGIN, SiteSpec
 from wfrun.sites.remote.host import Stat
+from wfrun.sites.remote.local_transport import LocalProcess
 from wfrun.sites.transfers.disk import explain_write, remove, replace
 from wfrun.sites.transfers.endpoint import CHUNK_BYTES, check_size, file_mode, part_name
-from wfrun.sites.transfers.tree_size import TreeSize
 
 
 class LocalEndpoint:
@@ -102,40 +102,43 @@ class LocalEndpoint:
                 process.kill()
             await process.communicate()
 
-    async def write_tree(self, name: str, content: AsyncIterator[bytes], key: str) -> int:
+    async def write_tree(self, name: str, content: AsyncIterator[bytes], key: str) -> None:
         final = Path(self.path(name))
         temporary = final.with_name(part_name(key))
         try:
             await asyncio.to_thread(os.makedirs, temporary)
-            size_bytes = await _extract(content, temporary, final)
+            await _extract(content, temporary, final)
             replace(temporary, final)
         except OSError as error:
             raise explain_write(error, final) from error
         finally:
             remove(temporary)
-        return size_bytes
 
 
-async def _extract(archive: AsyncIterator[bytes], directory: Path, final: Path) -> int:
-    """Unpack a tar archive; returns the total size of its files in bytes."""
-    process = await asyncio.create_subprocess_exec(
-        *("tar", "-xf", "-", "-C", str(directory)), stdin=asyncio.subprocess.PIPE
+async def _extract(archive: AsyncIterator[bytes], directory: Path, final: Path) -> None:
+    """Unpack a tar archive."""
+    process = LocalProcess(
+        await asyncio.create_subprocess_exec(
+            # As root it would give the files to the users that the archive names.
+            *("tar", "--no-same-owner", "-xf", "-", "-C", str(directory)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
     )
-    assert process.stdin is not None
-    size = TreeSize()
     try:
         async for chunk in archive:
-            process.stdin.write(chunk)
-            await process.stdin.drain()
-            size.feed(chunk)
-        process.stdin.close()
+            try:
+                await process.write(chunk)
+            except TransientError:  # tar has ended; its exit code and stderr say why
+                break
+        process.end_input()
         if await process.wait():
-            raise InfeasibleError(f"{final} cannot be written; is the disk full?")
+            reason = process.errors().strip().splitlines()[-1:] or ["is the disk full?"]
+            raise InfeasibleError(f"{final} cannot be written: {reason[0]}")
     finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
-    return size.size_bytes
+        await process.close()
 
 
 async def _one(content: bytes) -> AsyncIterator[bytes]:

@@ -23,7 +23,6 @@ from wfrun.sites.transfers.endpoint import (
     part_name,
 )
 from wfrun.sites.transfers.request_batcher import RequestBatcher
-from wfrun.sites.transfers.tree_size import TreeSize
 
 MAX_LARGE = 4
 """Maximum number of large copies to and from one site at once. With the agent's session and that
@@ -123,9 +122,8 @@ class RemoteEndpoint:
         finally:
             await process.close()
 
-    async def write_tree(self, name: str, content: AsyncIterator[bytes], key: str) -> int:
+    async def write_tree(self, name: str, content: AsyncIterator[bytes], key: str) -> None:
         final, quoted = self.path(name), shlex.quote(self.part(name, key))
-        size = TreeSize()
         transport = await self.connection.transport()
         process = await transport.start(f"mkdir {quoted} && exec tar -xf - -C {quoted}")
         try:
@@ -137,7 +135,6 @@ class RemoteEndpoint:
                     code = await process.wait()
                     _check_exit(code, f"{final} cannot be written: {process.errors()}")
                     raise
-                size.feed(chunk)
             process.end_input()
             code = await process.wait()
             _check_exit(code, f"{final} cannot be written: {process.errors()}")
@@ -147,7 +144,6 @@ class RemoteEndpoint:
             raise
         finally:
             await process.close()
-        return size.size_bytes
 
     # -- parts
 

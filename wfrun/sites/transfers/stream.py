@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
+from wfrun.engine.errors import TransientError
 from wfrun.engine.exchange import Receipt
+from wfrun.sites.transfers.clean_tree import CleanTree
 from wfrun.sites.transfers.disk import absent
 from wfrun.sites.transfers.endpoint import SMALL_BYTES, Endpoint, check_size, hold_slots
 from wfrun.sites.transfers.method import Location
@@ -34,15 +37,36 @@ class Stream:
                 hold_slots(reader, writer),
                 aclosing(reader.read_tree(source.name)) as archive,
             ):
-                size_bytes = await writer.write_tree(destination.name, archive, key)
+                tree = CleanTree(source.path, archive, links_may_leave=reader.spec is None)
+                async with aclosing(tree.pieces()) as pieces:
+                    await writer.write_tree(destination.name, pieces, key)
+                size_bytes = tree.size_bytes
         elif size_bytes <= SMALL_BYTES:
             content = await reader.read_small(source.name)
             check_size(source.path, len(content), size_bytes)
             await writer.write_small(destination.name, content, stat.is_executable, key)
         else:
             async with hold_slots(reader, writer), aclosing(reader.read(source.name)) as data:
-                await writer.write(destination.name, data, size_bytes, stat.is_executable, key)
+                await writer.write(
+                    destination.name,
+                    _at_most(data, size_bytes, source.path),
+                    size_bytes,
+                    stat.is_executable,
+                    key,
+                )
         return Receipt(size_bytes, loop.time() - begun_s)
 
     def close(self) -> None:
         """Nothing to release: a copy ends with its task."""
+
+
+async def _at_most(
+    data: AsyncIterator[bytes], size_bytes: int, path: str
+) -> AsyncGenerator[bytes, None]:
+    """Pass on a file, and stop where it is longer than its site said. It must not fill the disk at
+    the other end."""
+    async for piece in data:
+        size_bytes -= len(piece)
+        if size_bytes < 0:
+            raise TransientError(f"{path} became longer while it was copied")
+        yield piece
