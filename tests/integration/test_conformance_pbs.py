@@ -17,7 +17,10 @@ from wfrun.sites.kind import AnySite
 
 
 class TestPbs(Clustered):
-    """wfrun on the head node itself, where the user's profile has the commands in PATH."""
+    """wfrun on the head node itself, where the user's profile has the commands in PATH. Narrow jobs
+    overtake a wide one unless the scheduler has ``strict_ordering`` and no backfilling."""
+
+    keeps_order = False
 
     @pytest.fixture
     def tmp_path(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:

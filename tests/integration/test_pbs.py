@@ -9,11 +9,13 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.fakes import pbs
 from tests.sites.batch.recordings import OPENPBS, recorded
+from wfrun.engine.events import SitePaused, SiteReopened
 from wfrun.engine.model import Access, SiteSpec
 from wfrun.runners.run.sites import make_site
 from wfrun.sites.kind import AnySite
@@ -26,6 +28,7 @@ RUN = "r1"
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / ".profile").write_text(f"PATH={tmp_path}/pbs/bin:$PATH; export PATH\n")
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr("wfrun.sites.cluster.head_node.RETRY_DELAYS_S", (0.5,))
     yield tmp_path / "pbs"
     pbs.end(tmp_path / "pbs")
 
@@ -53,6 +56,15 @@ def site_of(directory: Path, walltime_s: float | None = None) -> SiteSpec:
     return SiteSpec("here", 2, kind="pbs", directory=scratch, access=access, walltime_s=walltime_s)
 
 
+def jobs_of(directory: Path) -> list[dict[str, Any]]:
+    """All jobs that were accepted."""
+    return list(json.loads((directory / "state.json").read_text())["jobs"].values())
+
+
+def states(directory: Path) -> set[str]:
+    return {e["state"] for job in jobs_of(directory) for e in job["elements"].values()}
+
+
 def run(directory: Path, command: str, *arguments: str) -> tuple[int, str, str]:
     result = subprocess.run(
         [directory / "bin" / command, *arguments],
@@ -65,13 +77,56 @@ def run(directory: Path, command: str, *arguments: str) -> tuple[int, str, str]:
     return result.returncode, result.stdout, result.stderr
 
 
-async def test_more_jobs_than_may_be_queued(directory: Path, opened: Opened) -> None:
-    pbs.install(directory, slots=2, max_jobs=5)
-    keys = [f"k-{n}" for n in range(12)]
+@pytest.mark.parametrize("limit", ["user", "ncpus"])
+async def test_more_jobs_than_may_be_queued(directory: Path, opened: Opened, limit: str) -> None:
+    pbs.install(directory, slots=2, limits={limit: 5})
+    keys = [f"k-{n}" for n in range(6)]
     async with opened(site_of(directory)) as (site, probe):
         await site.submit([request(key, "true") for key in keys])
         for key in keys:
             assert (await probe.ended(key)).cause == "done"
+
+
+async def test_an_array_that_is_too_large_is_halved(directory: Path, opened: Opened) -> None:
+    pbs.install(directory, slots=8, queue_max_array=3)
+    keys = [f"k-{n}" for n in range(10)]
+    async with opened(site_of(directory)) as (site, probe):
+        await site.submit([request(key, "true") for key in keys])
+        for key in keys:
+            assert (await probe.ended(key)).cause == "done"
+    sizes = [len(job["elements"]) for job in jobs_of(directory)]
+    assert sorted(sizes) == [2, 2, 2, 2, 2]
+
+
+async def test_a_queue_that_is_disabled_for_a_while(directory: Path, opened: Opened) -> None:
+    """A site that accepts nothing, and in whose queue nothing of ours ends, says so."""
+    pbs.install(directory, slots=2, enabled=False)
+    async with opened(site_of(directory)) as (site, probe):
+        await site.submit([request("k-1", "true")])
+        await probe.until(lambda: any(isinstance(e, SitePaused) for e in probe.events))
+        (paused,) = [e for e in probe.events if isinstance(e, SitePaused)]
+        assert "Queue is not enabled" in paused.reason
+        pbs.configure(directory, enabled=True)
+        assert (await probe.ended("k-1")).cause == "done"
+        assert any(isinstance(e, SiteReopened) for e in probe.events)
+
+
+async def test_an_element_that_is_queued_again_does_not_run_twice(
+    directory: Path, opened: Opened
+) -> None:
+    pbs.install(directory, slots=2)
+    record = directory.parent / "record"
+    async with opened(site_of(directory)) as (site, probe):
+        note = f'echo "$WFRUN_ATTEMPT" >>{record}; sleep 600'
+        await site.submit([shell("k-1", note), shell("k-2", f"echo k-2 >>{record}")])
+        assert (await probe.ended("k-2")).cause == "done"
+        await probe.started("k-1")
+        await probe.until(lambda: "k-1" in record.read_text())
+        pbs.requeue(directory, "0[1]", "0[2]")  # the ended one, too
+        assert (await probe.ended("k-1")).cause == "lost"
+        await probe.until(lambda: not states(directory) - {"F"})
+    assert sorted(record.read_text().split()) == ["k-1", "k-2"]
+    assert len(probe.outcomes("k-2")) == 1
 
 
 async def test_a_job_that_can_never_run(directory: Path, opened: Opened) -> None:
@@ -85,7 +140,7 @@ async def test_a_job_that_can_never_run(directory: Path, opened: Opened) -> None
 
 
 async def test_a_job_that_its_owner_deletes(directory: Path, opened: Opened) -> None:
-    pbs.install(directory, slots=1)
+    pbs.install(directory, slots=1, history=True)
     async with opened(site_of(directory)) as (site, probe):
         await site.submit([shell("k-1", "sleep 600"), shell("k-2", "sleep 600")])
         await probe.started("k-1")
@@ -98,7 +153,7 @@ async def test_a_job_that_its_owner_deletes(directory: Path, opened: Opened) -> 
 
 async def test_a_job_past_its_walltime(directory: Path, opened: Opened) -> None:
     """The site's own bound, of which the task knows nothing."""
-    pbs.install(directory, slots=1)
+    pbs.install(directory, slots=1, history=True)
     async with opened(site_of(directory, walltime_s=1.0)) as (site, probe):
         await site.submit([shell("k-1", "sleep 600")])
         outcome = await probe.ended("k-1")
@@ -107,7 +162,7 @@ async def test_a_job_past_its_walltime(directory: Path, opened: Opened) -> None:
 
 
 def test_its_answers_are_the_recorded_ones(directory: Path) -> None:
-    pbs.install(directory, slots=8, max_jobs=10)
+    pbs.install(directory, slots=8, limits={"generic": 10})
 
     def same(name: str, command: str, *arguments: str, told: dict[str, str] | None = None) -> None:
         there = recorded(OPENPBS, name)
@@ -130,7 +185,7 @@ def test_its_answers_are_the_recorded_ones(directory: Path) -> None:
 
 
 def test_its_jobs_look_like_recorded_ones(directory: Path) -> None:
-    pbs.install(directory, slots=2)
+    pbs.install(directory, slots=2, history=True)
     asked = ("-l", "select=1:ncpus=2:mem=100mb", "-l", "walltime=00:05:00")
     assert run(directory, "qsub", "-N", "wf-1", *asked)[1] == "0.pbshost\n"
     assert run(directory, "qsub", "-N", "wf-2", "-J", "0-4", *asked[:2])[1] == "1[].pbshost\n"
@@ -139,7 +194,7 @@ def test_its_jobs_look_like_recorded_ones(directory: Path) -> None:
     def jobs(*options: str) -> dict[str, dict[str, object]]:
         code, output, errors = run(directory, "qstat", *options, "-t", "-f", "-F", "json")
         assert (code, errors) == (0, "")
-        text = json.dumps(json.loads(output), indent="\t", separators=(",", ":\t"))
+        text = json.dumps(json.loads(output), indent=4, separators=(",", ":"))
         assert output == text + "\n"
         return json.loads(output).get("Jobs", {})  # type: ignore[no-any-return]
 

@@ -1,11 +1,12 @@
 """A PBS of one node, for machines that cannot have a real one (OpenPBS is not packaged by Debian).
 
-``program.py`` answers as qsub, qstat, qdel and pbsnodes of OpenPBS 23.06: every answer is one of
-the recordings in ``tests/data/lrm/openpbs-23.06`` with other names and numbers in it. Jobs are real
-processes, and start in the order of their submission (``strict_ordering``) when cores are free.
+``program.py`` answers as qsub, qstat, qdel, qrls and pbsnodes of OpenPBS 23.06: every answer is one
+of the recordings in ``tests/data/lrm/openpbs-23.06`` with other names and numbers in it, or was
+seen on a live server. Jobs are real processes, run by a login shell; they start when cores are
+free, narrow ones before a wide one that waits.
 
-What the recordings don't show is after the manual: the states of an array that is under way
-(OpenPBS 23.06 reference guide, "Job Array States"), and a job that is deleted before it starts.
+What neither shows is after the manual: the states of an array that is under way (OpenPBS 23.06
+reference guide, "Job Array States"), and a job that is deleted before it starts.
 """
 
 from __future__ import annotations
@@ -14,31 +15,57 @@ import json
 import os
 import shlex
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from tests.places import DATA
 
 PROGRAM = Path(__file__).parent / "program.py"
 RECORDINGS = DATA / "lrm" / "openpbs-23.06"
-COMMANDS = ("qsub", "qstat", "qdel", "pbsnodes")
+COMMANDS = ("qsub", "qstat", "qdel", "qrls", "pbsnodes")
+DEFAULTS: dict[str, Any] = {
+    "limits": {},
+    "max_array": 10_000,
+    "queue_max_array": None,
+    "enabled": True,
+    "history": False,
+}
+"""``limits`` of jobs by the names of ``LIMITS`` in ``program.py``, each element of an array
+counted; ``max_array_size`` of the server and of the queue; whether the queue is enabled; and
+``job_history_enable``."""
 
 
-def install(directory: Path, slots: int, max_jobs: int | None = None) -> Path:
+def install(directory: Path, slots: int, **settings: Any) -> Path:
     """Make a PBS in this directory, unless there is one; returns the directory of its commands.
-    ``max_jobs``: so many a user may have in the queue, elements of arrays counted one by one."""
+    ``settings`` override ``DEFAULTS``."""
     commands = directory / "bin"
     if commands.exists():
         return commands
     commands.mkdir(parents=True)
-    config = {"slots": slots, "max_jobs": max_jobs, "recordings": str(RECORDINGS)}
+    config = {"slots": slots, "recordings": str(RECORDINGS), **DEFAULTS, **settings}
     (directory / "config.json").write_text(json.dumps(config))
     for name in COMMANDS:
         words = (sys.executable, "-I", "-S", str(PROGRAM), str(directory), name)
         (commands / name).write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
         (commands / name).chmod(0o755)
     return commands
+
+
+def configure(directory: Path, **settings: Any) -> None:
+    """Change settings of a PBS that runs."""
+    path = directory / "config.json"
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
+    fresh.rename(path)
+
+
+def requeue(directory: Path, *jobs: str) -> None:
+    """Queue these jobs or elements again, as after a kill of the server."""
+    words = (sys.executable, "-I", "-S", str(PROGRAM), str(directory), "requeue")
+    subprocess.run([*words, *jobs], check=True, timeout=20)
 
 
 def end(directory: Path) -> None:

@@ -2,6 +2,9 @@
 
 There is no server: each command takes the lock, reads the state, and starts what can start. A
 process watches over each job that runs (``job``) and does the same when that ends.
+
+As in OpenPBS 23.06, a job's script is run by a login shell, which reads ``~/.profile`` and the name
+of the script from its standard input; ``-V`` passes nothing, ``-v`` does.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import json
 import os
 import pwd
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +33,17 @@ _OPTIONS = "a:A:c:C:e:hI:j:J:k:l:m:M:N:o:p:P:q:r:R:S:u:v:VW:z"
 _ENDED = ("obittime", "Stageout_status", "Exit_status", "history_timestamp")
 _BEGUN = ("resources_used", "exec_host", "exec_vnode", "stime", "session_id", "jobdir", "run_count")
 
+LIMITS = {
+    "user": (38, "Maximum number of jobs for user {user} already in complex"),
+    "queue": (38, "Maximum number of jobs for user {user} already in queue workq"),
+    "all": (38, "Maximum number of jobs already in complex"),
+    "waiting": (38, "Maximum number of jobs in 'Q' state for user {user} already in complex"),
+    "generic": (38, "would exceed complex's per-user limit"),
+    "ncpus": (39, "would exceed per-user limit on resource ncpus in complex"),
+}
+"""Limits on jobs by their names in the configuration: exit code and message of qsub. Source: a live
+OpenPBS 23.06.06; pbs_messages.c."""
+
 Job = dict[str, Any]
 
 
@@ -39,6 +54,14 @@ class RefusedError(Exception):
         super().__init__(recording)
         self.recording = recording
         self.changes = changes
+
+
+class SaidError(Exception):
+    """The answer is one line."""
+
+    def __init__(self, exit_code: int, line: str) -> None:
+        super().__init__(line)
+        self.exit_code = exit_code
 
 
 class Pbs:
@@ -62,18 +85,19 @@ class Pbs:
         return match[1], int(match[2])
 
     def schedule(self) -> None:
-        """Start what can start, in order."""
+        """Start what can start. Narrow jobs overtake a wide one that waits: there is no
+        ``strict_ordering``."""
         if (self.directory / "ended").exists():
             return
         elements = [(job, e) for job in self.jobs.values() for e in job["elements"].values()]
         free = self.config["slots"]
         free -= sum(job["ncpus"] for job, e in elements if e["state"] == "R")
         for number, job in self.jobs.items():
+            if job.get("is_held"):
+                continue
             for index, element in job["elements"].items():
-                if element["state"] != "Q" or job["ncpus"] > self.config["slots"]:
+                if element["state"] != "Q" or job["ncpus"] > free:
                     continue
-                if job["ncpus"] > free:
-                    return
                 free -= job["ncpus"]
                 element.update(state="R", started_s=time.time())
                 argv = [sys.executable, "-I", "-S", __file__, str(self.directory), "job"]
@@ -112,30 +136,60 @@ def qsub(pbs: Pbs, arguments: list[str]) -> int:
     job = _request(pbs, options)
     script = Path(rest[0]).read_text() if rest else sys.stdin.read()
     user = pwd.getpwuid(os.getuid())
-    number = str(pbs.state["next"])
     first, last = job.pop("range")
     job.update(
         user=user.pw_name,
         home=os.environ.get("HOME", user.pw_dir),
         arguments=" ".join(arguments),
         shell=options.get("S", ["/bin/sh"])[-1],
-        environment=dict(os.environ) if "V" in options else {},
+        environment=_passed(options.get("v", [""])[-1]),
         created_s=time.time(),
     )
-    state = "H" if "h" in options else "Q"
+    # The waiting elements of a held array stay Q.
+    state = "H" if "h" in options and not job["is_array"] else "Q"
+    job["is_held"] = "h" in options
     indices = range(first, last + 1) if job["is_array"] else [""]
     job["elements"] = {str(index): {"state": state} for index in indices}
-    limit = pbs.config["max_jobs"]
-    if limit is not None and len(job["elements"]) + sum(
-        e["state"] != "F" for other in pbs.jobs.values() for e in other["elements"].values()
-    ) > limit:  # fmt: skip
-        raise RefusedError("qsub-limit")
+    _check_limits(pbs, job)
+    number = str(pbs.state["next"])
     pbs.state["next"] += 1
     pbs.jobs[number] = job
-    (pbs.directory / f"{number}.SC").write_text(script)
+    path = pbs.directory / f"{number}.SC"
+    path.write_text(script)
+    path.chmod(0o700)
     pbs.schedule()
     print(name_of(number, job))
     return 0
+
+
+def _passed(variables: str) -> dict[str, str]:
+    """The variables of ``-v``; a name alone has its value here."""
+    pairs = (part.partition("=") for part in variables.split(",") if part)
+    return {name: value if equals else os.environ[name] for name, equals, value in pairs}
+
+
+def _check_limits(pbs: Pbs, job: Job) -> None:
+    config = pbs.config
+    if not config["enabled"]:
+        raise SaidError(173, "Queue is not enabled")
+    largest = min(config["max_array"], config["queue_max_array"] or config["max_array"])
+    if job["is_array"] and len(job["elements"]) > largest:
+        raise SaidError(3, "Array job exceeds server or queue size limit")
+    states = [
+        (other["ncpus"], e["state"])
+        for other in (*pbs.jobs.values(), job)
+        for e in other["elements"].values()
+        if e["state"] != "F"
+    ]
+    for name, limit in config["limits"].items():
+        count = len(states)
+        if name == "waiting":
+            count = sum(state == "Q" for _, state in states)
+        elif name == "ncpus":
+            count = sum(cores for cores, _ in states)
+        if count > limit:
+            code, text = LIMITS[name]
+            raise SaidError(code, text.format(user=job["user"]))
 
 
 def _options(arguments: list[str]) -> tuple[dict[str, list[str]], list[str]]:
@@ -155,6 +209,9 @@ def _options(arguments: list[str]) -> tuple[dict[str, list[str]], list[str]]:
 
 
 def _request(pbs: Pbs, options: dict[str, list[str]]) -> Job:
+    if "J" in options and options.get("r", ["y"])[-1] == "n":
+        text = "cannot submit non-rerunable Array Job"
+        raise RefusedError("qsub-unicode", ("illegal -N value", text))
     name = options.get("N", ["STDIN"])[-1]
     if len(name) > 236:
         raise RefusedError("qsub-name-too-long")
@@ -196,11 +253,12 @@ def job(directory: Path, number: str, index: str) -> None:
         if "ended_by" in element:
             _end(pbs, element, 256 + signal.SIGTERM)
             return
-        output = described["output"] or os.devnull
-        with open(output, "ab") as file:
+        spool = directory / f"{number}.{index}.OU"
+        with spool.open("ab") as file:
             child = subprocess.Popen(
-                [described["shell"], str(directory / f"{number}.SC")],
-                stdin=subprocess.DEVNULL,
+                ["-sh"],
+                executable=described["shell"],
+                stdin=subprocess.PIPE,
                 stdout=file,
                 stderr=file,
                 cwd=described["home"],
@@ -208,26 +266,83 @@ def job(directory: Path, number: str, index: str) -> None:
                 start_new_session=True,
             )
         element["session"] = child.pid
+    assert child.stdin is not None
+    with contextlib.suppress(BrokenPipeError), child.stdin as stdin:
+        stdin.write(f"{directory}/{number}.SC\n".encode())
+    over = _watch(directory, described, number, index, child)
+    _signal(child.pid, signal.SIGKILL)
+    _deliver(spool, described, number, index)
+    with locked(directory) as pbs:
+        element = pbs.jobs[number]["elements"][index]
+        if element.get("session") != child.pid:
+            return  # requeued
+        code = child.returncode
+        exit_status = -29 if over == "walltime" else 256 - code if code < 0 else code
+        if over:
+            element["over"] = over
+        _end(pbs, element, exit_status)
+
+
+def _watch(
+    directory: Path, described: Job, number: str, index: str, child: subprocess.Popen[bytes]
+) -> str | None:
+    """Wait until the job's shell has ended; end it at its limits and after a qdel. Returns the
+    limit that it has exceeded."""
     allowed_s = _seconds(described["walltime"])
-    began_s, told_s, over = time.monotonic(), None, False
+    began_s, told_s, over = time.monotonic(), None, None
+    mark = f"\0PBS_JOBID={name_of(number, described, index)}\0".encode()
     while child.poll() is None:
         time.sleep(0.02 if time.monotonic() < began_s + 1 else LOOK_S)
         now_s = time.monotonic()
+        text = None
         if told_s is None and allowed_s is not None and now_s > began_s + allowed_s:
-            over, told_s = True, now_s
+            over, text = "walltime", f"walltime {int(now_s - began_s)} exceeded limit {allowed_s}"
+        elif told_s is None and (described["mem"] or "").endswith("kb"):
+            limit_kb = int(described["mem"].removesuffix("kb"))
+            if (used_kb := _memory_kb(mark)) > limit_kb:
+                over, text = "mem", f"mem {used_kb}kb exceeded limit {limit_kb}kb"
+        if text is not None:
+            told_s = now_s
+            with (directory / f"{number}.{index}.OU").open("a") as file:
+                file.write(f"=>> PBS: job killed: {text}\n")
             _signal(child.pid, signal.SIGTERM)
         state = json.loads((directory / "state.json").read_text())
         if told_s is None and "ended_by" in state["jobs"][number]["elements"][index]:
             told_s = now_s  # qdel has sent the SIGTERM
         if told_s is not None and now_s > told_s + GRACE_S:
             _signal(child.pid, signal.SIGKILL)
-    _signal(child.pid, signal.SIGKILL)
-    with locked(directory) as pbs:
-        code = child.returncode
-        exit_status = -29 if over else 256 - code if code < 0 else code
-        if over:
-            pbs.jobs[number]["elements"][index]["over"] = True
-        _end(pbs, pbs.jobs[number]["elements"][index], exit_status)
+    return over
+
+
+def _memory_kb(mark: bytes) -> int:
+    """Resident memory of all processes of a job."""
+    pages = 0
+    for pid in _processes(mark):
+        with contextlib.suppress(OSError):
+            pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") // 1024
+
+
+def _processes(mark: bytes) -> list[int]:
+    """Processes with this in their environment."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark in b"\0" + (path / "environ").read_bytes():
+                found.append(int(path.name))
+    return found
+
+
+def _deliver(spool: Path, described: Job, number: str, index: str) -> None:
+    """Copy the job's output over the file of ``-o``."""
+    output = described["output"]
+    if output in (None, os.devnull):
+        return
+    target = Path(output.replace("^array_index^", index))
+    if target.is_dir():
+        target = target / f"{name_of(number, described, index)}.OU"
+    with contextlib.suppress(OSError):
+        shutil.copyfile(spool, target)
 
 
 def _end(pbs: Pbs, element: Job, exit_status: int) -> None:
@@ -282,6 +397,37 @@ def qdel(pbs: Pbs, arguments: list[str]) -> int:
     return failure
 
 
+def qrls(pbs: Pbs, arguments: list[str]) -> int:
+    for argument in arguments:
+        number, elements = find(pbs, argument, "qdel")
+        pbs.jobs[number]["is_held"] = False
+        for element in elements:
+            if element["state"] == "H":
+                element["state"] = "Q"
+    pbs.schedule()
+    return 0
+
+
+def requeue(pbs: Pbs, arguments: list[str]) -> int:
+    """What a kill of the server or of a node does to elements of arrays, ended ones too: their
+    processes are gone, and they are queued again. Job numbers jump."""
+    for argument in arguments:
+        number, _ = find(pbs, argument, "qdel")
+        match = re.search(r"\[(\d+)\]", argument)
+        indices = [match[1]] if match else list(pbs.jobs[number]["elements"])
+        for index in indices:
+            mark = f"\0PBS_JOBID={name_of(number, pbs.jobs[number], index)}\0".encode()
+            for pid in _processes(mark):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            element = pbs.jobs[number]["elements"][index]
+            element.clear()
+            element["state"] = "Q"
+    pbs.state["next"] += 1000
+    pbs.schedule()
+    return 0
+
+
 def find(pbs: Pbs, argument: str, verb: str) -> tuple[str, list[Job]]:
     """A job's number, and those of its elements that are meant."""
     match = re.fullmatch(r"(\d+)(\[(\d*)\])?(\.pbshost)?", argument, re.ASCII)
@@ -304,8 +450,10 @@ def qstat(pbs: Pbs, arguments: list[str]) -> int:
     flags = "".join(word[1:] for word in words if word.startswith("-"))
     named = [word for word in words if not word.startswith("-")]
     if "Q" in flags or "B" in flags:
-        print(pbs.recording("qstat-Qf-json" if "Q" in flags else "qstat-Bf-json")[0], end="")
+        sys.stdout.write(to_json(_offer(pbs, "Queue" if "Q" in flags else "Server")))
         return 0
+    if "x" in flags and not pbs.config["history"]:
+        raise SaidError(36, "PBS is not configured to maintain job history")
     if "-F json" not in " ".join(arguments):
         sys.exit("qstat: only JSON is played back here")
     shown: dict[str, Any] = {}
@@ -313,6 +461,11 @@ def qstat(pbs: Pbs, arguments: list[str]) -> int:
     for argument in named or list(pbs.jobs):
         try:
             number, elements = find(pbs, argument, "qstat")
+            if all(e["state"] == "F" for e in elements) and not pbs.config["history"]:
+                full = name_of(number, pbs.jobs[number])
+                if named:
+                    raise RefusedError("qstat-unknown", ("999999.pbshost", full))
+                continue
             if named and "x" not in flags and all(e["state"] == "F" for e in elements):
                 change = ("0.pbshost", name_of(number, pbs.jobs[number]))
                 raise RefusedError("qstat-finished-without-x", change)
@@ -323,6 +476,22 @@ def qstat(pbs: Pbs, arguments: list[str]) -> int:
         head = {"timestamp": int(time.time()), "pbs_version": "23.06.06", "pbs_server": HOST}
         sys.stdout.write(to_json({**head, "Jobs": shown} if shown else head))
     return failure
+
+
+def _offer(pbs: Pbs, kind: str) -> Job:
+    """The server or its queue, as recorded, with what was configured."""
+    config = pbs.config
+    root: Job = json.loads(pbs.recording(f"qstat-{kind[0].replace('S', 'B')}f-json")[0])
+    entry = next(iter(root[kind].values()))
+    if kind == "Queue":
+        entry["enabled"] = str(config["enabled"])
+        if config["queue_max_array"]:
+            entry["max_array_size"] = config["queue_max_array"]
+        return root
+    entry["max_array_size"] = config["max_array"]
+    if not config["history"]:
+        del entry["job_history_enable"]
+    return root
 
 
 def _shown(pbs: Pbs, number: str, history: bool, elements: bool) -> dict[str, Any]:
@@ -382,7 +551,8 @@ def _array(pbs: Pbs, number: str) -> Job:
     entry = _like(pbs, "3[]", job)
     waiting = [index for index, e in job["elements"].items() if e["state"] in "QH"]
     begun = len(waiting) < len(states)
-    entry["job_state"] = "F" if set(states) == {"F"} else "B" if begun else states[0]
+    held = "H" if job.get("is_held") else "Q"
+    entry["job_state"] = "F" if set(states) == {"F"} else "B" if begun else held
     if entry["job_state"] != "F":
         entry = {key: value for key, value in entry.items() if key not in _ENDED}
     counts = [states.count("Q") + states.count("H"), states.count("R"), 0, states.count("F")]
@@ -429,14 +599,14 @@ def _comment(pbs: Pbs, job: Job, element: Job, place: str) -> str:
             slots = pbs.config["slots"]
             numbers = f"(R: {job['ncpus']} A: {slots} T: {slots})"
             return f"Can Never Run: Insufficient amount of resource: ncpus {numbers}"
-        return "Not Running: Insufficient amount of resource: ncpus "
+        return "Not Running: Not enough free nodes available"
     comment = f"Job run at {_when(element['started_s'])} on {place}"
     if element["state"] != "F":
         return comment
     if "ended_by" in element:
         return f"{comment} and terminated by {element['ended_by']}@{HOST}"
     if "over" in element:
-        return f"{comment} and exceeded resource walltime"
+        return f"{comment} and exceeded resource {element['over']}"
     return f"{comment} and {'failed' if element.get('exit') else 'finished'}"
 
 
@@ -471,13 +641,8 @@ def name_of(number: str, job: Job, index: str | None = None) -> str:
 
 
 def to_json(root: object) -> str:
-    """As PBS prints it: tabs, and an array on one line."""
-    text = json.dumps(root, indent="\t", separators=(",", ":\t"), ensure_ascii=False) + "\n"
-    return re.sub(
-        r"\[\n(\s*\"[^\"]*\",?\n)+\s*\]",
-        lambda match: re.sub(r",\n\s*", ", ", re.sub(r"(?<=\[)\n\s*|\n\s*(?=\])", "", match[0])),
-        text,
-    )
+    """As OpenPBS 23.06 prints it: indented by four spaces, without tabs."""
+    return json.dumps(root, indent=4, separators=(",", ":"), ensure_ascii=False) + "\n"
 
 
 def complain(pbs: Pbs, refused: RefusedError) -> int:
@@ -509,7 +674,10 @@ def _seconds(clock: str | None) -> int | None:
     return hours * 3600 + minutes * 60 + seconds
 
 
-COMMANDS = {"qsub": qsub, "qstat": qstat, "qdel": qdel, "pbsnodes": pbsnodes}
+COMMANDS = {
+    "qsub": qsub, "qstat": qstat, "qdel": qdel, "qrls": qrls, "pbsnodes": pbsnodes,
+    "requeue": requeue,
+}  # fmt: skip
 
 
 def main() -> int:
@@ -522,6 +690,9 @@ def main() -> int:
             return COMMANDS[command](pbs, arguments)
         except RefusedError as refused:
             return complain(pbs, refused)
+        except SaidError as said:
+            print(f"{command}: {said}", file=sys.stderr)
+            return said.exit_code
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError, W
 from wfrun.engine.model import Access
 from wfrun.sites.batch.slurm.queue import SQUEUE_FORMAT
 from wfrun.sites.batch.system import (
+    ArrayTooLargeError,
     BackPressureError,
     BatchJob,
     BatchSystem,
@@ -114,9 +115,9 @@ def test_a_large_array_in_grid_engine() -> None:
 )
 def test_a_large_array_in_pbs(kind: str, size: list[str]) -> None:
     assert system(kind).submit(LARGE, "/s/batch.sh") == [
-        "qsub", "-N", "wfrun-r1-1", "-r", "n", "-V", "-S", "/bin/sh", "-j", "oe", "-o", "/dev/null",
-        *size, "-l", "walltime=00:01:31", "-q", "long", "-A", "physics", "--comment", "two words",
-        "/s/batch.sh",
+        "qsub", "-N", "wfrun-r1-1", "-r", "y" if kind == "pbs" else "n", "-V", "-S", "/bin/sh",
+        "-j", "oe", "-o", "/dev/null", *size, "-l", "walltime=00:01:31", "-q", "long",
+        "-A", "physics", "--comment", "two words", "/s/batch.sh",
     ]  # fmt: skip
 
 
@@ -208,10 +209,12 @@ REFUSALS: list[tuple[str, str, str, type[WfrunError]]] = [
     *(
         ("slurm", SLURM, f"refuse-{name}", InfeasibleError)
         for name in (
-            "account", "array", "badmem", "badnode", "exclude", "feature", "gpus", "gres",
+            "account", "badmem", "badnode", "exclude", "feature", "gpus", "gres",
             "license", "memory", "option", "partition", "qos", "reservation",
         )
     ),
+    ("slurm", SLURM, "refuse-array", ArrayTooLargeError),
+    ("grid-engine", GRID_ENGINE, "refuse-array", ArrayTooLargeError),
     ("slurm", SLURM, "limit-size", InfeasibleError),
     ("slurm", SLURM, "limit-assoc", BackPressureError),
     ("slurm", SLURM, "limit-qos", BackPressureError),
@@ -222,7 +225,7 @@ REFUSALS: list[tuple[str, str, str, type[WfrunError]]] = [
     *(
         ("grid-engine", GRID_ENGINE, f"refuse-{name}", InfeasibleError)
         for name in (
-            "array", "name", "name2", "option", "pe", "project", "queue", "resource", "verify",
+            "name", "name2", "option", "pe", "project", "queue", "resource", "verify",
             "verify-q",
         )
     ),
@@ -232,8 +235,9 @@ REFUSALS: list[tuple[str, str, str, type[WfrunError]]] = [
     ("grid-engine", GRID_ENGINE, "submit-badscript", TransientError),
     *(
         ("pbs", OPENPBS, f"qsub-{name}", InfeasibleError)
-        for name in ("bad-queue", "bad-resource", "bad-resource2", "name-too-long", "unicode")
+        for name in ("bad-queue", "bad-resource", "bad-resource2", "name-too-long")
     ),
+    ("pbs", OPENPBS, "qsub-unicode", TransientError),  # a usage text
     ("pbs", OPENPBS, "qsub-limit", BackPressureError),
     ("pbs", OPENPBS, "qstat-server-down", TransientError),
 ]  # fmt: skip
@@ -246,7 +250,8 @@ def test_not_taken(kind: str, source: str, name: str, error: type[WfrunError]) -
         system(kind).submitted(*answer)
     assert type(caught.value) is error
     words = answer.errors.strip() or answer.output.strip()
-    assert words.splitlines()[-1][-60:] in str(caught.value)
+    assert words.splitlines()[0] in str(caught.value)
+    assert "usage:" not in str(caught.value)
 
 
 def test_unclear_answers_may_have_been_taken(each: BatchSystem) -> None:

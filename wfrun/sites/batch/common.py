@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
 import shlex
 from collections.abc import Iterator, Sequence
 
-from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
-from wfrun.sites.batch.system import BackPressureError, BatchJob, QueueUnknownError
+from wfrun.sites.batch.system import BatchJob, QueueUnknownError
 
 MIB = 1 << 20
 MAX_ARGUMENTS = 200
@@ -44,36 +42,14 @@ def clock(walltime_s: float) -> str:
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
 
 
-def refusal(
-    program: str,
-    exit_code: int | None,
-    output: str,
-    errors: str,
-    *,
-    limits: re.Pattern[str],
-    never: re.Pattern[str],
-) -> WfrunError:
-    """The error for a submission that returned no id. Output that matches ``limits`` means a limit
-    on the user's jobs, output that matches ``never`` a request that this system cannot take."""
-    words = f"{errors.strip()}\n{output.strip()}".strip()
-    shown = words if len(words) <= _SHOWN else f"… {words[-_SHOWN:]}"
-    message = f"{program} {_end(exit_code)}: {shown or 'it printed nothing'}"
-    if limits.search(words):
-        return BackPressureError(message)
-    if exit_code is not None and never.search(words):
-        return InfeasibleError(
-            message, hint="Change the site's queue, account or options in the catalog, or the task."
-        )
-    return TransientError(message)
-
-
 def check_answer(program: str, exit_code: int | None, errors: str) -> None:
     """Raise QueueUnknownError if the command failed."""
     if exit_code != 0:
-        raise QueueUnknownError(f"{program} {_end(exit_code)}: {errors.strip()[-_SHOWN:]}")
+        raise QueueUnknownError(f"{program} {how_it_ended(exit_code)}: {errors.strip()[-_SHOWN:]}")
 
 
-def _end(exit_code: int | None) -> str:
+def how_it_ended(exit_code: int | None) -> str:
+    """How a command ended, for messages."""
     return "timed out" if exit_code is None else f"ended with exit code {exit_code}"
 
 

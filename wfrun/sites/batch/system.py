@@ -12,6 +12,7 @@ from wfrun.engine.errors import WfrunError
 from wfrun.sites.batch.jobs import Ending, Job, QueueUnknownError, State
 
 __all__ = [
+    "ArrayTooLargeError",
     "BackPressureError",
     "BatchJob",
     "BatchSystem",
@@ -52,7 +53,11 @@ class BatchJob(msgspec.Struct, frozen=True):
 
 
 class BackPressureError(WfrunError):
-    """This user's limit on jobs is reached: wait, then submit again."""
+    """A limit on jobs is reached: wait, then submit again."""
+
+
+class ArrayTooLargeError(WfrunError):
+    """An array of this size is not accepted: submit smaller ones."""
 
 
 class BatchSystem(Protocol):
@@ -74,8 +79,9 @@ class BatchSystem(Protocol):
 
     def submitted(self, exit_code: int | None, output: str, errors: str) -> str:
         """The id of the new job. Raises BackPressureError if a limit on jobs is reached,
-        InfeasibleError if the request can never be accepted (too large, unknown queue or account),
-        and TransientError otherwise: the job may have been accepted then."""
+        ArrayTooLargeError for an array with too many elements, InfeasibleError if the request can
+        never be accepted (too wide, unknown queue or account), and TransientError otherwise: the
+        job may have been accepted then."""
 
     def queue(self, user: str | None) -> list[str]:
         """The command that shows the jobs of this user; None: of all users. It may show more: PBS

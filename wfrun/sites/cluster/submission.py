@@ -12,7 +12,7 @@ from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.events import AttemptsSubmitted
 from wfrun.engine.exchange import AttemptRequest, Outcome
 from wfrun.engine.model import Access, SiteSpec
-from wfrun.sites.batch.system import BackPressureError, BatchJob
+from wfrun.sites.batch.system import ArrayTooLargeError, BackPressureError, BatchJob
 from wfrun.sites.cluster.attempts import Attempts
 from wfrun.sites.cluster.batches import ATTEMPTS_PER_SUBMISSION, Batch, content, groups
 from wfrun.sites.cluster.head_node import COMMAND_S, FAILURES_TO_PAUSE, HeadNode, answer, delay_s
@@ -52,6 +52,8 @@ class Submission:
         """Number of consecutive submissions that were turned back."""
         self._bound: int | None = None
         """Estimated maximum number of our jobs in the queue; None until a limit was met."""
+        self._max_array: int | None = None
+        """Maximum number of elements of an array, found by refusals; None: none was refused."""
 
     async def run(self) -> None:
         """Submit until cancelled."""
@@ -90,7 +92,7 @@ class Submission:
 
     def _largest(self) -> int:
         largest = self._head.system.max_array
-        return min(largest, self._access.max_array or largest)
+        return min(largest, self._access.max_array or largest, self._max_array or largest)
 
     async def _submit(self, requests: list[AttemptRequest]) -> bool:
         """Submit one batch. Returns False if the batch system accepts no more now, or the disk is
@@ -121,9 +123,15 @@ class Submission:
                 _LOGGER.info("site %s: %s", self._head.site, error.message)
                 if await self._was_accepted(batch):
                     break
-                self._bound = self._attempts.in_queue() + max(1, len(requests) // 2)
+                self._wait_for_places(len(requests), error.message)
                 self._return_to_pending(requests)
                 return False
+            except ArrayTooLargeError as error:
+                _LOGGER.info("site %s: %s", self._head.site, error.message)
+                self._max_array = min(self._largest(), max(1, len(requests) // 2))
+                self._return_to_pending(requests)
+                self.now.set()
+                return True
             except InfeasibleError as error:
                 for key in batch.keys:
                     self._attempts.end(key, Outcome("refused", message=error.message))
@@ -146,6 +154,14 @@ class Submission:
         if self._bound is not None:  # probe for a higher limit
             self._bound = self._attempts.in_queue() + max(1, len(requests) // 4)
         return True
+
+    def _wait_for_places(self, refused: int, reason: str) -> None:
+        """Submit fewer attempts than those that were refused, later. While none of ours is in the
+        queue, no end of ours makes place, so the site is paused."""
+        in_queue = self._attempts.in_queue()
+        self._bound = in_queue + max(1, refused // 2)
+        if not in_queue and self._refusals + 1 >= FAILURES_TO_PAUSE:
+            self._head.pause("submission", f"no further job is accepted now: {reason}")
 
     async def _record_ids(self, batch: Batch, path: str) -> None:
         """Record the job's ids for a later engine, which may have to ask about a job that has left

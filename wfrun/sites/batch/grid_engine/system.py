@@ -12,19 +12,8 @@ from wfrun.engine.errors import InfeasibleError
 from wfrun.sites.batch import common
 from wfrun.sites.batch.elements import compress
 from wfrun.sites.batch.grid_engine import queue as parser
-from wfrun.sites.batch.system import BackPressureError, BatchJob, Ending, Job
-
-_TRY_AGAIN = 25
-"""Exit code of qsub: the same request may be accepted later."""
-_LIMITS = re.compile(r"job rejected: only \d+ jobs are allowed|exceeds? .*(max_u_jobs|max_jobs)")
-"""Refusals at a limit on the user's jobs."""
-_NEVER = re.compile(
-    r"unknown (queue|resource)|does not exist|no suitable queues|with more than \d+ tasks"
-    r"|denied:|is not a valid object name|argument to -\w+ option|invalid option argument"
-    r"|option .* must|^qsub: ",
-    re.MULTILINE,
-)
-"""Refusals that stay: the request cannot be accepted as it is."""
+from wfrun.sites.batch.grid_engine.refusals import REFUSALS
+from wfrun.sites.batch.system import BatchJob, Ending, Job
 
 
 class GridEngine:
@@ -96,10 +85,7 @@ class GridEngine:
         found = re.findall(r"^(\d+)(?:\.\d+-\d+:\d+)?$", output, re.MULTILINE | re.ASCII)
         if exit_code == 0 and found:
             return str(found[-1])
-        error = common.refusal("qsub", exit_code, output, errors, limits=_LIMITS, never=_NEVER)
-        if exit_code == _TRY_AGAIN:
-            raise BackPressureError(error.message)
-        raise error
+        raise REFUSALS.error("qsub", exit_code, output, errors)
 
     def queue(self, user: str | None) -> list[str]:
         return ["qstat", "-xml", "-u", "*" if user is None else user]

@@ -15,21 +15,11 @@ from wfrun.sites.batch.elements import compress
 from wfrun.sites.batch.pbs.attributes import endings_of, jobs_of
 from wfrun.sites.batch.pbs.queue_json import read_json
 from wfrun.sites.batch.pbs.queue_text import after_header, read_text
+from wfrun.sites.batch.pbs.refusals import OPENPBS, TORQUE
+from wfrun.sites.batch.refusals import Refusals
 from wfrun.sites.batch.system import BatchJob, Ending, Job
 
-_LIMITS = re.compile(
-    r"would exceed |[Mm]aximum number of jobs already in queue|exceeds the (queue|server) limit"
-)
-"""Refusals at a limit on the user's jobs."""
-_NEVER = re.compile(
-    r"Unknown (queue|resource)|Illegal attribute or resource value|illegal -\w+ value"
-    r"|[Jj]ob (exceeds|violates) queue and/or server resource limits|Job name is too long"
-    r"|[Ii]nvalid [Aa]ccount|Bad UID for job execution|Unauthorized Request|No Permission"
-    r"|Access to queue is denied|[Aa]rray.* size exceeds|invalid option|^usage: qsub",
-    re.MULTILINE,
-)
 _NEWLINES = re.MULTILINE | re.ASCII
-"""Refusals that stay: the request cannot be accepted as it is."""
 
 
 class _Family(ABC):
@@ -38,6 +28,7 @@ class _Family(ABC):
 
     environment: ClassVar[Mapping[str, str]] = {}
     variable: ClassVar[str]
+    refusals: ClassVar[Refusals]
 
     def script(self, job: BatchJob) -> str:
         """The script opens the log itself: PBS would copy each element's output there at its end,
@@ -45,7 +36,7 @@ class _Family(ABC):
         return common.script(job, self.variable, before=f"exec >>{shlex.quote(job.log)} 2>&1\n")
 
     def submit(self, job: BatchJob, script: str) -> list[str]:
-        command = ["qsub", "-N", job.name, "-r", "n", "-V", "-S", "/bin/sh"]
+        command = ["qsub", "-N", job.name, "-r", self._rerunnable(job), "-V", "-S", "/bin/sh"]
         command += ["-j", "oe", "-o", "/dev/null", *self._size(job)]
         if job.walltime_s is not None:
             command += ["-l", f"walltime={common.clock(job.walltime_s)}"]
@@ -55,6 +46,10 @@ class _Family(ABC):
             command += ["-A", job.account]
         return [*command, *job.options, script]
 
+    def _rerunnable(self, job: BatchJob) -> str:
+        """Whether the job may be queued again after a failure of its node: ``y`` or ``n``."""
+        return "n"
+
     @abstractmethod
     def _size(self, job: BatchJob) -> list[str]:
         """The arguments that request elements, cores, memory and GPUs."""
@@ -63,7 +58,7 @@ class _Family(ABC):
         found = re.findall(r"^(\d+(?:\[\])?(?:\.[\w.-]+)?)$", output, _NEWLINES)
         if exit_code == 0 and found:
             return str(found[-1])
-        raise common.refusal("qsub", exit_code, output, errors, limits=_LIMITS, never=_NEVER)
+        raise self.refusals.error("qsub", exit_code, output, errors)
 
 
 class Pbs(_Family):
@@ -71,10 +66,16 @@ class Pbs(_Family):
     (``job_history_enable``)."""
 
     variable: ClassVar[str] = "PBS_ARRAY_INDEX"
+    refusals: ClassVar[Refusals] = OPENPBS
 
     def __init__(self, max_array: int | None = None) -> None:
         # max_array_size is 10,000 by default.
         self.max_array = max_array or 10_000
+
+    def _rerunnable(self, job: BatchJob) -> str:
+        """Arrays must be rerunnable, and say so: at some servers the default is not. An element
+        that is queued again finds its attempt claimed."""
+        return "y" if job.count > 1 else "n"
 
     def _size(self, job: BatchJob) -> list[str]:
         chunk = f"select={job.nodes}:ncpus={job.cores}"
@@ -119,6 +120,7 @@ class Torque(_Family):
     """Torque. The server reports ended jobs for ``keep_completed`` seconds."""
 
     variable: ClassVar[str] = "PBS_ARRAYID"
+    refusals: ClassVar[Refusals] = TORQUE
 
     def __init__(self, max_array: int | None = None) -> None:
         # max_job_array_size of the server has no default, so this limit is ours.

@@ -1,5 +1,5 @@
-"""Slurm's commands. Source: sbatch(1), squeue(1), sacct(1) and scancel(1) of version 22.05, and the
-error messages of slurm_errno.c; tested with 22.05.8."""
+"""Slurm's commands. Source: sbatch(1), squeue(1), sacct(1) and scancel(1) of version 22.05; tested
+with 22.05.8."""
 
 from __future__ import annotations
 
@@ -11,27 +11,8 @@ from typing import ClassVar
 from wfrun.sites.batch import common
 from wfrun.sites.batch.elements import compress
 from wfrun.sites.batch.slurm import queue as parser
+from wfrun.sites.batch.slurm.refusals import refusal
 from wfrun.sites.batch.system import BatchJob, Ending, Job, QueueUnknownError
-
-_LIMITS = re.compile(
-    r"MaxSubmit|GrpSubmit|MaxJobs|GrpJobs|MaxJobCount|temporarily unable to accept job"
-    r"|Resource temporarily unavailable|Job violates accounting/QOS policy"
-    r"|[Tt]oo many (pending )?jobs|[Mm]aximum number of jobs"
-)
-"""Refusals at a limit on the user's jobs."""
-_SIZE_LIMIT = re.compile(r"\b(QOS|Assoc)(?!\w*(Submit|Jobs))\w*(Max|Min|Grp)\w+")
-_NEVER = re.compile(
-    r"[Ii]nvalid (partition|account|qos|wckey|license|feature|generic resource|Trackable|job array"
-    r"|node name|user id|--\w)"
-    r"|Requested (node configuration is not available|time limit is invalid"
-    r"|partition configuration not available now|reservation is invalid|operation not supported)"
-    r"|Memory (specification can not be satisfied|required by task is not available)"
-    r"|CPU count (specification invalid|per node can not be satisfied)"
-    r"|Node count specification invalid|More processors requested than permitted"
-    r"|group not permitted to use this partition|Access/permission denied"
-    r"|unrecognized option|requires an argument|invalid option"
-)
-"""Refusals that stay: the request cannot be accepted as it is."""
 
 
 class Slurm:
@@ -91,9 +72,7 @@ class Slurm:
         found = re.findall(r"^(\d+)(?:;\S*)?$", output, re.MULTILINE | re.ASCII)
         if exit_code == 0 and found:
             return str(found[-1])
-        never = _SIZE_LIMIT if _SIZE_LIMIT.search(errors) else _NEVER
-        limits = re.compile(r"(?!)") if never is _SIZE_LIMIT else _LIMITS
-        raise common.refusal("sbatch", exit_code, output, errors, limits=limits, never=never)
+        raise refusal(exit_code, output, errors)
 
     def queue(self, user: str | None) -> list[str]:
         whose = [] if user is None else [f"--user={user}"]
