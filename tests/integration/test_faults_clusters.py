@@ -142,6 +142,22 @@ def test_full_disks(testbed: Testbed, grid: Grid) -> None:
     assert set(grid.failures()) <= {"disk-full", "staging"}
 
 
+def test_disks_that_are_full_at_first(testbed: Testbed, grid: Grid) -> None:
+    """Work goes on elsewhere; the site joins when there is room."""
+    try:
+        rooms = [faults.shrink(testbed, site, 1_200_000) for site in ("alpha", "delta")]
+    except MissingError as error:
+        pytest.skip(str(error))
+    files = [fill(room) for room in rooms]
+    grid.bag(12, 0.5)
+    engine = grid.start(grid.catalog("alpha", "beta", "delta"))
+    grid.wait_done(engine, 4)
+    for file in files:
+        file.unlink()
+    grid.check(engine.done(100))
+    assert any("No space left" in reason for reason in grid.pauses())
+
+
 def test_interrupts_while_jobs_wait_and_run(grid: Grid) -> None:
     """Once: what waits is withdrawn, what runs ends. Twice: what runs is cancelled. The queues are
     empty when the command has ended."""

@@ -40,6 +40,10 @@ class InfeasibleError(WfrunError):
     """This site, or this request, cannot do it. Another one may."""
 
 
+class NoSpaceError(InfeasibleError):
+    """The disk there is full, until somebody frees space."""
+
+
 class InvalidError(WfrunError):
     """The user's input is wrong. Nothing was started."""
 

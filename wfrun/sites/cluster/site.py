@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from wfrun.engine.errors import TransientError
+from wfrun.engine.errors import NoSpaceError, TransientError
 from wfrun.engine.events import AttemptEnded, Event
 from wfrun.engine.exchange import AttemptRequest, Found, Outcome
 from wfrun.engine.information import Observed
@@ -88,12 +88,12 @@ class ClusterSite:
     async def open(self, post: Callable[[Event], None]) -> None:
         """Connect and make the run's directory. Raises InfeasibleError for what waiting does not
         mend, such as an unknown host key or a directory that cannot be made. A cluster that is out
-        of reach now, or needs a login, is paused (SitePaused)."""
+        of reach now, needs a login, or has a full disk, is paused (SitePaused)."""
         self._attempts.post = post
         try:
             await self.connection.open(self._on_connection)
             await self._set_up()
-        except TransientError as error:
+        except (TransientError, NoSpaceError) as error:
             self.head.pause("connection", str(error))
         self._tasks = [
             asyncio.create_task(self._guarded(self._submission.run())),

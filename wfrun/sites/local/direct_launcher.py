@@ -17,7 +17,13 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from wfrun.engine.errors import InfeasibleError, LostError, TransientError, WfrunError
+from wfrun.engine.errors import (
+    InfeasibleError,
+    LostError,
+    NoSpaceError,
+    TransientError,
+    WfrunError,
+)
 from wfrun.engine.events import (
     AttemptEnded,
     AttemptsSubmitted,
@@ -181,7 +187,7 @@ class DirectLauncherSite:
         try:
             await self._host.prepare()
             await self._start_launcher()
-        except TransientError as error:  # not reachable now
+        except (TransientError, NoSpaceError) as error:  # not reachable now, or full
             self._pause(str(error))
             self._start_recovery()
 

@@ -54,7 +54,8 @@ any order. Paths are absolute. ``sizes`` cuts the payload into pieces.
     {"ask": "counts"}                         {"commands": {program: n}, "cpu_s"}
     {"ask": "ping"}                           {"clock"}
 
-A request that fails is answered by {"error": "infeasible" | "transient", "message": text}. A frame
+A request that fails is answered by {"error": "infeasible" | "full" | "transient", "message": text};
+"full": there is no space. A frame
 that is no request is answered with "id": null; after one of an impossible length the agent ends.
 
 The agent ends when its stdin ends, on SIGTERM or SIGHUP, and after ``silence_s`` without a frame;
@@ -146,6 +147,8 @@ MAX_LINKS = 40
 """Maximum number of symbolic links in a path, as Linux has it."""
 MERGED = b"records.jsonl"
 """Name of the file into which exit records are merged."""
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class RefusedError(Exception):
@@ -1278,6 +1281,8 @@ class Agent:
             text = "%s: %s" % (where, error.strerror) if where else str(error.strerror or error)
             if error.errno in TRANSIENT:
                 kind = "transient"
+            elif error.errno in FULL:
+                kind = "full"
         except RefusedError as error:
             text = str(error)
         except Exception as error:  # a malformed request gets an answer too

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from wfrun.engine.errors import InfeasibleError, TransientError
+from wfrun.engine.errors import InfeasibleError, NoSpaceError, TransientError, WfrunError
 from wfrun.sites.remote.agent import LENGTHS, MAX_HEADER_BYTES, MAX_PAYLOAD_BYTES, PARALLEL
 from wfrun.sites.remote.agent_channels import AgentChannels
 from wfrun.sites.remote.host import Counts, Facts, NewFile, Result, Stat
@@ -85,6 +85,9 @@ _BOOTSTRAP = (
     r'exec("import os\nb=b\"\"\nwhile len(b)<SIZE:\n c=os.read(0,SIZE-len(b))\n'
     r' if not c: raise SystemExit(1)\n b+=c\n"); exec(compile(b,"agent.py","exec"))'
 )
+
+_ERRORS: Mapping[str, type[WfrunError]] = {"transient": TransientError, "full": NoSpaceError}
+"""Kinds of errors that the agent reports; every other is an InfeasibleError."""
 
 
 class NoPythonError(InfeasibleError):
@@ -339,7 +342,7 @@ class AgentHost:
         finally:
             self._pending.pop(number, None)
         if "error" in header:
-            kind = TransientError if header["error"] == "transient" else InfeasibleError
+            kind = _ERRORS.get(header["error"], InfeasibleError)
             raise kind(f"{self._transport.host}: {header['message']}")
         return header, payload
 
