@@ -13,12 +13,13 @@ STAMP := .venv/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check options format bench clean testbed-up testbed-down testbed-status
+.PHONY: help demo test test-all soak check options format bench clean testbed-up testbed-down testbed-status
 
 help:
 	@echo 'make demo     run a real workflow over three sites of this machine'
 	@echo 'make test     run the tests that need no root, in minutes (ARGS="-k store" chooses some)'
 	@echo 'make test-all run all tests, also those of real clusters and those that take long'
+	@echo 'make soak     random runs under random faults, each audited (ARGS="--minutes 60 --seed 1")'
 	@echo 'make check    formatting, lint, types, import directions, the oldest Python of launcher and agent'
 	@echo 'make options  write what is derived from the options of a run (wfrun/engine/settings.py)'
 	@echo 'make format   format the code'
@@ -41,6 +42,9 @@ test: $(STAMP)
 
 test-all: $(STAMP)
 	$(PYTEST) $(ARGS)
+
+soak: $(STAMP)
+	@$(BIN)/python -m tests.soak $(ARGS)
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -4,6 +4,7 @@ their own, outside of every sandbox, and what has to hold when their run is over
 from __future__ import annotations
 
 import contextlib
+import pwd
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -127,6 +128,18 @@ class Grid:
     def state(self) -> RunState:
         return read_state(RunDir(self.run))
 
+    @property
+    def sites(self) -> list[str]:
+        """Sites of the testbed in the catalog."""
+        return self._sites
+
+    def uid(self, site: str) -> int:
+        return pwd.getpwnam(self.testbed.layout.site(site).user).pw_uid
+
+    def contents(self, id: str) -> list[str]:
+        """What the output of a task has to be."""
+        return sorted(self._contents[id])
+
     # -- what has to hold
 
     def queue(self, site: str) -> list[str]:
@@ -162,7 +175,7 @@ class Grid:
         assert {path.stem for path in (self.run / "outputs").iterdir()} == set(ids)
         for id in ids:
             found = (self.run / "outputs" / f"{id}.txt").read_text().split()
-            assert found == sorted(self._contents[id])
+            assert found == self.contents(id)
 
     def check_quiet(self, patience_s: float = 30.0) -> None:
         """Nothing of ours is in a queue or runs, neither here nor at the sites."""

@@ -1,0 +1,99 @@
+"""What has to hold when a run under faults is over."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from pathlib import Path
+
+from tests.integration.clusters import Grid
+from tests.runners.harness import lines_of, wait_until
+from tests.runners.replicated import attempts_of, counted, first_done
+from tests.soak.work import PATTERN_BYTES, Work
+from wfrun.engine import events as ev
+
+LISTENING = "0A"
+"""State of a listening socket in /proc/net/tcp."""
+
+QUIET_PATIENCE_S = 150.0
+"""A new daemon of Grid Engine sees the end of jobs that it did not start a minute late."""
+
+
+def audit(grid: Grid, work: Work) -> None:
+    """Raise AssertionError unless the run did each task once, and nothing is left of it."""
+    events = grid.events()
+    _check_log(grid, events)
+    _check_record(grid, events, work)
+    _check_outputs(grid)
+    grid.check_quiet(QUIET_PATIENCE_S)
+    assert wait_until(lambda: not listeners(grid)), f"ports are open: {listeners(grid)}"
+
+
+def _check_log(grid: Grid, events: list[ev.Event]) -> None:
+    """The log says that each task was done once, after those that it depends on."""
+    state = grid.state()
+    assert state.ended == "done"
+    assert state.done == len(grid.jobs)
+    first = first_done(grid.run)  # Nothing is placed after it was done.
+    numbers = list(range(len(grid.jobs)))
+    assert sorted(first) == numbers
+    assert Counter(int(key.split(".")[2]) for key in counted(grid.run)) == Counter(numbers)
+    placed = [one.key for attempts in attempts_of(grid.run).values() for one in attempts]
+    assert len(set(placed)) == len(placed), "a key was placed twice"
+    producers = {job.id: number for number, job in enumerate(grid.jobs)}
+    done: set[int] = set()
+    for event in events:
+        if isinstance(event, ev.AttemptPlaced):
+            parents = {producers[Path(name).stem] for name in grid.jobs[event.task].inputs}
+            assert parents <= done, f"{event.key} was placed before {parents - done} were done"
+        elif isinstance(event, ev.AttemptEnded) and event.outcome.cause == "done":
+            done.add(int(event.key.split(".")[2]))
+
+
+def _check_record(grid: Grid, events: list[ev.Event], work: Work) -> None:
+    """What the tasks wrote themselves: no attempt began twice, and no two ran at the same time
+    unless they are replicas; what was committed ran to its end."""
+    begun: defaultdict[str, list[str]] = defaultdict(list)
+    done: Counter[str] = Counter()
+    for line in lines_of(grid.record):
+        what, task, attempt = line.split(":")
+        if what == "begin":
+            begun[task].append(attempt)
+        else:
+            is_last = attempt == begun[task][-1]
+            assert is_last or work.has_replicas, f"{attempt} ran beside {begun[task][-1]}"
+            done[attempt] += 1
+    for attempts in begun.values():
+        assert len(set(attempts)) == len(attempts), f"an attempt began twice: {attempts}"
+    assert set(begun) == {job.id for job in grid.jobs}
+    assert set(done.values()) == {1}
+    committed = set(counted(grid.run))
+    assert committed <= set(done), f"committed and not done: {committed - set(done)}"
+    if not work.has_replicas:
+        assert committed == {attempts[-1] for attempts in begun.values()}
+    known = {e.key for e in events if isinstance(e, ev.AttemptPlaced)}
+    strangers = {one for attempts in begun.values() for one in attempts} - known
+    assert not strangers, f"not in the log: {strangers}"
+
+
+def _check_outputs(grid: Grid) -> None:
+    names = {name for job in grid.jobs for name in job.collect}
+    found = {path.name: path for path in (grid.run / "outputs").iterdir()}
+    assert names <= set(found), f"outputs are missing: {names - set(found)}"
+    for name, path in found.items():
+        stem = path.stem
+        if path.suffix == ".bin":
+            line = f"{stem}\n".encode()
+            expected = (line * (PATTERN_BYTES // len(line) + 1))[:PATTERN_BYTES]
+            assert path.read_bytes() == expected, name
+        else:
+            assert path.read_text().split() == grid.contents(stem), name
+
+
+def listeners(grid: Grid) -> list[str]:
+    """Local addresses on which processes of the sites' users listen."""
+    users = {str(uid) for uid in map(grid.uid, grid.sites)}
+    found = []
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        rows = [row.split() for row in Path(table).read_text().splitlines()[1:]]
+        found += [row[1] for row in rows if row[3] == LISTENING and row[7] in users]
+    return found
