@@ -270,6 +270,9 @@ class LauncherSpec(msgspec.Struct, frozen=True):
     directory."""
     address: str | None = None
     """Address at which nodes reach the head node; None: detected."""
+    encrypt: bool = True
+    """Whether launchers connect by tcp and ssh with TLS. Where their Python cannot, they do not
+    connect by these."""
     patience_s: float = 600.0
     """Time for which a launcher without an engine waits for the next one before it ends."""
 

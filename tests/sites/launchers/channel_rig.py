@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -16,6 +17,8 @@ from tests.sites.remote.conftest import Cluster
 from wfrun.engine.model import LauncherSpec
 from wfrun.sites.launchers.channels import SiteChannels
 from wfrun.sites.launchers.link import Link
+from wfrun.sites.node.encryption import Encryption, encryption_of_launcher
+from wfrun.sites.node.signing import PROTOCOL, LineSigner, proof_of
 from wfrun.sites.remote.asyncssh_transport import AsyncsshTransport
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.local_transport import LocalTransport
@@ -82,9 +85,11 @@ class Rig:
         self.connection = Connection(("host",), self._make, delays_s=(0.05, 0.1))
         self.links = self.new_links()
 
-    def new_links(self, ping_s: float = 15.0, handshake_s: float = 10.0) -> SiteChannels:
+    def new_links(
+        self, ping_s: float = 15.0, handshake_s: float = 10.0, *, encrypt: bool = True
+    ) -> SiteChannels:
         kinds = cast(tuple[Literal["tcp", "ssh", "spool"]], (self.kind,))
-        spec = LauncherSpec(cores=1, nodes=2, channels=kinds, address="127.0.0.1")
+        spec = LauncherSpec(cores=1, nodes=2, channels=kinds, address="127.0.0.1", encrypt=encrypt)
         return SiteChannels(
             self.connection,
             str(self.directory),
@@ -184,6 +189,70 @@ class Stranger:
     def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
+
+
+class Caller(Stranger):
+    """A caller that speaks the protocol of launchers, as far and as falsely as the test says."""
+
+    def __init__(self, rig: Rig, connection: int = 1, secret: bytes | None = None) -> None:
+        super().__init__(rig, connection)
+        self.secret = secret or (rig.directory / "launchers/secret").read_bytes().strip()
+        self.session = int(rig.address()["session"])
+        self.names: list[object] = []
+        self.answer: dict[str, Any] = {}
+        self.signer: LineSigner | None = None
+        self._encryption: Encryption | None = None
+
+    def proof(self, who: str) -> str:
+        return proof_of(self.secret, who, *self.names)
+
+    async def greet(self, launcher: str = "one", node: int = 0, nonce: str = "") -> bytes:
+        """Call and say hello; returns what was said."""
+        nonce = nonce or secrets.token_hex(16)
+        self.names = [launcher, node, self.session, nonce]
+        hello = {"wfrun": PROTOCOL, "launcher": launcher, "node": node, "session": self.session,
+                 "nonce": nonce, "proof": self.proof("hello")}  # fmt: skip
+        said = json.dumps(hello).encode() + b"\n"
+        await self.call()
+        await self.say(said)
+        return said
+
+    async def read_answer(self) -> None:
+        self.answer = json.loads(await self.receive())
+        self.names += [self.answer["nonce"], self.answer["certificate"]]
+
+    async def prove(self, who: str = "launcher", lines: Sequence[bytes] = ()) -> bytes:
+        """Prove to be a launcher, and send lines with that; returns what was sent."""
+        if self.answer["certificate"]:
+            self._encryption = encryption_of_launcher(self.answer["certificate"])
+            self._encryption.begin()
+            while not self._encryption.is_open:
+                await self.say(self._encryption.outgoing())
+                self._encryption.receive(await self.receive())
+        self.signer = LineSigner(self.proof("to-engine"))
+        said = json.dumps({"proof": self.proof(who)}).encode() + b"\n"
+        said += b"".join(self.signer.sign(line) for line in lines)
+        await self.send(said)
+        return said
+
+    async def send(self, data: bytes) -> None:
+        """Send what follows the handshake, encrypted where the engine has asked for it."""
+        if self._encryption is not None:
+            self._encryption.send(data)
+            data = self._encryption.outgoing()
+        await self.say(data)
+
+    async def connect(self, launcher: str = "one", node: int = 0) -> None:
+        """Connect as a launcher does, and say hello."""
+        await self.greet(launcher, node)
+        await self.read_answer()
+        await self.prove(lines=[b'{"hello": 1}'])
+
+    async def is_hung_up(self) -> bool:
+        """Whether the engine ends the connection; waits for it."""
+        while await self.receive():
+            pass
+        return True
 
 
 def ask(link: Link, **said: Any) -> None:

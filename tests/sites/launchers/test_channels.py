@@ -15,14 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.sites.launchers.channel_rig import Rig, Stranger, ask
+from tests.sites.launchers.channel_rig import Caller, Rig, Stranger, ask
 from tests.sites.remote.conftest import Cluster
 from tests.sites.remote.servers import Sshd, public
 from wfrun.engine.errors import InfeasibleError
 from wfrun.engine.model import LauncherSpec
 from wfrun.sites.launchers.channels import SiteChannels
 from wfrun.sites.launchers.link import Link
-from wfrun.sites.node.signing import LineSigner, proof_of
 
 WAYS = ("tcp", "asyncssh", "openssh", "spool")
 STRANGE = ("tcp", "asyncssh", "spool")
@@ -204,52 +203,58 @@ async def test_a_launcher_that_was_killed_is_noticed(rig: Rig) -> None:
 async def test_a_launcher_without_the_secret_is_refused(
     rig: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stranger = Stranger(rig)
-    await stranger.call()
-    await stranger.say(b'{"wfrun": 1, "launcher": "one", "node": 0, "nonce": "n"}\n')
-    answer = json.loads(await stranger.receive())
-    proof = proof_of(b"another", "launcher", "one", 0, "n", answer["nonce"])
-    await stranger.say(json.dumps({"proof": proof}).encode() + b"\n")
-    assert await stranger.receive() == b""
+    caller = Caller(rig, secret=b"that of another run")
+    await caller.greet("one")
+    assert await caller.is_hung_up()
     assert "site here" in caplog.text
     assert "as launcher 'one', was refused: it does not know the secret" in caplog.text
     assert rig.handler.links == []
-    stranger.close()
+    caller.close()
 
 
 @pytest.mark.parametrize("way", STRANGE)
 async def test_an_expected_launcher_has_to_prove_itself_too(rig: Rig) -> None:
-    stranger = Stranger(rig)
-    await stranger.call()
-    await stranger.say(b'{"wfrun": 1, "launcher": "three", "node": 0, "nonce": "n"}\n')
-    assert b"proof" in await stranger.receive()
+    caller = Caller(rig)
+    await caller.greet("three")
+    await caller.read_answer()
     await rig.links.expect(["three"])
-    await stranger.say(b'{"proof": ""}\n')
-    assert await stranger.receive() == b""
+    await caller.prove(who="hello")
+    assert await caller.is_hung_up()
     assert rig.handler.links == []
-    stranger.close()
+    caller.close()
 
 
 @pytest.mark.parametrize("way", STRANGE)
-async def test_a_replayed_handshake_is_refused(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
-    secret = (rig.directory / "launchers/secret").read_bytes().strip()
-    name = b'{"wfrun": 1, "launcher": "one", "node": 0, "nonce": "n"}\n'
-    first = Stranger(rig)
-    await first.call()
-    await first.say(name)
-    answer = json.loads(await first.receive())
-    assert answer["proof"] == proof_of(secret, "engine", "one", 0, "n", answer["nonce"])
-    proof = proof_of(secret, "launcher", "one", 0, "n", answer["nonce"])
-    key = proof_of(secret, "to-engine", "one", 0, "n", answer["nonce"])
-    said = json.dumps({"proof": proof}).encode() + b"\n" + LineSigner(key).sign(b'{"hello": 1}')
-    await first.say(said)
+async def test_a_replayed_hello_is_refused(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    first = Caller(rig)
+    said = await first.greet()
+    await first.read_answer()
+    assert first.answer["proof"] == first.proof("engine")
+    await first.prove(lines=[b'{"hello": 1}'])
     await rig.handler.hello(0)
     second = Stranger(rig, connection=2)
     await second.call()
-    await second.say(name)
-    assert json.loads(await second.receive())["nonce"] != answer["nonce"]
     await second.say(said)
     assert await second.receive() == b""
+    assert "it repeats what a launcher has sent before" in caplog.text
+    assert len(rig.handler.links) == 1
+    first.close()
+    second.close()
+
+
+@pytest.mark.parametrize("way", STRANGE)
+async def test_a_replayed_proof_is_refused(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    first = Caller(rig)
+    await first.greet()
+    await first.read_answer()
+    said = await first.prove(lines=[b'{"hello": 1}'])
+    await rig.handler.hello(0)
+    second = Caller(rig, connection=2)
+    await second.greet()
+    await second.read_answer()
+    second.proof = first.proof  # type: ignore[method-assign]
+    assert await second.prove(lines=[b'{"hello": 1}']) == said
+    assert await second.is_hung_up()
     assert "it does not know the secret" in caplog.text
     assert len(rig.handler.links) == 1
     first.close()
@@ -257,20 +262,41 @@ async def test_a_replayed_handshake_is_refused(rig: Rig, caplog: pytest.LogCaptu
 
 
 @pytest.mark.parametrize("way", STRANGE)
+async def test_a_hello_of_an_earlier_session_is_refused(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    caller = Caller(rig)
+    caller.session -= 1
+    await caller.greet()
+    assert await caller.is_hung_up()
+    assert "it calls for another session of the engine" in caplog.text
+    caller.close()
+
+
+@pytest.mark.parametrize("way", STRANGE)
 async def test_a_repeated_line_ends_the_connection(rig: Rig) -> None:
-    secret = (rig.directory / "launchers/secret").read_bytes().strip()
+    caller = Caller(rig)
+    await caller.connect()
+    await rig.handler.hello(0)
+    assert caller.signer is not None
+    line = caller.signer.sign(b'{"n": 1}')
+    await caller.send(line)
+    await caller.send(line)
+    await rig.handler.until(lambda: rig.handler.reasons == ["a line has a wrong signature"])
+    assert rig.handler.said[0] == [{"hello": 1}, {"n": 1}]
+    caller.close()
+
+
+@pytest.mark.parametrize("way", STRANGE)
+async def test_a_launcher_of_an_earlier_version_is_refused_in_words(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
     stranger = Stranger(rig)
     await stranger.call()
     await stranger.say(b'{"wfrun": 1, "launcher": "one", "node": 0, "nonce": "n"}\n')
-    b = json.loads(await stranger.receive())["nonce"]
-    proof = proof_of(secret, "launcher", "one", 0, "n", b)
-    signer = LineSigner(proof_of(secret, "to-engine", "one", 0, "n", b))
-    line = signer.sign(b'{"hello": 1}')
-    await stranger.say(json.dumps({"proof": proof}).encode() + b"\n" + line)
-    await rig.handler.hello(0)
-    await stranger.say(line)
-    await rig.handler.until(lambda: rig.handler.reasons == ["a line has a wrong signature"])
-    assert len(rig.handler.said[0]) == 1
+    assert await stranger.receive() == b""
+    assert "a launcher of an earlier version of wfrun" in caplog.text
+    assert "cancel its batch job" in caplog.text
     stranger.close()
 
 

@@ -47,12 +47,14 @@ class Link:
         self._splitter = signing.LineSplitter()
         self._lines: list[bytes] = []
         first = json.loads(self._line())
-        names = (first["launcher"], first["node"], first["nonce"], "b")
+        names = [first[name] for name in ("launcher", "node", "session", "nonce")]
+        assert first["proof"] == signing.proof_of(secret, "hello", *names)
 
         def proof(who: str) -> str:
-            return signing.proof_of(secret, who, *names)
+            return signing.proof_of(secret, who, *names, "b", "")
 
-        self._socket.sendall(json.dumps({"nonce": "b", "proof": proof("engine")}).encode() + b"\n")
+        answer = {"nonce": "b", "certificate": "", "proof": proof("engine")}
+        self._socket.sendall(json.dumps(answer).encode() + b"\n")
         assert json.loads(self._line()) == {"proof": proof("launcher")}
         self._signer, self._verifier = (
             signing.LineSigner(proof(to)) for to in ("to-launcher", "to-engine")

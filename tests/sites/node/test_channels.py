@@ -80,19 +80,20 @@ class Engine:
             self.lines.append(self._signers[0].verify(said))
             return
         found = json.loads(said)
-        if "proof" in found:
+        if "launcher" not in found:
             assert found["proof"] == self._proof("launcher")
             self._signers = (
                 LineSigner(self._proof("to-engine")),
                 LineSigner(self._proof("to-launcher")),
             )
             return
-        self._named = found["launcher"], found["node"], found["nonce"]
-        self._put(json.dumps({"nonce": "b", "proof": self._proof("engine")}).encode() + b"\n")
+        self._named = [found[name] for name in ("launcher", "node", "session", "nonce")]
+        assert found["proof"] == proof_of(SECRET, "hello", *self._named)
+        answer = {"nonce": "b", "certificate": "", "proof": self._proof("engine")}
+        self._put(json.dumps(answer).encode() + b"\n")
 
     def _proof(self, who: str) -> str:
-        launcher, node, nonce = self._named
-        return proof_of(self.secret, who, launcher, node, nonce, "b")
+        return proof_of(self.secret, who, *self._named, "b", "")
 
     def _put(self, data: bytes) -> None:
         assert self._line is not None
@@ -322,13 +323,13 @@ def test_spool_files_are_read_in_order(engine: Engine, clock: Clock) -> None:
     written.unlink()
 
     def proof(who: str) -> str:
-        return proof_of(SECRET, who, "L1", 0, name["nonce"], "b")
+        return proof_of(SECRET, who, "L1", 0, 1, name["nonce"], "b", "")
 
     seal = LineSigner(proof("to-launcher"))
     lines = [seal.sign(b"line %d" % number) for number in range(4)]
     (there / "1.1.4").write_bytes(lines[3])
     (there / "1.1.2").write_bytes(lines[0] + lines[1][:9])
-    answer = {"nonce": "b", "proof": proof("engine")}
+    answer = {"nonce": "b", "certificate": "", "proof": proof("engine")}
     (there / "1.1.1").write_text(json.dumps(answer) + "\n")
     (there / ".1.1.3").write_bytes(lines[1][9:20])
     clock.now_s += 1
@@ -355,8 +356,8 @@ def test_unread_spool_files_stay_few(engine: Engine, clock: Clock) -> None:
     node.turn()
     out = engine.directory / "launchers" / "out"
     name = json.loads((out / "L1.0.1.1.1").read_text())
-    proof = proof_of(SECRET, "engine", "L1", 0, name["nonce"], "b")
-    answer = json.dumps({"nonce": "b", "proof": proof}) + "\n"
+    proof = proof_of(SECRET, "engine", "L1", 0, 1, name["nonce"], "b", "")
+    answer = json.dumps({"nonce": "b", "certificate": "", "proof": proof}) + "\n"
     (out.parent / "in" / "L1.0" / "1.1.1").write_text(answer)
     clock.now_s += 1
     node.turn()

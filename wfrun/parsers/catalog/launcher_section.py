@@ -15,6 +15,7 @@ from wfrun.parsers.sections import (
     to_count_or_zero,
     to_duration,
     to_size,
+    to_truth,
 )
 
 DEFAULT_CORES = 4
@@ -33,6 +34,7 @@ KEYS = (
     "walltime",
     "channels",
     "address",
+    "encrypt",
     "patience",
 )
 _DEFAULT_WALLTIME_S = 3600.0
@@ -82,6 +84,7 @@ def _read(site: Section, spec: SiteSpec, max_jobs: int | None) -> LauncherSpec:
         walltime_s=_read_walltime(site, section, spec),
         channels=channels,
         address=address,
+        encrypt=section.take("encrypt", to_truth, True),
         patience_s=section.take("patience", to_duration, 600.0),
     )
 

@@ -11,10 +11,14 @@ from collections.abc import Sequence
 
 from wfrun.engine.errors import InfeasibleError, WfrunError
 from wfrun.engine.model import LauncherSpec
+from wfrun.sites.launchers.certificate import make_context
+from wfrun.sites.launchers.handshake import Credentials
 from wfrun.sites.launchers.link import LinkHandler
+from wfrun.sites.launchers.refusals import RefusalLog
 from wfrun.sites.launchers.signed_link import WRITE_BYTES, SignedLink
 from wfrun.sites.launchers.spool import MAX_FILE_BYTES, SpoolListener, leftovers
 from wfrun.sites.node.signing import HANDSHAKE_S, SPOOL_HANDSHAKE_S
+from wfrun.sites.remote.agent import index_to_close, is_private
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.host import Host, NewFile
 from wfrun.sites.remote.incoming import ConnectionHandler, IncomingConnection, Listener
@@ -24,11 +28,12 @@ _LOGGER = logging.getLogger(__name__)
 PING_S = 15.0
 """Interval between pings on each link."""
 MAX_STRANGERS = 64
-"""Maximum number of connections that have not identified themselves; the oldest are refused, so
-that they cannot exhaust the file descriptors of the head node or of this machine."""
+"""Maximum number of connections that have not shown that they know the secret. With more, one is
+refused (``index_to_close``), so that they can exhaust neither the file descriptors of the head node
+or of this machine nor the places of launchers."""
 BURST_S = 0.5
-"""Minimum age of a refused connection; younger ones may be up to four times as many, since all
-launchers may connect at the same moment."""
+"""Minimum age of a connection that is refused so; younger ones may be up to four times as many,
+since all launchers may connect at the same moment."""
 
 
 class SiteChannels:
@@ -60,7 +65,8 @@ class SiteChannels:
         self._ping_s = ping_s
         self._handshake_s = handshake_s
         self._handler: LinkHandler | None = None
-        self._secret = b""
+        self._credentials = Credentials()
+        self._refusals = RefusalLog(site)
         self._expected: set[str] = set()
         self._listeners: list[Listener | SpoolListener] = []
         self._waiting: list[SignedLink] = []
@@ -121,15 +127,18 @@ class SiteChannels:
 
     async def _prepare(self, host: Host, home: str) -> None:
         """Read or make the run's secret, and choose the number of this session."""
-        secret, address = await host.read([f"{home}/secret", f"{home}/address.json"])
-        self._secret = (secret or b"").strip()
-        if not self._secret:
-            self._secret = secrets.token_hex(32).encode()
-            await host.write([NewFile(f"{home}/secret", self._secret + b"\n")])
+        stored, address = await host.read([f"{home}/secret", f"{home}/address.json"])
+        secret = (stored or b"").strip()
+        if not secret:
+            secret = secrets.token_hex(32).encode()
+            await host.write([NewFile(f"{home}/secret", secret + b"\n")])
         session = self.session
         with contextlib.suppress(ValueError, KeyError, TypeError):
             session = max(session, int(json.loads(address or b"{}")["session"]))
         self.session = session + 1
+        self._credentials = Credentials(secret, self.session)
+        if self._spec.encrypt and self._spec.channels != ("spool",):
+            self._credentials.context, self._credentials.digest = make_context()
 
     async def _listen(self, host: Host, channel: str) -> list[tuple[str, int]]:
         """Listen on one channel; returns the addresses for launchers, none for the spool."""
@@ -149,6 +158,8 @@ class SiteChannels:
             listener = await host.listen(address, accept)
         else:
             transport = await self._connection.transport()
+            if address is None and is_private(addresses[0]):
+                address = addresses[0]  # not at one that is open to the internet
             listener = await transport.forward(address, accept)
         self._listeners.append(listener)
         return [(each, listener.port) for each in addresses]
@@ -156,21 +167,24 @@ class SiteChannels:
     def _accept(self, connection: IncomingConnection, channel: str) -> ConnectionHandler:
         """Make a link of an incoming connection, and refuse strangers where there are too many."""
         is_spool = channel == "spool"
+        known = self._credentials
         link = SignedLink(
             connection,
             channel,
-            self._secret,
+            known.without_encryption() if is_spool else known,
             self,
             self._expected.__contains__,
-            where=f"site {self._site}",
             limit_s=SPOOL_HANDSHAKE_S if is_spool else self._handshake_s,
             write_bytes=MAX_FILE_BYTES if is_spool else WRITE_BYTES,
         )
         self._waiting = [each for each in self._waiting if not each.is_over]
-        strangers = [each for each in self._waiting if each.is_stranger]
-        for each in strangers[: max(0, len(strangers) + 1 - MAX_STRANGERS)]:
-            if link.since_s - each.since_s >= BURST_S or len(strangers) >= 4 * MAX_STRANGERS:
-                each.refuse("too many connections have not identified themselves")
+        # Only the user can write the files of a spool, so those are not strangers.
+        strangers = [e for e in self._waiting if e.is_stranger and e.channel != "spool"]
+        if len(strangers) >= MAX_STRANGERS and not is_spool:
+            hosts = [each.address.rpartition(":")[0] for each in strangers]
+            surplus = strangers[index_to_close(hosts)]
+            if link.since_s - surplus.since_s >= BURST_S or len(strangers) >= 4 * MAX_STRANGERS:
+                surplus.refuse("too many connections have not identified themselves")
         self._waiting.append(link)
         return link
 
@@ -209,6 +223,12 @@ class SiteChannels:
         self._links[link.launcher, link.node_number] = link
         if self._handler is not None:
             self._handler.on_connected(link.launcher, link)
+
+    def on_refused(self, link: SignedLink, reason: str) -> None:
+        name = f", as launcher {link.claimed[:80]!r}," if link.claimed else ""
+        self._refusals.warn(
+            f"a connection by {link.channel} from {link.address}{name} was refused: {reason}"
+        )
 
     def on_lines(self, link: SignedLink, lines: list[bytes]) -> None:
         if self._handler is not None:

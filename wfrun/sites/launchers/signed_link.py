@@ -4,43 +4,33 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
-import secrets
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from wfrun.engine.errors import WfrunError
-from wfrun.sites.node.signing import (
-    HANDSHAKE_BYTES,
-    HANDSHAKE_S,
-    PROTOCOL,
-    LineSigner,
-    LineSplitter,
-    is_equal,
-    object_of,
-    proof_of,
-)
+from wfrun.sites.launchers.handshake import Credentials, EngineHandshake, RefusedError
+from wfrun.sites.node.encryption import Encryption
+from wfrun.sites.node.signing import HANDSHAKE_S, LineSigner, LineSplitter, object_of
 from wfrun.sites.remote.incoming import IncomingConnection
 from wfrun.sites.tasks import end_tasks
 
-_LOGGER = logging.getLogger(__name__)
 WRITE_BYTES = 1 << 20
 """Maximum size of one write to a launcher."""
 DRAINED_BYTES = 1 << 18
 """Maximum size of unsent data at which a link counts as drained."""
 MAX_UNSENT_BYTES = 1 << 28
 """A link with more unsent data than this ends: its launcher does not read."""
+MAX_LINE_BYTES = 1 << 26
+"""Maximum length of a line of a launcher, which never keeps more unsent
+(``wfrun/sites/node/channels.py``)."""
+MAX_EARLY_BYTES = 1 << 24
+"""Maximum amount of lines that are kept of a launcher that is not expected yet."""
 EXPECTED_S = 60.0
 """Time for a launcher that was started by an earlier engine until this one has read of it."""
 MAX_UNANSWERED_PINGS = 4
 """Consecutive pings without an answer after which a link ends. A count and not a time, because this
 machine may have been suspended."""
-
-
-class RefusedError(Exception):
-    """The other end is no launcher of this run."""
 
 
 class LinkOwner(Protocol):
@@ -54,6 +44,9 @@ class LinkOwner(Protocol):
 
     def on_ended(self, link: SignedLink, reason: str) -> None:
         """Called once when a proved link has ended; not after ``close``."""
+
+    def on_refused(self, link: SignedLink, reason: str) -> None:
+        """Called when the other end is to be named in a warning."""
 
 
 class SignedLink:
@@ -69,11 +62,10 @@ class SignedLink:
         self,
         connection: IncomingConnection,
         channel: str,
-        secret: bytes,
+        credentials: Credentials,
         owner: LinkOwner,
         is_expected: Callable[[str], bool],
         *,
-        where: str = "",
         limit_s: float = HANDSHAKE_S,
         write_bytes: int = WRITE_BYTES,
     ) -> None:
@@ -83,21 +75,20 @@ class SignedLink:
         """Key of the launcher; empty until it has proved its identity and is expected."""
         self.node_number = 0
         self.since_s = time.monotonic()
+        self.address = connection.address
         self._connection = connection
-        self._secret = secret
         self._owner = owner
         self._is_expected = is_expected
-        self._where = where
         self._write_bytes = write_bytes
         self._splitter = LineSplitter()
-        self._claimed = ""
-        """Key of the launcher that the other end claims to be."""
-        self._nonces = ("", "")
+        self._handshake = EngineHandshake(credentials)
+        self._encryption: Encryption | None = None
         self._signer: LineSigner | None = None
         """Signs what we send; None until the handshake is complete, as ``_verifier``."""
         self._verifier: LineSigner | None = None
         self._early_lines: list[bytes] = []
         """Lines received before the launcher was expected."""
+        self._early_bytes = 0
         self._unsent = bytearray()
         self._has_unsent = asyncio.Event()
         self._is_drained = asyncio.Event()
@@ -127,11 +118,15 @@ class SignedLink:
     # -- for the owner
 
     @property
+    def claimed(self) -> str:
+        """Key of the launcher that the other end claims to be; empty before its hello."""
+        return self._handshake.launcher
+
+    @property
     def is_stranger(self) -> bool:
-        """Whether the other end has neither proved that it knows the secret nor claims to be a
-        launcher that is expected."""
-        # Claims count, or hundreds of launchers that connect at once would look like an attack.
-        return self._verifier is None and not self._is_expected(self._claimed)
+        """Whether the other end has not shown yet that it knows the secret."""
+        # One valid line shows it, or hundreds of launchers at once would look like an attack.
+        return not self._handshake.has_answered
 
     @property
     def is_over(self) -> bool:
@@ -139,25 +134,18 @@ class SignedLink:
         return self._is_over
 
     def refuse(self, reason: str) -> None:
-        """Hang up, with a warning in the log."""
-        name = f", as launcher {self._claimed[:80]!r}," if self._claimed else ""
-        _LOGGER.warning(
-            "%sa connection by %s from %s%s was refused: %s",
-            f"{self._where}: " if self._where else "",
-            self.channel,
-            self._connection.address,
-            name,
-            reason,
-        )
-        self._fail(reason)
+        """Hang up, with a warning."""
+        if not self._is_over:
+            self._owner.on_refused(self, reason)
+            self._fail(reason)
 
     def admit(self) -> None:
         """Let a launcher that has proved its identity in if it is expected by now."""
         if self._is_over or self._verifier is None or self.launcher:
             return
-        if not self._is_expected(self._claimed):
+        if not self._is_expected(self.claimed):
             return
-        self.launcher = self._claimed
+        self.launcher = self.claimed
         self._limit.cancel()
         self._owner.on_proved(self)
         self.ping()
@@ -185,25 +173,33 @@ class SignedLink:
     def received(self, data: bytes) -> None:
         if self._is_over:
             return
-        lines = []
+        lines: list[bytes] = []
         try:
-            for line in self._splitter.feed(data):
-                if self._verifier is not None:
-                    line = self._verifier.verify(line)
-                    self._unanswered = 0  # any line is a sign of life
-                    if not self._is_pong(line):
-                        lines.append(line)
-                elif self._claimed:
-                    self._on_proof(line)
-                else:
-                    self._on_hello(line)
-            if self._verifier is None and self._splitter.rest_bytes > HANDSHAKE_BYTES:
-                raise RefusedError("its handshake is invalid")
+            if self._encryption is not None:
+                data = self._encryption.receive(data)
+                self._put_raw(self._encryption.outgoing())
+            self._take(self._splitter.feed(data), lines)
         except (RefusedError, ValueError) as error:
             self._pass_on(lines)
-            self.refuse(str(error))
+            is_named = isinstance(error, RefusedError) or self._verifier is not None
+            self.refuse(str(error) if is_named else "its handshake is invalid")
             return
         self._pass_on(lines)
+
+    def _take(self, received: list[bytes], lines: list[bytes]) -> None:
+        """Handle what was received; verified lines for the owner are appended to ``lines``."""
+        for line in received:
+            if self._verifier is not None:
+                line = self._verifier.verify(line)
+                self._unanswered = 0  # any line is a sign of life
+                if not self._is_pong(line):
+                    lines.append(line)
+            elif self._handshake.has_answered:
+                self._on_proof(line)
+            else:
+                if len(received) > 1 or self._splitter.rest_bytes:
+                    raise RefusedError("its handshake is invalid")  # it has to wait for our answer
+                self._on_hello(line)
 
     def ended(self, reason: str) -> None:
         if not self._is_over:
@@ -214,34 +210,26 @@ class SignedLink:
     def _pass_on(self, lines: list[bytes]) -> None:
         if self._early_lines or not self.launcher:
             self._early_lines += lines
+            self._early_bytes += sum(map(len, lines))
             lines = []
+            if self._early_bytes > MAX_EARLY_BYTES and not self.launcher:
+                self.refuse("it has sent too much before the run has asked for it")
+                return
         if self.launcher and self._early_lines:
             lines, self._early_lines = self._early_lines, []
         if lines:
             self._owner.on_lines(self, lines)
 
     def _on_hello(self, line: bytes) -> None:
-        try:
-            said = object_of(line)
-        except ValueError as error:
-            raise RefusedError("its handshake is invalid") from error
-        launcher, node, nonce = said.get("launcher"), said.get("node"), said.get("nonce")
-        if said.get("wfrun") != PROTOCOL or not (
-            isinstance(launcher, str)
-            and launcher
-            and isinstance(node, int)
-            and isinstance(nonce, str)
-        ):
-            raise RefusedError("its handshake is invalid")
-        self._claimed, self.node_number = launcher, node
-        self._nonces = (nonce, secrets.token_hex(16))
-        self._put_object({"nonce": self._nonces[1], "proof": self._proof("engine")})
+        answer = self._handshake.answer(line)
+        self.node_number = self._handshake.node
+        self._connection.admit()
+        self._put_raw(answer + b"\n")
+        self._encryption = self._handshake.encryption()
 
     def _on_proof(self, line: bytes) -> None:
-        if not is_equal(object_of(line).get("proof"), self._proof("launcher")):
-            raise RefusedError("it does not know the secret of this run")
-        self._signer = LineSigner(self._proof("to-launcher"))
-        self._verifier = LineSigner(self._proof("to-engine"))
+        self._signer, self._verifier = self._handshake.complete(line)
+        self._splitter.max_bytes = MAX_LINE_BYTES
         self._limit.cancel()
         loop = asyncio.get_running_loop()
         self._limit = loop.call_later(
@@ -249,15 +237,12 @@ class SignedLink:
         )
         self.admit()
 
-    def _proof(self, who: str) -> str:
-        return proof_of(self._secret, who, self._claimed, self.node_number, *self._nonces)
-
     def _is_pong(self, line: bytes) -> bool:
         """Whether a line answers a ping; if so, the round trip is measured."""
         if not line.startswith(b'{"pong": '):
             return False
-        number = json.loads(line)["pong"]
-        sent_s = self._ping_times_s.get(number)
+        number = object_of(line).get("pong")
+        sent_s = self._ping_times_s.get(number) if isinstance(number, int) else None
         if sent_s is not None:
             self.latency_s = time.monotonic() - sent_s
         self._ping_times_s.clear()
@@ -265,10 +250,15 @@ class SignedLink:
 
     # -- sending
 
-    def _put_object(self, said: dict[str, Any]) -> None:
-        self._put(json.dumps(said).encode() + b"\n")
-
     def _put(self, data: bytes) -> None:
+        if self._encryption is not None:
+            self._encryption.send(data)
+            data = self._encryption.outgoing()
+        self._put_raw(data)
+
+    def _put_raw(self, data: bytes) -> None:
+        if not data:
+            return
         self._unsent += data
         self._has_unsent.set()
         if len(self._unsent) > DRAINED_BYTES:

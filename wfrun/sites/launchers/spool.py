@@ -31,6 +31,9 @@ class _SpoolConnection:
         self._written += 1
         await self._host.write([NewFile(f"{self._stem}.{self._written}", data)])
 
+    def admit(self) -> None:
+        """Files are those of the user, and never limited."""
+
     def disconnect(self) -> None:
         self.handler = None
         self._end_task = asyncio.create_task(self._write_end())

@@ -29,6 +29,7 @@ BATCH_LAUNCHER_PROGRAMS = (
     "batch_job.py",
     "channels.py",
     "connections.py",
+    "encryption.py",
     "signing.py",
     "allocated.sh",
 )

@@ -30,8 +30,8 @@ if TYPE_CHECKING or __package__:
     from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
     from wfrun.sites.node.connections import SpoolConnection, TcpConnection
+    from wfrun.sites.node.encryption import Encryption, encryption_of_launcher
     from wfrun.sites.node.signing import (
-        HANDSHAKE_BYTES,
         PROTOCOL,
         LineSigner,
         LineSplitter,
@@ -44,8 +44,8 @@ if TYPE_CHECKING or __package__:
     """Kind of channel, host, port."""
 else:
     from connections import SpoolConnection, TcpConnection
+    from encryption import Encryption, encryption_of_launcher
     from signing import (
-        HANDSHAKE_BYTES,
         PROTOCOL,
         LineSigner,
         LineSplitter,
@@ -54,6 +54,8 @@ else:
         proof_of,
     )
 
+INVALID = (ValueError, KeyError, TypeError, ArithmeticError, RecursionError)
+"""Errors that an invalid ``address.json`` leads to."""
 UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH)
 """Errors that every kind of channel to the same host would meet."""
 SILENCE_S = 60.0
@@ -72,6 +74,9 @@ Each is varied by up to a half, so that launchers do not connect all at once."""
 MAX_UNSENT_BYTES = 1 << 26
 """Maximum amount of unsent data of a connection, in bytes: with more, it ends, which bounds the
 memory of a launcher whose engine does not read."""
+MAX_LINE_BYTES = 1 << 28
+"""Maximum length of a line of the engine, in bytes, which never keeps more unsent
+(``signed_link.MAX_UNSENT_BYTES``)."""
 
 
 class Channel:
@@ -108,6 +113,8 @@ class Channel:
         self._poller = poller
         self._connection: "Optional[Union[TcpConnection, SpoolConnection]]" = None
         self._splitter = LineSplitter()
+        self._encryption: "Optional[Encryption]" = None
+        """TLS of this connection; None: the engine has not asked for it."""
         self._nonce = ""
         self._secret = b""
         self._signer: "Optional[LineSigner]" = None
@@ -175,7 +182,7 @@ class Channel:
         """Queue a line for the engine; ``text`` has no line end. It is dropped while no engine is
         connected."""
         if self.is_open and self._signer is not None and self._connection is not None:
-            self._connection.unsent += self._signer.sign(text.encode())
+            self._put(self._connection, self._signer.sign(text.encode()))
 
     def send(self) -> None:
         """Send queued lines, as far as possible without waiting; ``turn`` sends the rest."""
@@ -212,8 +219,13 @@ class Channel:
         """Read and write; received lines are appended to ``lines``. Raises OSError and ValueError
         when the connection has ended or must be ended."""
         data = connection.turn()
-        if data and self._verifier is not None:
+        if data and self.is_open:
             self._silent_s = 0.0
+        if self._encryption is not None:
+            data = self._encryption.receive(data)
+            connection.unsent += self._encryption.outgoing()
+            if self._encryption.is_open and not self.is_open:
+                self._open()
         for line in self._splitter.feed(data):
             if self._verifier is None:
                 self._authenticate(connection, object_of(line))
@@ -223,10 +235,8 @@ class Channel:
                 self.say(line.decode().replace("ping", "pong"))
             else:
                 lines.append(line)
-        if self._verifier is None and self._splitter.rest_bytes > HANDSHAKE_BYTES:
-            raise ValueError("a line of the handshake is too long")
         self.send()
-        limit_s = connection.handshake_s if self._verifier is None else SILENCE_S
+        limit_s = SILENCE_S if self.is_open else connection.handshake_s
         if self._silent_s > limit_s:
             raise OSError(errno.ETIMEDOUT, "the engine has been silent for too long")
 
@@ -234,23 +244,42 @@ class Channel:
         self, connection: "Union[TcpConnection, SpoolConnection]", answer: "Dict[str, Any]"
     ) -> None:
         """Check the engine's proof and send ours. Raises ValueError for a wrong proof."""
+        digest = str(answer.get("certificate"))
 
         def proof(who: str) -> str:
-            nonces = self._nonce, str(answer.get("nonce"))
-            return proof_of(self._secret, who, self._launcher, self._node, *nonces)
+            return self._proof(who, str(answer.get("nonce")), digest)
 
         if not is_equal(answer.get("proof"), proof("engine")):
             raise ValueError("the process that answered does not know the secret of the run")
-        text = json.dumps({"proof": proof("launcher")})
-        connection.unsent += text.encode() + b"\n"
+        if digest:
+            self._encryption = encryption_of_launcher(digest)
+            self._encryption.begin()
+        self._put(connection, json.dumps({"proof": proof("launcher")}).encode() + b"\n")
+        self._splitter.max_bytes = MAX_LINE_BYTES
         self._signer = LineSigner(proof("to-engine"))
         self._verifier = LineSigner(proof("to-launcher"))
+        if self._encryption is None:
+            self._open()
+
+    def _open(self) -> None:
+        """Begin to exchange lines: the engine has proved its identity."""
         self.is_open = True
         self.session += 1
         self._silent_s = 0.0
         self._failures = 0
         self._last_good = self._target
         self._logged.clear()
+
+    def _proof(self, who: str, *fields: str) -> str:
+        names = self._launcher, self._node, self._engine_session, self._nonce
+        return proof_of(self._secret, who, *names, *fields)
+
+    def _put(self, connection: "Union[TcpConnection, SpoolConnection]", data: bytes) -> None:
+        """Queue data, encrypted where the engine has asked for it."""
+        if self._encryption is not None:
+            self._encryption.send(data)
+            data = self._encryption.outgoing()
+        connection.unsent += data
 
     @property
     def _look_s(self) -> float:
@@ -268,7 +297,7 @@ class Channel:
         self._looked_s = now_s
         try:
             session = int(self._address()["session"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, *INVALID):
             return False
         if session == self._engine_session:
             return False
@@ -347,16 +376,19 @@ class Channel:
                 self._connection = TcpConnection(self._poller, host, port)
             self._silent_s = 0.0
             self._splitter = LineSplitter()
+            self._encryption = None
             self._nonce = "%032x" % random.SystemRandom().getrandbits(128)
             hello = {
                 "wfrun": PROTOCOL,
                 "launcher": self._launcher,
                 "node": self._node,
+                "session": self._engine_session,
                 "nonce": self._nonce,
+                "proof": self._proof("hello"),
             }
             self._connection.unsent += json.dumps(hello).encode() + b"\n"
             self._connection.send()
-        except (OSError, ValueError, TypeError, KeyError) as error:
+        except (OSError, *INVALID) as error:
             self._drop(str(error))
 
     def _delay_s(self) -> float:

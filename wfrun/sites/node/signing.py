@@ -2,14 +2,22 @@
 
 Both ends use this file: the engine, and, on Python 3.6 or later, the launcher. The launcher speaks
 first. A line of the handshake is a JSON object of at most 4 KiB:
-    launcher   {"wfrun": 1, "launcher": key, "node": i, "nonce": a}
-    engine     {"nonce": b, "proof": P("engine")}
-    launcher   {"proof": P("launcher")}
-where P(who) is HMAC-SHA256(secret, "who|launcher|node|a|b") in hex. Each later line, in either
-direction, is 32 hex digits of HMAC-SHA256(P("to-engine") or P("to-launcher"), "i|line") for line i
-of that direction, counted from 0, then a space, the line and its end. An end that receives a wrong
-proof or signature closes the connection. Lines are signed and not encrypted; the file system, which
-holds the secret, is trusted.
+    launcher   {"wfrun": 2, "launcher": key, "node": i, "session": s, "nonce": a,
+                "proof": P("hello", key, i, s, a)}
+    engine     {"nonce": b, "certificate": digest, "proof": P("engine", key, i, s, a, b, digest)}
+    launcher   {"proof": P("launcher", key, i, s, a, b, digest)}
+P(fields) is HMAC-SHA256(secret, text) in hex. The text is that of "wfrun 2" and the fields, each as
+its length, a colon, itself and a comma, so that no two lists of fields have the same text. ``s`` is
+the engine's session (``channels.py``). An engine accepts each ``a`` once in a session: a hello that
+was overheard proves nothing. ``digest`` is SHA-256 of the engine's certificate, in hex; it is empty
+where the channel is not encrypted. Otherwise all that follows the engine's line is inside TLS
+(``encryption.py``), and the launcher's proof is its first line: only the owner of the certificate
+gets it.
+
+Each later line, in either direction, is 32 hex digits of HMAC-SHA256(P("to-engine", ...) or
+P("to-launcher", ...), "i|line") for line i of that direction, counted from 0, then a space, the
+line and its end. An end that receives a wrong proof or signature closes the connection. The file
+system, which holds the secret, is trusted.
 """
 
 import hashlib
@@ -20,9 +28,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List
 
-PROTOCOL = 1
+PROTOCOL = 2
 HANDSHAKE_BYTES = 4096
-"""Maximum length of a line of the handshake."""
+"""Maximum length of a line of the handshake, its end included."""
 HANDSHAKE_S = 10.0
 """Timeout of the handshake."""
 SPOOL_HANDSHAKE_S = 150.0
@@ -30,10 +38,11 @@ SPOOL_HANDSHAKE_S = 150.0
 in each direction."""
 
 
-def proof_of(secret: bytes, who: str, launcher: str, node: int, a: str, b: str) -> str:
-    """P(who) of the handshake."""
-    text = "%s|%s|%d|%s|%s" % (who, launcher, node, a, b)
-    return hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()
+def proof_of(secret: bytes, *fields: object) -> str:
+    """P(fields) of the handshake. Raises ValueError for text that is no Unicode."""
+    words = [str(field).encode() for field in ("wfrun %d" % PROTOCOL, *fields)]
+    text = b"".join(b"%d:%s," % (len(word), word) for word in words)
+    return hmac.new(secret, text, hashlib.sha256).hexdigest()
 
 
 def is_equal(found: object, wanted: str) -> bool:
@@ -72,15 +81,21 @@ class LineSplitter:
     """Assembles lines from the pieces of a byte stream."""
 
     def __init__(self) -> None:
+        self.max_bytes = HANDSHAKE_BYTES
+        """Maximum length of a line that is not complete yet."""
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> "List[bytes]":
-        """The lines that are complete with this piece, without their ends."""
-        if b"\n" not in data:
+        """The lines that are complete with this piece, without their ends. Raises ValueError for a
+        line without an end."""
+        lines: "List[bytes]" = []
+        if b"\n" in data:
+            lines = (bytes(self._rest) + data).split(b"\n")
+            self._rest = bytearray(lines.pop())
+        else:
             self._rest += data
-            return []
-        lines = (bytes(self._rest) + data).split(b"\n")
-        self._rest = bytearray(lines.pop())
+        if len(self._rest) >= self.max_bytes:
+            raise ValueError("a line is longer than %d bytes" % self.max_bytes)
         return lines
 
     @property

@@ -40,13 +40,16 @@ any order. Paths are absolute. ``sizes`` cuts the payload into pieces.
                                               before and after that, frames
                                               {"watch": n, "sizes"} + exit records
     {"ask": "addresses", "address"}           {"values": [address, ...]}, numeric, of this machine
-                                              or of the given name, most likely ones first
-    {"ask": "listen", "address"}              {"port"} of TCP, at that address or all (null);
+                                              that face the cluster (null), or of the given
+                                              name, most likely ones first
+    {"ask": "listen", "address"}              {"port"} of TCP, at that address or those that face
+                                              the cluster (null);
                                               from then on also frames
                                               {"connection": c, "of": n, "address"}   a new one
                                               {"connection": c} + bytes   received from it
                                               {"connection": c, "ended": reason}
     {"ask": "pass", "connection": c} + bytes  {} when all bytes have been sent to it
+    {"ask": "admit", "connection": c}         {}; it may send more than UNADMITTED_BYTES
     {"ask": "disconnect", "connection": c}    {}
     {"ask": "spool", "path", "session": s}    {}, and then frames {"spool": n, "names", "sizes"}
                                               + contents of spool files of this session, in order
@@ -61,7 +64,9 @@ that is no request is answered with "id": null; after one of an impossible lengt
 The agent ends when its stdin ends, on SIGTERM or SIGHUP, and after ``silence_s`` without a frame;
 it then kills its running commands. At most four commands run at a time, and four file operations.
 The agent passes on the bytes of connections unchanged. It does not authenticate them and knows no
-secret. While the client does not read, all connections wait.
+secret. A connection that sends more than UNADMITTED_BYTES before the client has admitted it ends;
+where there are too many connections, one of those not admitted ends (``index_to_close``). While the
+client does not read, all connections wait.
 
 Spool files are named <name>.<session>.<connection>.<n> (see ``channels.py``). Those of a connection
 are reported as <name>.<session>.<connection> in the order n = 1, 2, 3, ..., whatever the order in
@@ -129,8 +134,9 @@ GROUP = 500
 CHUNK_BYTES = 4 << 20
 """Maximum number of bytes read or reported at once."""
 MAX_CONNECTIONS = 500
-"""Maximum number of open connections; further ones are closed. Processes are often limited to 1024
-open files."""
+"""Maximum number of open connections. Processes are often limited to 1024 open files."""
+UNADMITTED_BYTES = 4096
+"""Maximum number of bytes that are passed on of a connection before the client has admitted it."""
 READ_BYTES = 1 << 18
 """Maximum number of bytes of a connection in one frame."""
 SPOOL_QUICK_S = 0.01
@@ -846,14 +852,15 @@ class Watch:
 
 
 def addresses_of(name: "Optional[str]") -> "List[str]":
-    """Return numeric addresses of a machine, or of this one: private networks first, loopback last.
+    """Return numeric addresses of a machine, or those of this one that face the cluster and, last,
+    loopback.
 
     Raises OSError for an unknown name.
     """
     kind = socket.SOCK_STREAM
     if name is not None:
         return list(dict.fromkeys(str(a[4][0]) for a in socket.getaddrinfo(name, 0, type=kind)))
-    found = []  # type: List[str]
+    found = []  # type: List[Tuple[str, bool]]
     with contextlib.suppress(OSError):
         probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         with probe:
@@ -861,31 +868,74 @@ def addresses_of(name: "Optional[str]") -> "List[str]":
                 with contextlib.suppress(OSError):  # the interface has no IPv4 address
                     asked = struct.pack("256s", interface.encode()[:15])
                     answer = fcntl.ioctl(probe.fileno(), 0x8915, asked)  # SIOCGIFADDR
-                    found.append(socket.inet_ntoa(answer[20:24]))
+                    found.append((socket.inet_ntoa(answer[20:24]), is_virtual(interface)))
     with contextlib.suppress(OSError):
-        found += [str(a[4][0]) for a in socket.getaddrinfo(os.uname().nodename, 0, type=kind)]
-    found = [address for address in found if not address.startswith(("127.", "fe80:", "::1"))]
-    found.sort(key=lambda address: not address.startswith(("10.", "172.", "192.168.")))
-    return [*dict.fromkeys(found), "127.0.0.1"]
+        names = socket.getaddrinfo(os.uname().nodename, 0, type=kind)
+        found += [(str(a[4][0]), False) for a in names]
+    return [*facing_cluster(found), "127.0.0.1"]
 
 
-def listen_at(address: "Optional[str]") -> socket.socket:
-    """Listen on a free port of an address, or of all interfaces. Raises OSError."""
+def is_virtual(interface: str) -> bool:
+    """Whether a network interface is a bridge without a network card: the network of containers or
+    virtual machines on this machine."""
+    base = "/sys/class/net/"
+    try:
+        ports = os.listdir(base + interface + "/brif")
+    except OSError:
+        return False
+    kinds = ("device", "bonding")
+    return not any(os.path.exists(base + port + "/" + kind) for port in ports for kind in kinds)
+
+
+def is_private(address: str) -> bool:
+    """Whether an address belongs to a private network (RFC 1918, RFC 6598, RFC 4193)."""
+    words = address.split(".")
+    if len(words) != 4:
+        return address.lower().startswith(("fc", "fd"))
+    first, second = int(words[0]), int(words[1])
+    return (
+        first == 10
+        or (first == 172 and 16 <= second < 32)
+        or (first == 192 and second == 168)
+        or (first == 100 and 64 <= second < 128)
+    )
+
+
+def facing_cluster(found: "List[Tuple[str, bool]]") -> "List[str]":
+    """Choose the addresses at which compute nodes may reach this machine, given each with whether
+    it is virtual: those in private networks, so that no port is open to the internet. All, where
+    there is none: the nodes have public addresses."""
+    ours = ("127.", "fe80:", "::1")
+    real = [address for address, virtual in found if not virtual and not address.startswith(ours)]
+    # The name of the machine may have the address of such a bridge.
+    virtual = {address for address, is_virtual in found if is_virtual}
+    real = [address for address in dict.fromkeys(real) if address not in virtual]
+    return [address for address in real if is_private(address)] or real
+
+
+def listen_at(address: "Optional[str]") -> "List[socket.socket]":
+    """Listen on a free port of an address, or of the addresses that face the cluster. All listeners
+    have the same port. Raises OSError."""
     if address is not None:
         found = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)[0]
-        return listen_on(found[0], found[4])
-    try:
-        return listen_on(socket.AF_INET6, ("", 0))
-    except OSError:  # no IPv6
-        return listen_on(socket.AF_INET, ("", 0))
+        return [listen_on(found[0], found[4])]
+    listeners = []  # type: List[socket.socket]
+    port = 0
+    for each in addresses_of(None):
+        family = socket.AF_INET6 if ":" in each else socket.AF_INET
+        # An address that is the machine's by name alone, or whose port is taken, is left out.
+        with contextlib.suppress(OSError):
+            listeners.append(listen_on(family, (each, port)))
+            port = listeners[0].getsockname()[1]
+    if not listeners:
+        raise OSError(errno.EADDRNOTAVAIL, "no address of this machine can be listened on")
+    return listeners
 
 
 def listen_on(family: int, target: "Any") -> socket.socket:
     """Listen on a socket address, without blocking. Raises OSError."""
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
-        if family == socket.AF_INET6:  # and IPv4
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         listener.bind(target)
         listener.listen(128)
         listener.setblocking(False)
@@ -895,13 +945,24 @@ def listen_on(family: int, target: "Any") -> socket.socket:
     return listener
 
 
+def index_to_close(hosts: "List[str]") -> int:
+    """Choose which of too many connections of strangers to close, given their hosts in order of
+    age: the oldest from the host with the most. So one host does not keep others out, and an old
+    connection that says nothing does not keep a new one out."""
+    counts = collections.Counter(hosts)
+    return hosts.index(max(hosts, key=counts.__getitem__))
+
+
 class RelayedConnection:
     """A connection to one of the relay's ports."""
 
-    def __init__(self, number: int, line: socket.socket) -> None:
+    def __init__(self, number: int, line: socket.socket, host: str) -> None:
         self.number = number
         self.line = line
+        self.host = host
         self.fd = line.fileno()
+        self.allowance = UNADMITTED_BYTES  # type: Optional[int]
+        """Number of bytes that it may still send; None: the client has admitted it."""
         self.unsent = collections.deque()  # type: collections.deque[Tuple[int, memoryview]]
         """Data to be sent, with the numbers of the requests."""
 
@@ -947,10 +1008,11 @@ class Relay:
 
     # -- jobs
 
-    def listen(self, number: int, listener: socket.socket) -> None:
+    def listen(self, number: int, listeners: "List[socket.socket]") -> None:
         """Accept connections."""
-        self._listeners[listener.fileno()] = (number, listener)
-        self._poller.register(listener.fileno(), select.POLLIN)
+        for listener in listeners:
+            self._listeners[listener.fileno()] = (number, listener)
+            self._poller.register(listener.fileno(), select.POLLIN)
 
     def unlisten(self, number: int) -> None:
         """Stop accepting connections; established ones stay."""
@@ -969,6 +1031,12 @@ class Relay:
         connection.unsent.append((request, memoryview(payload)))
         self._write(connection)
 
+    def admit(self, number: int, request: int) -> None:
+        """Let a connection send any number of bytes, and answer the request."""
+        if number in self._connections:
+            self._connections[number].allowance = None
+        self._send({"id": request}, [])
+
     def disconnect(self, number: int, request: int) -> None:
         """End a connection, and answer the request."""
         if number in self._connections:
@@ -986,27 +1054,37 @@ class Relay:
             time.sleep(0.1)
             return
         if len(self._connections) >= MAX_CONNECTIONS:
-            line.close()
-            return
+            unknown = [each for each in self._connections.values() if each.allowance is not None]
+            if not unknown:
+                line.close()
+                return
+            surplus = unknown[index_to_close([each.host for each in unknown])]
+            self._end(surplus, "there are too many connections")
         line.setblocking(False)
         with contextlib.suppress(OSError):
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._count += 1
-        connection = RelayedConnection(self._count, line)
+        connection = RelayedConnection(self._count, line, address[0])
         self._connections[connection.number] = self._by_fd[connection.fd] = connection
         self._poller.register(connection.fd, select.POLLIN)
         where = "%s:%d" % (address[0], address[1])
         self._send({"connection": connection.number, "of": listener_number, "address": where}, [])
 
     def _read(self, connection: RelayedConnection) -> None:
+        allowance = connection.allowance
+        if allowance == 0:
+            self._end(connection, "it sent too much before it identified itself")
+            return
         try:
-            data = connection.line.recv(READ_BYTES)
+            data = connection.line.recv(READ_BYTES if allowance is None else allowance)
         except BlockingIOError:
             return
         except OSError as error:
             self._end(connection, str(error.strerror))
             return
         if data:
+            if allowance is not None:
+                connection.allowance = allowance - len(data)
             self._send({"connection": connection.number}, [data])
         else:
             self._end(connection, "it was closed by the other side")
@@ -1260,7 +1338,11 @@ class Agent:
         if verb == "ping":
             self._send({"id": number, "clock": time.time()})
             return
-        if verb in ("pass", "disconnect"):  # these keep their order, which a pool would not
+        if verb in (
+            "pass",
+            "admit",
+            "disconnect",
+        ):  # these keep their order, which a pool would not
             self._pass_to_relay(number, verb, request, payload)
             return
         self._pools[verb == "run"].put(lambda: self._answer(number, verb, request, payload))
@@ -1296,6 +1378,8 @@ class Agent:
             self._send({"id": number, "error": "transient", "message": text})
         elif verb == "pass":
             relay.put(lambda: relay.pass_on(connection, number, payload))
+        elif verb == "admit":
+            relay.put(lambda: relay.admit(connection, number))
         else:
             relay.put(lambda: relay.disconnect(connection, number))
 
@@ -1397,14 +1481,14 @@ class Agent:
         return {"values": addresses_of(request["address"])}, []
 
     def handle_listen(self, request: "Header", payload: bytes) -> "Answer":
-        listener = listen_at(request["address"])
+        listeners = listen_at(request["address"])
         with self._sending:
             fresh = self._relay is None
             relay = self._relay = self._relay or Relay(self._send)
-        relay.put(lambda: relay.listen(request["id"], listener))
+        relay.put(lambda: relay.listen(request["id"], listeners))
         if fresh:
             self._start_essential(relay.run)
-        return {"port": listener.getsockname()[1]}, []
+        return {"port": listeners[0].getsockname()[1]}, []
 
     def handle_spool(self, request: "Header", payload: bytes) -> "Answer":
         number = request["id"]

@@ -35,6 +35,9 @@ class _Connection:
     async def write(self, data: bytes) -> None:
         await self._channels.request("pass", data, PASS_S, connection=self._number)
 
+    def admit(self) -> None:
+        self._channels.notify("admit", self._number)
+
     def disconnect(self) -> None:
         self._channels.disconnect(self._number)
 
@@ -64,7 +67,7 @@ class AgentChannels:
         self._spools: dict[int, Callable[[str, bytes], None]] = {}
         self._handlers: dict[int, ConnectionHandler] = {}
         """By the number of the connection."""
-        self._disconnecting: set[asyncio.Task[None]] = set()
+        self._notifying: set[asyncio.Task[None]] = set()
         self._ended = False
 
     async def listen(
@@ -125,14 +128,18 @@ class AgentChannels:
     def disconnect(self, number: int) -> None:
         """End a connection, without waiting for the agent."""
         self._handlers.pop(number, None)
-        if not self._ended:
-            task = asyncio.create_task(self._disconnect(number))
-            self._disconnecting.add(task)
-            task.add_done_callback(self._disconnecting.discard)
+        self.notify("disconnect", number)
 
-    async def _disconnect(self, number: int) -> None:
+    def notify(self, verb: str, number: int) -> None:
+        """Send a request about a connection, without waiting for the agent."""
+        if not self._ended:
+            task = asyncio.create_task(self._notify(verb, number))
+            self._notifying.add(task)
+            task.add_done_callback(self._notifying.discard)
+
+    async def _notify(self, verb: str, number: int) -> None:
         with contextlib.suppress(WfrunError):  # it has ended with the agent
-            await self.request("disconnect", connection=number)
+            await self.request(verb, connection=number)
 
     def end(self, reason: str) -> None:
         """End all connections, because the agent has ended."""

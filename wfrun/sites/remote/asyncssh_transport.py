@@ -21,6 +21,9 @@ _CHUNK_BYTES = 1 << 18
 """Size of a file request, unless the host takes less."""
 _UNDER_WAY_BYTES = 4 << 20
 """Maximum number of bytes of a file in unanswered requests: the window that hides the latency."""
+_FORWARD_WINDOW_BYTES = 1 << 16
+"""Maximum number of bytes of a forwarded connection that wait here to be read: what a stranger can
+make us keep, and a launcher can send in a round trip."""
 _ERROR_BYTES = 4096
 _LIMIT_S = 30.0
 """Timeout of what a live connection answers at once."""
@@ -244,7 +247,9 @@ class AsyncsshTransport:
 
         try:
             listener = await asyncio.wait_for(
-                self._connection().start_server(accept, address or "", 0, encoding=None),
+                self._connection().start_server(
+                    accept, address or "", 0, encoding=None, window=_FORWARD_WINDOW_BYTES
+                ),
                 self._limit_s,
             )
         except asyncio.TimeoutError as error:

@@ -122,13 +122,13 @@ class Host(Protocol):
         """
 
     async def addresses(self, name: str | None) -> list[str]:
-        """Numeric addresses of a machine, resolved at the head node, or its own if ``name`` is
-        None: those that compute nodes most likely reach come first, loopback last. Raises
-        InfeasibleError for an unknown name."""
+        """Numeric addresses of a machine, resolved at the head node, or if ``name`` is None those
+        of the head node that face the cluster, and loopback last. Raises InfeasibleError for an
+        unknown name."""
 
     async def listen(self, address: str | None, on_connection: OnConnection) -> Listener:
-        """Listen on a free TCP port of this address of the head node, or of all its addresses.
-        Raises InfeasibleError where that is not possible."""
+        """Listen on a free TCP port of this address of the head node, or of those that face the
+        cluster (``addresses``). Raises InfeasibleError where that is not possible."""
 
     async def spool(
         self, directory: str, session: int, on_file: Callable[[str, bytes], None]

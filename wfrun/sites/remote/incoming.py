@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from wfrun.engine.errors import TransientError
+from wfrun.sites.remote.agent import UNADMITTED_BYTES
 
 _LOGGER = logging.getLogger(__name__)
 READ_BYTES = 1 << 18
@@ -19,7 +20,11 @@ class IncomingConnection(Protocol):
     """A connection whose other side is not authenticated."""
 
     address: str
-    """Where it comes from, for messages."""
+    """Where it comes from: a host and a port, as far as they are known."""
+
+    def admit(self) -> None:
+        """Read without limit from now on. Before that a connection ends that sends more than
+        UNADMITTED_BYTES."""
 
     async def write(self, data: bytes) -> None:
         """Send; returns when the backlog is small. Raises TransientError when the connection has
@@ -70,6 +75,12 @@ class StreamConnection:
         self._read = read
         self._writer = writer
         self._disconnected = False
+        self._allowance = UNADMITTED_BYTES
+        """Number of bytes that may still be received; unlimited once it is admitted."""
+        self._admitted = False
+
+    def admit(self) -> None:
+        self._admitted = True
 
     async def write(self, data: bytes) -> None:
         try:
@@ -87,7 +98,14 @@ class StreamConnection:
         handler = on_connection(self)
         reason = "it was closed by the other side"
         try:
-            while not self._disconnected and (data := await self._read(READ_BYTES)):
+            while not self._disconnected:
+                if not self._admitted and not self._allowance:
+                    reason = "it sent too much before it identified itself"
+                    break
+                data = await self._read(READ_BYTES if self._admitted else self._allowance)
+                if not data:
+                    break
+                self._allowance = max(0, self._allowance - len(data))
                 if not self._disconnected:
                     deliver(handler, data)
         except Exception as error:  # asyncssh raises errors of many types

@@ -1,0 +1,137 @@
+"""Real launchers connect while strangers hold and fill as many connections as they get."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.sites.launchers.channel_rig import Rig
+from tests.sites.remote.conftest import Cluster
+from wfrun.sites.launchers.refusals import INTERVAL_S, MAX_WARNINGS, RefusalLog
+from wfrun.sites.launchers.signed_link import SignedLink
+from wfrun.sites.remote.agent import UNADMITTED_BYTES
+
+STRANGERS = 150
+"""More than wait unidentified, and of each of two kinds."""
+
+
+@pytest.fixture(params=["tcp", pytest.param("asyncssh", marks=pytest.mark.slow)])
+async def rig(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Rig]:
+    sockets = Path(tempfile.mkdtemp(prefix="wf"))
+    made: list[Cluster] = []
+
+    def cluster() -> Cluster:
+        made[:] = made or [Cluster(tmp_path / "cluster", sockets)]
+        return made[0]
+
+    rig = Rig(request.param, tmp_path / "run", cluster)
+    await rig.open()
+    yield rig
+    await rig.close()
+    for each in made:
+        each.sshd.stop()
+    shutil.rmtree(sockets)
+
+
+class Flood:
+    """Strangers that call again whenever they are hung up on. Half are silent; the others say that
+    they are a launcher that is expected, and send more than anybody asks for."""
+
+    def __init__(self, rig: Rig) -> None:
+        self._address = rig.address()[rig.kind][0]
+        self._nonce = 0
+        self.calls = 0
+        self._tasks = [
+            asyncio.create_task(self._call(number % 2 == 0)) for number in range(2 * STRANGERS)
+        ]
+
+    def _hello(self) -> bytes:
+        self._nonce += 1
+        said = {"wfrun": 2, "launcher": "one", "node": 0, "session": 1, "proof": "0" * 64}
+        return json.dumps({**said, "nonce": f"{self._nonce:032}"}).encode() + b"\n"
+
+    async def _call(self, is_silent: bool) -> None:
+        while True:
+            with contextlib.suppress(OSError):
+                reader, writer = await asyncio.open_connection(*self._address)
+                self.calls += 1
+                try:
+                    if not is_silent:
+                        # The name first, as what follows would show a stranger.
+                        writer.write(self._hello())
+                        await asyncio.sleep(0.2)
+                        writer.write(bytes(100_000))
+                    while await reader.read(1 << 16):
+                        pass
+                finally:
+                    writer.close()
+            await asyncio.sleep(0.1)
+
+    async def end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+async def test_strangers_keep_no_launcher_out(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    taken: dict[SignedLink, int] = {}
+    received = SignedLink.received
+
+    def count(link: SignedLink, data: bytes) -> None:
+        if link.is_stranger:
+            taken[link] = taken.get(link, 0) + len(data)
+        received(link, data)
+
+    monkeypatch.setattr(SignedLink, "received", count)
+    caplog.set_level(logging.WARNING)
+    began_s = time.monotonic()
+    flood = Flood(rig)
+    try:
+        while flood.calls < 2 * STRANGERS:
+            await asyncio.sleep(0.05)
+        for node in (0, 1):
+            rig.start("one", node)
+        rig.start("two")
+        await rig.handler.until(lambda: len(rig.handler.links) >= 3)
+        calls = flood.calls
+        while flood.calls < calls + STRANGERS:
+            await asyncio.sleep(0.05)
+        # Those that are in stay in.
+        assert rig.handler.reasons == []
+        assert len(rig.handler.links) == 3
+    finally:
+        await flood.end()
+    assert max(taken.values()) <= UNADMITTED_BYTES
+    intervals = 1 + (time.monotonic() - began_s) // INTERVAL_S
+    assert 0 < caplog.text.count("was refused") <= MAX_WARNINGS * intervals
+
+
+def test_few_warnings_are_written_and_the_others_are_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    now_s = 0.0
+    log = RefusalLog("here", lambda: now_s)
+    for number in range(1000):
+        log.warn(f"refused {number}")
+    assert [record.getMessage() for record in caplog.records] == [
+        f"site here: refused {number}" for number in range(MAX_WARNINGS)
+    ]
+    now_s += INTERVAL_S
+    log.warn("once more")
+    omitted = 1000 - MAX_WARNINGS
+    assert caplog.records[-1].getMessage() == (
+        f"site here: once more (and {omitted} more warnings like this before it)"
+    )
+    log.warn("and again")
+    assert caplog.records[-1].getMessage() == "site here: and again"
