@@ -154,3 +154,59 @@ def test_entities_are_refused(tmp_path: Path) -> None:
     bomb = '<!DOCTYPE x [<!ENTITY a "aaaa">\n<!ENTITY b "&a;&a;">]>\n'
     with pytest.raises(InvalidError, match=r"x\.jsdl:2: declares XML entities"):
         read(tmp_path, document("").replace("<jsdl:JobD", bomb + "<jsdl:JobD", 1))
+
+
+SLOW = {
+    "nested conditions": "//*[count(//*[count(//*[count(//*)>0])>0])>0]",
+    "long conditions": "//*[" + " or ".join(["count(//*)=0"] * 400) + "]",
+    "comparisons of node sets": "//*[//* = //*[//* != //*]]",
+    "many steps": "//*/.." * 500 + "//posix:Argument[2]",
+    "unions": " | ".join(["//*//*//*//*"] * 300),
+    "functions": "id(//*[contains(string(/), string(//*))])",
+    "axes": "//*/following::*/preceding::*/following::*/preceding::*",
+    "in a part": "substring(//*[//*[//*[//*]]], 1, 2)",
+    "variables": "//*[$x]",
+}
+
+
+@pytest.mark.parametrize("path", SLOW.values(), ids=SLOW)
+def test_paths_that_could_run_for_hours_are_refused(tmp_path: Path, path: str) -> None:
+    path = path.replace("<", "&lt;").replace(">", "&gt;")
+    inner = INNER.replace("//posix:Argument[2]", path, 1).replace("FUNCTION", LOOP)
+    large = document(OUTER.replace("INNER", inner)).replace(
+        "<jsdl:OperatingSystem/>", "<jsdl:OperatingSystem/>" * 500
+    )
+    with pytest.raises(InvalidError, match="is no XPath that is evaluated") as caught:
+        read(tmp_path, large)
+    assert caught.value.line is not None
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "//posix:Argument[2]",
+        "/jsdl:JobDefinition/jsdl:JobDescription//posix:Argument[ position() = 2 ]/text()",
+        "/*/*//*/posix:Argument[.='0'][1]",
+        "//jsdl:Application/descendant::posix:Argument[2]/self::node()",
+        "//posix:*[text()='0']",
+        '//jsdl:Application/*[posix:Executable]/posix:Argument[.="0"]',
+    ],
+)
+def test_paths_that_documents_use_are_evaluated(tmp_path: Path, path: str) -> None:
+    inner = INNER.replace("//posix:Argument[2]", path, 1).replace("FUNCTION", LOOP)
+    bag = read(tmp_path, document(OUTER.replace("INNER", inner)))
+    assert [task.arguments[1] for task in bag.tasks] == ["1", "3", "7"] * 2
+
+
+def test_many_paths_in_a_large_document_are_refused(tmp_path: Path) -> None:
+    node = "<sweep:DocumentNode><sweep:Match>//posix:Argument[2]</sweep:Match></sweep:DocumentNode>"
+    inner = INNER.replace(node, node * 5_000, 1).replace("FUNCTION", LOOP)
+    with pytest.raises(InvalidError, match="too many DocumentNodes"):
+        read(tmp_path, document(OUTER.replace("INNER", inner)))
+
+
+def test_exceptions_from_a_long_loop_are_refused(tmp_path: Path) -> None:
+    loop = LOOP.replace('end="7"', 'end="100000000"')
+    with pytest.raises(InvalidError, match="too long for exceptions"):
+        read(tmp_path, document(nested(loop)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from math import prod
 
 from wfrun.engine.bag import ESTIMATE_S, INDEX
 from wfrun.engine.errors import InvalidError
@@ -42,9 +43,10 @@ def check_templates(bag: Bag, refuse: Refuse) -> dict[str, Column]:
     and for templates that name unknown parameters or have a format that does not fit the values.
     """
     _check_parameters(bag.axes, refuse)
-    if len(bag) > MAX_VALUES:
+    count = prod(map(len, bag.axes))
+    if count > MAX_VALUES:
         raise refuse(
-            f"the bag {bag.name!r} has {len(bag):,} tasks: the product of "
+            f"the bag {bag.name!r} has {count:,} tasks: the product of "
             + " and ".join(f"{len(axis):,}" for axis in bag.axes),
             bag.axes[0].names[0],
             f"At most {MAX_VALUES:,} are possible. Parameters that vary together stand in a "

@@ -14,6 +14,9 @@ from wfrun.engine.model import Axis, Column, DictionaryColumn, PackedColumn, Pro
 MAX_VALUES = 10**8
 """Maximum number of values of a column, and of tasks of a bag."""
 
+MAX_LISTED = 10**6
+"""Maximum number of values of a progression that are written out one by one."""
+
 _CHUNK = 1024
 _FEW = 1 << 16
 """Maximum number of different values that are kept in a dictionary before their share counts."""

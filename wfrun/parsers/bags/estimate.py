@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from wfrun.engine.bag import ESTIMATE_S, INDEX
 from wfrun.engine.model import Bag, Column, Progression
 from wfrun.engine.templates import parse_template
-from wfrun.parsers.bags.columns import column_like, distinct, last_of
+from wfrun.parsers.bags.columns import MAX_LISTED, column_like, distinct, last_of
 from wfrun.parsers.bags.draft import Refuse
 from wfrun.parsers.limits import cut
 from wfrun.parsers.units import parse_duration
@@ -48,6 +48,13 @@ def in_seconds(bag: Bag, columns: Mapping[str, Column], refuse: Refuse) -> Bag:
         return bag
     if plain and _are_numbers(column):
         return bag
+
+    if isinstance(column, Progression) and len(column) > MAX_LISTED:
+        raise refuse(
+            f"the estimate {cut(template)} has more than {MAX_LISTED:,} values",
+            template,
+            "Name the parameter alone, which then states seconds.",
+        )
 
     def seconds(value: str) -> str:
         written = "".join(p.literal + (p.formatted(value) if p.name else "") for p in parts)

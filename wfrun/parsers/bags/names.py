@@ -20,6 +20,9 @@ from wfrun.parsers.limits import CONTROL, MAX_PART_BYTES, NAME_RULE, cut, name_f
 
 MAX_NAMES = 10_000_000
 """Maximum number of names that are compared one by one."""
+MAX_SHORT_NAMES = 1_000_000
+"""The same for a bag with fewer values than that in its document and tables: what a few lines ask
+for takes seconds at most."""
 
 _FEW = 6
 """Maximum number of parameters of a task that a message shows."""
@@ -54,7 +57,7 @@ def check_names(expansion: Expansion, columns: Mapping[str, Column], refuse: Ref
             _check_inside(file.url, expansion, columns, refuse)
     templates = [file.url or file.name for file in bag.outputs]
     for template in templates:
-        pair = _repeated(template, expansion)
+        pair = _repeated(template, expansion, refuse)
         if pair is not None:
             name = expansion.fill(template)(pair[0])
             raise _twice(bag, name, pair, template, refuse)
@@ -99,7 +102,7 @@ def _check_inside(
             return
     count, _, reader = expansion.numbering(template)
     fill = expansion.fill(template)
-    _refuse_too_many(count, template, refuse)
+    _refuse_too_many(count, template, expansion.bag, refuse)
     for number in range(count):
         name = fill(reader(number))
         fault = name_fault(name)
@@ -122,7 +125,7 @@ def _check_within_tasks(
         if one != other and _never_equal(one, other, columns):
             continue
         count, _, reader = expansion.numbering(one + other)
-        _refuse_too_many(count, other, refuse)
+        _refuse_too_many(count, other, bag, refuse)
         first, second = expansion.fill(one), expansion.fill(other)
         for number in range(count):
             task = reader(number)
@@ -133,7 +136,7 @@ def _check_within_tasks(
                 )  # fmt: skip
 
 
-def _repeated(template: str, expansion: Expansion) -> tuple[int, int] | None:
+def _repeated(template: str, expansion: Expansion, refuse: Refuse) -> tuple[int, int] | None:
     """Two tasks that certainly write one name: the template does not distinguish the values of an
     axis."""
     named = set(placeholders(template))
@@ -143,7 +146,10 @@ def _repeated(template: str, expansion: Expansion) -> tuple[int, int] | None:
     parts = [part for part in parse_template(template) if part.name is not None]
     for axis in expansion.bag.axes:
         step //= len(axis)
-        pair = _alike(axis, [part for part in parts if part.name in axis.names])
+        own = [part for part in parts if part.name in axis.names]
+        if own and not _is_kept_apart(axis, own):
+            _refuse_too_many(len(axis), template, expansion.bag, refuse)
+        pair = _alike(axis, own)
         if pair is not None:
             return pair[0] * step, pair[1] * step
     return None
@@ -155,9 +161,9 @@ def _alike(axis: Axis, parts: Sequence[Part]) -> tuple[int, int] | None:
         return None
     if not parts:
         return 0, 1
-    columns = dict(zip(axis.names, axis.columns, strict=True))
-    if any(_keeps_apart(part, columns[part.name or ""]) for part in parts):
+    if _is_kept_apart(axis, parts):
         return None
+    columns = dict(zip(axis.names, axis.columns, strict=True))
     for part in parts:
         column = columns[part.name or ""]
         if isinstance(column, PackedColumn) and len(set(map(hash, _texts(part, column)))) == len(
@@ -176,6 +182,12 @@ def _alike(axis: Axis, parts: Sequence[Part]) -> tuple[int, int] | None:
         if first != place:
             return first, place
     return None
+
+
+def _is_kept_apart(axis: Axis, parts: Sequence[Part]) -> bool:
+    """Whether one of the parts certainly differs for every place of the axis."""
+    columns = dict(zip(axis.names, axis.columns, strict=True))
+    return any(_keeps_apart(part, columns[part.name or ""]) for part in parts)
 
 
 def _keeps_apart(part: Part, column: Column) -> bool:
@@ -270,7 +282,7 @@ def _end(parts: Sequence[Part]) -> str:
 def _compare_all(bag: Bag, expansion: Expansion, templates: Sequence[str], refuse: Refuse) -> None:
     """Compare all names one by one, by their hashes first."""
     count = expansion.count * len(templates)
-    _refuse_too_many(count, templates[0], refuse)
+    _refuse_too_many(count, templates[0], bag, refuse)
     fills = [expansion.fill(template) for template in templates]
     seen = {hash(fill(task)) for task in range(expansion.count) for fill in fills}
     suspects = len(seen) < count
@@ -325,8 +337,10 @@ def _twice(bag: Bag, name: str, tasks: tuple[int, int], template: str, refuse: R
     )
 
 
-def _refuse_too_many(count: int, template: str, refuse: Refuse) -> None:
-    if count > MAX_NAMES:
+def _refuse_too_many(count: int, template: str, bag: Bag, refuse: Refuse) -> None:
+    columns = (column for axis in bag.axes for column in axis.columns)
+    written = sum(len(c) for c in columns if not isinstance(c, Progression))
+    if count > min(MAX_NAMES, max(MAX_SHORT_NAMES, 4 * written)):
         raise refuse(
             f"the {count:,} names {template!r} are too many to check one by one",
             template,

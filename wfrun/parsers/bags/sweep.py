@@ -12,8 +12,15 @@ from wfrun.engine.bag import INDEX, values_of
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Axis, Column, Progression
 from wfrun.engine.templates import NAME
-from wfrun.parsers.bags.columns import column_of, progression
+from wfrun.parsers.bags.columns import MAX_LISTED, column_of, progression
+from wfrun.parsers.bags.location_path import (
+    MAX_CHARACTERS,
+    MAX_VISITS,
+    RULE,
+    is_location_path,
+)
 from wfrun.parsers.bags.values import escaped
+from wfrun.parsers.limits import cut
 
 SWEEP = "http://schemas.ogf.org/jsdl/2009/03/sweep"
 FUNCTIONS = "http://schemas.ogf.org/jsdl/2009/03/sweep/functions"
@@ -56,6 +63,9 @@ class Sweeps:
 
     def __init__(self, root: etree._Element, source: str) -> None:
         self._root, self._source = root, source
+        self._elements = sum(1 for _ in root.iter())
+        self._visits = 0
+        """Number of elements that the paths so far may have visited."""
         self._targets: list[_Target] = []
         self.lines: dict[str, int] = {}
         """The line of each parameter."""
@@ -160,9 +170,15 @@ class Sweeps:
         for binding in node.findall(f"{{{SWEEP}}}NamespaceBinding"):
             spaces[binding.get("prefix") or ""] = binding.get("ns") or ""
         spaces.pop("", None)
-        part = _SUBSTRING.fullmatch(path)
+        part = _SUBSTRING.fullmatch(path) if len(path) <= MAX_CHARACTERS else None
+        location = part[1] if part else path
+        if not is_location_path(location):
+            self._fail(match, f"{cut(path)} is no XPath that is evaluated", RULE)
+        self._visits += self._elements
+        if self._visits > MAX_VISITS:
+            self._fail(match, "there are too many DocumentNodes in so large a document")
         try:
-            found = self._root.getroottree().xpath(part[1] if part else path, namespaces=spaces)
+            found = self._root.getroottree().xpath(location, namespaces=spaces)
         except etree.XPathError as error:
             self._fail(match, f"{path!r} is no XPath: {error}")
         if not isinstance(found, list) or not found:
@@ -235,6 +251,9 @@ class Sweeps:
         exceptions = element.findall(f"{{{space}}}Exception")
         if not exceptions:
             return column
+        if len(column) > MAX_LISTED:
+            self._fail(element, f"{name}: it has more than {MAX_LISTED:,} values, too long for "
+                       "exceptions")  # fmt: skip
         left_out = {self._number(e, "value", None, whole=whole) for e in exceptions}
         rest = column_of(text for text in _texts(column) if float(text) not in left_out)
         if not len(rest):
