@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from wfrun.engine.visible import message_block
+
 
 class WfrunError(Exception):
     """Base of all errors that are shown to users.
 
     ``message`` says what is wrong and where, ``hint`` what to do about it. ``str(error)`` is
-    ``source:line: message``, followed by the hint on a line of its own.
+    ``source:line: message``, followed by the hint on a line of its own, as a terminal may show it.
     """
 
     def __init__(
@@ -29,7 +31,7 @@ class WfrunError(Exception):
         if self.source is not None:
             where = f"{self.source}:{self.line}: " if self.line is not None else f"{self.source}: "
         tail = f"\n  {self.hint}" if self.hint else ""
-        return f"{where}{self.message}{tail}"
+        return message_block(f"{where}{self.message}{tail}")
 
 
 class TransientError(WfrunError):

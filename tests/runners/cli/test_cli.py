@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-import pty
 import re
-import signal
-import struct
 import subprocess
 import sys
-import termios
-import threading
-from pathlib import Path
 
 import click
 import pytest
 
-from tests.runners.harness import WFRUN, Job, User, lines_of, wait_until
+from tests.runners.harness import Job, User, lines_of, wait_until
+from tests.runners.terminal import Terminal
 from wfrun import read_workflow
 from wfrun.engine.events import SCHEMA_VERSION
 from wfrun.engine.policies.placement import PLACEMENT
@@ -200,57 +193,6 @@ def test_warnings_are_told_once(user: User) -> None:
     assert done.status == 0
     assert done.err.count("warning: ") == 1
     assert "2 of 2 tasks have no run time" in done.err
-
-
-class Terminal:
-    """The command on a terminal, and what has been drawn there."""
-
-    def __init__(self, user: User, columns: int, *words: str | Path) -> None:
-        self._near, far = pty.openpty()
-        fcntl.ioctl(far, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        environment = {k: v for k, v in user.environment.items() if k not in ("COLUMNS", "LINES")}
-        self._process = subprocess.Popen(
-            ["setsid", "--ctty", str(WFRUN), *map(str, words)],
-            cwd=user.folder,
-            env={**environment, "TERM": "xterm-256color"},
-            stdin=far,
-            stdout=far,
-            stderr=far,
-        )
-        os.close(far)
-        self._drawn = bytearray()
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
-
-    def _read(self) -> None:
-        while True:
-            try:
-                data = os.read(self._near, 1 << 16)
-            except OSError:  # the other end is closed
-                return
-            self._drawn += data
-
-    @property
-    def text(self) -> str:
-        """What has been drawn, without colours and movements."""
-        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self._drawn.decode(errors="replace"))
-
-    def type(self, keys: bytes) -> None:
-        os.write(self._near, keys)
-
-    def done(self) -> int:
-        """Wait for the end of the command; returns its exit status."""
-        try:
-            return self._process.wait(30)
-        finally:
-            self.close()
-
-    def close(self) -> None:
-        """Hang up, as when a connection breaks."""
-        self._process.send_signal(signal.SIGHUP)
-        self._process.wait(30)
-        self._reader.join(10)
-        os.close(self._near)
 
 
 @pytest.mark.parametrize("columns", [60, 120])

@@ -229,6 +229,9 @@ class Misbehaving(paramiko.ServerInterface):
         self.password: str | None = None
         self.code: str | None = None
         """The answer to a second question."""
+        self.title, self.instructions = "Two steps", "as every morning"
+        self.question = "Password: "
+        self.banner: str | None = None
         self.accepts_sessions = True
         self.answers = True
         """False: accept TCP connections and stay silent."""
@@ -287,7 +290,7 @@ class Misbehaving(paramiko.ServerInterface):
         if self.code is None:
             return AUTH_FAILED
         self._asked = [self.password or ""]
-        return _query("Password: ")
+        return self._query(self.question)
 
     def check_auth_interactive_response(self, responses: list[str]) -> int | InteractiveQuery:
         self.questions += 1
@@ -296,7 +299,15 @@ class Misbehaving(paramiko.ServerInterface):
         if self._asked == [self.code]:
             return AUTH_SUCCESSFUL
         self._asked = [self.code or ""]
-        return _query("One-time code: ")
+        return self._query("One-time code: ")
+
+    def _query(self, question: str) -> InteractiveQuery:
+        query = InteractiveQuery(self.title, self.instructions)
+        query.add_prompt(question, False)
+        return query
+
+    def get_banner(self) -> tuple[str | None, str | None]:
+        return self.banner, "en-US"
 
     def check_channel_request(self, kind: str, chanid: int) -> int:
         if not self.accepts_sessions:
@@ -325,9 +336,3 @@ class Misbehaving(paramiko.ServerInterface):
             channel.send_exit_status(process.wait())
             channel.close()
         process.wait()
-
-
-def _query(question: str) -> InteractiveQuery:
-    query = InteractiveQuery("Two steps", "as every morning")
-    query.add_prompt(question, False)
-    return query

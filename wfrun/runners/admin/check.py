@@ -24,6 +24,7 @@ from wfrun.runners.admin.limits import Mismatch, cluster_mismatches, host_mismat
 from wfrun.runners.admin.lines import CheckFailedError, Finding, Printer, Report
 from wfrun.runners.admin.survey import ask_offer, look_at, look_at_machine, probe
 from wfrun.runners.admin.trial_job import TrialJob
+from wfrun.runners.display.ascii_json import as_ascii
 from wfrun.runners.run.sites import make_site
 from wfrun.sites.batch.jobs import QueueUnknownError
 from wfrun.sites.kind import AnySite
@@ -61,7 +62,7 @@ async def check(
     failed = [site.name for site in sites if site.name in with_failures]
     if as_json:
         documents = [_document(site.name, findings, site.name in failed) for site in sites]
-        print(json.dumps(documents, indent=1))
+        print(as_ascii(json.dumps(documents, indent=1).encode()).decode())
     else:
         printer.end(len(sites), failed)
     return bool(failed)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wfrun.engine.model import Access
+from wfrun.engine.visible import name_line, visible
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
 from wfrun.runners.admin.survey import Machine, Place, System, choose_place
 from wfrun.sites.batch.offers import Offer, Queue
@@ -36,12 +37,12 @@ class Lines:
         self._lines = [f"  {quoted(name)}:"]
 
     def comment(self, text: str) -> None:
-        self._lines.append(f"    # {text}")
+        self._lines.append(f"    # {name_line(text)}")
 
     def add(self, key: str, value: str | int, why: str = "") -> None:
         plain = isinstance(value, int) or _QUANTITY.fullmatch(value)
         shown = str(value) if plain else quoted(str(value))
-        self._lines.append(f"    {key}: {shown}" + (f"  # {why}" if why else ""))
+        self._lines.append(f"    {key}: {shown}" + (f"  # {name_line(why)}" if why else ""))
 
     def text(self) -> str:
         return "".join(f"{line}\n" for line in self._lines)
@@ -51,7 +52,7 @@ def quoted(text: str) -> str:
     """The YAML scalar of a text."""
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
         return text
-    return json.dumps(text, ensure_ascii=False)
+    return visible(json.dumps(text, ensure_ascii=False))  # YAML has the same escapes
 
 
 def size(number: int) -> str:

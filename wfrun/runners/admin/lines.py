@@ -10,6 +10,9 @@ from typing import Literal
 
 import click
 import msgspec
+from rich.text import Text
+
+from wfrun.runners.display.console import make_console
 
 _STATES = {"ok": ("ok", "green"), "note": ("note", "yellow"), "failed": ("FAILED", "red")}
 _STATE_WIDTH = 6
@@ -60,18 +63,21 @@ class Printer:
 
     def __init__(self, names: Sequence[str]) -> None:
         self._width = max(map(len, names), default=0)
+        self._console = make_console()
         self._columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
 
     def finding(self, finding: Finding) -> None:
         """Print one finding and its hint."""
         word, colour = _STATES[finding.state]
-        shown = click.style(f"{word:{_STATE_WIDTH}}", fg=colour)
-        head = f"{finding.site:{self._width}}  {{}}  {finding.check:{_CHECK_WIDTH}}  "
+        head = Text(f"{finding.site:{self._width}}  ")
+        head.append(f"{word:{_STATE_WIDTH}}", style=colour)
+        head.append(f"  {finding.check:{_CHECK_WIDTH}}  ")
         indent = self._width + _STATE_WIDTH + _CHECK_WIDTH + 6
         first, *rest = self._wrapped(finding.text, indent)
-        click.echo(head.format(shown) + first)
+        head.append(first)
+        self._console.print(head, soft_wrap=True)
         for line in [*rest, *(self._wrapped(finding.hint, indent) if finding.hint else [])]:
-            click.echo(" " * indent + line)
+            self._console.print(" " * indent + line, soft_wrap=True)
 
     def _wrapped(self, text: str, indent: int) -> list[str]:
         """Lines of the terminal's width. Indented lines are commands to copy: they stay whole."""

@@ -16,10 +16,12 @@ from rich.table import Table
 
 from wfrun.engine.errors import WfrunError
 from wfrun.engine.model import SiteSpec
+from wfrun.engine.visible import message_block
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
 from wfrun.runners.admin.init import ignore_status, not_reached
 from wfrun.runners.admin.survey import ask_offer, look_at_machine, run
-from wfrun.runners.display.report import make_console
+from wfrun.runners.display.ascii_json import as_ascii
+from wfrun.runners.display.console import make_console
 from wfrun.sites.batch.jobs import Job, QueueUnknownError
 from wfrun.sites.kinds import make_batch_system
 from wfrun.sites.local.site import available_cores
@@ -76,16 +78,17 @@ async def show(sites: Sequence[SiteSpec], prompter: Prompter | None, *, as_json:
     line = asyncio.Lock()
     found = await asyncio.gather(*(_look(site, prompter, line) for site in sites))
     if as_json:
-        print(json.dumps(msgspec.to_builtins(found), indent=1))
+        document = json.dumps(msgspec.to_builtins(found), indent=1)
+        print(as_ascii(document.encode()).decode())
     else:
         console = make_console()
         console.print(_table(found))
         for now in found:
             if now.state != "up":
                 verb = "" if now.state == "needs login" else "is "
-                console.print(f"{now.site} {verb}{now.state}: {now.reason}")
+                console.print(message_block(f"{now.site} {verb}{now.state}: {now.reason}"))
             if now.hint:
-                console.print(f"  {now.hint}", soft_wrap=True)
+                console.print(message_block(f"  {now.hint}"), soft_wrap=True)
     return any(now.state != "up" for now in found)
 
 

@@ -17,11 +17,12 @@ from rich.table import Table
 from rich.text import Text
 
 from wfrun.engine.model import SiteSpec
+from wfrun.engine.visible import message_block
 from wfrun.runners.admin.bench import Result, is_batch, measure, sizes_of
 from wfrun.runners.admin.bench_figures import TASK_S, Sizes
 from wfrun.runners.cli.exit_statuses import DONE, INTERRUPTED, SITE
 from wfrun.runners.cli.sites_command import choose
-from wfrun.runners.display.report import make_console
+from wfrun.runners.display.console import make_console
 from wfrun.runners.run.prepare import this_machine
 from wfrun.sites.catalog import read_catalog
 
@@ -42,7 +43,9 @@ def dispatch(catalog: Path | None, names: Sequence[str], tasks: int | None, limi
     console.print(result_table(results))
     for result in results:
         if result.problem:
-            console.print(Text(f"site {result.spec.name}: {result.problem}", style="yellow"))
+            console.print(
+                Text(message_block(f"site {result.spec.name}: {result.problem}"), style="yellow")
+            )
     if results[-1].interrupted:
         return INTERRUPTED
     return DONE if all(result.is_usable for result in results) else SITE

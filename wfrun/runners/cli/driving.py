@@ -11,7 +11,8 @@ from rich.console import Console
 from wfrun.engine.state import RunState
 from wfrun.runners.cli.exit_statuses import DONE, FAILED, INTERRUPTED, SITE
 from wfrun.runners.display import progress
-from wfrun.runners.display.report import make_console, summary
+from wfrun.runners.display.console import make_console
+from wfrun.runners.display.report import summary
 from wfrun.runners.run.session import Session
 
 _NOTES = {

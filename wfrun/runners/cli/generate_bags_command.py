@@ -18,7 +18,7 @@ from wfrun.parsers.generate.bots_model import Row
 from wfrun.parsers.generate.bots_statistics import BotStatistics, Characteristic, statistics_of
 from wfrun.parsers.logs import write_gwf, write_swf
 from wfrun.parsers.units import parse_duration
-from wfrun.runners.display.report import make_console
+from wfrun.runners.display.console import make_console
 from wfrun.sites.catalog import read_catalog
 
 _CLUSTERS = 20

@@ -32,8 +32,8 @@ def graph(
     from wfrun.parsers.read import read_workflows
     from wfrun.parsers.workflows.shape import shape_of
     from wfrun.runners.display import graph as display
+    from wfrun.runners.display.console import make_console
     from wfrun.runners.display.pictures import check_picture
-    from wfrun.runners.display.report import make_console
 
     if picture is not None:
         check_picture(picture)

@@ -54,7 +54,8 @@ def _read(run: str | None, console: Console) -> _Shown | None:
 @run_argument
 def status(run: str | None) -> None:
     """Show the state of RUN (default: `last`)."""
-    from wfrun.runners.display.report import make_console, summary
+    from wfrun.runners.display.console import make_console
+    from wfrun.runners.display.report import summary
 
     console = make_console()
     shown = _read(run, console)
@@ -75,8 +76,8 @@ def launchers(run: str | None, ended: bool) -> None:
     walltime, tasks done, and channel. Below the table: sites that get no more launchers, with the
     reason.
     """
+    from wfrun.runners.display.console import make_console
     from wfrun.runners.display.launchers import show
-    from wfrun.runners.display.report import make_console
 
     console = make_console()
     shown = _read(run, console)
@@ -90,7 +91,7 @@ def launchers(run: str | None, ended: bool) -> None:
 @click.command("list")
 def list_() -> None:
     """List the runs in ./wfrun-runs."""
-    from wfrun.runners.display.report import make_console
+    from wfrun.runners.display.console import make_console
     from wfrun.runners.run.directory import existing
     from wfrun.runners.run.plugins import load_policies
 
@@ -182,7 +183,8 @@ def policies() -> None:
 
     For placement policies also the information that they use (Tables 5.1 and 6.1 of the thesis).
     """
-    from wfrun.runners.display.report import make_console, policy_table, selection_table
+    from wfrun.runners.display.console import make_console
+    from wfrun.runners.display.report import policy_table, selection_table
     from wfrun.runners.run.plugins import load_policies
 
     load_policies()

@@ -13,6 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from wfrun.runners.cli.exit_statuses import INTERRUPTED, INVALID, SITE
+from wfrun.runners.cli.streams import escape_standard_streams
 
 _COMMANDS = {
     "bench": ("wfrun.runners.cli.sites", "Measure sites."),
@@ -135,6 +136,7 @@ def main() -> None:
     from wfrun.engine.errors import InvalidError, WfrunError
 
     _open_standard_streams()
+    escape_standard_streams()
     try:
         cli(prog_name="wfrun")
     except WfrunError as error:

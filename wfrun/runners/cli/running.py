@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wfrun.engine.settings import EMULATION, FILES, SCHEDULING
+from wfrun.engine.visible import message_block
 from wfrun.runners.cli.options import settings_from, settings_options
 from wfrun.runners.cli.runs import run_argument
 from wfrun.runners.cli.sections import SectionedCommand, option
@@ -90,7 +91,7 @@ def run(documents: tuple[Path, ...], run_dir: Path | None, **options: Any) -> No
     )  # fmt: skip
     if not options["quiet"]:
         for warning in plan.warnings:
-            click.echo(f"warning: {warning}", err=True)
+            click.echo(message_block(f"warning: {warning}"), err=True)
     session = Session(
         keep_files=options["keep_files"],
         history=history_file(options["history"]),

@@ -12,9 +12,11 @@ import click
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Catalog
 from wfrun.engine.settings import Settings
+from wfrun.engine.visible import message_block
 from wfrun.parsers.units import parse_bandwidth
 from wfrun.runners.cli.simulate_queue import simulate_queue
-from wfrun.runners.display.report import make_console, summary
+from wfrun.runners.display.console import make_console
+from wfrun.runners.display.report import summary
 from wfrun.runners.experiments.command import run_shown
 from wfrun.runners.experiments.concerns import check_concerns
 from wfrun.runners.experiments.describe import (
@@ -80,7 +82,7 @@ def simulate(
 
 
 def _warn(text: str) -> None:
-    click.echo(f"warning: {text}", err=True)
+    click.echo(message_block(f"warning: {text}"), err=True)
 
 
 def _description(settings: Settings, options: Mapping[str, Any]) -> Description:

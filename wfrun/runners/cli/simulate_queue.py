@@ -9,8 +9,10 @@ import click
 from rich.table import Table
 
 from wfrun.engine.errors import InvalidError
+from wfrun.engine.visible import message_block
 from wfrun.parsers.logs import LoggedJob
-from wfrun.runners.display.report import duration, make_console
+from wfrun.runners.display.console import make_console
+from wfrun.runners.display.report import duration
 from wfrun.runners.experiments.metrics.jobs import THRESHOLD_S
 from wfrun.runners.experiments.metrics.samples import summarize
 from wfrun.runners.simulate.background import read_log
@@ -45,7 +47,7 @@ def simulate_queue(
         )
     fitting = _fitting(path, jobs, size, remarks)
     for remark in remarks:
-        click.echo(f"warning: {remark}", err=True)
+        click.echo(message_block(f"warning: {remark}"), err=True)
     batch = simulated_jobs(fitting, allocated=True)
     schedule = simulate_batch(batch, size, lrm, kill_overruns=kill_overruns)
     killed = sum(1 for job in batch if kill_overruns and job.runtime_s > job.requested_s)

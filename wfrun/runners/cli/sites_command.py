@@ -11,6 +11,7 @@ import click
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import SiteSpec
+from wfrun.engine.visible import message_block
 from wfrun.parsers.sections import nearest
 from wfrun.runners.admin import check as site_check
 from wfrun.runners.admin import init as site_init
@@ -23,7 +24,11 @@ def init(host: str | None, name: str | None, path: Path, options: Mapping[str, A
     """Look at a host and write its catalog entry."""
     access = site_init.access_of(host, **options)
     chosen = name or (site_init.name_of(access.hosts[0]) if access.hosts else "here")
-    asyncio.run(site_init.init(chosen, access, path, terminal_prompter(), click.echo))
+    asyncio.run(site_init.init(chosen, access, path, terminal_prompter(), _say))
+
+
+def _say(text: str) -> None:
+    click.echo(message_block(text))
 
 
 def check(catalog: Path, names: Sequence[str], wait_s: float, *, as_json: bool) -> bool:

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Workflow
+from wfrun.engine.visible import name_line
 from wfrun.parsers.workflows.shape import Layer, Shape
 from wfrun.runners.display.pictures import new_figure, save_picture
 from wfrun.runners.display.report import duration
@@ -82,7 +83,7 @@ def shape_table(workflow: Workflow, shape: Shape) -> RenderableType:
             count = f"{len(layer.tasks):,}"
             layers.add_row(str(number), count, duration(layer.work_s), Text(kinds))
     path = Text("critical path: " + " → ".join(_runs(workflow, shape.critical_path)))
-    title = Text.assemble((workflow.name, "bold"), f" ({workflow.source})")
+    title = Text.assemble((name_line(workflow.name), "bold"), f" ({workflow.source})")
     return Group(title, facts, Text(), layers, Text(), path)
 
 
@@ -132,7 +133,8 @@ def _runs(workflow: Workflow, path: Sequence[int]) -> Iterator[str]:
 
 
 def _counted(name: str, count: int) -> str:
-    return name if count == 1 else f"{name} ×{count:,}"
+    shown = name_line(name)
+    return shown if count == 1 else f"{shown} ×{count:,}"
 
 
 def drawing_of(workflow: Workflow, shape: Shape, nodes: Nodes) -> Drawing:
@@ -158,11 +160,14 @@ def drawing_of(workflow: Workflow, shape: Shape, nodes: Nodes) -> Drawing:
 
 def dot(workflow: Workflow, drawing: Drawing) -> str:
     """The drawing in the DOT language of Graphviz (graphviz.org/doc/info/lang.html)."""
-    lines = [f"digraph {_quoted(workflow.name)} {{", "  node [shape=box, style=rounded];"]
+    lines = [
+        f"digraph {_quoted(name_line(workflow.name))} {{",
+        "  node [shape=box, style=rounded];",
+    ]
     for index, node in enumerate(drawing.nodes):
         label = node.label
         if len(node.tasks) == 1:
-            label = f"{workflow.tasks[node.tasks[0]].id}\n{label}"
+            label = f"{name_line(workflow.tasks[node.tasks[0]].id)}\n{label}"
         style = f', color="{CRITICAL}"' if node.is_critical else ""
         lines.append(f"  n{index} [label={_quoted(label)}{style}];")
     for (parent, child), count in drawing.edges.items():
@@ -193,7 +198,7 @@ def draw(workflow: Workflow, drawing: Drawing, path: Path) -> None:
     figure = new_figure((width, min(1.2 + 0.9 * len(rows), 60.0)))
     axes = figure.subplots()
     _draw_nodes(axes, drawing, _positions(rows))
-    axes.set_title(workflow.name)
+    axes.set_title(name_line(workflow.name), parse_math=False)
     axes.set_axis_off()
     axes.margins(x=0.08, y=0.08)
     save_picture(figure, path)
@@ -260,6 +265,7 @@ def _draw_nodes(axes: Axes, drawing: Drawing, positions: Mapping[int, tuple[floa
         axes.annotate(
             node.label,
             xy=(x, y),
+            parse_math=False,  # a name with "$" is no formula
             ha="center",
             va="center",
             fontsize="small",

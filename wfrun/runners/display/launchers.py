@@ -13,9 +13,12 @@ from rich.text import Text
 from wfrun.engine.capabilities.launchers.launchers import Launchers
 from wfrun.engine.capabilities.launchers.pool import Launcher, LauncherPhase
 from wfrun.engine.state import RunState
+from wfrun.engine.visible import message_block, name_line
 from wfrun.runners.display.report import duration
 
 _DAY_S = 86400.0
+MAX_HOST = 40
+"""Maximum number of characters shown of the name of a host."""
 
 
 def show(console: Console, state: RunState, *, driven: bool, simulated: bool, ended: bool) -> None:
@@ -40,7 +43,7 @@ def show(console: Console, state: RunState, *, driven: bool, simulated: bool, en
     for index in launchers.pools:
         site = state.sites[index]
         if site.pause_reason is not None:
-            text = f"site {site.spec.name}: {site.pause_reason}"
+            text = message_block(f"site {site.spec.name}: {site.pause_reason}")
             console.print(Text(text, style="yellow"), soft_wrap=True)
 
 
@@ -91,7 +94,7 @@ def launcher_table(
         cells: list[str | Text] = [
             launcher.request.key,
             site,
-            launcher.host,
+            name_line(launcher.host, MAX_HOST),
             Text(word, style=_STYLES.get(word, "")),
             shown,
             str(launcher.slots or launcher.asked_slots),

@@ -17,6 +17,9 @@ from rich.text import Text
 
 from wfrun.engine.events import SCHEMA_VERSION, Event
 from wfrun.engine.state import RunState
+from wfrun.engine.visible import message_block
+from wfrun.runners.display.ascii_json import as_ascii
+from wfrun.runners.display.console import stderr_above
 from wfrun.runners.display.report import (
     SiteTable,
     duration,
@@ -65,7 +68,14 @@ class LiveProgress:
 
     async def show(self) -> None:
         """Refresh the display until cancelled, then clear it."""
-        with Live(console=self._console, auto_refresh=False, transient=True) as live:
+        live = Live(
+            console=self._console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        with live, stderr_above(self._console):
             while True:
                 live.update(self.render(), refresh=True)
                 await asyncio.sleep(REFRESH_S)
@@ -128,7 +138,8 @@ class LineProgress:
             paused = {s.spec.name: s.pause_reason for s in self._state.sites if s.pause_reason}
             for name, reason in paused.items():
                 if self._printed.get(name) != reason:
-                    print(f"site {name} is paused: {reason}", file=sys.stderr, flush=True)
+                    text = message_block(f"site {name} is paused: {reason}")
+                    print(text, file=sys.stderr, flush=True)
             self._printed = paused
 
 
@@ -142,7 +153,7 @@ class JsonEvents:
         lines = []
         for event in events:
             record = {"seq": self._seq, "version": SCHEMA_VERSION, **msgspec.to_builtins(event)}
-            lines.append(msgspec.json.encode(record))
+            lines.append(as_ascii(msgspec.json.encode(record)))
             self._seq += 1
         sys.stdout.buffer.write(b"\n".join(lines) + b"\n")
         sys.stdout.buffer.flush()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import shlex
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -20,25 +20,18 @@ from wfrun.engine.model import Workflow
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.selection import SELECTION
 from wfrun.engine.state import Failure, Phase, RunState, SiteState, TaskStatus
+from wfrun.engine.visible import name_line
 from wfrun.parsers.bags.names import shown_parameters
-
-PIPE_COLUMNS = 200
-"""Width of tables that are not printed on a terminal, in columns."""
+from wfrun.runners.display.console import Hanging, name_cell
 
 MAX_WORKFLOW_ROWS = 40
 """Maximum number of workflows with a row of their own in a table."""
 
+MAX_EXCERPT_LINE = 1000
+"""Maximum number of characters shown of a line of a failed task's output."""
+
 MANY_FAILURES = 20
 """Number of failed attempts, without any success, from which the display suggests to look."""
-
-
-def make_console(*, stderr: bool = False) -> Console:
-    """The console for tables. On pipes and in files it is wider than the 80 columns that Rich
-    assumes, so that lines which programs read are not wrapped."""
-    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = PIPE_COLUMNS
-    return console
 
 
 def outcome_text(state: RunState, *, driven: bool) -> str:
@@ -95,7 +88,8 @@ class SiteTable:
                 line = launcher_line(self._state, site, launchers.pools[index])
                 yield Text(line, style="dim")
             if site.pause_reason is not None:
-                yield Text(f"site {site.spec.name} is paused: {site.pause_reason}", style="yellow")
+                reason = f"site {site.spec.name} is paused: {site.pause_reason}"
+                yield Hanging(Text(reason, style="yellow"))
 
 
 def launcher_line(state: RunState, site: SiteState, pool: LauncherPool) -> str:
@@ -155,16 +149,16 @@ def workflow_table(state: RunState) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     bags = all(w.workflow.bag is not None for w in state.workflows)
     owned = any(w.workflow.owner for w in state.workflows)
-    table.add_column("bag" if bags else "workflow", no_wrap=True)
+    table.add_column("bag" if bags else "workflow")
     if owned:
-        table.add_column("owner", no_wrap=True)
+        table.add_column("owner")
     for heading in ("tasks", "done", "failed", "blocked", "makespan"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     for w in state.workflows[:MAX_WORKFLOW_ROWS]:
         end_s = w.ended_s if w.ended_s is not None else state.now_s
         table.add_row(
-            w.workflow.name,
-            *([w.workflow.owner or "-"] if owned else []),
+            name_cell(w.workflow.name),
+            *([name_cell(w.workflow.owner or "-")] if owned else []),
             str(len(w.workflow.tasks)),
             str(w.done),
             str(w.failed),
@@ -185,18 +179,21 @@ def task_parameters(workflow: Workflow, task: int) -> str:
 
 def failure_list(state: RunState, failures: Sequence[Failure]) -> RenderableType:
     """A line for each failure, with the parameters of its task, and the end of its output."""
-    lines = Text()
+    parts = []
     for failure in failures:
         word = "failed" if failure.final else "failed, retried"
         _, workflow, task, _ = failure.key.rsplit(".", 3)
         parameters = task_parameters(state.workflows[int(workflow)].workflow, int(task))
-        shown = f"{failure.task} ({parameters})" if parameters else failure.task
-        lines.append(f"{shown} at {failure.site} {word}", style="red")
-        lines.append(f" ({failure.cause}, attempt {failure.key})\n", style="dim")
-        for line in failure.message.strip().splitlines()[-4:]:
-            lines.append(f"  {line}\n")
-    lines.rstrip()
-    return lines
+        shown = name_line(failure.task)
+        if parameters:
+            shown += f" ({name_line(parameters)})"
+        text = Text()
+        text.append(f"{shown} at {failure.site} {word}", style="red")
+        text.append(f" ({failure.cause}, attempt {failure.key})", style="dim")
+        for line in failure.message.strip().split("\n")[-4:]:
+            text.append(f"\n{name_line(line, MAX_EXCERPT_LINE)}")
+        parts.append(Hanging(text))
+    return Group(*parts)
 
 
 def nothing_succeeds(state: RunState, run: str) -> str | None:
@@ -204,9 +201,10 @@ def nothing_succeeds(state: RunState, run: str) -> str | None:
     count = sum(site.failed for site in state.sites)
     if state.done or count < MANY_FAILURES or not state.recent_failures:
         return None
-    task = state.recent_failures[-1].task
+    task = shlex.quote(state.recent_failures[-1].task)
     return (
-        f"no task has succeeded, and {count} attempts have failed: `wfrun logs {run} {task}` "
+        f"no task has succeeded, and {count} attempts have failed: "
+        f"`wfrun logs {shlex.quote(run)} {name_line(task)}` "
         "shows the output of one, Ctrl-C stops the run"
     )
 
@@ -225,7 +223,7 @@ def summary(state: RunState, *, driven: bool = False) -> RenderableType:
         head.append(f", selection {state.settings.selection}")
     parts: list[RenderableType] = [head]
     if state.end_reason:
-        parts.append(Text(state.end_reason, style="red"))
+        parts.append(Hanging(Text(state.end_reason, style="red")))
     parts.append(SiteTable(state))
     if len(state.workflows) > 1:
         parts.append(workflow_table(state))
@@ -245,7 +243,7 @@ def summary(state: RunState, *, driven: bool = False) -> RenderableType:
                 )
             )
     for problem in state.uncollected[:10]:
-        parts.append(Text(f"output not collected: {problem}", style="red"))
+        parts.append(Hanging(Text(f"output not collected: {problem}", style="red")))
     return Group(*parts)
 
 

@@ -10,6 +10,7 @@ import csv
 import sys
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from io import TextIOWrapper
 from itertools import islice
 from math import isnan, nan
 from pathlib import Path
@@ -21,6 +22,7 @@ from wfrun.engine.core import Core
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.state import Phase, RunState, TaskStatus, WorkflowState
+from wfrun.engine.visible import name_line
 from wfrun.runners.run.directory import RunDir, await_start
 from wfrun.runners.run.store import Store
 
@@ -263,7 +265,13 @@ def write_results(run: RunDir, path: Path | None) -> None:
     """
     if path is None:
         table = Results(run)
-        _copy(table, _Text(sys.stdout, table.columns, ","))
+        is_terminal = sys.stdout.isatty()
+        # Bytes, which a pipe gets unchanged.
+        stream = TextIOWrapper(sys.stdout.buffer, "utf-8", "surrogateescape", write_through=True)
+        try:
+            _copy(table, _Text(stream, table.columns, ",", on_terminal=is_terminal))
+        finally:
+            stream.detach()
         return
     kind = path.suffix.lower()
     if kind not in (".csv", ".tsv", ".parquet"):
@@ -298,11 +306,21 @@ def _copy(table: Results, writer: _Writer) -> None:
 
 
 class _Text:
-    def __init__(self, stream: TextIO, columns: Mapping[str, type], delimiter: str) -> None:
+    def __init__(
+        self,
+        stream: TextIO,
+        columns: Mapping[str, type],
+        delimiter: str,
+        *,
+        on_terminal: bool = False,
+    ) -> None:
+        self._on_terminal = on_terminal
         self._writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
         self._writer.writerow(columns)
 
     def write(self, rows: Sequence[Row]) -> None:
+        if self._on_terminal:  # a line end in a cell could forge a row
+            rows = [[name_line(c) if isinstance(c, str) else c for c in row] for row in rows]
         self._writer.writerows(rows)
 
     def close(self) -> None:

@@ -9,8 +9,8 @@ import click
 from rich.console import RenderableType
 
 from wfrun.runners.display import parquet
+from wfrun.runners.display.console import make_console
 from wfrun.runners.display.pictures import check_picture
-from wfrun.runners.display.report import make_console
 from wfrun.runners.experiments.cells import Cell, Row
 from wfrun.runners.experiments.documents import Documents
 from wfrun.runners.experiments.experiment import Experiment

@@ -7,7 +7,8 @@ import time
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from wfrun.runners.display.report import duration, make_console
+from wfrun.runners.display.console import make_console
+from wfrun.runners.display.report import duration
 
 LINE_EVERY_S = 10.0
 """Interval of lines of progress, if stderr is not a terminal."""

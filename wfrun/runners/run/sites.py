@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from wfrun.engine.information import Observed
 from wfrun.engine.model import LinkSpec, SiteSpec
+from wfrun.engine.visible import message_block
 from wfrun.sites.kind import AnySite, SiteContext
 from wfrun.sites.kinds import kind_of
 from wfrun.sites.local.site import LocalSite
@@ -82,10 +83,11 @@ async def _ask_at_terminal(about: str, questions: Sequence[tuple[str, bool]]) ->
     """The user's answers to the questions of a login."""
 
     def ask() -> list[str]:
-        print(about, file=sys.stderr)
+        print(message_block(about), file=sys.stderr)
+        # These two write to the terminal itself, past the streams that escape what is printed.
         return [
-            input(question) if visible else getpass.getpass(question)
-            for question, visible in questions
+            (input if is_shown else getpass.getpass)(message_block(question))
+            for question, is_shown in questions
         ]
 
     async with _TERMINAL:

@@ -192,7 +192,9 @@ class Client(asyncssh.SSHClient):
         # A server that asks this way would ask for the same password by the other method again.
         self._password_asked = True
         about = " ".join(part.strip() for part in (name, instructions) if part.strip())
-        return await self._ask(about, prompts)
+        # Each question says who asks: the host could word one as another host's, or as wfrun's.
+        who = f"({self._target.user}@{self._target.name})"
+        return await self._ask(about, [(f"{who} {text}", shown) for text, shown in prompts])
 
 
 async def log_in(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from wfrun.runners.display.report import make_console
+from wfrun.runners.display.console import make_console
 from wfrun.runners.experiments.command import open_results
 from wfrun.runners.experiments.processes import run_missing
 from wfrun.runners.experiments.progress import ExperimentProgress

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from wfrun.engine.errors import InfeasibleError, InvalidError
-from wfrun.runners.display.report import make_console
+from wfrun.runners.display.console import make_console
 from wfrun.runners.experiments.processes import run_missing
 from wfrun.runners.experiments.progress import ExperimentProgress
 from wfrun.runners.experiments.results import Results

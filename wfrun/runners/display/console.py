@@ -1,0 +1,120 @@
+"""The console for tables, styles and live displays. It escapes all text that it prints."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
+from rich.text import Span, Text
+
+from wfrun.engine.visible import name_line, visible
+
+PIPE_COLUMNS = 200
+"""Width of tables that are not printed on a terminal, in columns."""
+
+
+_INDENT = "  "
+
+
+class EscapingConsole(Console):
+    """A console whose texts and segments are made visible. Only its styles and cursor movements,
+    which come from Rich and never from a text, are interpreted by the terminal."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Render with escapes: in texts before they are wrapped, so that columns fit; in segments
+        as well, for renderables that make them without a text."""
+        if isinstance(renderable, Text):
+            renderable = _visible_text(renderable)
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                yield Segment(visible(segment.text), segment.style)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Escape a string before it is measured or rendered."""
+        return super().render_str(visible(text), **options)
+
+
+def _visible_text(text: Text) -> Text:
+    plain = text.plain
+    shown = visible(plain)
+    if shown == plain:
+        return text
+    ends = [0, *accumulate(len(visible(character)) for character in plain)]
+    copy = text.blank_copy(shown)
+    last = len(plain)
+    copy.spans = [
+        Span(ends[min(s.start, last)], ends[min(s.end, last)], s.style) for s in text.spans
+    ]
+    return copy
+
+
+def name_cell(name: str) -> Text:
+    """The cell of a table with a name. If the table is too wide, this column is cut; the columns
+    that must be seen have ``no_wrap``, and Rich leaves them whole."""
+    return Text(name_line(name), no_wrap=True, overflow="ellipsis")
+
+
+class Hanging:
+    """A text whose lines are indented, except the first: neither a line end nor a place to wrap can
+    make a line of it look like one of wfrun's own."""
+
+    def __init__(self, text: Text) -> None:
+        self._text = text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = max(1, options.max_width - len(_INDENT))
+        for number, line in enumerate(_visible_text(self._text).wrap(console, width)):
+            yield Text.assemble(_INDENT, line) if number else line
+
+
+def make_console(*, stderr: bool = False) -> EscapingConsole:
+    """The console for tables. On pipes and in files it is wider than the 80 columns that Rich
+    assumes, so that lines which programs read are not wrapped."""
+    stream = sys.stderr if stderr else sys.stdout
+    # The command's streams escape styles too; the console writes to the stream below.
+    file = getattr(stream, "unescaped", stream)
+    console = EscapingConsole(file=file, stderr=stderr, highlight=False, markup=False, emoji=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = PIPE_COLUMNS
+    return console
+
+
+@contextlib.contextmanager
+def stderr_above(console: Console) -> Iterator[None]:
+    """Print what is written to ``sys.stderr`` during the block above a live display.
+
+    Rich's own redirection would interpret escape sequences in it.
+    """
+    above = _Above(console)
+    with contextlib.redirect_stderr(above):
+        yield
+    if above.partial:
+        console.print(above.partial)
+
+
+class _Above(io.TextIOBase):
+    """Prints complete lines on a console."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self.partial = ""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str, /) -> int:
+        *lines, self.partial = (self.partial + text).split("\n")
+        for line in lines:
+            self._console.print(Text(line))
+        return len(text)
