@@ -17,7 +17,8 @@ from wfrun.engine import events as ev
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.events import Settings
 from wfrun.runners.run.clock import WallClock
-from wfrun.runners.run.directory import Lock, RunDir
+from wfrun.runners.run.directory import RunDir
+from wfrun.runners.run.lock import Lock
 from wfrun.runners.run.prepare import prepare, this_machine
 from wfrun.runners.run.session import Session
 from wfrun.runners.run.store import Store
@@ -111,4 +112,4 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     with pytest.raises(InfeasibleError, match=r"cannot be locked.*No locks available"):
-        Lock(RunDir(tmp_path))
+        Lock(RunDir(tmp_path).lock)

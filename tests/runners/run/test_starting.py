@@ -4,6 +4,7 @@ starting, and none that it was never started, as long as its engine lives."""
 from __future__ import annotations
 
 import asyncio
+import resource
 import sys
 import threading
 from collections.abc import Callable
@@ -14,21 +15,22 @@ import pytest
 import wfrun
 from tests.runners.harness import Engine, Job, User, lines_of, make_workflow, wait_until
 from wfrun.engine import events as ev
-from wfrun.engine.errors import InvalidError, TransientError
-from wfrun.engine.model import SiteSpec
+from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError
+from wfrun.engine.model import Catalog, SiteSpec
 from wfrun.runners.run import directory as rundir
-from wfrun.runners.run import session
-from wfrun.runners.run.directory import Lock, RunDir
-from wfrun.runners.run.prepare import prepare, this_machine
+from wfrun.runners.run import lock, new_run, session
+from wfrun.runners.run.directory import RunDir
+from wfrun.runners.run.lock import Lock
+from wfrun.runners.run.prepare import Plan, prepare, this_machine
 from wfrun.runners.run.session import read_state
 from wfrun.runners.run.store import Store
 
 BEFORE_LOCK = """
-real = session.Lock
-def held(run):
+real = new_run.Lock
+def held(path):
     hold()
-    return real(run)
-session.Lock = held
+    return real(path)
+new_run.Lock = held
 """
 BEFORE_STORE = """
 real = session.Store
@@ -56,7 +58,7 @@ ENGINE = """
 import sys, time
 from pathlib import Path
 from wfrun.runners.cli.main import main
-from wfrun.runners.run import session
+from wfrun.runners.run import new_run, session
 def hold():
     Path("held").touch()
     while not Path("go").exists():
@@ -182,7 +184,7 @@ class Unstarted:
 
     def __init__(self, folder: Path) -> None:
         self.run = RunDir(folder)
-        self._lock = Lock(self.run)
+        self._lock = Lock(self.run.lock)
         self._store = Store(folder, create=True)
 
     def begin_and_end(self) -> None:
@@ -218,7 +220,7 @@ def at_first_call(
 
 def test_a_reader_waits_for_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     locks: list[Lock] = []
-    at_first_call(monkeypatch, "_pause", lambda: locks.append(Lock(RunDir(tmp_path))))
+    at_first_call(monkeypatch, "_pause", lambda: locks.append(Lock(RunDir(tmp_path).lock)))
     assert rundir.find(str(tmp_path)).path == tmp_path
     locks[0].release()
 
@@ -252,10 +254,13 @@ def test_a_folder_of_something_else_is_no_run(tmp_path: Path) -> None:
         assert "remove its directory" not in str(caught.value)
 
 
-def test_a_reader_does_not_keep_an_engine_out(tmp_path: Path) -> None:
-    """Who asks whether a run is driven holds its lock for a moment."""
+def test_a_reader_does_not_keep_an_engine_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asks whether a run is driven takes no lock: an engine need not wait at all."""
+    monkeypatch.setattr(lock, "LOCK_WAIT_S", 0.0)
     run = RunDir(tmp_path)
-    Lock(run).release()
+    Lock(run.lock).release()
     ended = threading.Event()
 
     def ask() -> None:
@@ -267,7 +272,7 @@ def test_a_reader_does_not_keep_an_engine_out(tmp_path: Path) -> None:
         reader.start()
     try:
         for _ in range(100):
-            Lock(run).release()
+            Lock(run.lock).release()
     finally:
         ended.set()
         for reader in readers:
@@ -277,18 +282,69 @@ def test_a_reader_does_not_keep_an_engine_out(tmp_path: Path) -> None:
 def test_two_new_runs_in_one_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second one leaves alone what the first has made there since it looked."""
     plan = prepare([make_workflow([Job("a", "true")])], this_machine(), ev.Settings("round-robin"))
-    real = rundir.create
+    real = new_run._make
 
-    def late(path: Path | None, name: str) -> RunDir:
-        run = real(path, name)
-        monkeypatch.setattr(session, "create", real)
+    def late(path: Path | None, name: str) -> tuple[Path, bool]:
+        made = real(path, name)
+        monkeypatch.setattr(new_run, "_make", real)
         first.start(plan, path, name)
-        return run
+        return made
 
     first, second = session.Session(), session.Session()
-    monkeypatch.setattr(session, "create", late)
+    monkeypatch.setattr(new_run, "_make", late)
     with pytest.raises(InvalidError, match="is being driven by"):
         second.start(plan, tmp_path / "run", "run")
     state = asyncio.run(first.drive())
     assert state.ended == "done"
+    assert read_state(RunDir(tmp_path / "run")).done == 1
+
+
+def small_plan() -> Plan:
+    return prepare([make_workflow([Job("a", "true")])], this_machine(), ev.Settings("round-robin"))
+
+
+def test_a_start_without_file_descriptors_leaves_the_log_of_the_winner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loser cannot even open the lock file, so it cannot know whose files there are."""
+    real, limits = new_run._make, resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    def late(path: Path | None, name: str) -> tuple[Path, bool]:
+        made = real(path, name)
+        monkeypatch.setattr(new_run, "_make", real)
+        first.start(small_plan(), path, name)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+        return made
+
+    first, second = session.Session(), session.Session()
+    monkeypatch.setattr(new_run, "_make", late)
+    try:
+        with pytest.raises(InfeasibleError, match="Too many open files"):
+            second.start(small_plan(), tmp_path / "run", "run")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert asyncio.run(first.drive()).ended == "done"
+    assert read_state(RunDir(tmp_path / "run")).done == 1
+
+
+async def test_a_start_that_fails_leaves_the_next_one_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another engine starts in the directory as soon as the lock is free."""
+    (tmp_path / "file").touch()
+    nowhere = Catalog((SiteSpec("a", 1, directory=str(tmp_path / "file" / "x")),))
+    plan = prepare([make_workflow([Job("a", "true")])], nowhere, ev.Settings("round-robin"))
+    first, second = session.Session(), session.Session()
+    real = Lock.remove
+
+    def remove(own: Lock) -> None:
+        monkeypatch.setattr(Lock, "remove", real)
+        real(own)
+        second.start(small_plan(), tmp_path / "run", "run")
+
+    first.start(plan, tmp_path / "run", "run")
+    monkeypatch.setattr(Lock, "remove", remove)
+    with pytest.raises(InfeasibleError, match="cannot be used"):
+        await first.drive()
+    assert (await second.drive()).ended == "done"
     assert read_state(RunDir(tmp_path / "run")).done == 1

@@ -24,6 +24,7 @@ from wfrun.engine.exchange import Outcome
 from wfrun.engine.state import Phase, RunState, TaskStatus, WorkflowState
 from wfrun.engine.visible import name_line
 from wfrun.runners.run.directory import RunDir, await_start
+from wfrun.runners.run.log_errors import replay
 from wfrun.runners.run.store import Store
 
 _ROWS = 4096
@@ -143,7 +144,7 @@ class Results:
         try:
             core = Core(store.workflows())
             self._collected = Collector(core.state)
-            core.replay(self._collected.passed(store.load()))
+            replay(core, self._collected.passed(store.load()), store.path)
         finally:
             store.close()
         self._state = core.state

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import os
-import re
-import socket
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,13 +11,12 @@ from typing import Literal
 
 from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError
 from wfrun.engine.model import SiteSpec
+from wfrun.runners.run.lock import driver, is_held
 from wfrun.runners.run.store import FILE_NAME, Store
 
 RUNS = Path("wfrun-runs")
 """The folder of runs, relative to the current directory."""
 LOCK_NAME = "lock"
-LOCK_WAIT_S = 0.5
-"""Maximum time to wait for a lock, in seconds: a reader that tests the lock holds it briefly."""
 START_WAIT_S = 1.0
 """Maximum time that a reader waits for the first event of a starting run, in seconds. A start takes
 milliseconds unless a site is slow or asks for a login, for which no command should wait."""
@@ -77,51 +71,6 @@ class RunDir:
         return Path(spec.directory) / name
 
 
-def create(path: Path | None, name: str) -> RunDir:
-    """Make a new run directory: ``path``, or ``wfrun-runs/<name>-<number>``.
-
-    Raises InvalidError if ``path`` is not empty, because a run removes what it has made there, and
-    InfeasibleError if the directory cannot be made.
-    """
-    try:
-        if path is not None:
-            if (path / FILE_NAME).exists():
-                raise holds_run(path)
-            path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if any(path.iterdir()):
-                raise InvalidError(
-                    f"the run directory {path} is not empty",
-                    hint="a run needs its own directory: name one that is empty or does not exist",
-                )
-            # Refused here, since a run that fails to start later removes its directory, also one
-            # that was there before.
-            tempfile.TemporaryFile(dir=path).close()
-            return RunDir(path)
-        RUNS.mkdir(exist_ok=True)
-        stem = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "run"
-        numbers = (re.fullmatch(re.escape(stem) + r"-(\d+)", p.name) for p in RUNS.iterdir())
-        number = 1 + max((int(match[1]) for match in numbers if match), default=0)
-        while True:
-            try:
-                (RUNS / f"{stem}-{number}").mkdir(mode=0o700)
-                return RunDir(RUNS / f"{stem}-{number}")
-            except FileExistsError:
-                number += 1
-    except OSError as error:
-        raise InfeasibleError(
-            f"the run directory {path or RUNS} cannot be made: {error.strerror}",
-            hint="name another directory with --run-dir",
-        ) from error
-
-
-def holds_run(path: Path) -> InvalidError:
-    """The error for a new run in the directory of another run."""
-    return InvalidError(
-        f"{path} already holds a run",
-        hint=f"`wfrun resume {path}` continues it; a new run needs another directory",
-    )
-
-
 def find(run: str | None) -> RunDir:
     """Find a run by its path, its name in ``wfrun-runs``, or ``last`` (or None).
 
@@ -162,7 +111,12 @@ def _active_ns(path: Path) -> int:
 
 def _is_run(path: Path) -> bool:
     """Whether a directory has a log, or an engine that is about to create one."""
-    return (path / FILE_NAME).exists() or is_driven(RunDir(path))
+    return has_log(path) or is_driven(RunDir(path))
+
+
+def has_log(path: Path) -> bool:
+    """Whether a directory has a log, even if only a link whose target is absent."""
+    return os.path.lexists(path / FILE_NAME)
 
 
 def _is_new(path: Path) -> bool:
@@ -188,76 +142,9 @@ def _pause() -> None:
     time.sleep(0.02)
 
 
-class Lock:
-    """The lock of the engine that drives a run. The system releases it when the process ends."""
-
-    def __init__(self, run: RunDir) -> None:
-        """Take the lock. Raises InvalidError if another engine holds it, and InfeasibleError if the
-        directory cannot be written or locked."""
-        try:
-            self._file = open(run.lock, "a+")  # noqa: SIM115 - held as long as the lock
-        except OSError as error:
-            raise InfeasibleError(
-                f"the run directory cannot be written: {error}", source=str(run.path)
-            ) from error
-        try:
-            is_ours = _wait_until(self._take, LOCK_WAIT_S)
-        except OSError as error:
-            self._file.close()
-            raise InfeasibleError(
-                f"the run directory cannot be locked: {error}",
-                source=str(run.path),
-                hint="its file system has no locks; name another directory with --run-dir",
-            ) from error
-        if not is_ours:
-            self._file.close()
-            raise InvalidError(
-                f"the run {run.name} is being driven by {driver(run)}",
-                hint=f"wait for it, or stop it with `wfrun cancel {run.path}`",
-            )
-        try:
-            self._file.truncate(0)
-            self._file.write(f"process {os.getpid()} on {socket.gethostname()}")
-            self._file.flush()
-        except OSError as error:
-            with contextlib.suppress(OSError):  # close tries to write again
-                self._file.close()
-            raise InfeasibleError(
-                f"the run directory cannot be written: {error}", source=str(run.path)
-            ) from error
-
-    def _take(self) -> bool:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-                raise
-            return False
-        return True
-
-    def release(self) -> None:
-        self._file.truncate(0)
-        self._file.close()
-
-
 def is_driven(run: RunDir) -> bool:
     """Whether an engine holds the lock of a run."""
-    try:
-        with open(run.lock) as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        return True
-    return False
-
-
-def driver(run: RunDir) -> str:
-    """The process that holds the lock of a run, for messages."""
-    try:
-        return run.lock.read_text().strip() or "another process"
-    except OSError:
-        return "another process"
+    return is_held(run.lock)
 
 
 class StartingError(TransientError):
@@ -266,6 +153,14 @@ class StartingError(TransientError):
 
 def never_started(path: Path) -> InvalidError:
     """The error for a run whose engine ended before it committed the first event."""
+    # A power failure can leave an empty log beside the files of tasks.
+    if (path / "outputs").exists() or any(path.glob("sites/*/attempts/*.out")):
+        return InvalidError(
+            f"the log of the run {path.name} is empty, but tasks have run",
+            source=str(path / FILE_NAME),
+            hint="restore the log from a backup or a snapshot of the file system; the outputs "
+            "collected so far are in outputs/",
+        )
     return InvalidError(
         f"the run {path.name} was never started; its log is empty",
         source=str(path),
@@ -287,11 +182,12 @@ def await_start(run: RunDir, timeout_s: float = START_WAIT_S) -> None:
         is_starting = is_driven(run)
         if is_starting and time.monotonic() >= end_s:
             raise StartingError(
-                f"the run {run.name} is starting, driven by {driver(run)}; no task has run yet",
+                f"the run {run.name} is starting, driven by {driver(run.lock)}; no task has run "
+                "yet",
                 hint="try again once its sites are open",
             )
         if not is_starting and not _has_events(run):
-            if (run.path / FILE_NAME).exists() or (run.lock.exists() and _is_new(run.path)):
+            if has_log(run.path) or (run.lock.exists() and _is_new(run.path)):
                 raise never_started(run.path)
             raise InvalidError(
                 f"there is no run in {run.path}; an engine that fails to start removes it",
@@ -301,7 +197,7 @@ def await_start(run: RunDir, timeout_s: float = START_WAIT_S) -> None:
 
 
 def _has_events(run: RunDir) -> bool:
-    if not (run.path / FILE_NAME).exists():
+    if not has_log(run.path):
         return False
     store = Store(run.path)
     try:

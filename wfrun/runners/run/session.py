@@ -10,7 +10,7 @@ import logging
 import secrets
 import shutil
 import signal
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,23 +24,23 @@ from wfrun.engine.state import RunState
 from wfrun.runners.run.cleaning import clean_sites
 from wfrun.runners.run.clock import WallClock
 from wfrun.runners.run.directory import (
-    LOCK_NAME,
-    RUNS,
     START_WAIT_S,
-    Lock,
     RunDir,
     await_start,
-    create,
-    holds_run,
+    has_log,
+    is_driven,
     never_started,
 )
 from wfrun.runners.run.dispatch import Dispatcher
 from wfrun.runners.run.history import add_history, read_history
+from wfrun.runners.run.lock import BEAT_S, Lock
+from wfrun.runners.run.log_errors import replay
 from wfrun.runners.run.loop import Loop, Observer
+from wfrun.runners.run.new_run import NewRun
 from wfrun.runners.run.prepare import Plan
 from wfrun.runners.run.requests import Requests, make_emulated_inputs, stored_as
 from wfrun.runners.run.sites import make_site, make_transfer, terminal_prompter
-from wfrun.runners.run.store import FILE_NAME, Store
+from wfrun.runners.run.store import Store
 from wfrun.runners.run.usage import Usage
 from wfrun.sites.kind import AnySite
 from wfrun.sites.launchers.site import BatchLauncherSite
@@ -74,12 +74,15 @@ class Session:
         self._history, self._past_usage = history, past_usage
         self._clock = WallClock()
         self._lock: Lock
+        self._new: NewRun | None = None
+        """The directory of a run that this session starts; None for a resumed run."""
         self._store: Store
         self._core: Core
         self._plan: Plan | None = None
         """The run to start; None for a resumed run."""
         self._digests: list[str] = []
         self._lost: tuple[tuple[int, int, int], ...] = ()
+        self._dead_hosts: tuple[str, ...] = ()
         self._run_id = f"r{secrets.token_hex(4)}"
         self._site_directory = f"wfrun-{self._run_id}-{secrets.token_hex(8)}"
         self._begun = False
@@ -113,19 +116,8 @@ class Session:
     def start(self, plan: Plan, run_dir: Path | None, name: str) -> None:
         """Make the run directory and its store. Nothing is started yet. Raises InvalidError and
         InfeasibleError, and then leaves nothing behind."""
-        self.run = create(run_dir, name)
-        try:
-            self._lock = Lock(self.run)
-        except WfrunError as error:
-            # With InvalidError another engine holds the lock: the files there are its own.
-            if not isinstance(error, InvalidError):
-                self._abandon()
-            raise
-        if (
-            self.run.path / FILE_NAME
-        ).exists():  # another run has started and ended since ``create``
-            self._lock.release()
-            raise holds_run(self.run.path)
+        self._new = NewRun(run_dir, name)
+        self.run, self._lock = self._new.run, self._new.lock
         try:
             self._store = Store(self.run.path, create=True)
             digests = self._store.put_workflows(plan.workflows)
@@ -133,7 +125,7 @@ class Session:
                 for number, workflow in enumerate(plan.workflows):
                     make_emulated_inputs(workflow, number, self.run)
         except (WfrunError, OSError) as error:
-            self._abandon()
+            self._new.abandon()
             if isinstance(error, OSError):
                 raise InfeasibleError(
                     f"the run directory cannot be written: {error}", source=str(self.run.path)
@@ -142,19 +134,25 @@ class Session:
         self._core = Core(dict(zip(digests, plan.workflows, strict=True)))
         self._plan, self._digests = plan, digests
 
-    def resume(self, run: RunDir) -> None:
-        """Take over a run: replay its log. Raises InvalidError if another process drives it.
-        Driving a run that is done removes the files that it may still have at its sites."""
-        self.run = run
-        self._lock = Lock(run)
-        # Requests to cancel from before this moment were for an earlier engine.
-        self.run.cancel_request.unlink(missing_ok=True)
+    def resume(self, run: RunDir, *, dead_hosts: Collection[str] = ()) -> None:
+        """Take over a run: replay its log. Driving a run that is done removes the files that it may
+        still have at its sites.
+
+        ``dead_hosts`` are names of hosts that are down, by the user's word. Raises InvalidError if
+        another process drives the run, or may do so on another host.
+        """
+        self.run, self._dead_hosts = run, tuple(dead_hosts)
+        # A request to cancel from before this moment was for an earlier engine. One that is written
+        # once the lock is taken is for this one.
+        if not is_driven(run):
+            run.cancel_request.unlink(missing_ok=True)
+        self._lock = Lock(run.lock, dead_hosts=dead_hosts)
         try:
-            if not (run.path / FILE_NAME).exists():
+            if not has_log(run.path):
                 raise never_started(run.path)
             self._store = Store(run.path)
             self._core = Core(self._store.workflows())
-            self._core.replay(self._store.load())
+            replay(self._core, self._store.load(), self._store.path)
             if not self.state.run_id:
                 raise never_started(run.path)
         except WfrunError:
@@ -163,19 +161,6 @@ class Session:
         self._run_id = self.state.run_id
         self._site_directory = self.state.site_directory
         self._clock.go_on_from(self.state.now_s)
-
-    def _abandon(self, sites: Sequence[Path] = ()) -> None:
-        """Restore the folder and the directories of sites to what they were before ``start``."""
-        request = self.run.cancel_request.name
-        for name in (FILE_NAME, f"{FILE_NAME}-journal", LOCK_NAME, request):
-            with contextlib.suppress(OSError):  # it does not exist, or could not be made
-                (self.run.path / name).unlink()
-        for folder in (self.run.inputs, *sites, self.run.path / "sites"):
-            shutil.rmtree(folder, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            self.run.path.rmdir()
-            if self.run.path.parent == RUNS:
-                RUNS.rmdir()  # if this was the first run
 
     async def drive(self) -> RunState:
         """Run to the end. Raises InfeasibleError if a site cannot be opened; no task has then been
@@ -187,6 +172,7 @@ class Session:
         usage = Usage(far, self._clock.now)
         opened: list[AnySite] = []
         abandoned = False
+        heart = asyncio.create_task(self._beat())
         try:
             await self._unless_interrupted(self._open(sites, opened))
             self.opened.set()
@@ -203,13 +189,15 @@ class Session:
             opened = sites if abandoned else opened
             raise
         finally:
+            heart.cancel()
             transfer.close()
             for site in opened:
                 await site.close()
             self._store.close()
-            self._lock.release()
-            if abandoned:
-                self._abandon(self._site_directories())
+            if abandoned and self._new is not None:
+                self._new.abandon(self._site_directories())
+            else:
+                self._lock.release()
         return self.state
 
     def _make_sites(self) -> list[AnySite]:
@@ -344,6 +332,16 @@ class Session:
                 watcher.cancel()
             gc.unfreeze()
 
+    async def _beat(self) -> None:
+        """Touch the lock, by which engines of other hosts see that this one lives."""
+        while True:
+            await asyncio.sleep(BEAT_S)
+            try:
+                self._lock.beat()
+            except InvalidError as error:
+                self._clock.fail(error)
+                return
+
     async def _watch_cancel(self) -> None:
         while True:
             if self.run.cancel_request.exists():  # it may be older than this session
@@ -407,7 +405,7 @@ def read_state(run: RunDir, timeout_s: float = START_WAIT_S) -> RunState:
     store = Store(run.path)
     try:
         core = Core(store.workflows())
-        core.replay(store.load())
+        replay(core, store.load(), store.path)
         return core.state
     finally:
         store.close()

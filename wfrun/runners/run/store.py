@@ -8,7 +8,9 @@ write-ahead log does not work on network file systems. Readers may read while an
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,14 +18,17 @@ from pathlib import Path
 import msgspec
 
 from wfrun.engine.bag import expand
-from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError, WfrunError
+from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import SCHEMA_VERSION, AnyEvent, Event
 from wfrun.engine.model import Workflow
+from wfrun.runners.run.log_errors import LogErrors, check_file, damaged
 from wfrun.runners.run.old_logs import upgraded
 
 FILE_NAME = "events.sqlite"
 ROW_EVENTS = 5000
 """Maximum number of events in a row: SQLite and the engine hold copies of a row in memory."""
+ROW_BYTES = 256 << 20
+"""Maximum size of a row that is read, in bytes; rows of 5,000 events take about a megabyte."""
 ROWS_PER_READ = 100
 """Maximum number of rows that a reader fetches at once: it blocks the writer meanwhile."""
 LOCK_TIMEOUT_S = 30.0
@@ -38,13 +43,34 @@ COMMIT;
 """
 
 
+_COLUMNS = {
+    ("events", "first_seq"),
+    ("events", "version"),
+    ("events", "body"),
+    ("documents", "digest"),
+    ("documents", "body"),
+}
+
+
 def encode_workflow(workflow: Workflow) -> tuple[str, bytes]:
     """The digest of a workflow, and the workflow as it is stored: of a bag only its template and
     parameters, from which `Store.workflows` expands it."""
     if workflow.bag is not None:
         workflow = msgspec.structs.replace(workflow, tasks=[], files=[], parents=[])
     body = msgspec.msgpack.encode(workflow)
-    return hashlib.sha256(body).hexdigest()[:16], body
+    return _digest(body), body
+
+
+def _digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()[:16]
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether this user owns a file and may write it."""
+    try:
+        return os.stat(path).st_uid == os.geteuid() and os.access(path, os.W_OK)
+    except OSError:
+        return True
 
 
 class Store:
@@ -52,13 +78,16 @@ class Store:
 
     A file without tables counts as a log without events: an engine is about to create them.
 
+    A log that this user does not own, or may not write, is only read.
+
     Opening, reading and writing raise TransientError with the cause (disk full, no permission,
-    locked by another process), and InvalidError for a file that is no log or has a newer schema.
+    locked by another process), InvalidError for a file that is no log, is damaged or has a newer
+    schema, and InfeasibleError if another engine has written to the log.
     """
 
     def __init__(self, directory: Path, *, create: bool = False) -> None:
         self.path = directory / FILE_NAME
-        if not create and not self.path.exists():
+        if not create and not os.path.lexists(self.path):
             raise InvalidError(
                 f"{directory} is not a run directory: it has no {FILE_NAME}",
                 hint="`wfrun list` shows the runs of this folder",
@@ -67,16 +96,56 @@ class Store:
         self._pending: list[Event] = []
         self.next_seq = 0
         """Sequence number of the next event to be appended."""
-        # "rw": a reader must not create the file again after an engine has removed it.
-        address = f"{self.path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
+        self._is_log = False
+        """The tables of a log have been seen."""
         with self._errors():
-            self._db = sqlite3.connect(
-                address, uri=True, isolation_level=None, timeout=LOCK_TIMEOUT_S
-            )
+            self._db = self._open(create)
+
+    def _open(self, create: bool) -> sqlite3.Connection:
+        if create:  # SQLite would make it readable for everybody; its journal gets the same mode
+            try:
+                os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
+            except OSError as error:
+                raise sqlite3.OperationalError(f"unable to open: {error}") from error
+        with contextlib.suppress(FileNotFoundError):  # an engine has just removed it
+            check_file(self.path)
+        # Never "rwc": a reader must not create the file again after an engine has removed it.
+        mode = "rw" if _is_ours(self.path) else "ro"
+        address = f"{self.path.absolute().as_uri()}?mode={mode}"
+        db = sqlite3.connect(address, uri=True, isolation_level=None, timeout=LOCK_TIMEOUT_S)
+        try:
+            # Whoever wrote the file has no functions called, and damaged pages are noticed.
+            db.execute("PRAGMA trusted_schema=OFF")
+            db.execute("PRAGMA cell_size_check=ON")
+            self._check_tables(db)
             if create:
-                self._db.executescript(_SCHEMA)
-            self._db.execute("PRAGMA journal_mode=TRUNCATE")
-            self._db.execute("PRAGMA synchronous=FULL")
+                db.executescript(_SCHEMA)
+            if mode == "rw":
+                db.execute("PRAGMA journal_mode=TRUNCATE")
+                db.execute("PRAGMA synchronous=FULL")
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _check_tables(self, db: sqlite3.Connection) -> bool:
+        """Whether a database has the tables of a log; False: it has none. Raises InvalidError if
+        it is another database."""
+        if not self._is_log:
+            found = db.execute("SELECT type, name FROM sqlite_master").fetchall()
+            if not found:
+                return False
+            columns = {
+                (table, column[1])
+                for table in ("events", "documents")
+                for column in db.execute(f"PRAGMA table_info({table})")
+            }
+            if not columns >= _COLUMNS:
+                raise damaged(self.path, "it is a database, but has not the tables of a log")
+            if any(kind in ("trigger", "view") for kind, _ in found):
+                raise damaged(self.path, "it has triggers or views, which wfrun does not make")
+            self._is_log = True
+        return True
 
     def put_workflows(self, workflows: Iterable[Workflow]) -> list[str]:
         """Store workflows durably. Returns their digests, by which events name them."""
@@ -103,8 +172,11 @@ class Store:
         with self._errors():
             if not self._has_tables():
                 return {}
-            rows = self._db.execute("SELECT digest, body FROM documents").fetchall()
-            workflows = {digest: decoder.decode(body) for digest, body in rows}
+            workflows = {}
+            for digest, body in self._db.execute("SELECT digest, body FROM documents"):
+                if _digest(body) != digest:
+                    raise damaged(self.path, f"the document {digest!r} is damaged")
+                workflows[digest] = decoder.decode(body)
             return {digest: w if w.bag is None else expand(w.bag)
                     for digest, w in workflows.items()}  # fmt: skip
 
@@ -150,6 +222,9 @@ class Store:
                         source=str(self.path),
                         hint=f"this wfrun reads up to version {SCHEMA_VERSION}; upgrade it",
                     )
+                if first_seq != self.next_seq:
+                    text = f"events {self.next_seq} to {first_seq - 1} are missing"
+                    raise damaged(self.path, text)
                 with self._errors():
                     events = decoder.decode_lines(upgraded(body, version))
                 self.next_seq = first_seq + len(events)
@@ -164,54 +239,27 @@ class Store:
             )
 
     def _has_tables(self) -> bool:
-        return self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
+        return self._check_tables(self._db)
 
     def _rows(self) -> list[tuple[int, int, bytes]]:
         """The next rows of the log."""
         with self._errors():
             if not self._has_tables():
                 return []
-            return self._db.execute(
-                "SELECT first_seq, version, body FROM events WHERE first_seq >= ? "
-                "ORDER BY first_seq LIMIT ?",
-                (self.next_seq, ROWS_PER_READ),
+            rows = self._db.execute(
+                "SELECT first_seq, version, CASE WHEN length(body) <= ? THEN body END FROM events "
+                "WHERE first_seq >= ? ORDER BY first_seq LIMIT ?",
+                (ROW_BYTES, self.next_seq, ROWS_PER_READ),
             ).fetchall()
+        for first_seq, version, body in rows:
+            if not (type(first_seq) is int and type(version) is int and version > 0
+                    and type(body) is bytes):  # fmt: skip
+                text = f"the row of event {first_seq!r} is damaged, or larger than any event"
+                raise damaged(self.path, text)
+        return rows
 
     def close(self) -> None:
         self._db.close()
 
-    def _errors(self) -> _Errors:
-        return _Errors(self.path)
-
-
-class _Errors:
-    """Context manager that turns errors of SQLite and msgspec into errors of wfrun that name the
-    file."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        translated: WfrunError
-        if isinstance(error, sqlite3.OperationalError) and not self._path.parent.is_dir():
-            translated = InfeasibleError(
-                "the run directory was removed during the run",
-                source=str(self._path.parent),
-            )
-        elif isinstance(error, sqlite3.OperationalError):
-            translated = TransientError(
-                f"the event store cannot be used: {error}",
-                source=str(self._path),
-                hint="check disk space and permissions, then `wfrun resume`; nothing is lost",
-            )
-        elif isinstance(error, (sqlite3.DatabaseError, msgspec.DecodeError)):
-            translated = InvalidError(
-                f"the file is no event store, or is damaged: {error}",
-                source=str(self._path),
-            )
-        else:
-            return
-        raise translated from error
+    def _errors(self) -> LogErrors:
+        return LogErrors(self.path)

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wfrun.engine import events as ev
-from wfrun.engine.errors import InfeasibleError, InvalidError
+from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Workflow
 from wfrun.engine.state import RunState
 from wfrun.runners.run import directory as rundir
-from wfrun.runners.run.store import FILE_NAME, Store
+from wfrun.runners.run.new_run import NewRun
+from wfrun.runners.run.store import Store
 from wfrun.runners.simulate.simulation import RUN_ID, Platform, simulate
 
 GROUP_SIZE = 5000
@@ -22,16 +23,10 @@ def simulate_into(
     path: Path, workflows: Sequence[Workflow], platform: Platform, settings: ev.Settings
 ) -> RunState:
     """Simulate one run and keep its log in a new run directory, as a real run does. An interrupted
-    simulation leaves nothing. Raises as `rundir.create` and `simulate` do."""
-    found = path.is_dir()
-    run = rundir.create(path, path.name)
+    simulation leaves nothing. Raises as `NewRun` and `simulate` do."""
+    new = NewRun(path, path.name)
     try:
-        lock = rundir.Lock(run)
-    except InfeasibleError:
-        _remove(run, made=not found)
-        raise
-    try:
-        store = Store(run.path, create=True)
+        store = Store(path, create=True)
         try:
             digests = store.put_workflows(workflows)
             log = _GroupedLog(store)
@@ -40,19 +35,10 @@ def simulate_into(
         finally:
             store.close()
     except BaseException:
-        _remove(run, made=not found)
+        new.abandon()
         raise
-    finally:
-        lock.release()
+    new.lock.release()
     return state
-
-
-def _remove(run: rundir.RunDir, *, made: bool) -> None:
-    """Leave the folder as it was before; ``made``: it did not exist."""
-    for name in (FILE_NAME, f"{FILE_NAME}-journal", rundir.LOCK_NAME):
-        (run.path / name).unlink(missing_ok=True)
-    if made:
-        run.path.rmdir()
 
 
 class _GroupedLog:
@@ -81,7 +67,7 @@ class _GroupedLog:
 
 def is_simulated(run: rundir.RunDir) -> bool:
     """Whether the run took place in virtual time."""
-    if not (run.path / FILE_NAME).exists():  # the run is starting
+    if not rundir.has_log(run.path):  # the run is starting
         return False
     store = Store(run.path)
     try:

@@ -61,11 +61,39 @@ def is_running(pid: int, started_s: float) -> bool:
     return found is not None and abs(found - started_s) < 1.0
 
 
+def machine_id() -> str:
+    """The id of this machine, which outlives restarts and changes of its name; empty where there is
+    none, as in many containers.
+
+    Source: machine-id(5). Cloned machines, and nodes that boot one image, may share an id.
+    """
+    for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
+        text = read_small(path).decode("ascii", "replace").strip()
+        if len(text) == 32:
+            return text
+    return ""
+
+
 def identity() -> "Dict[str, Any]":
-    """The identity of this process, by which other launchers determine whether it is alive."""
+    """The identity of this process, by which others determine whether it is alive."""
     boot = read_small("/proc/sys/kernel/random/boot_id").decode().strip()
     pid = os.getpid()
-    return {"host": os.uname().nodename, "boot": boot, "pid": pid, "start_s": start_time(pid)}
+    return {
+        "host": os.uname().nodename,
+        "machine": machine_id(),
+        "boot": boot,
+        "pid": pid,
+        "start_s": start_time(pid),
+    }
+
+
+def has_restarted(owner: "Dict[str, Any]", here: "Dict[str, Any]") -> bool:
+    """Whether this machine (the identity ``here``) is that of a process, and has restarted since:
+    the process is then dead. False means that this cannot be told."""
+    machines = {owner.get("machine"), here["machine"]} - {"", None}
+    return bool(
+        owner["boot"] != here["boot"] and owner["host"] == here["host"] and len(machines) < 2
+    )
 
 
 def attempt_of(pid: "Any") -> "Optional[str]":

@@ -1,0 +1,111 @@
+"""Errors of a run's log: which are passing, and which mean that the file is damaged."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from wfrun.engine.core import Core
+from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError, WfrunError
+from wfrun.engine.events import AnyEvent
+
+_PASSING = (
+    "disk I/O error",
+    "disk is full",
+    "is locked",
+    "unable to open",
+    "readonly database",
+    "out of memory",
+    "interrupted",
+    "locking protocol",
+)
+"""Parts of SQLite's messages for errors that are not the file's. Python 3.10 has no error codes.
+Source: sqlite3ErrStr, SQLite 3.40."""
+_DAMAGED_HINT = (
+    "wfrun has changed nothing in it. Restore it from a backup or a snapshot of the file system; "
+    "the outputs collected so far are in outputs/"
+)
+
+
+def damaged(path: Path, what: str) -> InvalidError:
+    """The error for a log that cannot be used; ``what`` says what is wrong."""
+    return InvalidError(
+        f"the log of the run cannot be read: {what}", source=str(path), hint=_DAMAGED_HINT
+    )
+
+
+def check_file(path: Path) -> None:
+    """Raise InvalidError if a log is not a regular file of its directory."""
+    mode = os.lstat(path).st_mode
+    if stat.S_ISLNK(mode):
+        raise damaged(path, "it is a symbolic link")
+    if not stat.S_ISREG(mode):
+        raise damaged(path, "it is a directory" if stat.S_ISDIR(mode) else "it is no regular file")
+
+
+class LogErrors:
+    """Context manager that turns errors of SQLite and of the content into errors of wfrun that name
+    the file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, WfrunError):
+            return
+        translated = self._translated(error)
+        if translated is not None:
+            raise translated from error
+
+    def _translated(self, error: BaseException) -> WfrunError | None:
+        if isinstance(error, sqlite3.OperationalError) and not self._path.parent.is_dir():
+            return InfeasibleError(
+                "the run directory was removed during the run",
+                source=str(self._path.parent),
+            )
+        if isinstance(error, sqlite3.OperationalError) and any(s in str(error) for s in _PASSING):
+            return TransientError(
+                f"the event store cannot be used: {error}",
+                source=str(self._path),
+                hint="check disk space and permissions, then `wfrun resume`; nothing is lost",
+            )
+        if isinstance(error, sqlite3.IntegrityError):
+            return InfeasibleError(
+                f"another engine has written to the log: {error}",
+                source=str(self._path),
+                hint="it drives the run now; see `wfrun status`",
+            )
+        # msgspec's errors are ValueErrors; the others come from values of unexpected types.
+        if isinstance(error, (sqlite3.Error, ValueError, TypeError, LookupError, AttributeError,
+                              ArithmeticError, RecursionError, MemoryError)):  # fmt: skip
+            text = str(error) or type(error).__name__
+            return damaged(self._path, f"it is no event store, or is damaged: {text}")
+        return None
+
+
+def replay(core: Core, events: Iterable[AnyEvent], path: Path) -> None:
+    """Interpret the events of a log. Raises InvalidError, with the number of the event, if an event
+    does not follow from those before it."""
+    number = -1
+    last: AnyEvent | None = None
+
+    def counted() -> Iterator[AnyEvent]:
+        nonlocal number, last
+        for number, event in enumerate(events):  # noqa: B007 - named in the message
+            last = event
+            yield event
+
+    try:
+        core.replay(counted())
+    except WfrunError:
+        raise
+    except Exception as error:
+        kind = None if last is None else last.__struct_config__.tag
+        what = f"event {number} ({kind}) does not follow from those before it: {error!r}"
+        raise damaged(path, what) from error
