@@ -163,6 +163,19 @@ async def test_a_python_that_does_not_work(tmp_path: Path) -> None:
             pass
 
 
+async def test_a_launcher_that_is_killed_while_it_starts(tmp_path: Path) -> None:
+    """Another one is started."""
+    python = tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\nmkdir {tmp_path}/once && kill -9 $$\nexec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    async with opened(tmp_path / "site", python=str(python)) as (site, probe):
+        assert (tmp_path / "once").exists()
+        await site.submit([request("k-1", "true")])
+        assert (await probe.ended("k-1")).cause == "done"
+
+
 async def test_a_launcher_that_can_not_be_started_again_pauses_the_site(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.symlink_to(sys.executable)

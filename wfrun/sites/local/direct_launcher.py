@@ -45,6 +45,9 @@ HELLO_S = 30.0
 """Timeout of a launcher's start. Loading Python from a slow network file system takes seconds."""
 RESTART_DELAYS_S = (0.0, 1.0, 5.0, 30.0)
 """Delay before a launcher is started again, after one, two, … failures in a row."""
+FIRST_STARTS = 2
+"""Maximum number of launchers started when a site is opened, each after the death of the one before.
+One may be killed or lose its connection; all of them mean that none can work there."""
 SHORT_RUN_S = 2.0
 """A launcher that dies within this time counts as a further failure in a row."""
 EXIT_S = 5.0
@@ -127,6 +130,11 @@ class LauncherHost(Protocol):
         """Release the machine."""
 
 
+class _DiedAtStartError(InfeasibleError):
+    """A launcher ended before its hello: it cannot work there, or somebody killed it, or a
+    connection was lost."""
+
+
 class _LauncherDiedError(LostError):
     """The launcher died before it answered; the next one may be asked."""
 
@@ -185,6 +193,10 @@ class DirectLauncherSite:
         self._post = post
         self._closed = False
         try:
+            for _ in range(FIRST_STARTS - 1):
+                await self._host.prepare()
+                with contextlib.suppress(_DiedAtStartError):
+                    return await self._start_launcher()
             await self._host.prepare()
             await self._start_launcher()
         except (TransientError, NoSpaceError) as error:  # not reachable now, or full
@@ -283,7 +295,8 @@ class DirectLauncherSite:
             if pipe is not None:
                 await pipe.close(patience_s=0.0)
             tail = await self._host.stderr_tail()
-            raise InfeasibleError(
+            kind = _DiedAtStartError if isinstance(error, LostError) else InfeasibleError
+            raise kind(
                 f"site {self.spec.name}: its launcher could not be started: "
                 f"{error or 'it did not answer'}" + (f"\n{tail}" if tail else ""),
                 hint="Check that Python works there and that the machine is not out of processes.",
