@@ -19,7 +19,7 @@ from tests.testbed.layout import TestbedError
 
 Remedy = Callable[[], None]
 
-ROOM_BYTES = 8_000_000
+ROOM_BYTES = 40_000_000
 """Size of the file system of a site whose disk is filled."""
 
 SERVERS = {
@@ -164,7 +164,14 @@ def end_server(struck: Struck) -> Remedy | None:
     how(testbed, server)
     if server.endswith("sshd") and struck.random.random() < 0.5:
         faults.cut(testbed, site)
-    return lambda: faults.start(testbed, server)
+
+    def start() -> None:
+        for other in ("munged", f"{site}.slurmctld"):
+            with contextlib.suppress(TestbedError):
+                faults.resume(testbed, other)  # A slurmd ends that starts without them.
+        faults.start(testbed, server)
+
+    return start
 
 
 def pause_server(struck: Struck) -> Remedy:

@@ -18,7 +18,7 @@ SITES = ("alpha", "beta", "gamma", "delta")
 HERE = "here"
 """A site of processes on this machine, beside those of the testbed."""
 
-PATTERN_BYTES = 300_000
+PATTERN_BYTES = 150_000
 """Size of a file that takes a transfer of its own and can be cut off half way."""
 
 
