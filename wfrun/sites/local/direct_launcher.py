@@ -46,8 +46,8 @@ HELLO_S = 30.0
 RESTART_DELAYS_S = (0.0, 1.0, 5.0, 30.0)
 """Delay before a launcher is started again, after one, two, … failures in a row."""
 FIRST_STARTS = 2
-"""Maximum number of launchers started when a site is opened, each after the death of the one before.
-One may be killed or lose its connection; all of them mean that none can work there."""
+"""Maximum number of launchers started when a site is opened, each after the death of the last. One
+may be killed or lose its connection; when all die, none can work there."""
 SHORT_RUN_S = 2.0
 """A launcher that dies within this time counts as a further failure in a row."""
 EXIT_S = 5.0
