@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
@@ -29,6 +29,7 @@ from wfrun.runners.run.history import history_file
 from wfrun.runners.run.plugins import load_policies
 from wfrun.runners.run.prepare import prepare, this_machine
 from wfrun.runners.run.session import Session, read_state
+from wfrun.runners.run.trust import find_own
 from wfrun.runners.simulate.simulated_run import refuse_simulated
 from wfrun.sites.catalog import read_catalog
 
@@ -137,21 +138,28 @@ async def run_async(
 
 
 async def resume_async(
-    run: str | Path | None = None, *, keep_files: bool = False, observer: Observer | None = None
+    run: str | Path | None = None,
+    *,
+    keep_files: bool = False,
+    observer: Observer | None = None,
+    dead_hosts: Collection[str] = (),
+    trust: bool = False,
 ) -> RunResult:
     """Resume a run, and wait for its end.
 
     ``run`` is the path of a run directory, a name in ``wfrun-runs``, or None for the last run.
     ``observer`` is called with every group of events once it is in the log. Tasks that are done are
-    not run again, running tasks are adopted, failed tasks get all their retries again. Raises
-    InvalidError if there is no such run, if another process drives it, or if it was simulated, and
-    InfeasibleError for a site that cannot be used.
+    not run again, running tasks are adopted, failed tasks get all their retries again.
+    ``dead_hosts`` are names of hosts that are down with all that they ran for the run. Raises
+    InvalidError if there is no such run, if another process drives it, if it was simulated, or if
+    other users own or may write its directory and ``trust`` is not set, and InfeasibleError for a
+    site that cannot be used.
     """
     load_policies()
     session = Session(keep_files=keep_files)
-    found = rundir.find(None if run is None else str(run))
+    found = find_own(None if run is None else str(run), "resume", trust=trust)
     refuse_simulated(found, "there is nothing to continue")
-    session.resume(found)
+    session.resume(found, dead_hosts=dead_hosts)
     return await _drive(session, observer)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from wfrun.runners.cli.runs import complete_runs, run_argument
+from wfrun.runners.cli.runs import complete_runs, run_argument, trust_option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -142,18 +142,19 @@ def _run_table(runs: list[RunDir]) -> Table:
 @click.command()
 @click.argument("run", shell_complete=complete_runs)
 @click.argument("task")
-def logs(run: str, task: str) -> None:
+@trust_option
+def logs(run: str, task: str, trust: bool) -> None:
     """Print the output of TASK of RUN.
 
     Prints stdout and stderr of each attempt, under a line with its outcome.
     """
     from wfrun.runners.display.logs import print_logs
-    from wfrun.runners.run.directory import find
     from wfrun.runners.run.plugins import load_policies
+    from wfrun.runners.run.trust import find_own
     from wfrun.runners.simulate.simulated_run import refuse_simulated
 
     load_policies()
-    found = find(run)
+    found = find_own(run, "logs", trust=trust)  # it connects to the sites that the log names
     refuse_simulated(found, "its tasks have no output")
     print_logs(found, task)
 

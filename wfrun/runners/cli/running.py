@@ -11,7 +11,7 @@ import click
 from wfrun.engine.settings import EMULATION, FILES, SCHEDULING
 from wfrun.engine.visible import message_block
 from wfrun.runners.cli.options import settings_from, settings_options
-from wfrun.runners.cli.runs import run_argument
+from wfrun.runners.cli.runs import run_argument, trust_option
 from wfrun.runners.cli.sections import SectionedCommand, option
 
 if TYPE_CHECKING:
@@ -137,37 +137,52 @@ def _line_template(options: dict[str, Any]) -> LineTemplate | None:
 @_keep_option
 @_json_option
 @_quiet_option
-def resume(run: str | None, keep_files: bool, as_json: bool, quiet: bool) -> None:
+@option("--dead-host", "dead_hosts", multiple=True, metavar="NAME",
+        help="Take this host for dead, with all that it ran for RUN: its engine and its "
+        "launchers. Repeatable.")  # fmt: skip
+@trust_option
+def resume(
+    run: str | None,
+    keep_files: bool,
+    as_json: bool,
+    quiet: bool,
+    dead_hosts: tuple[str, ...],
+    trust: bool,
+) -> None:
     """Continue RUN after a crash, an interrupt or a failure.
 
     Tasks that are done are not run again, running tasks are adopted, failed tasks are retried.
     """
     from wfrun.runners.cli.driving import drive
-    from wfrun.runners.run.directory import find
     from wfrun.runners.run.plugins import load_policies
     from wfrun.runners.run.session import Session
+    from wfrun.runners.run.trust import find_own
     from wfrun.runners.simulate.simulated_run import refuse_simulated
 
     load_policies()
     session = Session(keep_files=keep_files)
-    found = find(run)
+    found = find_own(run, "resume", trust=trust)
     refuse_simulated(found, "there is nothing to continue")
-    session.resume(found)
+    session.resume(found, dead_hosts=dead_hosts)
     sys.exit(drive(session, as_json=as_json, quiet=quiet))
 
 
 @click.command()
 @run_argument
 @click.option("--drain", is_flag=True, help="Let running tasks end instead of ending them.")
-def cancel(run: str | None, drain: bool) -> None:
+@trust_option
+def cancel(run: str | None, drain: bool, trust: bool) -> None:
     """Stop RUN; `wfrun resume` can continue it later."""
     import time
 
     from wfrun.engine.errors import InvalidError, WfrunError
-    from wfrun.runners.run.directory import StartingError, await_start, find, is_driven
+    from wfrun.runners.run.directory import StartingError, await_start, is_driven
+    from wfrun.runners.run.lock import driver
+    from wfrun.runners.run.trust import find_own
     from wfrun.runners.simulate.simulated_run import refuse_simulated
 
-    found = find(run)
+    found = find_own(run, "cancel", trust=trust)
+    asked = driver(found.lock)
     if not is_driven(found):
         raise InvalidError(f"the run {found.name} is not running: there is nothing to cancel")
     refuse_simulated(found, "press Ctrl-C in its terminal")
@@ -179,7 +194,7 @@ def cancel(run: str | None, drain: bool) -> None:
         click.echo("the run is starting; it stops once its sites are open")
     except WfrunError:
         pass  # the engine has just ended, or reports the error of the log itself
-    while not drain and is_driven(found):
+    while not drain and is_driven(found) and driver(found.lock) == asked:
         time.sleep(0.1)
     if not drain:
         click.echo("stopped")

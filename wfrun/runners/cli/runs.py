@@ -15,3 +15,7 @@ def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 run_argument = click.argument("run", required=False, shell_complete=complete_runs)
 """Optional: the last run by default."""
+
+trust_option = click.option("--trust", is_flag=True,
+                            help="Use RUN although other users own or may write its "
+                            "directory.")  # fmt: skip

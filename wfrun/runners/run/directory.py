@@ -54,6 +54,7 @@ class RunDir:
         InfeasibleError if it cannot be written."""
         draft = self.path / f".cancel-{os.getpid()}"
         try:
+            draft.touch(0o600)
             draft.write_text(mode)
             draft.replace(self.cancel_request)
         except OSError as error:

@@ -96,7 +96,8 @@ def add_history(state: RunState) -> None:
     if not classes and not usage:
         return
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.touch(0o600)  # its journal gets the same mode
         with closing(_connect(path)) as db, db:
             db.executemany("INSERT OR REPLACE INTO run_times VALUES (?, ?, ?, ?, ?, ?)", classes)
             db.executemany("INSERT OR REPLACE INTO usage VALUES (?, ?, ?)", usage)

@@ -9,11 +9,20 @@ import stat
 from pathlib import Path
 
 from wfrun.engine.errors import InvalidError
-from wfrun.runners.run.directory import LOCK_NAME, RunDir
+from wfrun.runners.run.directory import LOCK_NAME, RunDir, find
 from wfrun.runners.run.store import FILE_NAME
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS_ENTER = stat.S_IXGRP | stat.S_IXOTH
+
+
+def find_own(run: str | None, command: str, *, trust: bool) -> RunDir:
+    """Find a run as ``directory.find`` does. Raises InvalidError for a run that other users own or
+    may write, unless ``trust``; ``command`` is the command of wfrun that uses it."""
+    found = find(run)
+    if not trust:
+        refuse_foreign_run(found, command)
+    return found
 
 
 def refuse_foreign_run(run: RunDir, command: str) -> None:
