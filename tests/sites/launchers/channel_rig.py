@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import secrets
 import subprocess
 import sys
@@ -86,10 +87,17 @@ class Rig:
         self.links = self.new_links()
 
     def new_links(
-        self, ping_s: float = 15.0, handshake_s: float = 10.0, *, encrypt: bool = True
+        self,
+        ping_s: float = 15.0,
+        handshake_s: float = 10.0,
+        *,
+        encrypt: bool = True,
+        kinds: tuple[str, ...] = (),
     ) -> SiteChannels:
-        kinds = cast(tuple[Literal["tcp", "ssh", "spool"]], (self.kind,))
-        spec = LauncherSpec(cores=1, nodes=2, channels=kinds, address="127.0.0.1", encrypt=encrypt)
+        channels = cast(tuple[Literal["tcp", "ssh", "spool"]], kinds or (self.kind,))
+        spec = LauncherSpec(
+            cores=1, nodes=2, channels=channels, address="127.0.0.1", encrypt=encrypt
+        )
         return SiteChannels(
             self.connection,
             str(self.directory),
@@ -114,10 +122,17 @@ class Rig:
         await self.links.open(self.handler)
 
     def start(
-        self, launcher: str = "one", node: int = 0, kinds: str = "", python: str = sys.executable
+        self,
+        launcher: str = "one",
+        node: int = 0,
+        kinds: str = "",
+        python: str = sys.executable,
+        path: str | None = None,
     ) -> subprocess.Popen[bytes]:
+        """Start a node; ``path`` is a directory of modules that it finds before all others."""
         node_program = subprocess.Popen(
             [python, NODE, CHANNELS, self.directory, launcher, str(node), kinds or self.kind],
+            env=None if path is None else {**os.environ, "PYTHONPATH": path},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
