@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.fakes import pbs
@@ -152,13 +154,67 @@ async def test_a_job_that_its_owner_deletes(directory: Path, opened: Opened) -> 
 
 
 async def test_a_job_past_its_walltime(directory: Path, opened: Opened) -> None:
-    """The site's own bound, of which the task knows nothing."""
-    pbs.install(directory, slots=1, history=True)
+    """The site's own bound, of which the task knows nothing. PBS keeps no history."""
+    pbs.install(directory, slots=1)
     async with opened(site_of(directory, walltime_s=1.0)) as (site, probe):
-        await site.submit([shell("k-1", "sleep 600")])
+        await site.submit([shell("k-1", "sleep 600; exit 1")])
         outcome = await probe.ended("k-1")
     assert outcome.cause == "walltime"
-    assert "exceeded resource walltime" in (outcome.message or "")
+    assert "ran longer than the walltime of its job, 1 s" in (outcome.message or "")
+
+
+async def test_a_job_past_its_memory(directory: Path, opened: Opened) -> None:
+    """PBS keeps no history: only its own words in the job's output say why it was killed."""
+    pbs.install(directory, slots=1)
+    hold = "import time; held = b'x' * (400 << 20); time.sleep(600)"
+    asked = request("k-1", sys.executable, "-c", hold)
+    resources = msgspec.structs.replace(asked.resources, memory_bytes=150 << 20)
+    async with opened(site_of(directory)) as (site, probe):
+        await site.submit([msgspec.structs.replace(asked, resources=resources)])
+        outcome = await probe.ended("k-1")
+    assert outcome.cause == "memory"
+    assert "PBS killed the job: mem" in (outcome.message or "")
+    assert "exceeded limit 153600kb" in (outcome.message or "")
+
+
+async def test_a_profile_that_ends_the_jobs_shell(directory: Path, opened: Opened) -> None:
+    """Nothing of wfrun runs, and only PBS's own copy of the output says why."""
+    pbs.install(directory, slots=2)
+    async with opened(site_of(directory)) as (site, probe):
+        with (directory.parent / ".profile").open("a") as profile:
+            profile.write('[ -z "$PBS_JOBID" ] || { sleep 2; export -f nothing; }\n')
+        await site.submit([shell("k-1", "true"), shell("k-2", "true")])
+        for key in ("k-1", "k-2"):
+            await probe.started(key)
+            outcome = await probe.ended(key)
+            assert outcome.cause == "lost"
+            assert "ended before wfrun's script began; it printed:" in (outcome.message or "")
+            assert "export: Illegal option -f" in (outcome.message or "")
+
+
+async def test_a_profile_that_prints(directory: Path, opened: Opened) -> None:
+    pbs.install(directory, slots=2)
+    async with opened(site_of(directory)) as (site, probe):
+        with (directory.parent / ".profile").open("a") as profile:
+            profile.write("echo welcome; echo welcome >&2\n")
+        await site.submit([shell("k-1", "echo one"), shell("k-2", "echo two")])
+        assert {(await probe.ended(key)).cause for key in ("k-1", "k-2")} == {"done"}
+        assert await site.log("k-2") == (b"two\n", b"")
+
+
+async def test_jobs_get_no_environment_but_that_of_their_shell(
+    directory: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a task needs is set by ``~/.profile``, or passed by ``options: [-v, NAME=value]``."""
+    pbs.install(directory, slots=1)
+    monkeypatch.setenv("LOST_ON_THE_WAY", "1")
+    spec = site_of(directory)
+    assert spec.access is not None
+    access = msgspec.structs.replace(spec.access, options=("-v", "PASSED=2"))
+    async with opened(msgspec.structs.replace(spec, access=access)) as (site, probe):
+        await site.submit([shell("k-1", 'echo "$LOST_ON_THE_WAY,$PASSED,$WFRUN_JOB_WALLTIME_S"')])
+        assert (await probe.ended("k-1")).cause == "done"
+        assert await site.log("k-1") == (b",2,\n", b"")
 
 
 def test_its_answers_are_the_recorded_ones(directory: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.sites.batch.recordings import OPENPBS, recorded
 from wfrun.sites.batch.jobs import Job, QueueUnknownError
-from wfrun.sites.batch.pbs.attributes import endings_of, jobs_of
+from wfrun.sites.batch.pbs.attributes import endings_of, jobs_of, killed
 from wfrun.sites.batch.pbs.queue_json import read_json
 from wfrun.sites.batch.pbs.queue_text import after_header, read_text
 
@@ -159,6 +159,25 @@ def test_states(letter: str, state: str) -> None:
 def test_exit_statuses(status: int, more: dict[str, object], cause: str) -> None:
     text = document(**{"7.h": {"job_state": "F", "Exit_status": status, **more}})
     assert endings_of(read_json(text), torque=False)["7.h", 1].cause == cause
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        # Seen in outputs of jobs of PBS Professional and Torque.
+        ("walltime 3650 exceeded limit 3600", "walltime"),
+        ("cput job total 7300 secs exceeded limit 7200", "walltime"),
+        ("mem 2097152kb exceeded limit 1048576kb", "memory"),
+        ("vmem job total 1 kb exceeded limit 10 kb", "memory"),
+        ("ncpus 58.88 exceeded limit 16 (sum)", "signal"),
+    ],
+)
+def test_why_pbs_killed_a_job(said: str, cause: str) -> None:
+    ending = killed(f"Welcome!\n=>> PBS: job killed: {said}\nTerminated\n")
+    assert ending is not None
+    assert ending.cause == cause
+    assert ending.message == f"PBS killed the job: {said}"
+    assert killed(f"echo '=>> PBS: job killed: {said}'") is None
 
 
 def test_torque() -> None:

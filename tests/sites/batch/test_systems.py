@@ -38,6 +38,7 @@ JOB = BatchJob(
     options=(),
     avoid_nodes=(),
     log="/scratch/wfrun-r1/log",
+    output="/scratch/wfrun-r1/output/1",
     command=("true",),
 )
 LARGE = msgspec.structs.replace(
@@ -107,16 +108,24 @@ def test_a_large_array_in_grid_engine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "size"),
+    ("kind", "size", "output"),
     [
-        ("pbs", ["-J", "1-20", "-l", "select=1:ncpus=4:mem=1048577kb:ngpus=2"]),
-        ("torque", ["-t", "1-20", "-l", "nodes=1:ppn=4:gpus=2", "-l", "mem=1048577kb"]),
+        (
+            "pbs",
+            ["-J", "1-20", "-l", "select=1:ncpus=4:mem=1048577kb:ngpus=2"],
+            "/scratch/wfrun-r1/output/1.^array_index^",
+        ),
+        (
+            "torque",
+            ["-t", "1-20", "-l", "nodes=1:ppn=4:gpus=2", "-l", "mem=1048577kb"],
+            "/scratch/wfrun-r1/output/1",
+        ),
     ],
 )
-def test_a_large_array_in_pbs(kind: str, size: list[str]) -> None:
+def test_a_large_array_in_pbs(kind: str, size: list[str], output: str) -> None:
     assert system(kind).submit(LARGE, "/s/batch.sh") == [
         "qsub", "-N", "wfrun-r1-1", "-r", "y" if kind == "pbs" else "n", "-V", "-S", "/bin/sh",
-        "-j", "oe", "-o", "/dev/null", *size, "-l", "walltime=00:01:31", "-q", "long",
+        "-j", "oe", "-o", output, *size, "-l", "walltime=00:01:31", "-q", "long",
         "-A", "physics", "--comment", "two words", "/s/batch.sh",
     ]  # fmt: skip
 

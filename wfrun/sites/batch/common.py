@@ -36,9 +36,14 @@ def whole_minutes(walltime_s: float) -> int:
     return max(1, math.ceil(walltime_s / 60))
 
 
+def whole_seconds(walltime_s: float) -> int:
+    """Seconds, rounded up, at least 1."""
+    return max(1, math.ceil(walltime_s))
+
+
 def clock(walltime_s: float) -> str:
     """``HH:MM:SS``, rounded up to whole seconds."""
-    seconds = max(1, math.ceil(walltime_s))
+    seconds = whole_seconds(walltime_s)
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
 
 

@@ -47,6 +47,9 @@ class BatchJob(msgspec.Struct, frozen=True):
     avoid_nodes: tuple[str, ...]
     log: str
     """Absolute path of the file for the job's own output: errors before the wrapper runs."""
+    output: str
+    """Absolute path of a file for what the system collects of a job, or the begin of the paths of
+    such files, one for each element."""
     command: tuple[str, ...]
     """Command of each element. The element's number, 1 without an array, is added as the last
     argument."""
@@ -82,6 +85,14 @@ class BatchSystem(Protocol):
         ArrayTooLargeError for an array with too many elements, InfeasibleError if the request can
         never be accepted (too wide, unknown queue or account), and TransientError otherwise: the
         job may have been accepted then."""
+
+    def output_path(self, output: str, element: int | None) -> str | None:
+        """Path of the file in which the system leaves what one job or element has printed before
+        our script, once it has ended. ``output`` is that of the job; element None: it is no array.
+        None if the system has no such file."""
+
+    def explained(self, printed: str) -> Ending | None:
+        """Why the system ended a job, as the file of `output_path` says it; None if it does not."""
 
     def queue(self, user: str | None) -> list[str]:
         """The command that shows the jobs of this user; None: of all users. It may show more: PBS

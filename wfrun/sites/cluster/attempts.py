@@ -14,6 +14,7 @@ class OpenAttempt:
     __slots__ = (
         "cancelled_s",
         "begin_deadline_s",
+        "has_begun",
         "left_queue_s",
         "absences",
         "record",
@@ -28,6 +29,8 @@ class OpenAttempt:
         self.submitted_at_s: float | None = None
         """The same by the clock of events; None if an earlier engine submitted it."""
         self.started = False
+        self.has_begun = False
+        """Its claim was seen at the site. The queue may show a job as started that never claims."""
         self.begin_deadline_s = 0.0
         """Time by which a job that the queue shows as running must have begun; 0: none."""
         self.cancelled_s: float | None = None

@@ -22,6 +22,10 @@ COMMAND_S = 60.0
 """Timeout of a batch system's command. What a killed command has done is unknown."""
 RETRY_DELAYS_S = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)
 """Delays after consecutive failures of submissions and queue queries."""
+MAX_OUTPUTS = 200
+"""Maximum number of jobs whose output is read at once."""
+OUTPUT_BYTES = 2000
+"""Maximum bytes that are read of the output of a job."""
 FAILURES_TO_PAUSE = 3
 """Number of consecutive failures after which the site gets no work."""
 
@@ -148,6 +152,33 @@ class HeadNode:
             if len(found) == len(keys):
                 break
         return found
+
+    def output_of(self, batch: str) -> str:
+        """Path for what the batch system collects of the jobs of a batch."""
+        return f"{self.directory}/output/{batch}"
+
+    async def printed(self, keys: Sequence[str]) -> dict[str, str]:
+        """What the batch system has collected of the jobs of attempts, the end of it; without those
+        for which it has left nothing."""
+        paths = {}
+        for key in keys[:MAX_OUTPUTS]:
+            where = self.batches.where(key)
+            if where is not None:
+                batch, element = where
+                of_array = element if len(batch.keys) > 1 else None
+                path = self.system.output_path(self.output_of(batch.name), of_array)
+                if path is not None:
+                    paths[key] = path
+        if not paths:
+            return {}
+        found = await self.retry_until_answered(
+            lambda host: host.read(list(paths.values()), limit=OUTPUT_BYTES)
+        )
+        return {
+            key: text(content)
+            for key, content in zip(paths, found, strict=True)
+            if content is not None
+        }
 
     async def claim(self, keys: Sequence[str]) -> list[str]:
         """Claim attempts; returns those claimed by this call, which can never start now."""

@@ -12,7 +12,7 @@ import msgspec
 
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.events import BackgroundJob
-from wfrun.engine.exchange import Outcome
+from wfrun.engine.exchange import Cause, Outcome
 from wfrun.engine.information import Observed
 from wfrun.engine.model import Access
 from wfrun.sites.batch.system import Ending, Job, QueueUnknownError
@@ -36,7 +36,10 @@ UNSTARTED_S = 10.0
 LATE_RECORD_S = 1.0
 """Time in which an exit record may still appear after the batch system reported a failed job."""
 _FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGXCPU, signal.SIGXFSZ})
+_UNEXPLAINED: tuple[Cause, ...] = ("done", "exit", "lost")
+"""Causes of endings that do not say why a job left no record."""
 _NEVER_STARTED = "its job left the queue without having started"
+_NEVER_BEGUN = "its job ended before wfrun's script began"
 
 
 class QueueWatch:
@@ -209,36 +212,56 @@ class QueueWatch:
         if not departed:
             return False
         endings = await self._head.endings(departed)
+        printed = await self._head.printed(departed)
         for key in departed:
             attempt = self._attempts.open.get(key)
             if attempt is None or attempt.left_queue_s is None:
                 continue
             ending = endings.get(key)
+            if ending is None or ending.cause in _UNEXPLAINED:
+                ending = self._head.system.explained(printed.get(key, "")) or ending
             if attempt.record is not None:
                 self._attempts.end(key, _with_reason(attempt.record, ending))
                 continue
             waited_s = time.monotonic() - attempt.left_queue_s
-            explained = ending is not None and ending.cause not in ("done", "exit", "lost")
+            explained = ending is not None and ending.cause not in _UNEXPLAINED
+            # The system leaves what a job has printed when the job has ended.
+            unstarted_s = LATE_RECORD_S if key in printed else UNSTARTED_S
             if waited_s > self._access.patience_s or (explained and waited_s > LATE_RECORD_S):
-                await self._give_up(key, attempt, ending)
-            elif waited_s > UNSTARTED_S and not attempt.started:
-                # An attempt that can be claimed has not started: there is no record to wait for.
+                await self._give_up(key, attempt, ending, printed.get(key))
+            elif waited_s > unstarted_s and not attempt.has_begun:
+                # An attempt that can be claimed has not begun: there is no record to wait for.
                 if await self._head.claim([key]):
-                    self._attempts.end(key, Outcome("lost", message=_NEVER_STARTED))
+                    self._end_unbegun(key, attempt, ending, printed.get(key))
                 else:
-                    self._attempts.start(key)
+                    attempt.has_begun = True
+                    if not attempt.started:
+                        self._attempts.start(key)
         return any(key not in self._attempts.open for key in departed)
 
-    async def _give_up(self, key: str, attempt: OpenAttempt, ending: Ending | None) -> None:
+    def _end_unbegun(
+        self, key: str, attempt: OpenAttempt, ending: Ending | None, printed: str | None
+    ) -> None:
+        """End an attempt whose job has ended and which is claimed by us. What the job has printed
+        shows why, such as a login shell that its profile has ended."""
+        said = f"{ending.message}; " if ending is not None and ending.message else ""
+        ran = attempt.started or printed is not None
+        text = f"{said}{_NEVER_BEGUN if ran else _NEVER_STARTED}{_quoted(printed)}"
+        cause: Cause = "cancelled" if attempt.cancelled_s is not None else "lost"
+        self._attempts.end(key, Outcome(cause, message=text))
+
+    async def _give_up(
+        self, key: str, attempt: OpenAttempt, ending: Ending | None, printed: str | None
+    ) -> None:
         """End an attempt that left the queue without a record. It is claimed, so that it never
         starts, or revoked, so that its outputs are refused."""
         said = f"{ending.message}; " if ending is not None and ending.message else ""
         if await self._head.claim([key]):
-            text = f"{said}{_NEVER_STARTED}"
+            text = f"{said}{_NEVER_STARTED}{_quoted(printed)}"
         else:
             path = f"{self._head.directory}/attempts/{key}.revoked"
             await self._head.retry_until_space(lambda host: host.write([NewFile(path, b"")]))
-            text = f"{said}its job ended and left no exit record"
+            text = f"{said}its job ended and left no exit record{_quoted(printed)}"
         cause = ending.cause if ending is not None else "lost"
         if attempt.cancelled_s is not None:
             cause = "cancelled"
@@ -246,6 +269,11 @@ class QueueWatch:
             cause = "lost"  # neither we nor the task ended it, or its record is lost
         host_name = ending.node if ending is not None else None
         self._attempts.end(key, Outcome(cause, message=text, host=host_name))
+
+
+def _quoted(printed: str | None) -> str:
+    """What a job has printed, for the message of its outcome."""
+    return f"; it printed:\n{printed.strip()}" if printed and printed.strip() else ""
 
 
 def is_from_outside(outcome: Outcome) -> bool:
@@ -257,7 +285,7 @@ def is_from_outside(outcome: Outcome) -> bool:
 
 def _with_reason(record: Outcome, ending: Ending | None) -> Outcome:
     """Add the batch system's explanation to the record of a task."""
-    if ending is None or ending.cause in ("done", "exit", "lost"):
+    if ending is None or ending.cause in _UNEXPLAINED:
         return record
     message = "; ".join(text for text in (ending.message, record.message) if text)
     cause = "lost" if ending.cause == "cancelled" else ending.cause

@@ -195,6 +195,7 @@ class Submission:
             options=access.options,
             avoid_nodes=like.avoid_hosts,
             log=f"{self._head.directory}/batches/{batch.name}.log",
+            output=self._head.output_of(batch.name),
             command=(
                 "/bin/sh",
                 f"{self._head.directory}/bin/job.sh",

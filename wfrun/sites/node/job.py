@@ -55,7 +55,9 @@ MAX_RECORD_RETRY_S = 600.0
 class Job(runner.Runner):
     """Runs one attempt to its end."""
 
-    def __init__(self, directory: str, request: "Dict[str, Any]") -> None:
+    def __init__(
+        self, directory: str, request: "Dict[str, Any]", walltime_s: "Optional[float]" = None
+    ) -> None:
         resources = request["resources"]
         config = {"slots": resources["cores"], "gpus": resources["gpus"]}
         runner.Runner.__init__(self, directory, config)
@@ -68,6 +70,8 @@ class Job(runner.Runner):
         """Path of the exit record."""
         self.part = "%s/exits/%s.%s-%d.part" % (directory, request["key"], self.host, os.getpid())
         """Path of the space for it."""
+        self.walltime_s = walltime_s
+        """Walltime of the job; None: unknown."""
         self.outcome: "Optional[Dict[str, Any]]" = None
         self.is_ours = True
         """We have the claim."""
@@ -103,6 +107,11 @@ class Job(runner.Runner):
         """Nothing to do: the queue shows it."""
 
     def _on_outcome(self, key: str, outcome: "Dict[str, Any]") -> None:
+        if was_killed(outcome) and self.walltime_s and job_age_s() >= self.walltime_s:
+            # The batch system may keep no history that says so.
+            text = "ran longer than the walltime of its job, %g s; " % self.walltime_s
+            message = text + (outcome.get("message") or "")
+            outcome = dict(outcome, cause="walltime", message=message)
         self.outcome = outcome
 
     def _on_claimed_elsewhere(self, key: str) -> None:
@@ -155,6 +164,28 @@ class Job(runner.Runner):
         return True
 
 
+def was_killed(outcome: "Dict[str, Any]") -> bool:
+    """Whether the batch system may have ended the task. A shell exits with 128 plus the number of
+    the signal that killed its command."""
+    number = outcome.get("signal") or (outcome.get("exit_code") or 0) - 128
+    killed = number in (signal.SIGTERM, signal.SIGKILL, signal.SIGXCPU)
+    return outcome["cause"] == "lost" or (outcome["cause"] in ("signal", "exit") and killed)
+
+
+def job_age_s() -> float:
+    """Seconds since the job's first process started, the leader of our session; 0.0 if that is
+    unknown. A slow profile of the login shell counts, as it does for the batch system."""
+    try:
+        with open("/proc/%d/stat" % os.getsid(0), "rb") as file:
+            # The command's name, in parentheses, may contain anything.
+            started_ticks = int(file.read().rpartition(b")")[2].split()[19])
+        with open("/proc/uptime") as uptime:
+            up_s = float(uptime.read().split()[0])
+    except (OSError, ValueError, IndexError):
+        return 0.0
+    return up_s - started_ticks / float(os.sysconf("SC_CLK_TCK"))
+
+
 def hosts_of_job(environ: "Mapping[str, str]") -> "List[str]":
     """The nodes of our batch job, in the batch system's order; empty if they are unknown.
 
@@ -196,7 +227,8 @@ def main() -> None:
     os.environ["WFRUN_JOB_PID"] = str(os.getpid())  # so that a launcher notices our death
     for name in ("SIGUSR1", "SIGUSR2", "SIGXCPU"):  # warnings of batch systems
         signal.signal(getattr(signal, name), lambda number, frame: None)
-    Job(directory, read_request(directory, batch, int(element))).run()
+    walltime_s = float(os.environ.pop("WFRUN_JOB_WALLTIME_S", 0)) or None  # not for the task
+    Job(directory, read_request(directory, batch, int(element)), walltime_s).run()
 
 
 if __name__ == "__main__":

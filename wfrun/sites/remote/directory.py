@@ -43,7 +43,7 @@ async def make_directory(host: Host, site: str, written: str, name: str) -> str:
             hint="Make a directory of your own there, with mode 0700, and name it as 'directory' "
             "in the catalog.",
         ) from error
-    names = ("attempts", "batches", "bin", "exits", "files")
+    names = ("attempts", "batches", "bin", "exits", "files", "output")
     await host.make_directories([f"{directory}/{name}" for name in names])
     return directory
 

@@ -87,6 +87,12 @@ class GridEngine:
             return str(found[-1])
         raise REFUSALS.error("qsub", exit_code, output, errors)
 
+    def output_path(self, output: str, element: int | None) -> None:
+        """What a job prints is appended to its log."""
+
+    def explained(self, printed: str) -> None:
+        """The batch system is asked."""
+
     def queue(self, user: str | None) -> list[str]:
         return ["qstat", "-xml", "-u", "*" if user is None else user]
 

@@ -44,6 +44,10 @@ _KILLED_BY_TORQUE: dict[int, Cause] = {
     -12: "walltime",  # CPU time
 }
 _NEVER = "can never run"
+_MEMORY = frozenset({"mem", "vmem", "pmem", "pvmem"})
+_TIME = frozenset({"walltime", "cput", "pcput"})
+_KILLED = re.compile(r"^=>> PBS: job killed: ((\w+) .*)$", re.MULTILINE | re.ASCII)
+"""What pbs_mom appends to the output of a job that it kills; ``message_job`` in mom_main.c."""
 
 
 def jobs_of(jobs: Attributes) -> list[Job]:
@@ -84,6 +88,20 @@ def endings_of(jobs: Attributes, torque: bool) -> dict[tuple[str, int], Ending]:
         if re.fullmatch(r"-?\d{1,9}", status, re.ASCII):
             endings[job, element] = _ending(int(status), attributes, torque)
     return endings
+
+
+def killed(printed: str) -> Ending | None:
+    """Why PBS killed a job, by its own message in the job's output, such as ``=>> PBS: job killed:
+    walltime 79 exceeded limit 60``."""
+    match = _KILLED.search(printed)
+    if match is None:
+        return None
+    cause: Cause = "signal"
+    if match[2] in _MEMORY:
+        cause = "memory"
+    elif match[2] in _TIME:
+        cause = "walltime"
+    return Ending(cause=cause, message=f"PBS killed the job: {match[1].strip()}")
 
 
 def _job(job: str, element: int, state: State, attributes: Mapping[str, str]) -> Job:
@@ -134,7 +152,7 @@ def _cause(status: int, comment: str, attributes: Mapping[str, str], torque: boo
         return (_KILLED_BY_TORQUE if torque else _KILLED_BY_PBS).get(status, "node")
     limit = re.search(r"exceeded resource (\w+)", comment)
     if limit is not None:
-        return "memory" if limit[1] in ("mem", "vmem", "pmem", "pvmem") else "walltime"
+        return "memory" if limit[1] in _MEMORY else "walltime"
     granted = _seconds(attributes.get("Resource_List.walltime", ""))
     elapsed = _seconds(attributes.get("resources_used.walltime", ""))
     if status > 256 and granted is not None and elapsed is not None and elapsed >= granted:

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from wfrun.sites.batch import common
 from wfrun.sites.batch.elements import compress
-from wfrun.sites.batch.pbs.attributes import endings_of, jobs_of
+from wfrun.sites.batch.pbs.attributes import endings_of, jobs_of, killed
 from wfrun.sites.batch.pbs.queue_json import read_json
 from wfrun.sites.batch.pbs.queue_text import after_header, read_text
 from wfrun.sites.batch.pbs.refusals import OPENPBS, TORQUE
@@ -31,13 +31,18 @@ class _Family(ABC):
     refusals: ClassVar[Refusals]
 
     def script(self, job: BatchJob) -> str:
-        """The script opens the log itself: PBS would copy each element's output there at its end,
-        over that of the others."""
-        return common.script(job, self.variable, before=f"exec >>{shlex.quote(job.log)} 2>&1\n")
+        """The script opens the log itself, so that it can be read while the job runs. What is left
+        for PBS to copy at the end is the output of the login shell that starts the script, and
+        PBS's own message if it kills the job."""
+        before = f"exec >>{shlex.quote(job.log)} 2>&1\n"
+        if job.walltime_s is not None and not any("walltime" in word for word in job.options):
+            before += f"WFRUN_JOB_WALLTIME_S={common.whole_seconds(job.walltime_s)}\n"
+            before += "export WFRUN_JOB_WALLTIME_S\n"
+        return common.script(job, self.variable, before=before)
 
     def submit(self, job: BatchJob, script: str) -> list[str]:
         command = ["qsub", "-N", job.name, "-r", self._rerunnable(job), "-V", "-S", "/bin/sh"]
-        command += ["-j", "oe", "-o", "/dev/null", *self._size(job)]
+        command += ["-j", "oe", "-o", self._output(job), *self._size(job)]
         if job.walltime_s is not None:
             command += ["-l", f"walltime={common.clock(job.walltime_s)}"]
         if job.queue is not None:
@@ -49,6 +54,13 @@ class _Family(ABC):
     def _rerunnable(self, job: BatchJob) -> str:
         """Whether the job may be queued again after a failure of its node: ``y`` or ``n``."""
         return "n"
+
+    @abstractmethod
+    def _output(self, job: BatchJob) -> str:
+        """The argument of ``-o``."""
+
+    def explained(self, printed: str) -> Ending | None:
+        return killed(printed)
 
     @abstractmethod
     def _size(self, job: BatchJob) -> list[str]:
@@ -76,6 +88,12 @@ class Pbs(_Family):
         """Arrays must be rerunnable, and say so: at some servers the default is not. An element
         that is queued again finds its attempt claimed."""
         return "y" if job.count > 1 else "n"
+
+    def _output(self, job: BatchJob) -> str:
+        return job.output if job.count == 1 else f"{job.output}.^array_index^"
+
+    def output_path(self, output: str, element: int | None) -> str:
+        return output if element is None else f"{output}.{element}"
 
     def _size(self, job: BatchJob) -> list[str]:
         chunk = f"select={job.nodes}:ncpus={job.cores}"
@@ -125,6 +143,13 @@ class Torque(_Family):
     def __init__(self, max_array: int | None = None) -> None:
         # max_job_array_size of the server has no default, so this limit is ours.
         self.max_array = max_array or 1000
+
+    def _output(self, job: BatchJob) -> str:
+        return job.output
+
+    def output_path(self, output: str, element: int | None) -> str:
+        """Torque appends the number of the element."""
+        return output if element is None else f"{output}-{element}"
 
     def _size(self, job: BatchJob) -> list[str]:
         nodes = f"nodes={job.nodes}:ppn={job.cores}"

@@ -74,6 +74,12 @@ class Slurm:
             return str(found[-1])
         raise refusal(exit_code, output, errors)
 
+    def output_path(self, output: str, element: int | None) -> None:
+        """What a job prints is appended to its log."""
+
+    def explained(self, printed: str) -> None:
+        """The batch system is asked."""
+
     def queue(self, user: str | None) -> list[str]:
         whose = [] if user is None else [f"--user={user}"]
         return ["squeue", "--array", *whose, f"--format={parser.SQUEUE_FORMAT}"]
