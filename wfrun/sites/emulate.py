@@ -12,7 +12,8 @@ from wfrun.engine.exchange import AttemptRequest
 def emulated(
     request: AttemptRequest, *, runtime_s: float, output_sizes: Sequence[int]
 ) -> AttemptRequest:
-    """The same attempt with a command that waits ``runtime_s`` and then writes the outputs.
+    """The same attempt with a command that waits ``runtime_s`` and then writes the outputs, in the
+    environment of the site.
 
     ``output_sizes`` are bytes, in the order of ``request.outputs``. The files are sparse and occupy
     no space. Negative times and sizes count as 0. A standard stream that is an output gets its size
@@ -28,7 +29,9 @@ def emulated(
     commands = [("truncate", "-s", str(size), "--", *n) for size, n in names_by_size.items()]
     if runtime_s > 0:
         commands.insert(0, ("sleep", f"{runtime_s:.6f}"))
-    return msgspec.structs.replace(request, argv=_one_command(commands))
+    # Variables such as PATH and LD_PRELOAD choose what a program is, and an emulated document is no
+    # code: neither its command nor its environment counts.
+    return msgspec.structs.replace(request, argv=_one_command(commands), env={})
 
 
 def _one_command(commands: Sequence[tuple[str, ...]]) -> tuple[str, ...]:

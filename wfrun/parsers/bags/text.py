@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Axis, DictionaryColumn, PackedColumn
@@ -24,7 +24,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
 
     Raises InvalidError for what cannot be read, is not UTF-8 text, or contains NUL.
     """
-    with _errors(path), path.open(encoding="utf-8-sig", newline="\n") as stream:
+    with _errors(path), _opened(path, "\n") as stream:
         for number, line in enumerate(stream, 1):
             text = line.strip()
             if "\0" in text:
@@ -50,7 +50,7 @@ def read_table(path: Path, delimiter: str | None = None) -> Axis:
     if delimiter is None:
         delimiter = "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
     csv.field_size_limit(_LONGEST)
-    with _errors(path), path.open(encoding="utf-8-sig", newline="") as stream:
+    with _errors(path), _opened(path, "") as stream:
         reader = csv.reader(stream, delimiter=delimiter, strict=True)
         try:
             header = [name.strip() for name in next(reader, [])]
@@ -146,6 +146,14 @@ def _refuse_binary(path: Path, line: int) -> NoReturn:
         line=line,
         hint="Save it as plain text with the encoding UTF-8.",
     )
+
+
+def _opened(path: Path, newline: str) -> TextIO:
+    """Open a file as text. Refuses pipes and devices, which a document may name and which may have
+    no end."""
+    if path.exists() and not path.is_file():
+        raise InvalidError("cannot be read: it is not a regular file", source=str(path))
+    return path.open(encoding="utf-8-sig", newline=newline)
 
 
 @contextmanager

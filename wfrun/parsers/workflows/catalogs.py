@@ -6,10 +6,10 @@ Source: Pegasus 5.0 user guide, "Catalogs".
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from wfrun.parsers.file_urls import path_of_url
 from wfrun.parsers.workflows.document import Document
 from wfrun.parsers.workflows.draft import SubworkflowDraft, TaskDraft
 
@@ -22,10 +22,7 @@ def local_path(url: str, directory: Path) -> str | None:
     """
     if "://" not in url and not url.startswith("file:"):
         return str(directory / url) if "/" in url and not url.startswith("/") else url
-    parts = urlsplit(url)
-    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
-        return None
-    return unquote(parts.path) or None
+    return path_of_url(url)
 
 
 class PhysicalNames(msgspec.Struct):

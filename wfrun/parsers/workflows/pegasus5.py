@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
+from wfrun.parsers.file_urls import scheme_of
 from wfrun.parsers.workflows.catalogs import (
     PhysicalNames,
     TransformationCatalog,
@@ -142,7 +142,7 @@ class _Pegasus5Reader:
         if reference is None:
             self._entries(catalog)
             return
-        if urlsplit(reference).scheme not in ("", "file"):
+        if scheme_of(reference) not in ("", "file"):
             self.document.warn(f"{key} that is elsewhere, not read", catalog.line("$ref"))
             return
         path = self._directory / (local_path(reference, self._directory) or reference)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from wfrun.engine.errors import InvalidError
+from wfrun.parsers.file_urls import path_of_url, scheme_of
 
 SHOWN = 20
 """Maximum number of missing files or programs that a message names."""
@@ -15,10 +15,7 @@ SHOWN = 20
 
 def local_path(url: str) -> str | None:
     """The path that a ``file:`` URL or a plain path names; None for other URLs."""
-    parts = urlsplit(url)
-    if parts.scheme == "file":
-        return unquote(parts.path) if parts.netloc in ("", "localhost") else None
-    return url if "://" not in url else None
+    return path_of_url(url) if scheme_of(url) else url
 
 
 def is_program(path: Path) -> bool:
@@ -39,11 +36,13 @@ def some(names: Iterable[str]) -> str:
 
 
 def missing_inputs(
-    names: Sequence[str], looked: str, source: str, line: int | None = None
+    names: Sequence[str], looked: str, source: str, line: int | None = None, *, all_: bool = True
 ) -> InvalidError:
-    """The error for input files that were not found; ``looked`` says where they were sought."""
+    """The error for input files that were not found; ``looked`` says where they were sought. Not
+    ``all_``: further ones may be missing."""
+    count = f"{len(names)}" if all_ else f"{len(names)} or more"
     return InvalidError(
-        f"{len(names)} input files are missing: {some(names)}"
+        f"{count} input files are missing: {some(names)}"
         if len(names) > 1
         else f"the input file {names[0]!r} is missing",
         source=source,

@@ -17,6 +17,7 @@ from wfrun.engine.templates import placeholders
 from wfrun.parsers.bags.values import escaped
 from wfrun.parsers.read import ReadDocument
 from wfrun.runners.run.located import (
+    SHOWN,
     folders,
     is_inside,
     is_program,
@@ -24,6 +25,9 @@ from wfrun.runners.run.located import (
     missing_inputs,
     some,
 )
+
+MAX_PROGRAMS = 10_000
+"""Maximum number of programs that the command of a bag may name: each is looked for."""
 
 
 def with_files(read: ReadDocument, places: Sequence[Path], *, clusters: bool) -> Workflow:
@@ -58,9 +62,13 @@ def _located(
             sizes.append(os.stat(os.path.join(base, path(reader(number)))).st_size)
         except OSError:
             missing.append(path(reader(number)))
+            if len(missing) > SHOWN:  # a bag may name a hundred million
+                break
     if missing:
         line = read.line("inputs")
-        raise missing_inputs(missing, folders(candidates), expansion.bag.source, line)
+        raise missing_inputs(
+            missing, folders(candidates), expansion.bag.source, line, all_=len(missing) <= SHOWN
+        )
     url = written if os.path.isabs(written) else os.path.join(escaped(base), written)
     return replace(file, url=url, sizes=sizes.tobytes())
 
@@ -99,6 +107,13 @@ def _with_executable(
 
 def _programs(bag: Bag) -> Iterator[str]:
     count, _, reader = Expansion(bag).numbering(bag.executable)
+    if count > MAX_PROGRAMS:
+        raise InvalidError(
+            f"the command names {count:,} programs, of which each is looked for; at most "
+            f"{MAX_PROGRAMS:,} are possible",
+            source=bag.source,
+            hint="write the parameter as an argument, for example of a shell",
+        )
     fill = Expansion(bag).fill(bag.executable)
     return (fill(reader(number)) for number in range(count))
 

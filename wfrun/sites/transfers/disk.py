@@ -58,15 +58,23 @@ def copy_path(
     return size_bytes
 
 
+def open_regular(path: str | Path, flags: int = 0) -> int:
+    """Open a file for reading; returns its descriptor. Raises OSError for a pipe or a device, which
+    may have no end."""
+    # Without O_NONBLOCK it would wait for a writer of a named pipe.
+    reader = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(reader).st_mode):
+        os.close(reader)
+        raise OSError(errno.EINVAL, "it is neither a file nor a directory", str(path))
+    return reader
+
+
 def _copy_file(
     source: Path, target: Path, writable: bool, aborts: tuple[threading.Event, ...]
 ) -> int:
-    # Without O_NONBLOCK the thread would wait for a writer of a named pipe.
-    reader = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    reader = open_regular(source)
     try:
         status = os.fstat(reader)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "it is neither a file nor a directory", str(source))
         writer = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             _copy_content(reader, writer, status.st_size, aborts)

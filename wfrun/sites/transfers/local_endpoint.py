@@ -14,7 +14,7 @@ from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.model import ORIGIN, SiteSpec
 from wfrun.sites.remote.host import Stat
 from wfrun.sites.remote.local_transport import LocalProcess
-from wfrun.sites.transfers.disk import explain_write, remove, replace
+from wfrun.sites.transfers.disk import explain_write, open_regular, remove, replace
 from wfrun.sites.transfers.endpoint import CHUNK_BYTES, check_size, file_mode, part_name
 
 
@@ -54,7 +54,7 @@ class LocalEndpoint:
 
     async def read(self, name: str) -> AsyncGenerator[bytes, None]:
         try:
-            with open(self.path(name), "rb") as file:
+            with open(self.path(name), "rb", opener=open_regular) as file:
                 while chunk := await asyncio.to_thread(file.read, CHUNK_BYTES):
                     yield chunk
         except OSError as error:
