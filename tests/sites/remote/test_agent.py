@@ -258,7 +258,7 @@ async def test_pings_keep_it_alive(transport: LocalTransport) -> None:
     [
         ("import time; time.sleep(1000)", "no answer to 'ping'"),
         ("send({}, 1 << 31)", "protocol: a frame of impossible length"),
-        ("send([])", "protocol: a frame without a header"),
+        ("send([])", "protocol: an invalid header"),
         ("send({'what': 1})", "broke its protocol"),
         ("os.write(1, b'\\0\\0\\0\\4\\0\\0\\0\\0]]]]')", "broke its protocol"),
         ("os.write(1, b'\\0\\0'); sys.exit('no more memory')", "no more memory"),

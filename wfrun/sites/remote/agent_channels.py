@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from wfrun.engine.errors import WfrunError
+from wfrun.sites.remote.agent import MAX_CONNECTIONS
+from wfrun.sites.remote.frames import Frame, FrameError, Header
 from wfrun.sites.remote.incoming import ConnectionHandler, OnConnection, deliver
 
 _LOGGER = logging.getLogger(__name__)
@@ -21,7 +23,7 @@ class Request(Protocol):
 
     async def __call__(
         self, verb: str, content: bytes = b"", patience_s: float = 60.0, **request: Any
-    ) -> tuple[dict[str, Any], bytes]: ...
+    ) -> Frame: ...
 
 
 class _Connection:
@@ -76,7 +78,7 @@ class AgentChannels:
         """``Host.listen``."""
         self._listeners[number] = on_connection
         header, _ = await self.request("listen", address=address)
-        return _Listener(self, number, int(header["port"]))
+        return _Listener(self, number, header.port)
 
     async def spool(
         self, number: int, directory: str, session: int, on_file: Callable[[str, bytes], None]
@@ -94,31 +96,37 @@ class AgentChannels:
             with contextlib.suppress(WfrunError):  # the agent has ended, and with it the listener
                 await self.request("unlisten", of=number)
 
-    def take(self, header: dict[str, Any], payload: bytes) -> None:
-        """Handle a frame about a connection: a new one, its end, or its data."""
-        number = int(header["connection"])
-        if "of" in header:
-            on_connection = self._listeners.get(header["of"])
+    def take(self, number: int, header: Header, payload: bytes) -> None:
+        """Handle a frame about a connection: a new one, its end, or its data. Raises FrameError for
+        more connections than an agent has."""
+        if header.of is not None:
+            if len(self._handlers) + len(self._disconnecting) > 4 * MAX_CONNECTIONS:
+                raise FrameError("connections without end")
+            on_connection = self._listeners.get(header.of)
             if on_connection is None:
                 self.disconnect(number)
                 return
-            connection = _Connection(self, number, str(header["address"]))
+            connection = _Connection(self, number, header.address)
             try:
                 self._handlers[number] = on_connection(connection)
             except Exception:  # a defect of the handler must not end the agent
                 _LOGGER.exception("a connection could not be handled")
                 self.disconnect(number)
-        elif "ended" in header:
+        elif header.ended is not None:
             handler = self._handlers.pop(number, None)
             if handler is not None:
-                _end(handler, str(header["ended"]))
+                _end(handler, header.ended)
         elif number in self._handlers:
             deliver(self._handlers[number], payload)
 
-    def take_files(self, header: dict[str, Any], contents: Sequence[bytes | None]) -> None:
-        """Handle a frame with spool files."""
-        on_file = self._spools.get(header["spool"])
-        for name, content in zip(header["names"], contents, strict=True):
+    def take_files(
+        self, number: int, names: Sequence[str], contents: Sequence[bytes | None]
+    ) -> None:
+        """Handle a frame with spool files. Raises FrameError unless each has a name."""
+        if len(names) != len(contents):
+            raise FrameError("files without names")
+        on_file = self._spools.get(number)
+        for name, content in zip(names, contents, strict=True):
             if on_file is not None:
                 try:
                     on_file(name, content or b"")

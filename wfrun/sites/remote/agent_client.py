@@ -14,8 +14,23 @@ from pathlib import Path
 from typing import Any
 
 from wfrun.engine.errors import InfeasibleError, NoSpaceError, TransientError, WfrunError
-from wfrun.sites.remote.agent import LENGTHS, MAX_HEADER_BYTES, MAX_PAYLOAD_BYTES, PARALLEL
+from wfrun.sites.remote.agent import (
+    LENGTHS,
+    MAX_HEADER_BYTES,
+    MAX_PAYLOAD_BYTES,
+    OUTPUT_BYTES,
+    PARALLEL,
+)
 from wfrun.sites.remote.agent_channels import AgentChannels
+from wfrun.sites.remote.frames import (
+    Frame,
+    FrameError,
+    Header,
+    Number,
+    Short,
+    next_frame,
+    values_of,
+)
 from wfrun.sites.remote.host import Counts, Facts, NewFile, Result, Stat
 from wfrun.sites.remote.incoming import Listener, OnConnection
 from wfrun.sites.remote.transport import Process, Transport
@@ -41,6 +56,8 @@ WRITE_BYTES = 4 << 20
 """Maximum size of the contents in one message, unless one file is larger."""
 NAMES = 2000
 """Maximum number of paths in one message, so that no message blocks others for long."""
+MAX_OUTPUT_BYTES = OUTPUT_BYTES + (1 << 20)
+"""Maximum output of a command; the agent stops one soon after OUTPUT_BYTES."""
 _READ_BYTES = 1 << 18
 _NOISE_BYTES = 1 << 20
 """Maximum output of a login before the agent's."""
@@ -90,6 +107,9 @@ _ERRORS: Mapping[str, type[WfrunError]] = {"transient": TransientError, "full": 
 """Kinds of errors that the agent reports; every other is an InfeasibleError."""
 
 
+_StatValue = tuple[Number, bool, bool] | None
+
+
 class NoPythonError(InfeasibleError):
     """The host has no Python that the agent can run on."""
 
@@ -134,7 +154,7 @@ class AgentHost:
         self._ping_s = ping_s
         self._pythons = pythons
         self._process: Process | None = None
-        self._pending: dict[int, asyncio.Future[tuple[dict[str, Any], bytes]]] = {}
+        self._pending: dict[int, asyncio.Future[Frame]] = {}
         self._requests = 0
         self._channels = AgentChannels(self._request)
         self._watches: dict[int, Callable[[list[bytes]], None]] = {}
@@ -161,9 +181,11 @@ class AgentHost:
         except BaseException:
             await self.close()
             raise
-        if hello.get("hello") != PROTOCOL:
-            await self._fail(f"the agent speaks {hello}, not version {PROTOCOL}")
-        self.pid = hello["pid"]
+        if hello.hello != PROTOCOL:
+            await self._fail(f"the agent speaks version {hello.hello}, not {PROTOCOL}")
+        if not hello.home.startswith("/"):
+            await self._fail("the agent knows no home directory")
+        self.pid = hello.pid
         self._tasks.append(asyncio.create_task(self._receive()))
         try:
             asked_s = time.time()
@@ -174,11 +196,11 @@ class AgentHost:
             await self.close()
             raise
         self._facts = Facts(
-            host=hello["host"],
-            user=hello["user"],
-            python=hello["python"],
-            clock_offset_s=answer["clock"] - asked_s - round_trip_s / 2,
-            home=hello["home"],
+            host=hello.host,
+            user=hello.user,
+            python=hello.python,
+            clock_offset_s=answer.clock - asked_s - round_trip_s / 2,
+            home=hello.home,
             round_trip_s=round_trip_s,
         )
         self._tasks.append(asyncio.create_task(self._ping()))
@@ -188,7 +210,7 @@ class AgentHost:
         await self.close()
         raise TransientError(f"{self._transport.host}: {reason}" + (f": {said}" if said else ""))
 
-    async def _greet(self, source: bytes, nonce: str) -> dict[str, Any]:
+    async def _greet(self, source: bytes, nonce: str) -> Header:
         """Send the agent's source, skip the login's output, and return the agent's hello."""
         assert self._process is not None
         with contextlib.suppress(TransientError):  # its output, read below, says why
@@ -196,10 +218,10 @@ class AgentHost:
         mark = f"\0wfrun-{nonce} ".encode()
         data = b""
         while True:
-            noise, found, rest = data.partition(mark)
+            _, found, rest = data.partition(mark)
             if found and b"\n" in rest:
                 break
-            if len(noise) > _NOISE_BYTES:
+            if len(data) > _NOISE_BYTES:
                 await self._fail("the login prints without end")
             more = await self._process.read(_READ_BYTES)
             if not more:
@@ -217,37 +239,22 @@ class AgentHost:
                 "name another login host of the cluster in the catalog.",
             )
         self._buffer += rest
-        while (frame := self._next_frame()) is None:
-            if not (more := await self._process.read(_READ_BYTES)):
-                await self._fail("the agent ended before its hello")
-            self._buffer += more
+        try:
+            while (frame := next_frame(self._buffer)) is None:
+                if not (more := await self._process.read(_READ_BYTES)):
+                    await self._fail("the agent ended before its hello")
+                self._buffer += more
+        except FrameError as error:
+            await self._fail(f"the agent broke its protocol: {error}")
+        assert frame is not None
         return frame[0]
-
-    def _next_frame(self) -> tuple[dict[str, Any], bytes] | None:
-        """Remove the first frame from the buffer; None if it is incomplete. Raises ValueError for
-        what is not a frame."""
-        if len(self._buffer) < LENGTHS.size:
-            return None
-        header_bytes, payload_bytes = LENGTHS.unpack_from(self._buffer)
-        if header_bytes > MAX_HEADER_BYTES or payload_bytes > MAX_PAYLOAD_BYTES:
-            raise ValueError("a frame of impossible length")
-        start = LENGTHS.size + header_bytes
-        end = start + payload_bytes
-        if len(self._buffer) < end:
-            return None
-        header = json.loads(self._buffer[LENGTHS.size : start].decode())
-        if not isinstance(header, dict):
-            raise ValueError("a frame without a header")
-        payload = bytes(memoryview(self._buffer)[start:end])
-        del self._buffer[:end]
-        return header, payload
 
     async def _receive(self) -> None:
         assert self._process is not None
         reason = "the agent was ended"
         try:
             while True:
-                while (frame := self._next_frame()) is not None:
+                while (frame := next_frame(self._buffer)) is not None:
                     self._take(*frame)
                 data = await self._process.read(_READ_BYTES)
                 if not data:
@@ -258,32 +265,30 @@ class AgentHost:
             reason = f"{end} {self._process.errors().strip()}".strip()
         except TransientError as error:
             reason = error.message
-        except (ValueError, KeyError, TypeError) as error:
+        except FrameError as error:
             reason = f"the agent broke its protocol: {error}"
         finally:
             self._end(reason)
 
-    def _take(self, header: dict[str, Any], payload: bytes) -> None:
-        if "connection" in header:
-            self._channels.take(header, payload)
-            return
-        if "spool" in header:
-            self._channels.take_files(header, _cut(payload, header["sizes"]))
-            return
-        if "watch" in header:
-            on_records = self._watches.get(header["watch"])
-            records = [piece or b"" for piece in _cut(payload, header["sizes"])]
+    def _take(self, header: Header, pieces: list[bytes | None]) -> None:
+        if header.connection is not None:
+            self._channels.take(header.connection, header, pieces[0] or b"")
+        elif header.spool is not None:
+            self._channels.take_files(header.spool, header.names, pieces)
+        elif header.watch is not None:
+            on_records = self._watches.get(header.watch)
+            records = [piece or b"" for piece in pieces]
             try:
                 if on_records is not None:
                     on_records(records)
             except Exception:  # a defect of the receiver must not end the agent
                 _LOGGER.exception("%d records could not be handled", len(records))
-            return
-        if header["id"] is None:
-            raise ValueError(header["message"])
-        answer = self._pending.pop(header["id"], None)
-        if answer is not None and not answer.done():
-            answer.set_result((header, payload))
+        elif header.id is None:
+            raise FrameError(header.message or "a frame of no kind")
+        else:
+            answer = self._pending.pop(header.id, None)
+            if answer is not None and not answer.done():
+                answer.set_result((header, pieces))
 
     async def _ping(self) -> None:
         while not self.ended.done():
@@ -319,9 +324,9 @@ class AgentHost:
 
     async def _request(
         self, verb: str, content: bytes = b"", patience_s: float = ANSWER_S, **request: Any
-    ) -> tuple[dict[str, Any], bytes]:
-        """Send a request; returns the answer and its payload. Raises TransientError if there is no
-        answer in time, or the error that the agent reports."""
+    ) -> Frame:
+        """Send a request; returns the answer. Raises TransientError if there is no answer in time,
+        or the error that the agent reports."""
         if self.ended.done():
             raise TransientError(f"{self._transport.host}: {self.ended.result()}")
         self._requests += 1
@@ -334,21 +339,25 @@ class AgentHost:
             raise InfeasibleError(f"{self._transport.host}: {verb}: too long for one message")
         frame = LENGTHS.pack(len(text), len(content)) + text + content
         try:
-            header, payload = await asyncio.wait_for(self._exchange(frame, answer), patience_s)
+            header, pieces = await asyncio.wait_for(self._exchange(frame, answer), patience_s)
         except asyncio.TimeoutError:
             raise TransientError(
                 f"{self._transport.host}: no answer to {verb!r} within {patience_s:g} s"
             ) from None
         finally:
             self._pending.pop(number, None)
-        if "error" in header:
-            kind = _ERRORS.get(header["error"], InfeasibleError)
-            raise kind(f"{self._transport.host}: {header['message']}")
-        return header, payload
+        if header.error is not None:
+            kind = _ERRORS.get(header.error, InfeasibleError)
+            raise kind(f"{self._transport.host}: {header.message}")
+        return header, pieces
 
-    async def _exchange(
-        self, frame: bytes, answer: asyncio.Future[tuple[dict[str, Any], bytes]]
-    ) -> tuple[dict[str, Any], bytes]:
+    def _broken(self, what: str) -> TransientError:
+        """End the agent after an answer that is none; returns the error for the request."""
+        reason = f"the agent broke its protocol: {what}"
+        self._end(reason)
+        return TransientError(f"{self._transport.host}: {reason}")
+
+    async def _exchange(self, frame: bytes, answer: asyncio.Future[Frame]) -> Frame:
         assert self._process is not None
         async with self._sending:
             await self._process.write(frame)
@@ -368,7 +377,7 @@ class AgentHost:
         timeout_s: float = 30.0,
     ) -> Result:
         async with self._commands:  # a command that waits at the agent would use up its timeout
-            header, payload = await self._request(
+            header, pieces = await self._request(
                 "run",
                 stdin,
                 timeout_s + MARGIN_S,
@@ -376,8 +385,10 @@ class AgentHost:
                 env=dict(env or {}),
                 timeout_s=timeout_s,
             )
-        output, errors = _cut(payload, header["sizes"])
-        return Result(header["exit_code"], output or b"", errors or b"")
+        if len(header.sizes) != 2 or sum(map(len, filter(None, pieces))) > MAX_OUTPUT_BYTES:
+            raise self._broken("no output, or more than asked for")
+        output, errors = pieces
+        return Result(header.exit_code, output or b"", errors or b"")
 
     async def make_directories(self, paths: Sequence[str], mode: int = 0o700) -> None:
         for portion in _portions(paths):
@@ -407,22 +418,28 @@ class AgentHost:
         contents: list[bytes | None] = []
         while len(contents) < len(paths):
             portion = list(paths[len(contents) : len(contents) + NAMES])
-            header, payload = await self._request("read", paths=portion, limit=limit)
-            contents += _cut(payload, header["sizes"])
+            header, pieces = await self._request("read", paths=portion, limit=limit)
+            longest = max((size or 0 for size in header.sizes), default=0)
+            if not 0 < len(header.sizes) <= len(portion) or longest > limit:
+                raise self._broken("no files, or more than asked for")
+            contents += pieces
         return contents
 
     async def stat(self, paths: Sequence[str]) -> list[Stat | None]:
-        values = await self._values("stat", paths)
+        values = await self._values("stat", paths, _StatValue)
         return [None if value is None else Stat(*value) for value in values]
 
     async def claim(self, paths: Sequence[str]) -> list[bool]:
-        return await self._values("claim", paths)
+        return await self._values("claim", paths, bool)
 
-    async def _values(self, verb: str, paths: Sequence[str]) -> list[Any]:
+    async def _values(self, verb: str, paths: Sequence[str], kind: Any) -> list[Any]:
         values: list[Any] = []
         for portion in _portions(paths):
             header, _ = await self._request(verb, paths=portion)
-            values += header["values"]
+            try:
+                values += values_of(header, kind, len(portion))
+            except FrameError as error:
+                raise self._broken(str(error)) from None
         return values
 
     async def rename(self, pairs: Sequence[tuple[str, str]]) -> None:
@@ -439,7 +456,10 @@ class AgentHost:
 
     async def addresses(self, name: str | None) -> list[str]:
         header, _ = await self._request("addresses", address=name)
-        return [str(value) for value in header["values"]]
+        try:
+            return values_of(header, Short)
+        except FrameError as error:
+            raise self._broken(str(error)) from None
 
     async def listen(self, address: str | None, on_connection: OnConnection) -> Listener:
         return await self._channels.listen(self._next_number(), address, on_connection)
@@ -451,18 +471,8 @@ class AgentHost:
 
     async def counts(self) -> Counts:
         header, _ = await self._request("counts")
-        return Counts(commands=header["commands"], cpu_s=header["cpu_s"], agents=1)
+        return Counts(commands=header.commands, cpu_s=header.cpu_s, agents=1)
 
 
 def _portions(items: Sequence[Any]) -> list[list[Any]]:
     return [list(items[start : start + NAMES]) for start in range(0, len(items), NAMES)]
-
-
-def _cut(payload: bytes, sizes: Sequence[int | None]) -> list[bytes | None]:
-    """Cut a payload into pieces; None where the size is None."""
-    pieces: list[bytes | None] = []
-    start = 0
-    for size in sizes:
-        pieces.append(None if size is None else payload[start : start + size])
-        start += size or 0
-    return pieces
