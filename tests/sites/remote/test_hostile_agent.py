@@ -253,6 +253,12 @@ async def test_connections_without_end_end_it(play: Play) -> None:
         await asyncio.wait_for(REQUESTS["listen"](host), PATIENCE_S)
 
 
+async def test_a_connection_that_begins_twice_ends_it(play: Play) -> None:
+    host = await play(*[frame(connection=1, of=2, address="a")] * 2)
+    with pytest.raises(TransientError, match="a second connection"):
+        await asyncio.wait_for(REQUESTS["listen"](host), PATIENCE_S)
+
+
 async def test_answers_that_nobody_asked_for_are_ignored(play: Play) -> None:
     frames = [
         frame(id=999),

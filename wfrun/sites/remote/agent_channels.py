@@ -100,8 +100,10 @@ class AgentChannels:
         """Handle a frame about a connection: a new one, its end, or its data. Raises FrameError for
         more connections than an agent has."""
         if header.of is not None:
-            if len(self._handlers) + len(self._disconnecting) > 4 * MAX_CONNECTIONS:
+            if len(self._handlers) + len(self._notifying) > 4 * MAX_CONNECTIONS:
                 raise FrameError("connections without end")
+            if number in self._handlers:
+                raise FrameError(f"a second connection {number}")
             on_connection = self._listeners.get(header.of)
             if on_connection is None:
                 self.disconnect(number)
