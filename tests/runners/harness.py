@@ -106,7 +106,7 @@ class Engine:
 
     def __init__(self, process: subprocess.Popen[bytes], out: Path, err: Path) -> None:
         self._process = process
-        self._out = out
+        self.out = out
         self._err = err
 
     @property
@@ -128,7 +128,7 @@ class Engine:
     def done(self, patience_s: float = PATIENCE_S) -> Done:
         """Wait for its end."""
         status = self._process.wait(patience_s)
-        return Done(status, self._out.read_text(), self._err.read_text())
+        return Done(status, self.out.read_text(), self._err.read_text())
 
     @property
     def told(self) -> str:

@@ -141,6 +141,10 @@ async def test_files_are_written_whole_with_their_modes(host: AgentHost, tmp_pat
     await host.write(files)
     assert await host.read([file.path for file in files], limit=1 << 30) == contents
     assert await host.read([file.path for file in files], limit=3) == [c[-3:] for c in contents]
+    for file, content in zip(files, contents, strict=True):
+        assert await host.read_part(file.path, 1, 3) == content[1:4]
+        assert await host.read_part(file.path, len(content), 3) == b""
+    assert await host.read_part(f"{files[0].path}-absent", 0, 3) is None
     assert [os.stat(file.path).st_mode & 0o777 for file in files] == [file.mode for file in files]
     assert sorted(os.listdir(tmp_path)) == ["0", "1", "2", "3", "4"]
 

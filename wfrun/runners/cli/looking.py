@@ -142,11 +142,17 @@ def _run_table(runs: list[RunDir]) -> Table:
 @click.command()
 @click.argument("run", shell_complete=complete_runs)
 @click.argument("task")
+@click.option("--tail", "-n", type=click.IntRange(min=0), metavar="N",
+              help="Print only the last N lines of each stream.")  # fmt: skip
+@click.option("--follow", "-f", is_flag=True,
+              help="Print what open attempts write until they end; without one, wait for the "
+              "next.")  # fmt: skip
 @trust_option
-def logs(run: str, task: str, trust: bool) -> None:
+def logs(run: str, task: str, tail: int | None, follow: bool, trust: bool) -> None:
     """Print the output of TASK of RUN.
 
-    Prints stdout and stderr of each attempt, under a line with its outcome.
+    Prints stdout and stderr of each attempt, under a line with its outcome. Bytes are printed
+    unchanged, except on a terminal, which gets escapes in place of control characters.
     """
     from wfrun.runners.display.logs import print_logs
     from wfrun.runners.run.plugins import load_policies
@@ -156,7 +162,7 @@ def logs(run: str, task: str, trust: bool) -> None:
     load_policies()
     found = find_own(run, "logs", trust=trust)  # it connects to the sites that the log names
     refuse_simulated(found, "its tasks have no output")
-    print_logs(found, task)
+    print_logs(found, task, tail=tail, follow=follow)
 
 
 @click.command()

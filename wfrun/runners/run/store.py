@@ -212,8 +212,12 @@ class Store:
     def load(self) -> Iterator[AnyEvent]:
         """Read all events in order. Later appends continue after the last event read. Raises
         InvalidError for a log of a newer version."""
-        decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
         self.next_seq = 0
+        yield from self.load_more()
+
+    def load_more(self) -> Iterator[AnyEvent]:
+        """Read the events after the last one that was read."""
+        decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
         while rows := self._rows():
             for first_seq, version, body in rows:
                 if version > SCHEMA_VERSION:

@@ -30,7 +30,8 @@ any order. Paths are absolute. ``sizes`` cuts the payload into pieces.
     {"ask": "write", "paths", "sizes",        {}
      "modes"} + contents
     {"ask": "read", "paths", "limit"}         {"sizes": [bytes or null, ...]} + contents, perhaps
-                                              of the first paths only: then ask for the rest
+                                              of the first paths only: then ask for the rest; the
+                                              last bytes of each, or with "start" those from there
     {"ask": "stat", "paths"}                  {"values": [[bytes, executable, directory] or null,
                                               ...]}
     {"ask": "claim", "paths"}                 {"values": [true or false, ...]}
@@ -358,14 +359,15 @@ def open_regular(path: bytes) -> "Tuple[int, os.stat_result]":
     return fd, status
 
 
-def read_tail(path: bytes, limit: int) -> "Optional[bytes]":
-    """Return the last bytes of a file; None if it is absent or unreadable."""
+def read_part(path: bytes, limit: int, start: "Optional[int]") -> "Optional[bytes]":
+    """Return bytes of a file from ``start``, or its last ones if that is None; None if it is absent
+    or unreadable."""
     try:
         fd, status = open_regular(path)
     except OSError:
         return None
     try:
-        os.lseek(fd, max(0, status.st_size - limit), os.SEEK_SET)
+        os.lseek(fd, max(0, status.st_size - limit) if start is None else start, os.SEEK_SET)
         return read_at_most(fd, limit)
     except OSError:
         return None
@@ -1436,7 +1438,7 @@ class Agent:
         total = 0
         limit = min(request["limit"], MAX_PAYLOAD_BYTES - ANSWER_BYTES)
         for path in request["paths"]:
-            contents.append(read_tail(path_of(path), limit))
+            contents.append(read_part(path_of(path), limit, request.get("start")))
             total += len(contents[-1] or b"")
             if total >= ANSWER_BYTES:
                 break

@@ -425,6 +425,12 @@ class AgentHost:
             contents += pieces
         return contents
 
+    async def read_part(self, path: str, start: int, limit: int) -> bytes | None:
+        _, pieces = await self._request("read", paths=[path], limit=limit, start=start)
+        if len(pieces) != 1 or len(pieces[0] or b"") > limit:
+            raise self._broken("no file, or more than asked for")
+        return pieces[0]
+
     async def stat(self, paths: Sequence[str]) -> list[Stat | None]:
         values = await self._values("stat", paths, _StatValue)
         return [None if value is None else Stat(*value) for value in values]

@@ -97,6 +97,10 @@ class Host(Protocol):
     async def read(self, paths: Sequence[str], limit: int = 1 << 20) -> list[bytes | None]:
         """The last ``limit`` bytes of each file; None if it is absent or unreadable."""
 
+    async def read_part(self, path: str, start: int, limit: int) -> bytes | None:
+        """At most ``limit`` bytes of a file from this position, none at its end; None if it is
+        absent or unreadable. ``limit`` is at most 16 MiB."""
+
     async def stat(self, paths: Sequence[str]) -> list[Stat | None]:
         """Status of each path, symbolic links followed; None if it is absent."""
 
