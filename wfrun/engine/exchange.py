@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import msgspec
 
@@ -94,34 +94,43 @@ else:
     RecordedCause = Literal[get_args(Cause) + tuple(RENAMED_CAUSES)]
 
 
+Seconds = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
+"""A time or a duration that a site reports, which calendars and sums take."""
+Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+"""A number or a size that a site reports, which a database takes."""
+_Code = Annotated[int, msgspec.Meta(ge=-(1 << 31), lt=1 << 32)]
+_FileName = Annotated[str, msgspec.Meta(pattern=r"\A(?!\.\.?\Z)[^/\0]+\Z", max_length=255)]
+
+
 class PackedLog(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Location of the output of an attempt in a log file of its launcher, which many attempts
     share."""
 
-    file: str
+    file: _FileName
     """Name in the folder ``logs`` of the run's directory at the site."""
-    offset_bytes: int
-    stdout_bytes: int
-    stderr_bytes: int
+    offset_bytes: Count
+    stdout_bytes: Count
+    stderr_bytes: Count
     """Follows the stdout immediately."""
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
-    """The exit record of an attempt."""
+    """The exit record of an attempt. Its site may write anything: what has other types, or numbers
+    out of bounds, cannot be decoded."""
 
     cause: RecordedCause
-    exit_code: int | None = None
-    signal: int | None = None
-    started_s: float | None = None
+    exit_code: _Code | None = None
+    signal: _Code | None = None
+    started_s: Seconds | None = None
     """Seconds since the epoch, by the clock of the site."""
-    ended_s: float | None = None
-    cpu_s: float | None = None
-    peak_memory_bytes: int | None = None
-    host: str | None = None
-    sizes: tuple[int | None, ...] = ()
+    ended_s: Seconds | None = None
+    cpu_s: Seconds | None = None
+    peak_memory_bytes: Count | None = None
+    host: Annotated[str, msgspec.Meta(max_length=1000)] | None = None
+    sizes: tuple[Count | None, ...] = ()
     """Size of each output in bytes, in the order of the request; None for an optional output that
     is absent."""
-    message: str | None = None
+    message: Annotated[str, msgspec.Meta(max_length=100_000)] | None = None
     """For a failure: what happened, and the end of stderr."""
     packed: PackedLog | None = None
     """None if it printed nothing, or has log files of its own."""

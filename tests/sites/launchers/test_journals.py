@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import pytest
 
@@ -90,3 +91,46 @@ def test_states_where_a_is_alive_and_b_is_dead(
     found: Trace | None, is_claimed: bool, expected: str
 ) -> None:
     assert state_of(found, is_claimed, {A}) == expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"started": [[]]}',
+        b'{"started": [[["k1"], 1, 2, 3]]}',
+        b'{"started": [[{"a": 1}]]}',
+        b'{"started": 7}',
+        b'{"ended": [["k1", {"cause": "none"}]]}',
+        b'{"ended": [["k1", {"cause": "done", "sizes": [-1]}]]}',
+        b'{"ended": [["k1"]]}',
+        b'{"ended": [["k1", 7]]}',
+        b'{"x": ' + b"[" * 100_000,
+        b"\xff\0",
+    ],
+    ids=range(10),
+)
+def test_what_a_hostile_site_writes_is_skipped(line: bytes) -> None:
+    content = journal({"queued": ["k1", "k2"]}) + line + b"\n" + journal({"ended": [["k2", END]]})
+    traces = read_traces([(A, content)], {"k1", "k2"})
+    assert traces["k1"].outcome is None
+    assert traces["k2"].outcome is not None
+
+
+@pytest.mark.parametrize("cores", ["many", -1, 1e300, 10**30, None, []])
+def test_impossible_cores_are_one(cores: object) -> None:
+    content = journal({"started": [["k1", 7, 1.0, cores]]})
+    assert read_traces([(A, content)], {"k1"})["k1"].cores == 1
+
+
+def test_a_journal_of_line_ends_takes_no_memory() -> None:
+    content = b"\n" * (1 << 20)
+    tracemalloc.start()
+    assert read_traces([(A, content)], {"k1"}) == {}
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 18
+
+
+@pytest.mark.parametrize("name", ["r1.L1.².jsonl", f"r1.L1.{'9' * 5000}.jsonl", "r1.L1.-1.jsonl"])
+def test_odd_names_of_journals_are_no_nodes(name: str) -> None:
+    assert writer_of(name, {"r1.L1"}) == (name.removesuffix(".jsonl"), 0)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from tests.waiting import until
+from wfrun.sites.launchers.spool import SpoolListener
 from wfrun.sites.remote.agent_client import AgentHost
+from wfrun.sites.remote.host import Host
+from wfrun.sites.remote.incoming import ConnectionHandler
 from wfrun.sites.remote.local_transport import LocalTransport
 
 
@@ -56,3 +60,33 @@ async def test_older_sessions_and_connections_are_removed(host: AgentHost, tmp_p
     await host.spool(str(tmp_path), 8, lambda *both: files.append(both))
     await until(lambda: len(files) == 2)
     assert files[1] == ("a.0.8.1", b"a.0.8.1.1")
+
+
+class _Files:
+    """Implements the part of ``Host`` that reports spool files."""
+
+    def __init__(self) -> None:
+        self.report: Callable[[str, bytes], None] = lambda name, data: None
+
+    async def spool(
+        self, directory: str, session: int, on_file: Callable[[str, bytes], None]
+    ) -> None:
+        self.report = on_file
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "x", "a.1", "../../x.0.7.1", "a/b.0.7.1", "a.0.7.²", f"a.0.7.{'9' * 5000}", "a\n.0.7.1"],
+)
+async def test_names_that_no_launcher_writes_are_ignored(name: str) -> None:
+    host, accepted = _Files(), 0
+
+    def accept(connection: object) -> ConnectionHandler:
+        nonlocal accepted
+        accepted += 1
+        raise AssertionError(name)
+
+    listener = SpoolListener(cast(Host, host), "/run", 7, accept)
+    await listener.open()
+    host.report(name, b"x")
+    assert accepted == 0

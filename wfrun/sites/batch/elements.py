@@ -10,6 +10,9 @@ MAX_ELEMENTS = 1_000_000
 """Maximum number of elements in one expression. No batch system has larger arrays; a longer
 expression is corrupt, and would exhaust memory."""
 
+MAX_JOBS = 1_000_000
+"""Maximum number of jobs, with the elements of arrays, in one answer of a batch system."""
+
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
 
 
@@ -30,6 +33,13 @@ def expand(text: str) -> list[int]:
             raise QueueUnknownError(f"{text[:80]!r} has more elements than an array can have")
         numbers += chosen
     return numbers
+
+
+def check_count(count: int) -> None:
+    """Raise QueueUnknownError for an answer with more jobs than a queue has: expressions make a few
+    bytes of it many jobs."""
+    if count > MAX_JOBS:
+        raise QueueUnknownError(f"the answer shows more than {MAX_JOBS} jobs")
 
 
 def compress(numbers: list[int]) -> str:

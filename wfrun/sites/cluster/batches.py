@@ -9,6 +9,7 @@ has left the queue.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -64,16 +65,16 @@ class Batches:
         """Add a batch that another engine recorded. An incomplete last line is ignored: the engine
         crashed before the submission. A name that is not a batch's is ignored too."""
         number = name.removeprefix(self._prefix)
-        if name == number or not number.isdigit():
+        if name == number or not re.fullmatch(r"\d{1,9}", number, re.ASCII):
             return
         self._made = max(self._made, int(number))
         keys = []
         for line in content.splitlines():
             try:
                 keys.append(msgspec.json.decode(line, type=_Key).key)
-            except msgspec.MsgspecError:
+            except (msgspec.MsgspecError, RecursionError):
                 break
-        self._add(Batch(name, keys)).ids.update(ids.decode().split())
+        self._add(Batch(name, keys)).ids.update(ids.decode(errors="replace").split())
 
     def _add(self, batch: Batch) -> Batch:
         self._by_name[batch.name] = batch

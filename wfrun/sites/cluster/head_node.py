@@ -111,7 +111,8 @@ class HeadNode:
         """List the jobs of this user, or of everybody. Raises QueueUnknownError if the answer
         cannot be understood or the command fails."""
         user = None if everybody else self.facts.user
-        return self.system.jobs(*answer(await self._look(self.system.queue(user))))
+        found = answer(await self._look(self.system.queue(user)))
+        return parsed(lambda: self.system.jobs(*found))
 
     async def _look(self, argv: Sequence[str]) -> Result:
         """Run a command that only queries the batch system."""
@@ -141,7 +142,8 @@ class HeadNode:
         ids = sorted({job for job, _ in jobs})
         for argv in self.system.endings(ids) if ids else ():
             try:
-                answers = self.system.ended(*answer(await self._look(argv)))
+                found_there = answer(await self._look(argv))
+                answers = parsed(lambda said=found_there: self.system.ended(*said))  # type: ignore[misc]
             except QueueUnknownError:
                 continue
             except TransientError:
@@ -198,6 +200,16 @@ class HeadNode:
                 await host.run(argv, timeout_s=COMMAND_S)
             except WfrunError as error:
                 _LOGGER.info("site %s: %s", self.site, error.message)
+
+
+def parsed(parse: Callable[[], _T]) -> _T:
+    """Parse what a batch system printed. Its site may print anything: numbers beyond those that
+    parsers expect, or documents too deep, are no answer either. Raises QueueUnknownError."""
+    try:
+        return parse()
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+        text = f"the answer of the batch system cannot be read: {str(error)[:200]}"
+        raise QueueUnknownError(text) from error
 
 
 def delay_s(failures: int) -> float:

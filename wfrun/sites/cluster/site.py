@@ -41,6 +41,13 @@ _LOGGER = logging.getLogger(__name__)
 CLAIMED_BY_US = Outcome("cancelled", message="was cancelled before it started")
 
 
+MAX_RECORDS = 5_000_000
+"""Maximum number of ended attempts that are kept in memory: more than the largest runs have."""
+MAX_KEY_LENGTH = 200
+MAX_WARNINGS = 20
+"""Maximum number of invalid exit records that are logged, each with its content."""
+
+
 class _Record(msgspec.Struct):
     key: str
     outcome: Outcome
@@ -82,6 +89,7 @@ class ClusterSite:
         self._submission = Submission(spec, self.head, self._attempts, self._watch.poll_soon)
         self._attempts.on_attempt_ended = self._submission.now.set
         self._tasks: list[asyncio.Task[None]] = []
+        self._invalid_records = 0
 
     # -- the protocol
 
@@ -272,18 +280,22 @@ class ClusterSite:
         for found in contents:
             try:
                 record = msgspec.json.decode(found, type=_Record)
-            except msgspec.MsgspecError as error:
-                _LOGGER.warning(
-                    "site %s: an exit record is invalid: %s: %r",
-                    self.spec.name, error, found[:200],
-                )  # fmt: skip
+            except (msgspec.MsgspecError, RecursionError) as error:
+                self._invalid_records += 1
+                if self._invalid_records <= MAX_WARNINGS:
+                    _LOGGER.warning(
+                        "site %s: an exit record is invalid: %s: %r",
+                        self.spec.name, error, found[:200],
+                    )  # fmt: skip
                 continue
             self._on_record(record.key, record.outcome)
 
     def _on_record(self, key: str, outcome: Outcome) -> None:
         attempt = self._attempts.open.get(key)
         if attempt is None:
-            self._attempts.ended.setdefault(key, outcome)
+            # Of an earlier engine, which may be asked for; the site may also make them up.
+            if len(self._attempts.ended) < MAX_RECORDS and len(key) <= MAX_KEY_LENGTH:
+                self._attempts.ended.setdefault(key, outcome)
             return
         if not attempt.started:
             self.head.start(key, outcome.started_s)

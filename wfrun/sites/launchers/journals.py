@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable
-from typing import Any, Literal
+import re
+from collections.abc import Collection, Container, Iterable, Iterator
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -15,10 +16,13 @@ NodeId = tuple[str, int]
 AttemptState = Literal["ended", "active", "lost", "absent"]
 
 
+_MAX_CORES = 1 << 20
+
+
 class _Line(msgspec.Struct):
     queued: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
-    started: tuple[tuple[Any, ...], ...] = ()
+    started: tuple[Annotated[tuple[Any, ...], msgspec.Meta(min_length=1)], ...] = ()
     ended: tuple[tuple[str, msgspec.Raw], ...] = ()
 
 
@@ -48,7 +52,7 @@ def writer_of(name: str, launchers: Container[str]) -> NodeId:
     """
     key = name.removesuffix(".jsonl")
     head, _, node = key.rpartition(".")
-    if node.isdigit() and head in launchers and key not in launchers:
+    if re.fullmatch(r"\d{1,9}", node, re.ASCII) and head in launchers and key not in launchers:
         return head, int(node)
     return key, 0
 
@@ -58,7 +62,8 @@ def read_traces(
 ) -> dict[str, Trace]:
     """What journals, each with its writer, say of the wanted attempts; only those they mention.
 
-    Lines that cannot be decoded are skipped: a full disk tore them, or they are being written.
+    Lines that cannot be decoded are skipped: a full disk tore them, they are being written, or
+    their site writes what it likes.
     """
     traces: dict[str, Trace] = {}
 
@@ -71,12 +76,13 @@ def read_traces(
         return found
 
     for writer, content in journals:
-        for text in content.split(b"\n"):
-            if not text:
-                continue
+        for text in _lines(content):
             try:
                 line = _LINES.decode(text)
-            except msgspec.MsgspecError:
+                outcomes = [
+                    (key, _OUTCOMES.decode(raw)) for key, raw in line.ended if key in wanted
+                ]
+            except (msgspec.MsgspecError, RecursionError):
                 continue
             for key in line.queued:
                 if (found := of(key)) is not None:
@@ -85,13 +91,25 @@ def read_traces(
                 if (found := of(key)) is not None:
                     found.queued.discard(writer)
             for started in line.started:
-                if (found := of(started[0])) is not None:
+                key, cores = started[0], started[3] if len(started) > 3 else 1
+                if isinstance(key, str) and (found := of(key)) is not None:
                     found.owner = writer
-                    found.cores = started[3] if len(started) > 3 else 1
-            for key, outcome in line.ended:
+                    found.cores = cores if isinstance(cores, int) and 0 < cores < _MAX_CORES else 1
+            for key, outcome in outcomes:
                 if (found := of(key)) is not None:
-                    found.outcome = _OUTCOMES.decode(outcome)
+                    found.outcome = outcome
     return traces
+
+
+def _lines(content: bytes) -> Iterator[bytes]:
+    """The lines one by one: a journal may be long, and consist of line ends alone."""
+    start = 0
+    while start < len(content):
+        end = content.find(b"\n", start)
+        end = len(content) if end < 0 else end
+        if end > start:
+            yield content[start:end]
+        start = end + 1
 
 
 def state_of(trace: Trace | None, is_claimed: bool, living: Collection[NodeId]) -> AttemptState:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
-from wfrun.engine.exchange import Found, Outcome
+from wfrun.engine.exchange import Count, Found, Outcome, Seconds
 
 PROTOCOL = 1
 """Version of the messages. Launchers that an older wfrun started may have another."""
@@ -14,6 +16,10 @@ long."""
 QUESTION_KEYS = 5000
 """Maximum number of keys in a question. For each question a launcher may read its whole journal, so
 questions are larger than other messages."""
+
+
+Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 20)]
+"""A number of slots, devices or nodes."""
 
 
 class Report(msgspec.Struct):
@@ -31,11 +37,11 @@ class Report(msgspec.Struct):
 
     hello: int | None = None
     host: str = ""
-    slots: int = 0
-    memory_bytes: int = 0
-    gpus: int = 0
-    left_s: float | None = None
-    nodes: int = 1
+    slots: Size = 0
+    memory_bytes: Count = 0
+    gpus: Size = 0
+    left_s: Seconds | None = None
+    nodes: Size = 1
     started: tuple[str, ...] = ()
     ended: tuple[tuple[str, Outcome], ...] = ()
     returned: tuple[str, ...] = ()

@@ -302,7 +302,7 @@ class BatchLauncherSite:
                 return
             try:
                 report = decode(line)
-            except msgspec.MsgspecError as error:
+            except (msgspec.MsgspecError, RecursionError) as error:
                 where = f"site {self.spec.name}: launcher {connection.launcher}"
                 _LOGGER.warning("%s: %s: %r", where, error, line[:200])
                 continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Sequence
 
 from wfrun.engine.errors import WfrunError
@@ -11,6 +12,10 @@ from wfrun.sites.remote.host import Host, NewFile
 from wfrun.sites.remote.incoming import ConnectionHandler, Listener, OnConnection, deliver
 
 MAX_FILE_BYTES = 4 << 20
+MAX_SOURCES = 100_000
+"""Maximum number of nodes of launchers whose files are read: more than the largest runs have."""
+_NAME = re.compile(r"([\w.-]{1,200})\.\d{1,9}\.(\d{1,9})", re.ASCII)
+"""``<launcher>.<node>.<session>.<connection>``"""
 
 
 class _SpoolConnection:
@@ -72,12 +77,17 @@ class SpoolListener:
     def _on_file(self, name: str, data: bytes) -> None:
         """Take the next file of a connection. A file of an older connection than the latest is
         ignored: it was shown late."""
-        source, _, connection = name.rsplit(".", 2)
+        match = _NAME.fullmatch(name)
+        if match is None:
+            return  # no launcher writes such a file
+        source, connection = match[1], match[2]
         latest = self._connections.get(source)
         if latest is None or latest.connection < int(connection):
             if latest is not None and latest.handler is not None:
                 latest.handler.ended("the launcher has connected again")
             latest = _SpoolConnection(self._host, self._in, name)
+            if len(self._connections) >= MAX_SOURCES and source not in self._connections:
+                return
             self._connections[source] = latest
             latest.handler = self._on_connection(latest)
         handler = latest.handler

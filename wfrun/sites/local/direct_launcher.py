@@ -13,7 +13,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -34,6 +34,7 @@ from wfrun.engine.events import (
 )
 from wfrun.engine.exchange import AttemptRequest, Found, Outcome
 from wfrun.engine.model import SiteSpec
+from wfrun.sites.local.launcher_host import LauncherHost, LauncherPipe
 from wfrun.sites.tasks import end_tasks
 
 _T = TypeVar("_T")
@@ -55,6 +56,8 @@ EXIT_S = 5.0
 MAX_SENT_ATTEMPTS = 4000
 """Maximum number of open attempts sent to a launcher: more than one second of the shortest tasks.
 The others stay here, where each takes a fraction of the memory."""
+QUESTION_KEYS = 5000
+"""Maximum number of keys in a question, so that its answer has a bounded length."""
 MESSAGE_KEYS = 100
 """Maximum number of attempts or keys in a message, so that neither side is busy with one for long.
 """
@@ -74,62 +77,6 @@ class Report(msgspec.Struct):
     recovered: bool = False
 
 
-class LauncherPipe(Protocol):
-    """The connection to a launcher process: lines in both directions."""
-
-    def send(self, line: bytes) -> None:
-        """Send a line, given without its end, after those sent before. Never waits."""
-
-    async def drained(self) -> None:
-        """Return when little is left to send."""
-
-    async def close(self, *, patience_s: float) -> None:
-        """Close the launcher's input, wait this long for its end, then release it."""
-
-
-class LauncherHost(Protocol):
-    """The machine on which a launcher runs, and the directory of the site there.
-
-    The directory is the site's file system for one run: its file store, the sandboxes and logs of
-    the attempts, and their exit records.
-    """
-
-    launcher_log: str
-    """Where the launcher's stderr is written, for messages."""
-
-    async def prepare(self) -> None:
-        """Make the directory (mode 0700). Raises InfeasibleError if it cannot be made or
-        written."""
-
-    async def is_removed(self) -> bool:
-        """Whether the directory does not exist any more."""
-
-    async def launch(
-        self,
-        config: Mapping[str, Any],
-        on_lines: Callable[[list[bytes]], None],
-        on_end: Callable[[], None],
-    ) -> LauncherPipe:
-        """Start a launcher.
-
-        ``on_lines`` is called with its lines, without their ends; ``on_end`` once when it has
-        ended, but not after ``close``. Raises OSError if it cannot be started, TransientError if
-        the machine cannot be reached.
-        """
-
-    async def stderr_tail(self) -> str:
-        """The end of the launchers' stderr."""
-
-    async def log(self, key: str) -> tuple[bytes, bytes]:
-        """Stdout and stderr of an attempt."""
-
-    async def absent(self, files: Mapping[str, int]) -> list[str]:
-        """As ``Site.absent``."""
-
-    async def close(self) -> None:
-        """Release the machine."""
-
-
 class _DiedAtStartError(InfeasibleError):
     """A launcher ended before its hello: it cannot work there, or somebody killed it, or a
     connection was lost."""
@@ -137,6 +84,23 @@ class _DiedAtStartError(InfeasibleError):
 
 class _LauncherDiedError(LostError):
     """The launcher died before it answered; the next one may be asked."""
+
+
+class _Question(NamedTuple):
+    """A question about attempts that the launcher has not answered."""
+
+    keys: frozenset[str]
+    answer: asyncio.Future[dict[str, Found]]
+
+    def answered_by(self, found: Mapping[str, Found]) -> dict[str, Found]:
+        """An answer for each key that was asked for, and no other, whatever the launcher sends."""
+        return {key: _whole(found.get(key, Found("absent"))) for key in self.keys}
+
+
+def _whole(found: Found) -> Found:
+    if found.state == "ended" and found.outcome is None:
+        return Found("ended", Outcome("lost", message="its site does not say how it ended"))
+    return found
 
 
 class DirectLauncherSite:
@@ -170,6 +134,10 @@ class DirectLauncherSite:
         self._greeting: asyncio.Future[None] | None = None
         """Set by the hello of the launcher."""
         self._launched_s = 0.0
+        self._launched = 0
+        """Number of launchers that were started."""
+        self._released: set[asyncio.Task[None]] = set()
+        """Closings of launchers that were given up."""
         self._failures = 0
         self._recovery: asyncio.Task[None] | None = None
         self._paused = False
@@ -180,7 +148,7 @@ class DirectLauncherSite:
         """Attempts that are not sent yet."""
         self._sent: set[str] = set()
         """Open attempts that the launcher was sent."""
-        self._questions: dict[int, asyncio.Future[dict[str, Found]]] = {}
+        self._questions: dict[int, _Question] = {}
         self._asked = 0
         self._cleaned: asyncio.Future[None] | None = None
 
@@ -289,7 +257,7 @@ class DirectLauncherSite:
         self._launched_s = loop.time()
         pipe: LauncherPipe | None = None
         try:
-            pipe = await self._host.launch(config, self._on_lines, self._on_end)
+            pipe = await self._host.launch(config, *self._callbacks())
             await asyncio.wait_for(self._greeting, HELLO_S)
         except (OSError, LostError, asyncio.TimeoutError) as error:
             if pipe is not None:
@@ -302,6 +270,21 @@ class DirectLauncherSite:
                 hint="Check that Python works there and that the machine is not out of processes.",
             ) from error
         self._pipe = pipe
+
+    def _callbacks(self) -> tuple[Callable[[list[bytes]], None], Callable[[], None]]:
+        """What the next launcher calls: ``_on_lines`` and ``_on_end``, until it was given up."""
+        self._launched += 1
+        number = self._launched
+
+        def on_lines(lines: list[bytes]) -> None:
+            if number == self._launched:
+                self._on_lines(lines)
+
+        def on_end() -> None:
+            if number == self._launched:
+                self._on_end()
+
+        return on_lines, on_end
 
     def _on_end(self) -> None:
         """Called when the launcher has ended without ``close``: it has died."""
@@ -318,7 +301,8 @@ class DirectLauncherSite:
             self._start_recovery()
 
     def _fail_questions(self, error: LostError) -> None:
-        waiting = (self._greeting, self._cleaned, *self._questions.values())
+        questions = (question.answer for question in self._questions.values())
+        waiting = (self._greeting, self._cleaned, *questions)
         for future in waiting:
             if future is not None and not future.done():
                 future.set_exception(error)
@@ -418,18 +402,37 @@ class DirectLauncherSite:
             here = {request.key for request in self._outgoing}
             answers = {key: Found("active") for key in keys if key in here}
             keys = [key for key in keys if key not in here]
-        if keys and self._pipe is not None:
+        for start in range(0, len(keys), QUESTION_KEYS):
+            if self._pipe is None:
+                break
+            asked = keys[start : start + QUESTION_KEYS]
             self._asked += 1
-            question: asyncio.Future[dict[str, Found]]
-            question = asyncio.get_running_loop().create_future()
-            self._questions[self._asked] = question
-            self._pipe.send(msgspec.json.encode({"find": keys, "id": self._asked}))
-            answers.update(await question)
+            future: asyncio.Future[dict[str, Found]] = asyncio.get_running_loop().create_future()
+            self._questions[self._asked] = _Question(frozenset(asked), future)
+            self._pipe.send(msgspec.json.encode({"find": asked, "id": self._asked}))
+            answers.update(await future)
         return answers
 
     def _on_lines(self, lines: list[bytes]) -> None:
         for line in lines:
-            self._on_report(self._decoder.decode(line))
+            try:
+                report = self._decoder.decode(line)
+            except (msgspec.MsgspecError, RecursionError) as error:
+                self._give_up_launcher(f"{error}: {line[:200]!r}")
+                return
+            self._on_report(report)
+
+    def _give_up_launcher(self, what: str) -> None:
+        """Release a launcher that sends what is no message, as if it had died, and pause until
+        another one makes sense."""
+        self._launched += 1  # nothing further of it is handled
+        pipe = self._pipe
+        if pipe is not None:
+            closing = asyncio.get_running_loop().create_task(pipe.close(patience_s=0.0))
+            self._released.add(closing)
+            closing.add_done_callback(self._released.discard)
+        self._on_end()
+        self._pause(f"its launcher sends what is no message: {what}")
 
     def _on_report(self, report: Report) -> None:
         if report.started or report.ended:
@@ -443,8 +446,9 @@ class DirectLauncherSite:
                 self._send_outgoing()
         elif report.found is not None:
             self._on_answer(report.id, report.found)
-        elif report.cleaned and self._cleaned is not None:
-            self._cleaned.set_result(None)
+        elif report.cleaned:
+            if self._cleaned is not None and not self._cleaned.done():
+                self._cleaned.set_result(None)
         elif report.hello is not None and self._greeting is not None:
             self._on_hello(report.hello, self._greeting)
         elif report.failing is not None:
@@ -465,12 +469,15 @@ class DirectLauncherSite:
     def _on_answer(self, question: int, found: dict[str, Found]) -> None:
         """Take an answer. Done at once and not by the one who asked: the next line may be the end
         of an attempt that this one calls active."""
-        for key, answer in found.items():
+        asked = self._questions.pop(question, None)
+        if asked is None:
+            return
+        answers = asked.answered_by(found)
+        for key, answer in answers.items():
             if answer.state == "active":
                 self._attempts.setdefault(key, None)
-        future = self._questions.pop(question, None)
-        if future is not None and not future.done():
-            future.set_result(found)
+        if not asked.answer.done():
+            asked.answer.set_result(answers)
 
     def _post_end(self, key: str, outcome: Outcome) -> None:
         """Post the end of an attempt, once, from whichever source it is known first."""

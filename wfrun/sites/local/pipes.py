@@ -8,6 +8,8 @@ import fcntl
 import os
 from collections.abc import Callable
 
+from wfrun.sites.local.lines import LineSplitter
+
 _READ_BYTES = 1 << 20
 _HIGH_WATER_BYTES = 4 << 20
 _unreaped: set[int] = set()
@@ -57,7 +59,7 @@ class Pipes:
         self._loop = asyncio.get_running_loop()
         self._on_lines = on_lines
         self._on_end: Callable[[], None] | None = on_end
-        self._partial = b""
+        self._splitter = LineSplitter()
         self._unsent = bytearray()
         self._ended = asyncio.Event()
         self._drained = asyncio.Event()
@@ -116,9 +118,7 @@ class Pipes:
         if not data:
             self._end()
             return
-        lines = (self._partial + data).split(b"\n")
-        self._partial = lines.pop()
-        if lines:
+        if lines := self._splitter.feed(data):
             self._on_lines(lines)
 
     def _end(self) -> None:

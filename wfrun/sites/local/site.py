@@ -15,7 +15,8 @@ from typing import Any
 from wfrun.engine.errors import InfeasibleError
 from wfrun.engine.model import SiteSpec
 from wfrun.sites import node
-from wfrun.sites.local.direct_launcher import DirectLauncherSite, LauncherPipe
+from wfrun.sites.local.direct_launcher import DirectLauncherSite
+from wfrun.sites.local.launcher_host import LauncherPipe
 from wfrun.sites.local.pipes import Pipes
 from wfrun.sites.remote.agent import RefusedError, make_private
 

@@ -19,6 +19,8 @@ from wfrun.sites.remote.login_shell import portable
 _READ_BYTES = 1 << 16
 _CHUNK_BYTES = 1 << 18
 """Size of a file request, unless the host takes less."""
+_MIN_CHUNK_BYTES = 1 << 14
+"""Minimum size of a file request, whatever the host says: it bounds the number under way."""
 _UNDER_WAY_BYTES = 4 << 20
 """Maximum number of bytes of a file in unanswered requests: the window that hides the latency."""
 _FORWARD_WINDOW_BYTES = 1 << 16
@@ -296,7 +298,7 @@ def _refusal(failure: str, error: asyncssh.SFTPError) -> WfrunError:
 
 async def _read(sftp: asyncssh.SFTPClient, path: str) -> AsyncGenerator[bytes, None]:
     """Read a file with many requests under way, and yield its data in order."""
-    chunk = min(sftp.limits.max_read_len, _CHUNK_BYTES)
+    chunk = max(_MIN_CHUNK_BYTES, min(sftp.limits.max_read_len, _CHUNK_BYTES))
     async with await sftp.open(_encode(path), "rb", encoding=None, block_size=0) as file:
         size = (await file.stat()).size or 0
         ahead: deque[asyncio.Task[bytes]] = deque()
@@ -329,7 +331,7 @@ async def _read_chunk(file: asyncssh.SFTPClientFile, start: int, count: int) -> 
 async def _write(
     sftp: asyncssh.SFTPClient, path: str, content: AsyncIterator[bytes], mode: int
 ) -> int:
-    chunk = min(sftp.limits.max_write_len, _CHUNK_BYTES)
+    chunk = max(_MIN_CHUNK_BYTES, min(sftp.limits.max_write_len, _CHUNK_BYTES))
     async with await _create(sftp, _encode(path)) as file:
         under_way: deque[asyncio.Task[int]] = deque()
         position = 0

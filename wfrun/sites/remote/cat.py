@@ -13,6 +13,8 @@ _BEGIN = b"\x02wfrun: the file begins\x03"
 """Separates the output of a login profile from the content of a file."""
 PRINT_BEGIN = f"printf '\\002{_BEGIN[1:-1].decode()}\\003'"
 """Shell command that prints the separator."""
+_ANSWER_BYTES = 1000
+"""Number of bytes of the answer to a copy that are kept: its last word is the size."""
 _NOISE_BYTES = 1 << 20
 """Maximum output of a login profile."""
 _TRANSIENT = ("Stale file handle", "Input/output error", "Resource temporarily unavailable")
@@ -83,7 +85,7 @@ async def write_file(
         process.end_input()
         answer = b""
         while data := await process.read(_CHUNK_BYTES):
-            answer += data
+            answer = (answer + data)[-_ANSWER_BYTES:]
         await _succeeded(process, failure)
     finally:
         await process.close()

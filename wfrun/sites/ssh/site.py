@@ -13,7 +13,9 @@ from typing import Any
 from wfrun.engine.errors import TransientError
 from wfrun.engine.model import SiteSpec
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
-from wfrun.sites.local.direct_launcher import DirectLauncherSite, LauncherPipe
+from wfrun.sites.local.direct_launcher import DirectLauncherSite
+from wfrun.sites.local.launcher_host import LauncherPipe
+from wfrun.sites.local.lines import LineSplitter
 from wfrun.sites.node import LAUNCHER_PROGRAMS
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.directory import make_directory, put_programs
@@ -181,10 +183,9 @@ class _RemotePipe:
             self._drained.set()
 
     async def _read(self) -> None:
-        partial = b""
+        splitter = LineSplitter()
         while data := await self._process.read(_READ_BYTES):
-            lines = (partial + data).split(b"\n")
-            partial = lines.pop()
+            lines = splitter.feed(data)
             if self._mark is not None and self._mark in lines:
                 lines = lines[lines.index(self._mark) + 1 :]
                 self._mark = None

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from lxml import etree
 
 from wfrun.engine.exchange import Cause
-from wfrun.sites.batch.elements import expand
+from wfrun.sites.batch.elements import check_count, expand
 from wfrun.sites.batch.jobs import Ending, Job, QueueUnknownError, State
 
 _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff]")
@@ -40,7 +40,11 @@ def read_queue(output: str) -> list[Job]:
         ) from None
     if root.tag != "job_info" or root.find("queue_info") is None or root.find("job_info") is None:
         raise QueueUnknownError(f"no queue in the output of qstat: {output[:200]!r}")
-    return [job for entry in root.iter("job_list") for job in _jobs(entry)]
+    jobs: list[Job] = []
+    for entry in root.iter("job_list"):
+        jobs += _jobs(entry)
+        check_count(len(jobs))
+    return jobs
 
 
 def _jobs(entry: etree._Element) -> list[Job]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from wfrun.engine.exchange import Cause
-from wfrun.sites.batch.elements import expand
+from wfrun.sites.batch.elements import check_count, expand
 from wfrun.sites.batch.jobs import Ending, Job, QueueUnknownError, State
 
 Attributes: TypeAlias = Mapping[str, Mapping[str, str]]
@@ -71,7 +71,9 @@ def jobs_of(jobs: Attributes) -> list[Job]:
         waiting = attributes.get("array_indices_remaining") or attributes.get("job_array_request")
         if waiting in (None, "-") or (listed and "job_array_request" in attributes):
             continue
-        for number in expand(waiting):
+        numbers = expand(waiting)
+        check_count(len(found) + len(numbers))
+        for number in numbers:
             if (job, number) not in listed:
                 found.append(_job(job, number, state, attributes))
     return found

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from wfrun.engine.exchange import Cause
-from wfrun.sites.batch.elements import expand
+from wfrun.sites.batch.elements import check_count, expand
 from wfrun.sites.batch.jobs import Ending, Job, QueueUnknownError, State
 
 _FIELD = "\x1f"
@@ -63,7 +63,7 @@ _NO_OUTPUT = 53
 
 def read_queue(output: str) -> list[Job]:
     """The jobs in ``squeue --array --format SQUEUE_FORMAT``. Raises QueueUnknownError."""
-    jobs = []
+    jobs: list[Job] = []
     for ident, state_name, user, cores, start, nodes, reason, name in _rows(output):
         state = _STATES.get(state_name)
         if state is None:
@@ -75,6 +75,7 @@ def read_queue(output: str) -> list[Job]:
             state = _waiting(reason)
         started = float(start) if start.isdecimal() and state not in ("queued", "held") else None
         job, elements = _parts(ident)
+        check_count(len(jobs) + len(elements))
         jobs += [
             Job(
                 id=job,
@@ -107,6 +108,7 @@ def read_queue_endings(output: str) -> dict[tuple[str, int], Ending]:
         message = state if reason == "None" else f"{state} ({reason})"
         ending = Ending(cause=cause, message=message, node=nodes or None)
         job, elements = _parts(ident)
+        check_count(len(endings) + len(rest) + len(elements))
         (endings if "_" in ident else rest).update({(job, element): ending for element in elements})
     return {**rest, **endings}
 
@@ -118,7 +120,7 @@ def read_accounting(output: str) -> dict[tuple[str, int], Ending]:
     header = SACCT_FORMAT.split(",")
     if not lines or lines[0].split("|") != header or not output.endswith("\n"):
         raise QueueUnknownError(f"no table of sacct: {output[:200]!r}")
-    endings = {}
+    endings: dict[tuple[str, int], Ending] = {}
     for line in lines[1:]:
         fields = line.split("|")
         match = re.fullmatch(r"(\d+):(\d+)", fields[2], re.ASCII) if len(fields) == 4 else None
@@ -132,6 +134,7 @@ def read_accounting(output: str) -> dict[tuple[str, int], Ending]:
         node = None if fields[3] in ("", "None assigned") else fields[3]
         ending = _accounted(cause, fields[1], code, signal, node)
         job, elements = _parts(fields[0])
+        check_count(len(endings) + len(elements))
         endings.update({(job, element): ending for element in elements})
     return endings
 

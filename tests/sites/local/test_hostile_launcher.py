@@ -1,0 +1,187 @@
+"""A launcher at a hostile host: what it sends ends in words, and nothing is taken from others."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import tracemalloc
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.waiting import until
+from wfrun.engine import events as ev
+from wfrun.engine.model import SiteSpec
+from wfrun.sites.local.direct_launcher import DirectLauncherSite
+from wfrun.sites.local.launcher_host import LauncherPipe
+from wfrun.sites.local.lines import LineSplitter
+from wfrun.testing.probe import request
+
+
+class HostileHost:
+    """Implements ``LauncherHost``: the first launcher answers requests to run by these lines."""
+
+    launcher_log = "launcher.log"
+
+    def __init__(self, lines: list[bytes]) -> None:
+        self.lines = lines
+        self.pipes: list[HostilePipe] = []
+
+    async def prepare(self) -> None: ...
+    async def close(self) -> None: ...
+
+    async def is_removed(self) -> bool:
+        return False
+
+    async def launch(
+        self,
+        config: Mapping[str, Any],
+        on_lines: Callable[[list[bytes]], None],
+        on_end: Callable[[], None],
+    ) -> LauncherPipe:
+        self.pipes.append(HostilePipe(on_lines, [] if self.pipes else self.lines))
+        return self.pipes[-1]
+
+    async def stderr_tail(self) -> str:
+        return ""
+
+    async def log(self, key: str) -> tuple[bytes, bytes]:
+        return b"", b""
+
+    async def absent(self, files: Mapping[str, int]) -> list[str]:
+        return []
+
+
+class HostilePipe:
+    def __init__(self, on_lines: Callable[[list[bytes]], None], lines: list[bytes]) -> None:
+        self._on_lines = on_lines
+        self._lines = lines
+        self.closed = False
+        self._say(b'{"hello": 1}')
+
+    def _say(self, *lines: bytes) -> None:
+        asyncio.get_running_loop().call_soon(self._on_lines, list(lines))
+
+    def send(self, line: bytes) -> None:
+        message = json.loads(line)
+        if "run" in message:
+            self._say(*self._lines)
+        elif "find" in message:
+            found = {key: {"state": "ended", "outcome": None} for key in message["find"]}
+            self._say(json.dumps({"id": message["id"], "found": found}).encode())
+
+    async def drained(self) -> None: ...
+
+    async def close(self, *, patience_s: float) -> None:
+        self.closed = True
+
+
+class Opened:
+    def __init__(self, lines: list[bytes]) -> None:
+        self.host = HostileHost(lines)
+        self.events: list[ev.Event] = []
+        self.site = DirectLauncherSite(SiteSpec("alpha", 2), 0, self.host)
+
+    def of(self, kind: type[ev.Event]) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+@pytest.fixture
+async def opened() -> AsyncIterator[Callable[..., Any]]:
+    made: list[Opened] = []
+
+    async def open_site(*lines: bytes) -> Opened:
+        made.append(Opened(list(lines)))
+        await made[-1].site.open(made[-1].events.append)
+        return made[-1]
+
+    yield open_site
+    for each in made:
+        await each.site.close()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"garbage",
+        b"[]",
+        b'{"started": 7}',
+        b'{"ended": [["k-1", {"cause": "none"}]]}',
+        b'{"ended": [["k-1", {"cause": "done", "started_s": 1e300}]]}',
+        b'{"ended": [["k-1", {"cause": "done", "sizes": [-1]}]]}',
+        b'{"ended": [["k-1", {"cause": "done", "sizes": [99999999999999999999]}]]}',
+        b'{"ended": [["k-1", {"cause": "done", "packed": ["../../x", 0, 1, 1]}]]}',
+        b'{"ended": [["k-1", {"cause": "done", "packed": ["x", -1, 1, 1]}]]}',
+        b'{"ended": [["k-1", {"cause": "exit", "exit_code": 1e9}]]}',
+        b'{"x": ' + b"[" * 100_000,
+        b"\xff\xfe",
+    ],
+    ids=range(12),
+)
+async def test_what_is_no_message_ends_the_launcher(
+    opened: Callable[..., Any], line: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    there = await opened(line, b'{"ended": [["k-1", {"cause": "done"}]]}')
+    await there.site.submit([request("k-1", "true")])
+    await until(lambda: there.of(ev.AttemptEnded))
+    (ended,) = there.of(ev.AttemptEnded)  # by the next launcher: the line after is not believed
+    assert ended.outcome.cause == "lost"
+    (paused,) = there.of(ev.SitePaused)
+    assert "sends what is no message" in paused.reason
+    assert len(paused.reason) < 1000
+    assert there.host.pipes[0].closed
+    assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
+
+
+async def test_attempts_of_others_are_left_alone(opened: Callable[..., Any]) -> None:
+    there = await opened(
+        b'{"started": ["k-2", "r1.0.0.1"]}',
+        b'{"ended": [["k-2", {"cause": "done"}], ["", {"cause": "done"}]]}',
+        b'{"found": {"k-2": {"state": "active"}}, "id": 99}',
+        b'{"cleaned": true}',
+        b'{"cleaned": true}',
+        b'{"hello": 1}',
+        b'{"ended": [["k-1", {"cause": "exit", "exit_code": 3}]]}',
+        b'{"ended": [["k-1", {"cause": "done"}]]}',
+    )
+    await there.site.submit([request("k-1", "true")])
+    await until(lambda: there.of(ev.AttemptEnded))
+    (ended,) = there.of(ev.AttemptEnded)
+    assert (ended.key, ended.outcome.exit_code) == ("k-1", 3)
+    assert not there.of(ev.AttemptStarted)
+    assert not there.of(ev.SitePaused)
+
+
+async def test_an_answer_names_what_was_asked_for(opened: Callable[..., Any]) -> None:
+    there = await opened()
+    found = await there.site.find(["k-7"])
+    assert found["k-7"].outcome is not None
+    assert found["k-7"].outcome.cause == "lost"
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 7, 100])
+def test_lines_are_split_whatever_the_pieces(step: int) -> None:
+    text = b"a\n\nbc\n" + b"d" * 30 + b"\ne\n" + b"f" * 31
+    splitter = LineSplitter(max_bytes=10)
+    lines = []
+    for start in range(0, len(text), step):
+        lines += splitter.feed(text[start : start + step])
+    short = [line for line in lines if len(line) <= 10]
+    assert short == [b"a", b"", b"bc", b"e"]
+
+
+def test_a_line_without_end_takes_no_memory() -> None:
+    splitter = LineSplitter(max_bytes=1 << 20)
+    data = b"x" * (1 << 16)
+    tracemalloc.start()
+    lines = [line for _ in range(1000) for line in splitter.feed(data)]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 << 20
+    assert [len(line) < 300 for line in lines] == [True]
+    with pytest.raises(msgspec.DecodeError):
+        msgspec.json.decode(lines[0])
+    assert splitter.feed(b"x\nnext\n") == [b"next"]
