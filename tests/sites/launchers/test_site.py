@@ -296,6 +296,25 @@ async def test_launchers_are_stopped(rig: SiteRig) -> None:
     assert link.sent_attempts() == []
 
 
+async def test_a_launcher_that_is_away_ends_with_the_run_though_a_command_fails(
+    rig: SiteRig,
+) -> None:
+    await rig.open()
+    link = await rig.launcher("L1")
+    link.break_off()
+    qdel = rig.place / "pbs" / "bin" / "qdel"
+    qdel.rename(qdel.with_name("real-qdel"))
+    qdel.write_text(
+        f"#!/bin/sh\nmkdir {rig.place}/failed && exit 1\ntouch {rig.place}/again\n"
+        f'exec {qdel.with_name("real-qdel")} "$@"\n'
+    )
+    qdel.chmod(0o755)
+    await rig.site.dismiss()
+    assert (rig.place / "failed").exists()
+    assert (rig.place / "again").exists(), "the site is closed now"
+    await rig.until(lambda: len(rig.events(ev.LauncherEnded)) == 1)
+
+
 async def test_the_journal_of_a_launcher_that_reported_all_is_not_read(
     rig: SiteRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,8 @@ from wfrun.sites.tasks import end_tasks
 
 _LOGGER = logging.getLogger(__name__)
 
+CANCEL_AGAIN_S = 1.0
+"""Interval between cancellations of jobs that stay in the queue."""
 CLAIMED_BY_US = Outcome("cancelled", message="was cancelled before it started")
 
 
@@ -140,6 +142,12 @@ class ClusterSite:
             self._attempts.open[key].cancelled_s = time.monotonic()
         await self.head.cancel_jobs([*taken, *running])
         self._watch.poll_soon()
+
+    async def cancel_until_gone(self, keys: Callable[[], Sequence[str]]) -> None:
+        """Cancel attempts until all of them have left the queue: a command may fail."""
+        while left := [key for key in keys() if not self.has_left(key)]:
+            await self.cancel(left)
+            await asyncio.sleep(CANCEL_AGAIN_S)
 
     async def find(self, keys: Sequence[str]) -> Mapping[str, Found]:
         found: dict[str, Found] = {}

@@ -191,13 +191,11 @@ class BatchLauncherSite:
         )
 
     async def stop_launchers(self, keys: Sequence[str]) -> None:
-        queued = []
-        for job in [self._jobs[key] for key in keys if key in self._jobs]:
+        jobs = [self._jobs[key] for key in keys if key in self._jobs]
+        for job in jobs:
             self._stop(job)
-            if job.submitted and not job.connections:
-                queued.append(job.key)
-        if queued:
-            await self._cluster.cancel(queued, queued_only=True)
+        queued = [job.key for job in jobs if job.submitted and not job.connections]
+        await self._cluster.cancel(queued, queued_only=True)
 
     async def find_launchers(self, keys: Sequence[str]) -> Mapping[str, Found]:
         return await self._recovery.find_launchers(keys)
@@ -205,10 +203,12 @@ class BatchLauncherSite:
     async def dismiss(self) -> None:
         for job in self._jobs.values():
             self._stop(job)
-        others = [job.key for job in self._jobs.values() if not job.connections]
         drained = [connection.link.drained() for connection in self._connections.values()]
-        work = asyncio.gather(*drained, self._cluster.cancel(others), return_exceptions=True)
+        others = self._cluster.cancel_until_gone(
+            lambda: [job.key for job in self._jobs.values() if not job.connections]
+        )
         try:
+            work = asyncio.gather(*drained, others, return_exceptions=True)
             await asyncio.wait_for(work, DISMISS_S)
         except asyncio.TimeoutError:
             _LOGGER.info("site %s: some launchers could not be reached to end them", self.spec.name)
