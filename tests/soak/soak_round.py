@@ -18,7 +18,7 @@ from tests.soak import mischief
 from tests.soak.audit import audit
 from tests.soak.mischief import FAULTS, Remedy, Struck
 from tests.soak.work import Work, choose_work
-from tests.testbed import faults
+from tests.testbed import faults, processes
 from tests.testbed.testbed import Testbed
 
 END_PATIENCE_S = 400.0
@@ -91,6 +91,9 @@ class Round:
             time.sleep(self._random.uniform(*PAUSES_S))
             self._remedy(lambda due_s: time.monotonic() >= due_s)
         self._remedy(lambda _: True)
+        # As administrators do: a killed job can leave its queue out of order for good.
+        gamma = self._testbed.layout.environment(self._testbed.layout.site("gamma"))
+        processes.run(["qmod", "-c", "*"], gamma, check=False)
 
     def _remedy(self, is_due: Callable[[float], bool]) -> None:
         for entry in list(self._remedies):
@@ -137,6 +140,10 @@ class Round:
                     ignore_dangling_symlinks=True, ignore=_sockets,
                 )  # fmt: skip
         shutil.copytree(self._testbed.layout.logs, self.folder / "logs")
+        gamma = self._testbed.layout.environment(self._testbed.layout.site("gamma"))
+        for argv in (["qstat", "-f", "-explain", "E", "-u", "*"], ["qstat", "-j", "*"]):
+            said = processes.run(argv, gamma, check=False).stdout
+            (self.folder / "logs" / "-".join(argv[:2])).write_text(said)
 
     def close(self) -> None:
         """End what is left, undo all faults, and remove what is at the sites."""
