@@ -41,6 +41,8 @@ class SiteContext(msgspec.Struct, frozen=True):
     pack_logs: bool = False
     """Launchers write the output of all their tasks into one file. A batch job of a single task
     has a file of its own."""
+    dead_hosts: tuple[str, ...] = ()
+    """Names of hosts that are down, by the user's word."""
     prompter: Prompter | None = None
     """Asks the user the questions of a login; None: a login with questions fails."""
 

@@ -34,8 +34,10 @@ OLD_PYTHON = (
 class Talk:
     """A launcher and its two pipes."""
 
-    def __init__(self, directory: Path, slots: int = 2, flags: tuple[str, ...] = ()) -> None:
-        config = json.dumps({"directory": str(directory), "slots": slots})
+    def __init__(
+        self, directory: Path, slots: int = 2, flags: tuple[str, ...] = (), **more: object
+    ) -> None:
+        config = json.dumps({"directory": str(directory), "slots": slots, **more})
         self.directory = directory
         self.process = subprocess.Popen(
             [sys.executable, "-I", "-S", *flags, str(PROGRAM), config],

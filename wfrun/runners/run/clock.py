@@ -36,7 +36,7 @@ class Clock(Protocol):
         """Make ``next`` raise this error: the run cannot continue."""
 
 
-def _uptime_s() -> float:
+def uptime_s() -> float:
     """Seconds since the machine booted; on Linux including suspension."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
@@ -49,7 +49,7 @@ class WallClock:
     """
 
     def __init__(self) -> None:
-        self._offset_s = time.time() - _uptime_s()
+        self._offset_s = time.time() - uptime_s()
         self._inbox: list[Event] = []
         self._filled = asyncio.Event()
         self._failure: BaseException | None = None
@@ -57,12 +57,12 @@ class WallClock:
         self._lag_is_over = False
 
     def now(self) -> float:
-        return self._offset_s + _uptime_s()
+        return self._offset_s + uptime_s()
 
     def go_on_from(self, at_s: float) -> None:
         """Set the clock to at least this time: the log may have been written while the system's
         time was ahead."""
-        self._offset_s = max(self._offset_s, at_s - _uptime_s())
+        self._offset_s = max(self._offset_s, at_s - uptime_s())
 
     def post(self, event: Event) -> None:
         self._inbox.append(event)

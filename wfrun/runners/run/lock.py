@@ -29,6 +29,7 @@ from pathlib import Path
 import msgspec
 
 from wfrun.engine.errors import InfeasibleError, InvalidError
+from wfrun.runners.run.clock import uptime_s
 from wfrun.sites.node.processes import has_restarted, identity
 
 BEAT_S = 3.0
@@ -69,6 +70,7 @@ class Lock:
         written or locked.
         """
         self._path = path
+        self._beaten_s = uptime_s()
         self._fd = self._take(dead_hosts)
         try:
             before = read_holder(path)
@@ -112,6 +114,12 @@ class Lock:
             guard.unlink(missing_ok=True)
             os.close(guard_fd)
 
+    def check(self) -> None:
+        """Raise InvalidError if another engine may have taken over the run, and has: after a time
+        without a heartbeat, as of a machine that was suspended."""
+        if uptime_s() - self._beaten_s > PATIENCE_S / 2:
+            self.beat()
+
     def beat(self) -> None:
         """Touch the lock file. Raises InvalidError if another engine has taken over the run."""
         try:
@@ -126,6 +134,7 @@ class Lock:
             )
         with contextlib.suppress(OSError):  # the next heartbeat may succeed
             os.utime(self._fd)
+            self._beaten_s = uptime_s()
 
     def release(self) -> None:
         with contextlib.suppress(OSError):

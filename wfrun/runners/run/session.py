@@ -7,9 +7,11 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import secrets
 import shutil
 import signal
+import threading
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -50,6 +52,11 @@ from wfrun.sites.transfers.disk import remove_parts
 _LOGGER = logging.getLogger(__name__)
 CANCEL_POLL_S = 0.5
 """Interval between two looks for a request to cancel, in seconds."""
+LEAVE_S = 10.0
+"""Time after the third interrupt until the process ends in any case, in seconds: a site, or a file
+system whose server is gone, may never answer. The log is as complete as after a crash."""
+INTERRUPTED = 130
+"""The exit status of a process that ends in this way."""
 
 
 class Session:
@@ -89,6 +96,8 @@ class Session:
         self._early: list[ev.Event] = []
         """Events of sites from before the first event of this session."""
         self._interrupts = 0
+        self._signals = 0
+        """Interrupts that have arrived; those that the event loop has not handled yet count."""
         self._interrupted = asyncio.Event()
         self.opened = asyncio.Event()
         """Set once the sites are open and the terminal is no longer needed for logins."""
@@ -177,7 +186,7 @@ class Session:
             await self._unless_interrupted(self._open(sites, opened))
             self.opened.set()
             if self._plan is None:
-                await self._find_lost(sites)
+                await self._unless_interrupted(self._find_lost(sites))
             if self._plan is not None or self.state.ended != "done":
                 await self._run_loop(sites, transfer, usage)
             if self.state.ended == "done" and not self._keep_files:
@@ -207,7 +216,8 @@ class Session:
         return [
             make_site(
                 spec, index, self._run_id, self._site_directory, directory, self._clock.now,
-                observed=observed, pack_logs=settings.pack_logs, prompter=prompter,
+                observed=observed, pack_logs=settings.pack_logs, dead_hosts=self._dead_hosts,
+                prompter=prompter,
             )
             for index, (spec, directory) in enumerate(
                 zip(self._specs, self._site_directories(), strict=True)
@@ -228,6 +238,7 @@ class Session:
     async def _run_loop(self, sites: Sequence[AnySite], transfer: Transfer, usage: Usage) -> None:
         requests = Requests(self.state, self.run, self._specs)
         dispatcher = Dispatcher(self._clock, sites, transfer, requests)
+        self._store.before_commit = self._lock.check
         loop = Loop(self._core, self._store, self._clock, dispatcher, self.observers)
         first, *rest = self._first_events()
         for event in (first, *self._early, *rest):
@@ -371,6 +382,11 @@ class Session:
         loop = asyncio.get_running_loop()
 
         def note(number: int, frame: object) -> None:
+            self._signals += 1
+            if self._signals == 3:
+                leave = threading.Timer(LEAVE_S, os._exit, [INTERRUPTED])
+                leave.daemon = True
+                leave.start()
             with contextlib.suppress(RuntimeError):  # the loop is closed: the run has ended
                 loop.call_soon_threadsafe(lambda: on_interrupt(self.interrupt()))
 

@@ -38,6 +38,7 @@ def make_site(
     *,
     observed: Observed = "nothing",
     pack_logs: bool = False,
+    dead_hosts: tuple[str, ...] = (),
     prompter: Prompter | None = None,
 ) -> AnySite:
     """The site of a catalog entry, not yet open; `SiteContext` describes the arguments."""
@@ -49,6 +50,7 @@ def make_site(
         clock=clock,
         observed=observed,
         pack_logs=pack_logs,
+        dead_hosts=dead_hosts,
         prompter=prompter,
     )
     return kind_of(spec.kind).make(spec, context)

@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -96,6 +96,8 @@ class Store:
         self._pending: list[Event] = []
         self.next_seq = 0
         """Sequence number of the next event to be appended."""
+        self.before_commit: Callable[[], None] | None = None
+        """Called before each commit of events; an error that it raises prevents the commit."""
         self._is_log = False
         """The tables of a log have been seen."""
         with self._errors():
@@ -188,6 +190,8 @@ class Store:
         """Write all appended events. Returns when they are durable."""
         if not self._pending:
             return
+        if self.before_commit is not None:
+            self.before_commit()
         with self._errors():
             if len(self._pending) <= ROW_EVENTS:
                 self._insert(self.next_seq, self._pending)

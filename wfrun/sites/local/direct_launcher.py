@@ -34,7 +34,9 @@ from wfrun.engine.events import (
 )
 from wfrun.engine.exchange import AttemptRequest, Found, Outcome
 from wfrun.engine.model import SiteSpec
+from wfrun.engine.visible import visible
 from wfrun.sites.local.launcher_host import LauncherHost, LauncherPipe
+from wfrun.sites.node import journals
 from wfrun.sites.tasks import end_tasks
 
 _T = TypeVar("_T")
@@ -75,6 +77,7 @@ class Report(msgspec.Struct):
     failing: str | None = None
     error: str | None = None
     recovered: bool = False
+    elsewhere: tuple[str, ...] = ()
 
 
 class _DiedAtStartError(InfeasibleError):
@@ -121,10 +124,12 @@ class DirectLauncherSite:
         host: LauncherHost,
         *,
         pack_logs: bool = False,
+        dead_hosts: Sequence[str] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.spec = spec
         self._pack_logs = pack_logs
+        self._dead_hosts = dead_hosts
         self._index = index
         self._host = host
         self._clock = clock
@@ -253,6 +258,8 @@ class DirectLauncherSite:
             "gpus": self.spec.gpus,
             "pin_cores": self.spec.pin_cores,
             "pack_logs": self._pack_logs,
+            "dead_hosts": self._dead_hosts,
+            "patience_s": journals.PATIENCE_S,
         }
         self._launched_s = loop.time()
         pipe: LauncherPipe | None = None
@@ -457,6 +464,13 @@ class DirectLauncherSite:
             _LOGGER.error("site %s: %s", self.spec.name, report.error)
         elif report.recovered:
             self._reopen()
+        elif report.elsewhere:
+            _LOGGER.warning(
+                "site %s: tasks of an earlier engine may still run at %s, so they are waited for "
+                "as long as their launcher touches its journal; if that host is down: wfrun resume "
+                "--dead-host NAME",
+                self.spec.name, visible(", ".join(report.elsewhere)),
+            )  # fmt: skip
 
     def _on_hello(self, version: int, hello: asyncio.Future[None]) -> None:
         if hello.done():

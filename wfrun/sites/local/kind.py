@@ -15,7 +15,12 @@ def _make(spec: SiteSpec, context: SiteContext) -> LocalSite:
     from wfrun.sites.local.site import LocalSite
 
     return LocalSite(
-        spec, context.index, context.directory, pack_logs=context.pack_logs, clock=context.clock
+        spec,
+        context.index,
+        context.directory,
+        pack_logs=context.pack_logs,
+        dead_hosts=context.dead_hosts,
+        clock=context.clock,
     )
 
 

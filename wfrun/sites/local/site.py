@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +37,11 @@ class LocalSite(DirectLauncherSite):
         *,
         python: str = sys.executable,
         pack_logs: bool = False,
+        dead_hosts: Sequence[str] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
         host = _LocalHost(spec.name, directory.absolute(), python)
-        super().__init__(spec, index, host, pack_logs=pack_logs, clock=clock)
+        super().__init__(spec, index, host, pack_logs=pack_logs, dead_hosts=dead_hosts, clock=clock)
         self.store = host.store
 
     def store_path(self, name: str) -> Path:

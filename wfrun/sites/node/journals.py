@@ -8,13 +8,23 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
-    from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
+    from typing import Any, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
-    from wfrun.sites.node.processes import identity, is_running
+    from wfrun.sites.node.processes import boot_clock, has_restarted, identity, is_running
 
     Outcome = Dict[str, Any]
 else:
-    from processes import identity, is_running
+    from processes import boot_clock, has_restarted, identity, is_running
+
+BEAT_S = 5.0
+"""Interval in which a launcher touches its journal, its heartbeat for other machines."""
+PATIENCE_S = 60.0
+"""Silence of a heartbeat after which a launcher of another boot counts as dead."""
+DEAD_PATIENCE_S = 4 * BEAT_S
+"""The same, if the user says that its host is dead."""
+LOOK_S = 2.0
+"""Maximum silence that one look adds: a file system that did not answer for an hour has not shown
+that anybody was silent meanwhile."""
 
 
 def lock(fd: int, kind: int) -> bool:
@@ -42,6 +52,7 @@ class Journal:
         # Held for the life of this process, and seen from every container of this machine, in
         # which our host name and pid mean nothing. Tasks do not inherit it.
         owner["locked"] = lock(self._fd, fcntl.LOCK_EX)
+        owner["beats"] = not name  # launchers in batch jobs are found by their jobs
         self.unwritten = b""
         """Lines, or the rest of one, that are not written yet."""
         self.error: "Optional[OSError]" = None
@@ -49,6 +60,14 @@ class Journal:
         self.add(json.dumps({"launcher": owner}))
         if not self.write() and self.error is not None:
             raise self.error
+
+    def beat(self) -> bool:
+        """Touch the journal; False: it cannot be touched now."""
+        try:
+            os.utime(self._fd)
+        except OSError:
+            return False
+        return True
 
     def add(self, line: str) -> None:
         """Add a line; ``write`` writes it."""
@@ -107,18 +126,28 @@ class AttemptTrace:
 class JournalHistory:
     """The journals of all launchers that ever worked in this directory."""
 
-    def __init__(self, directory: str, own: Journal) -> None:
+    def __init__(
+        self,
+        directory: str,
+        own: Journal,
+        dead_hosts: "Iterable[str]" = (),
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        """``dead_hosts`` are names of hosts that the user calls dead."""
         self._directory = directory
         self._own = own
         self._owners: "Dict[str, Dict[str, Any]]" = {}
-        self._host = os.uname().nodename
-        self._boot = identity()["boot"]
+        self._here = identity()
+        self._dead_hosts = set(dead_hosts)
+        self._patience_s = patience_s
+        self._beats: "Dict[str, Tuple[Any, float, float]]" = {}
+        """By journal: its last change, the time of the last look, and the silence so far."""
 
     def living(self) -> "Set[str]":
         """The other journals whose launchers may still write into them.
 
-        A launcher on another machine counts as alive, since this machine cannot tell. Machines are
-        identified by their boot, because a container has a host name of its own.
+        Machines are identified by their boot, because a container has a host name of its own. A
+        launcher of another boot counts as alive as long as it touches its journal.
         """
         names = set()
         for name in os.listdir(self._directory):
@@ -134,12 +163,48 @@ class JournalHistory:
                 names.add(name)
         return names
 
+    def is_here(self, name: str) -> bool:
+        """Whether the pids in a journal are those of this boot of this machine."""
+        owner = self._owners.get(name)
+        return owner is not None and bool(owner["boot"] == self._here["boot"])
+
+    def elsewhere(self, names: "Iterable[str]") -> "Set[str]":
+        """The host names of launchers of another boot."""
+        owners = [self._owners[name] for name in names if name in self._owners]
+        return {owner["host"] for owner in owners if owner["boot"] != self._here["boot"]}
+
     def _is_alive(self, name: str, owner: "Dict[str, Any]") -> bool:
-        if owner["boot"] != self._boot:
-            return bool(owner["host"] != self._host)
+        here = self._here
+        if owner["boot"] != here["boot"]:
+            return not has_restarted(owner, here) and self._is_beating(name, owner)
         if owner.get("locked"):
             return self._is_locked(name)
-        return owner["host"] != self._host or is_running(owner["pid"], owner["start_s"])
+        if is_running(owner["pid"], owner["start_s"]):
+            return True
+        return bool(owner["host"] != here["host"]) and self._is_beating(name, owner)
+
+    def _is_beating(self, name: str, owner: "Dict[str, Any]") -> bool:
+        """Whether a launcher touched its journal within the patience, by this machine's clock.
+        Launchers of wfrun 0.1 do not: only the user can tell that they are dead."""
+        is_called_dead = owner["host"] in self._dead_hosts
+        if not owner.get("beats"):
+            return not is_called_dead
+        patience_s = self._patience_s
+        if is_called_dead:
+            patience_s = min(patience_s, DEAD_PATIENCE_S)
+        try:
+            # Opened, because network file systems show present attributes only then.
+            with open(self._directory + "/" + name, "rb") as file:
+                status = os.fstat(file.fileno())
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        now, change = boot_clock(), (status.st_mtime, status.st_size)
+        known, looked, silent_s = self._beats.get(name, (None, now, 0.0))
+        silent_s = silent_s + min(now - looked, LOOK_S) if change == known else 0.0
+        self._beats[name] = change, now, silent_s
+        return silent_s < patience_s
 
     def _is_locked(self, name: str) -> bool:
         try:

@@ -5,8 +5,9 @@ It needs Linux, the standard library of Python >= 3.6, and the files beside it. 
 
     python launcher.py '{"directory": "/scratch/run-7", "slots": 32}'
 
-with the optional keys ``memory_bytes``, ``gpus``, ``pin_cores`` and ``pack_logs``. Messages are
-JSON lines.
+with the optional keys ``memory_bytes``, ``gpus``, ``pin_cores``, ``pack_logs``, ``dead_hosts``
+(names of hosts that the user calls dead) and ``patience_s`` (``PATIENCE_S`` of journals.py).
+Messages are JSON lines.
 
 From the engine, on stdin (an attempt is an AttemptRequest of ``wfrun.engine.exchange``):
     {"run": [attempt, ...]}             queue these; they start in this order (strict FCFS)
@@ -21,6 +22,7 @@ To the engine, on stdout (an outcome is an Outcome of ``wfrun.engine.exchange``)
     {"started": [key, ...], "ended": [[key, outcome], ...]}
     {"found": {key: {"state": "absent" | "active" | "ended", "outcome": ...}}, "id": n}
     {"cleaned": true}
+    {"elsewhere": [host, ...]}                  launchers of these hosts may still run attempts
     {"failing": text}, {"recovered": true}      exit records cannot be written; they can be again
     {"error": text}                             a message was not understood
 
@@ -43,7 +45,8 @@ The directory of a site:
     exits/<launcher>.jsonl     the journal of one launcher: its identity, then, in order, the keys
     it
                                queued, dropped, started (with pid) and saw end. The launcher holds a
-                               lock on it (flock) as long as it runs
+                               lock on it (flock) as long as it runs, and
+                               touches it every few seconds
 
 A journal entry is written before the claim that it announces (``queued``) and before the end that
 it records is reported (``ended``). So another launcher can settle every claim: by its exit record,
@@ -65,8 +68,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, Dict, List, Optional, Set, Tuple
 
-    from wfrun.sites.node.journals import AttemptTrace, Journal, JournalHistory
-    from wfrun.sites.node.processes import close_inherited, is_running, kill_leftovers, signal_group
+    from wfrun.sites.node.journals import BEAT_S, PATIENCE_S, AttemptTrace, Journal, JournalHistory
+    from wfrun.sites.node.processes import (
+        boot_clock,
+        close_inherited,
+        is_running,
+        kill_leftovers,
+        signal_group,
+    )
     from wfrun.sites.node.queue_runner import PROTOCOL, QueueRunner
     from wfrun.sites.node.runner import GRACE_S, READ_BYTES
     from wfrun.sites.node.slots import RunningAttempt
@@ -77,8 +86,8 @@ if TYPE_CHECKING or __package__:
     Grant = Tuple[int, int, List[str], List[int]]
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    from journals import AttemptTrace, Journal, JournalHistory
-    from processes import close_inherited, is_running, kill_leftovers, signal_group
+    from journals import BEAT_S, PATIENCE_S, AttemptTrace, Journal, JournalHistory
+    from processes import boot_clock, close_inherited, is_running, kill_leftovers, signal_group
     from queue_runner import PROTOCOL, QueueRunner
     from runner import GRACE_S, READ_BYTES
     from slots import RunningAttempt
@@ -169,7 +178,16 @@ class DirectLauncher(QueueRunner):
         for name in ("attempts", "files", "exits"):
             os.makedirs(directory + "/" + name, exist_ok=True)
         QueueRunner.__init__(self, directory, config, Journal(directory + "/exits"))
-        self.history = JournalHistory(directory + "/exits", self.journal)
+        patience_s = config.get("patience_s", PATIENCE_S)
+        self.history = JournalHistory(
+            directory + "/exits", self.journal, config.get("dead_hosts", ()), patience_s
+        )
+        self.beat_s = min(BEAT_S, patience_s / 4)
+        self.lapse_s = patience_s / 2
+        """Time without a heartbeat after which others may take this launcher for dead."""
+        self.beaten = boot_clock()
+        self.waits_for: "Set[str]" = set()
+        """Hosts that the engine knows to be waited for."""
         self.offsets: "Dict[str, int]" = {}
         """How far each journal has been read for the watched attempts."""
         self.channel = StdioChannel(self.poller)
@@ -192,6 +210,7 @@ class DirectLauncher(QueueRunner):
                     ended.extend(self._on_wakeup())
                 elif fd == 0:
                     self._receive()
+            self._beat()
             self._fire_timers()
             # Free slots are filled before outputs are committed, so that slots do not wait for the
             # file system. One ended task is settled per turn, or more where they end faster.
@@ -214,13 +233,12 @@ class DirectLauncher(QueueRunner):
             return False
         return self.stopping and not self.queue and not self.ended
 
-    def _timeout_ms(self) -> "Optional[int]":
+    def _timeout_ms(self) -> int:
         due = self._due()
         if self.watched:
             due.append(self.watch_due)
-        if not due:
-            return None
-        return max(0, int((min(due) - time.monotonic()) * 1000) + 1)
+        wait_s = min([self.beat_s, *(at - time.monotonic() for at in due)])
+        return max(0, int(wait_s * 1000) + 1)
 
     # -- what comes in
 
@@ -278,7 +296,9 @@ class DirectLauncher(QueueRunner):
 
     def _signal_watched(self, watch: WatchedAttempt, number: int) -> None:
         started = watch.trace.started
-        if started is not None and is_running(started[1], started[2]):
+        if started is None or not self._is_here(watch.trace):
+            return
+        if is_running(started[1], started[2]):
             signal_group(started[1], number)
             signal_group(started[1], signal.SIGCONT)
 
@@ -325,6 +345,25 @@ class DirectLauncher(QueueRunner):
 
     def _send(self) -> None:
         self.channel.send()
+
+    # -- the heartbeat
+
+    def _beat(self) -> None:
+        """Touch the journal. After a lapse, as of a machine that was suspended, another launcher
+        may have recorded attempts as lost: they are ended, and their outputs are not committed."""
+        lapse_s = boot_clock() - self.beaten
+        if lapse_s < self.beat_s or not self.journal.beat():
+            return
+        self.beaten = boot_clock()
+        if lapse_s < self.lapse_s or not self.keys:
+            return
+        traces = {key: AttemptTrace() for key in self.keys}
+        self.history.follow(traces, {})
+        for key, trace in traces.items():
+            attempt = self.keys[key]
+            if trace.outcome is not None:
+                self._end(attempt, "lost")
+                attempt.reason = "lost"  # also of one that has ended, and is not settled
 
     # -- attempts of other launchers
 
@@ -402,7 +441,16 @@ class DirectLauncher(QueueRunner):
                 lost[key] = trace
         for key, outcome in self._record_lost(lost).items():
             answers[key] = {"state": "ended", "outcome": outcome}
+        self._report_elsewhere()
         return answers
+
+    def _report_elsewhere(self) -> None:
+        """Name the hosts whose launchers may still run watched attempts, each once."""
+        owners = {watch.trace.owner for watch in self.watched.values() if watch.trace.owner}
+        hosts = self.history.elsewhere(owners) - self.waits_for
+        if hosts:
+            self.waits_for |= hosts
+            self.channel.say(json.dumps({"elsewhere": sorted(hosts)}))
 
     def _state_of(self, key: str, trace: AttemptTrace, living: "Set[str]") -> str:
         """The state of an attempt by its trace and its claim: absent, active, ended or lost.
@@ -421,7 +469,9 @@ class DirectLauncher(QueueRunner):
         their outcomes."""
         if not lost:
             return {}
-        pids = [(trace.started[1], trace.started[2]) for trace in lost.values() if trace.started]
+        pids = [
+            (t.started[1], t.started[2]) for t in lost.values() if t.started and self._is_here(t)
+        ]
         kill_leftovers(set(lost), pids)
         text = "its launcher died before it could record the end"
         outcome = {"cause": "lost", "message": text, "host": self.host}
@@ -429,6 +479,10 @@ class DirectLauncher(QueueRunner):
             self.journal.add(json.dumps({"ended": [[key, outcome]]}))
         self._write_journal()
         return dict.fromkeys(lost, outcome)
+
+    def _is_here(self, trace: AttemptTrace) -> bool:
+        """Whether the pid of an attempt is one of this boot of this machine."""
+        return trace.owner is not None and self.history.is_here(trace.owner)
 
     def _charge(self, watch: WatchedAttempt) -> None:
         """Count the resources that an attempt of another launcher uses."""

@@ -24,6 +24,7 @@ def _make(spec: SiteSpec, context: SiteContext) -> SshSite:
         context.site_directory,
         connection,
         pack_logs=context.pack_logs,
+        dead_hosts=context.dead_hosts,
         clock=context.clock,
     )
 

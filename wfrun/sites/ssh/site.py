@@ -7,7 +7,7 @@ import json
 import secrets
 import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from wfrun.engine.errors import TransientError
@@ -44,10 +44,13 @@ class SshSite(DirectLauncherSite):
         connection: Connection,
         *,
         pack_logs: bool = False,
+        dead_hosts: Sequence[str] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._remote = _RemoteHost(spec, directory, connection)
-        super().__init__(spec, index, self._remote, pack_logs=pack_logs, clock=clock)
+        super().__init__(
+            spec, index, self._remote, pack_logs=pack_logs, dead_hosts=dead_hosts, clock=clock
+        )
         self.connection = connection
 
     def store_path(self, name: str) -> str:
