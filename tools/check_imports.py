@@ -44,7 +44,7 @@ ENGINE_MAY_IMPORT = frozenset(
     {
         "__future__", "abc", "array", "bisect", "collections", "collections.abc", "dataclasses",
         "difflib", "enum", "functools", "hashlib", "heapq", "itertools", "math", "msgspec",
-        "operator", "re", "string", "typing",
+        "operator", "re", "shlex", "string", "typing",
     }
 )  # fmt: skip
 """Besides these, ``from random import Random`` is allowed: an instance has a seed."""

@@ -7,6 +7,8 @@ characters that change the direction of text could disguise a name.
 
 from __future__ import annotations
 
+import shlex
+
 MAX_NAME = 200
 """Maximum number of characters of a name in a message or a table."""
 MAX_LINE = 10_000
@@ -42,6 +44,11 @@ def name_line(text: str, limit: int = MAX_NAME) -> str:
     characters."""
     line = visible(text[:limit]).replace("\n", "\\n").replace("\t", "\\t")
     return line if len(text) <= limit else f"{line}…"
+
+
+def command_line(*words: object) -> str:
+    """A command for the user to copy: a name in it cannot become another command."""
+    return name_line(shlex.join(map(str, words)), MAX_LINE)
 
 
 def message_block(text: str) -> str:

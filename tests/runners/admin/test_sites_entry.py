@@ -11,6 +11,7 @@ import pytest
 
 from tests.runners.harness import WFRUN
 from tests.sites.batch.recordings import GRID_ENGINE, SLURM, recorded
+from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Access, LauncherSpec, SiteSpec
 from wfrun.runners.admin.entry import cluster_entry, quoted, size, walltime
 from wfrun.runners.admin.init import name_of
@@ -279,3 +280,22 @@ def test_local_sites_are_checked_and_shown(tmp_path: Path) -> None:
     shown = sites(tmp_path, "show", "here")
     assert shown.returncode == 0
     assert "here" in shown.stdout
+
+
+@pytest.mark.parametrize("end", ["\r", "\x85", "\u2028", "\n"])
+def test_a_host_cannot_write_lines_of_the_catalog(tmp_path: Path, end: str) -> None:
+    """YAML has more line ends than a reader may think of; a further key could make the site run its
+    commands on this machine."""
+    path = f"/scratch/x{end}    transport: local{end}    # "
+    evil = Place("/scratch/$USER", path, "nfs", "server:/scratch", GIB)
+    name = f"q{end}    transport: local{end}    #"
+    queue = Queue("q", cores=4, node_cores=4, node_memory_bytes=GIB, walltime_s=60.0)
+    other = msgspec.structs.replace(queue, name=f"{name}2", cores=2)
+    offer = Offer((queue, other), max_jobs=5, max_jobs_why=f"why{end}    transport: local")
+    text = entry([SHARED, evil], offer)
+    assert len(text.splitlines()) == len(text.split("\n")) - 1
+    spec = read(text, tmp_path)
+    assert spec.access is not None
+    assert spec.access.transport == "asyncssh"
+    with pytest.raises(InvalidError, match="control characters"):  # the catalog refuses values
+        read(entry([evil, HOME], offer), tmp_path)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from lxml import etree
 
 from tests.places import EXAMPLES
 from tests.runners.harness import Job, User, make_workflow
@@ -70,6 +73,27 @@ def test_what_cannot_be_is_refused(user: User, words: list[str], message: str) -
     done = user.wfrun("graph", montage(user), *words)
     assert message in done.err
     assert done.status == 2
+
+
+def test_a_picture_of_hostile_names(user: User) -> None:
+    """Names are text: no formulas, no elements of the picture's format, no lines of DOT."""
+    name = '$\\frac{$ <script>x()</script> --> ]]> "; evil [label=x] //\\'
+    tasks = [{"id": "a", "name": name, "parents": [], "children": [], "command": {"program": "x"}}]
+    document = {
+        "name": name,
+        "schemaVersion": "1.5",
+        "workflow": {"specification": {"tasks": tasks}},
+    }
+    path = user.folder / "w.json"
+    path.write_text(json.dumps(document))
+    done = user.wfrun("graph", path, "--picture", "g.svg", "--dot", "g.dot")
+    assert done.status == 0, done.text
+    picture = etree.parse(user.folder / "g.svg")
+    assert not picture.findall(".//{*}script")
+    lines = (user.folder / "g.dot").read_text().splitlines()
+    assert len(lines) == 4
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    assert lines[0] == f'digraph "{escaped}" {{'
 
 
 def test_too_many_nodes_for_a_picture_are_refused_with_a_way_out(user: User) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import wfrun
-from tests.runners.harness import WFRUN, User, wait_until
+from tests.runners.harness import WFRUN, Job, User, wait_until
 from tests.runners.terminal import Terminal
 from tests.sites.remote.servers import Misbehaving
 from wfrun.engine.model import Task, Workflow
@@ -163,3 +164,37 @@ def test_prompts_of_a_server(user: User) -> None:
         server.close()
     assert_harmless(terminal)
     assert "(me@127.0.0.1) x\\x1b]52" in terminal.text
+
+
+def test_logs_have_titles_that_no_output_can_forge(failed: User) -> None:
+    terminal = Terminal(failed, 300, "logs", "run", ID)
+    assert terminal.done() == 0
+    lines = [line for line in terminal.drawn.split("\r\n") if line]
+    titles = [line for line in lines if line.startswith("\x1b[1m--- ")]
+    assert len(titles) == 4
+    assert SGR not in terminal.drawn
+    others = [line for line in lines if line not in titles]
+    assert all(line.isprintable() for line in others)
+    assert sum(line.startswith("x\\x1b]52;c;") for line in others) == 4
+
+
+def test_commands_to_copy_are_quoted(user: User) -> None:
+    """The directory's name is the user's own here; that of a run by others may be anything."""
+    document = user.write([Job("a", "exit 1")])
+    name = "a run; touch pwned"
+    done = user.wfrun(document, "--retries", "0", "--run-dir", name)
+    assert "to continue: wfrun resume 'a run; touch pwned'\n" in done.out
+    assert "to continue: wfrun resume 'a run; touch pwned'\n" in user.wfrun("status", name).out
+
+
+def test_completions_are_names_that_a_shell_takes_as_they_are(user: User) -> None:
+    document = user.write([Job("a", "true")])
+    for name in (b"fine-1", b"$(touch pwned)", b"x\nplain,evil", b"\xff"):
+        directory = os.fsdecode(b"wfrun-runs/" + name)
+        assert user.wfrun(document, "--run-dir", directory, "-q").status == 0
+    environment = {**user.environment, "_WFRUN_COMPLETE": "bash_complete",
+                   "COMP_WORDS": "wfrun status ", "COMP_CWORD": "2"}  # fmt: skip
+    done = subprocess.run(
+        [WFRUN], cwd=user.folder, env=environment, capture_output=True, check=True, timeout=60
+    )
+    assert done.stdout == b"plain,fine-1\nplain,last\n"

@@ -13,6 +13,7 @@ import msgspec
 
 from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError
 from wfrun.engine.model import Access, Catalog
+from wfrun.engine.visible import command_line
 from wfrun.parsers.atomic import replacing
 from wfrun.parsers.catalog.add_site import with_site
 from wfrun.parsers.catalog.read import ORIGIN_NAME
@@ -77,12 +78,8 @@ async def init(
             ) from error
     _add(path, entry, name)
     say(f"added site {name} to {path}:\n\n{entry}")
-    say(f"To try it: wfrun sites check {name}" + _sites_option(path))
-
-
-def _sites_option(path: Path) -> str:
-    """The option that names the catalog in a command; empty for the default catalog."""
-    return "" if path == Path("sites.yaml") else f" --sites {path}"
+    others = () if path == Path("sites.yaml") else ("--sites", path)
+    say(f"To try it: {command_line('wfrun', 'sites', 'check', name, *others)}")
 
 
 def _existing(path: Path, name: str) -> Catalog | None:

@@ -9,6 +9,7 @@ import click
 from rich.console import Console
 
 from wfrun.engine.state import RunState
+from wfrun.engine.visible import command_line
 from wfrun.runners.cli.exit_statuses import DONE, FAILED, INTERRUPTED, SITE
 from wfrun.runners.display import progress
 from wfrun.runners.display.console import make_console
@@ -35,8 +36,8 @@ def drive(session: Session, *, as_json: bool, quiet: bool) -> int:
     try:
         state = asyncio.run(_drive(session, console, quiet=quiet))
     except BrokenPipeError:  # the reader of --json is gone, as after `| head`
-        path = session.run.path
-        click.echo(f"the reader of the events is gone; to continue: wfrun resume {path}", err=True)
+        command = command_line("wfrun", "resume", session.run.path)
+        click.echo(f"the reader of the events is gone; to continue: {command}", err=True)
         raise
     finally:
         # A further Ctrl-C must neither cut the summary nor kill the interpreter during its exit.
@@ -79,7 +80,8 @@ def _report(session: Session, state: RunState, console: Console) -> int:
         if any(w.to_collect for w in state.workflows):
             console.print(f"outputs: {session.run.outputs}")
         return DONE
-    console.print(f"to continue: wfrun resume {session.run.path}")
+    command = command_line("wfrun", "resume", session.run.path)
+    console.print(f"to continue: {command}")
     if state.ended == "cancelled":
         return INTERRUPTED
     return SITE if state.end_reason else FAILED

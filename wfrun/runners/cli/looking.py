@@ -54,6 +54,7 @@ def _read(run: str | None, console: Console) -> _Shown | None:
 @run_argument
 def status(run: str | None) -> None:
     """Show the state of RUN (default: `last`)."""
+    from wfrun.engine.visible import command_line
     from wfrun.runners.display.console import make_console
     from wfrun.runners.display.report import summary
 
@@ -63,7 +64,8 @@ def status(run: str | None) -> None:
         return
     console.print(summary(shown.state, driven=shown.is_driven))
     if not shown.is_driven and not shown.is_simulated and shown.state.ended != "done":
-        console.print(f"to continue: wfrun resume {shown.path}")
+        command = command_line("wfrun", "resume", shown.path)
+        console.print(f"to continue: {command}")
 
 
 @click.command()
@@ -108,6 +110,7 @@ def _run_table(runs: list[RunDir]) -> Table:
     from rich.table import Table
 
     from wfrun.engine.errors import WfrunError
+    from wfrun.engine.visible import name_line
     from wfrun.runners.display.report import duration, outcome_text
     from wfrun.runners.run.directory import StartingError, is_driven
     from wfrun.runners.run.session import read_state
@@ -122,13 +125,13 @@ def _run_table(runs: list[RunDir]) -> Table:
         try:
             state = read_state(found, 0.0)
         except StartingError:
-            table.add_row(found.name, "starting")
+            table.add_row(name_line(found.name), "starting")
             continue
         except WfrunError as error:
-            table.add_row(found.name, f"unreadable: {error.message}")
+            table.add_row(name_line(found.name), f"unreadable: {error.message}")
             continue
         table.add_row(
-            found.name,
+            name_line(found.name),
             outcome_text(state, driven=is_driven(found)),
             str(state.tasks),
             str(state.done),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import click
 
 
@@ -9,7 +11,8 @@ def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -
     """Names of runs in ./wfrun-runs, the latest first, and ``last``."""
     from wfrun.runners.run.directory import existing
 
-    names = [run.name for run in existing()]
+    # A shell inserts a completion as it is, without quotes.
+    names = [run.name for run in existing() if shlex.quote(run.name) == run.name]
     return [name for name in [*reversed(names), "last"] if name.startswith(incomplete)]
 
 

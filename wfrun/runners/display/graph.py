@@ -17,6 +17,7 @@ from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Workflow
 from wfrun.engine.visible import name_line
 from wfrun.parsers.workflows.shape import Layer, Shape
+from wfrun.runners.display.console import Hanging
 from wfrun.runners.display.pictures import new_figure, save_picture
 from wfrun.runners.display.report import duration
 
@@ -82,9 +83,9 @@ def shape_table(workflow: Workflow, shape: Shape) -> RenderableType:
             kinds = ", ".join(_counted(name, count) for name, count in layer.kinds)
             count = f"{len(layer.tasks):,}"
             layers.add_row(str(number), count, duration(layer.work_s), Text(kinds))
-    path = Text("critical path: " + " → ".join(_runs(workflow, shape.critical_path)))
+    path = Hanging(Text("critical path: " + " → ".join(_runs(workflow, shape.critical_path))))
     title = Text.assemble((name_line(workflow.name), "bold"), f" ({workflow.source})")
-    return Group(title, facts, Text(), layers, Text(), path)
+    return Group(Hanging(title), facts, Text(), layers, Text(), path)
 
 
 def _facts(shape: Shape) -> Iterator[tuple[str, str, str]]:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 
 from wfrun.engine.errors import TransientError, WfrunError
 from wfrun.engine.state import TaskStatus
-from wfrun.engine.visible import message_block
+from wfrun.engine.visible import command_line, message_block
 from wfrun.runners.display.log_printer import Attempt, AttemptHistory, LogPrinter, TaskNumber
 from wfrun.runners.run.directory import is_driven
 from wfrun.runners.run.session import read_state
@@ -50,7 +50,7 @@ async def follow_attempts(
         if is_last_look:
             _remark(
                 f"no process drives run {printer.run.name}, so the ends of attempts are not noted; "
-                f"`wfrun resume {printer.run.path}` continues it"
+                f"`{command_line('wfrun', 'resume', printer.run.path)}` continues it"
             )
             return
         await asyncio.sleep(INTERVAL_S)

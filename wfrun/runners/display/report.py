@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from wfrun.engine.model import Workflow
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.selection import SELECTION
 from wfrun.engine.state import Failure, Phase, RunState, SiteState, TaskStatus
-from wfrun.engine.visible import name_line
+from wfrun.engine.visible import command_line, name_line
 from wfrun.parsers.bags.names import shown_parameters
 from wfrun.runners.display.console import Hanging, name_cell
 
@@ -201,10 +200,10 @@ def nothing_succeeds(state: RunState, run: str) -> str | None:
     count = sum(site.failed for site in state.sites)
     if state.done or count < MANY_FAILURES or not state.recent_failures:
         return None
-    task = shlex.quote(state.recent_failures[-1].task)
+    command = command_line("wfrun", "logs", run, state.recent_failures[-1].task)
     return (
         f"no task has succeeded, and {count} attempts have failed: "
-        f"`wfrun logs {shlex.quote(run)} {name_line(task)}` "
+        f"`{command}` "
         "shows the output of one, Ctrl-C stops the run"
     )
 

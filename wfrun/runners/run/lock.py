@@ -29,6 +29,7 @@ from pathlib import Path
 import msgspec
 
 from wfrun.engine.errors import InfeasibleError, InvalidError
+from wfrun.engine.visible import command_line
 from wfrun.runners.run.clock import uptime_s
 from wfrun.sites.node.processes import has_restarted, identity
 
@@ -204,7 +205,7 @@ def _is_driven_error(path: Path) -> InvalidError:
     run = path.parent
     return InvalidError(
         f"the run {run.name} is being driven by {driver(path)}",
-        hint=f"wait for it, or stop it with `wfrun cancel {run}`",
+        hint=f"wait for it, or stop it with `{command_line('wfrun', 'cancel', run)}`",
     )
 
 
@@ -250,13 +251,13 @@ def _refuse_living(path: Path, holder: Holder, dead_hosts: Collection[str]) -> N
             f"the run {path.parent.name} was driven by {holder}, and did not say that it ended",
             source=str(path.parent),
             hint="resume it on that host; if the host is down, or the process is gone: "
-            f"`wfrun resume {path.parent} --dead-host {holder.host}`",
+            f"`{command_line('wfrun', 'resume', path.parent, '--dead-host', holder.host)}`",
         )
     if not is_silent(path, PATIENCE_S):
         raise InvalidError(
             f"the run {path.parent.name} is being driven by {holder}: its heartbeat continues",
             source=str(path.parent),
-            hint=f"wait for it, or stop it with `wfrun cancel {path.parent}`",
+            hint=f"wait for it, or stop it with `{command_line('wfrun', 'cancel', path.parent)}`",
         )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from wfrun.engine.errors import InfeasibleError, InvalidError, WfrunError
+from wfrun.engine.visible import command_line
 from wfrun.runners.run.directory import RUNS, RunDir, has_log
 from wfrun.runners.run.lock import Lock
 from wfrun.runners.run.store import FILE_NAME
@@ -126,7 +127,8 @@ def _refuse_used(path: Path) -> None:
     if has_log(path):
         raise InvalidError(
             f"{path} already holds a run",
-            hint=f"`wfrun resume {path}` continues it; a new run needs another directory",
+            hint=f"`{command_line('wfrun', 'resume', path)}` continues it; a new run needs another "
+            "directory",
         )
     with contextlib.suppress(FileNotFoundError):
         if not {entry.name for entry in path.iterdir()} <= {run.lock.name, run.cancel_request.name}:
