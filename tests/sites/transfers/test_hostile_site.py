@@ -13,6 +13,7 @@ from tests.sites.transfers.test_conformance import Store
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.model import ORIGIN, Access
 from wfrun.sites.remote.connection import connection_of
+from wfrun.sites.transfers import stream
 from wfrun.sites.transfers.endpoint import Endpoint
 from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
 from wfrun.sites.transfers.router import TransferRouter
@@ -87,6 +88,18 @@ async def test_an_honest_directory_arrives(
     assert receipt.size_bytes == 5
     arrived = tmp_path / ("run/outputs" if destination == ORIGIN else "site1/run/files") / "d"
     assert (arrived / "a/l").read_bytes() == b"xxxxx"
+
+
+async def test_a_site_that_stops_sending_is_given_up(
+    sites: TransferRouter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It must not hold the slots of the other end."""
+    monkeypatch.setattr(stream, "STALL_S", 0.2)
+    (tmp_path / "site0/run/files/d").mkdir()
+    os.mkfifo(tmp_path / "archive")
+    with pytest.raises(TransientError, match=r"nothing came for 0\.2 s"):
+        await sites.copy(0, "d", ORIGIN, places(tmp_path)[ORIGIN])
+    assert tree_below(tmp_path) == ["site1/run/files"]
 
 
 @pytest.mark.parametrize("destination", [ORIGIN, 1])

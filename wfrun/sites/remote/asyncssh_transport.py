@@ -221,6 +221,11 @@ class AsyncsshTransport:
             ) from error
         except asyncssh.SFTPError as error:
             raise _refusal(f"{self.host}:{path} cannot be {verb}", error) from error
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            # asyncssh checks the packets of a server where it needs their parts.
+            raise TransientError(
+                f"{self.host}:{path} cannot be {verb}: the answer is not of SFTP: {error}"
+            ) from error
 
     async def read_file(self, path: str) -> AsyncGenerator[bytes, None]:
         sftp = await self.sftp()
@@ -307,7 +312,7 @@ async def _read(sftp: asyncssh.SFTPClient, path: str) -> AsyncGenerator[bytes, N
             while came < size:
                 while asked < size and len(ahead) * chunk < _UNDER_WAY_BYTES:
                     count = min(chunk, size - asked)
-                    ahead.append(asyncio.create_task(_read_chunk(file, asked, count)))
+                    ahead.append(asyncio.create_task(_read_chunk(file, path, asked, count)))
                     asked += count
                 data = await ahead[0]
                 ahead.popleft()
@@ -317,13 +322,15 @@ async def _read(sftp: asyncssh.SFTPClient, path: str) -> AsyncGenerator[bytes, N
             await _drop(ahead)
 
 
-async def _read_chunk(file: asyncssh.SFTPClientFile, start: int, count: int) -> bytes:
+async def _read_chunk(file: asyncssh.SFTPClientFile, path: str, start: int, count: int) -> bytes:
     """Read exactly ``count`` bytes: a host may answer with fewer."""
     data: bytes = await file.read(count, start)
     while len(data) < count:
         more: bytes = await file.read(count - len(data), start + len(data))
         if not more:
-            raise TransientError(f"it became shorter while it was read: {start + len(data)} bytes")
+            raise TransientError(
+                f"{path} became shorter while it was read: {start + len(data)} bytes"
+            )
         data += more
     return data
 

@@ -13,6 +13,10 @@ from wfrun.sites.transfers.disk import absent
 from wfrun.sites.transfers.endpoint import SMALL_BYTES, Endpoint, check_size, hold_slots
 from wfrun.sites.transfers.method import Location
 
+STALL_S = 1800.0
+"""Maximum wait for the next piece of a file. Files on tape take minutes to appear; a site that does
+not send must not hold the other end's slots for ever."""
+
 
 class Stream:
     """Implements ``TransferMethod`` between any two endpoints, over the sites' connections.
@@ -37,7 +41,8 @@ class Stream:
                 hold_slots(reader, writer),
                 aclosing(reader.read_tree(source.name)) as archive,
             ):
-                tree = CleanTree(source.path, archive, links_may_leave=reader.spec is None)
+                steady = _steady(archive, source.path)
+                tree = CleanTree(source.path, steady, links_may_leave=reader.spec is None)
                 async with aclosing(tree.pieces()) as pieces:
                     await writer.write_tree(destination.name, pieces, key)
                 size_bytes = tree.size_bytes
@@ -65,8 +70,20 @@ async def _at_most(
 ) -> AsyncGenerator[bytes, None]:
     """Pass on a file, and stop where it is longer than its site said. It must not fill the disk at
     the other end."""
-    async for piece in data:
+    async for piece in _steady(data, path):
         size_bytes -= len(piece)
         if size_bytes < 0:
             raise TransientError(f"{path} became longer while it was copied")
+        yield piece
+
+
+async def _steady(data: AsyncIterator[bytes], path: str) -> AsyncGenerator[bytes, None]:
+    """Pass on a stream, unless it stalls."""
+    while True:
+        try:
+            piece = await asyncio.wait_for(anext(data), STALL_S)
+        except StopAsyncIteration:
+            return
+        except asyncio.TimeoutError:
+            raise TransientError(f"{path}: nothing came for {STALL_S:g} s") from None
         yield piece
