@@ -20,14 +20,20 @@ _SHOWN = frozenset("\n\t\u00a0\u202f\u3000")
 """Spaces and line ends that are shown, although ``str.isprintable`` is false for them."""
 
 
+_CACHED = 1 << 16
+"""Codes below this are kept once computed: those of nearly all text, and a bound of the memory."""
+
+
 class _Shown(dict[int, int | str]):
-    """What is shown for a character, computed on demand: a cache would grow with hostile text."""
+    """What is shown for a character, computed on demand."""
 
     def __missing__(self, code: int) -> int | str:
         character = chr(code)
-        if character.isprintable() or character in _SHOWN:
-            return code
-        return repr(character)[1:-1]
+        is_shown = character.isprintable() or character in _SHOWN
+        shown = code if is_shown else repr(character)[1:-1]
+        if code < _CACHED:
+            self[code] = shown
+        return shown
 
 
 _TABLE = _Shown()

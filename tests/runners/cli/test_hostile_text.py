@@ -198,3 +198,15 @@ def test_completions_are_names_that_a_shell_takes_as_they_are(user: User) -> Non
         [WFRUN], cwd=user.folder, env=environment, capture_output=True, check=True, timeout=60
     )
     assert done.stdout == b"plain,fine-1\nplain,last\n"
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "parquet"])
+def test_results_of_a_run_whose_path_is_no_text(user: User, form: str) -> None:
+    document = user.write([Job("a", "touch x", (), ["x"], ["x"])])
+    directory = os.fsdecode(b"run-\xff\xc3\xa9")
+    assert user.wfrun(document, "--run-dir", directory, "-q").status == 0
+    done = user.wfrun("results", directory, "-o", f"out.{form}")
+    assert done.status == 0, done.text
+    written = (user.folder / f"out.{form}").read_bytes()
+    path = b"run-\\xff\xc3\xa9/outputs/x" if form == "parquet" else os.fsencode(directory)
+    assert path in written

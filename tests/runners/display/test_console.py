@@ -79,6 +79,14 @@ def test_no_wrapped_line_begins_at_the_margin() -> None:
     assert all(line.startswith("  ") for line in rest)
 
 
+def test_a_huge_message_is_cut() -> None:
+    """A live display wraps it several times a second, in the loop that drives the run."""
+    console = on_terminal(80)
+    console.print(Hanging(Text("reason: \n" + "x\n y" * 1_000_000)))
+    assert len(drawn(console)) < 200_000
+    assert drawn(console).rstrip().endswith("…")
+
+
 def test_messages_above_a_live_display(monkeypatch: pytest.MonkeyPatch) -> None:
     console = on_terminal()
     monkeypatch.setattr(sys, "stderr", io.StringIO())

@@ -21,6 +21,8 @@ PIPE_COLUMNS = 200
 
 
 _INDENT = "  "
+MAX_CHARACTERS = 5000
+"""Maximum number of characters of a message in a display."""
 
 
 class EscapingConsole(Console):
@@ -67,10 +69,13 @@ def name_cell(name: str) -> Text:
 
 class Hanging:
     """A text whose lines are indented, except the first: neither a line end nor a place to wrap can
-    make a line of it look like one of wfrun's own."""
+    make a line of it look like one of wfrun's own. Cut after `MAX_CHARACTERS`: live displays wrap
+    it several times a second."""
 
     def __init__(self, text: Text) -> None:
         self._text = text
+        if len(text) > MAX_CHARACTERS:
+            self._text = Text.assemble(text[:MAX_CHARACTERS], "…")
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = max(1, options.max_width - len(_INDENT))

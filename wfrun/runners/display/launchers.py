@@ -17,6 +17,8 @@ from wfrun.engine.visible import message_block, name_line
 from wfrun.runners.display.report import duration
 
 _DAY_S = 86400.0
+MAX_REASON = 500
+"""Maximum number of characters shown of the reason why a launcher ended."""
 MAX_HOST = 40
 """Maximum number of characters shown of the name of a host."""
 
@@ -136,7 +138,7 @@ def _why(launcher: Launcher) -> str:
     if launcher.stopped and launcher.cause in (None, "done", "cancelled"):
         return "no work was left for it"
     reason = (launcher.reason or "").strip()
-    first = reason.splitlines()[0] if reason else ""
+    first = name_line(reason.splitlines()[0], MAX_REASON) if reason else ""
     if launcher.cause in (None, "done"):
         return first
     return f"{launcher.cause}: {first}" if first else str(launcher.cause)

@@ -29,6 +29,9 @@ MAX_WORKFLOW_ROWS = 40
 MAX_EXCERPT_LINE = 1000
 """Maximum number of characters shown of a line of a failed task's output."""
 
+MAX_PROGRAMS = 20
+"""Maximum number of programs named of those that ran on a head node."""
+
 MANY_FAILURES = 20
 """Number of failed attempts, without any success, from which the display suggests to look."""
 
@@ -281,7 +284,8 @@ def _head_nodes(state: RunState) -> list[str]:
         if not site.connections and not site.commands:
             continue
         count = sum(site.commands.values())
-        each = ", ".join(f"{n} {program}" for program, n in site.commands.most_common())
+        commands = site.commands.most_common(MAX_PROGRAMS)
+        each = ", ".join(f"{n} {name_line(program)}" for program, n in commands)
         lines.append(
             f"head node of {site.spec.name}: {_plural(site.connections, 'connection')}, "
             f"{_plural(count, 'command')}{f' ({each})' if each else ''}, "

@@ -22,13 +22,15 @@ from wfrun.engine.core import Core
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.state import Phase, RunState, TaskStatus, WorkflowState
-from wfrun.engine.visible import name_line
+from wfrun.engine.visible import MAX_LINE, name_line
 from wfrun.runners.run.directory import RunDir, await_start
 from wfrun.runners.run.log_errors import replay
 from wfrun.runners.run.store import Store
 
 _ROWS = 4096
 """Number of rows written at a time."""
+_NAMES = "surrogateescape"
+"""How names of files that are no UTF-8 are written: as the bytes that they are."""
 _STATES = {
     TaskStatus.WAITING: "waiting",
     TaskStatus.ELIGIBLE: "waiting",
@@ -268,7 +270,7 @@ def write_results(run: RunDir, path: Path | None) -> None:
         table = Results(run)
         is_terminal = sys.stdout.isatty()
         # Bytes, which a pipe gets unchanged.
-        stream = TextIOWrapper(sys.stdout.buffer, "utf-8", "surrogateescape", write_through=True)
+        stream = TextIOWrapper(sys.stdout.buffer, "utf-8", _NAMES)
         try:
             _copy(table, _Text(stream, table.columns, ",", on_terminal=is_terminal))
         finally:
@@ -290,7 +292,7 @@ def write_results(run: RunDir, path: Path | None) -> None:
         if kind == ".parquet":
             _copy(table, _Parquet(part, table.columns))
         else:
-            with open(part, "w", newline="", encoding="utf-8") as stream:
+            with open(part, "w", newline="", encoding="utf-8", errors=_NAMES) as stream:
                 _copy(table, _Text(stream, table.columns, "," if kind == ".csv" else "\t"))
         part.replace(path)
     except OSError as error:
@@ -321,7 +323,9 @@ class _Text:
 
     def write(self, rows: Sequence[Row]) -> None:
         if self._on_terminal:  # a line end in a cell could forge a row
-            rows = [[name_line(c) if isinstance(c, str) else c for c in row] for row in rows]
+            rows = [
+                [name_line(c, MAX_LINE) if isinstance(c, str) else c for c in row] for row in rows
+            ]
         self._writer.writerows(rows)
 
     def close(self) -> None:
@@ -339,7 +343,15 @@ class _Parquet:
         self._writer = parquet.ParquetWriter(path, self._schema)
 
     def write(self, rows: Sequence[Row]) -> None:
-        self._writer.write_table(self._make(list(zip(*rows, strict=True)), schema=self._schema))
+        columns = [[_as_text(cell) for cell in column] for column in zip(*rows, strict=True)]
+        self._writer.write_table(self._make(columns, schema=self._schema))
 
     def close(self) -> None:
         self._writer.close()
+
+
+def _as_text(cell: Any) -> Any:
+    """Escapes in place of bytes of file names that are no UTF-8: Parquet has only text."""
+    if not isinstance(cell, str) or cell.isascii():
+        return cell
+    return cell.encode("utf-8", _NAMES).decode("utf-8", "backslashreplace")
