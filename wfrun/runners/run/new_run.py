@@ -15,6 +15,7 @@ from wfrun.runners.run.directory import RUNS, RunDir, has_log
 from wfrun.runners.run.lock import Lock
 from wfrun.runners.run.store import FILE_NAME
 from wfrun.runners.run.trust import refuse_foreign_folder
+from wfrun.sites.transfers.disk import sync_folder
 
 
 class NewRun:
@@ -109,16 +110,6 @@ def _make_folder(path: Path, mode: int) -> bool:
         return False
     sync_folder(path.parent)
     return True
-
-
-def sync_folder(path: Path) -> None:
-    """Make the names in a directory durable, where the file system can."""
-    with contextlib.suppress(OSError):
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
 
 
 def _refuse_used(path: Path) -> None:

@@ -42,7 +42,7 @@ def copy_path(
     Runs in a thread, and raises OSError soon after one of ``aborts`` is set. Symbolic links in a
     directory are copied as links.
     """
-    temporary.parent.mkdir(parents=True, exist_ok=True)
+    make_folders(temporary.parent)
     if not source.is_dir():
         return _copy_file(source, temporary, writable, aborts)
     size_bytes = 0
@@ -55,6 +55,7 @@ def copy_path(
                 (target / name).symlink_to(os.readlink(member))
             elif name in files:
                 size_bytes += _copy_file(member, target / name, writable, aborts)
+        sync_folder(target)
     return size_bytes
 
 
@@ -79,6 +80,9 @@ def _copy_file(
         try:
             _copy_content(reader, writer, status.st_size, aborts)
             os.fchmod(writer, file_mode(bool(status.st_mode & 0o111), writable))
+            # Before the log says that the file is there: it may be durable long before the data,
+            # and after a power failure the file would have its length, and zeros for content.
+            os.fsync(writer)
         finally:
             os.close(writer)  # A network file system reports a full disk here at the latest.
     finally:
@@ -148,6 +152,37 @@ def replace(temporary: Path, final: Path) -> None:
             raise
         remove(final)
         temporary.rename(final)
+
+
+def make_folders(path: Path) -> None:
+    """Make a directory and its parents, durably, as far as they do not exist."""
+    if not path.is_dir():
+        make_folders(path.parent)
+        path.mkdir(exist_ok=True)
+        sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Make the names in a directory durable, where the file system can."""
+    with contextlib.suppress(OSError):
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def sync_tree(path: Path) -> None:
+    """Make all files of a directory durable, with their names."""
+    for directory, _, names in os.walk(path):
+        for name in names:
+            with contextlib.suppress(OSError):  # a link that leads nowhere
+                fd = os.open(Path(directory, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+                try:
+                    os.fsync(fd)
+                finally:
+                    os.close(fd)
+        sync_folder(Path(directory))
 
 
 def remove(path: Path) -> None:

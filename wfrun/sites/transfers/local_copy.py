@@ -10,7 +10,7 @@ from pathlib import Path
 
 from wfrun.engine.exchange import Receipt
 from wfrun.engine.model import LinkSpec
-from wfrun.sites.transfers.disk import copy_path, explain, remove, replace, size_of
+from wfrun.sites.transfers.disk import copy_path, explain, remove, replace, size_of, sync_folder
 from wfrun.sites.transfers.emulated_link import EmulatedLink
 from wfrun.sites.transfers.endpoint import Endpoint, endpoint_name, part_name
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
@@ -53,6 +53,8 @@ class LocalCopy:
             if arrival is not None:
                 await arrival
             replace(temporary, final)
+            if writable:  # a final output, whose copies at sites may be removed next
+                await asyncio.wrap_future(self._pool.submit(sync_folder, final.parent))
         except OSError as error:
             raise explain(error, origin, final) from error
         finally:

@@ -8,13 +8,21 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from stat import S_ISDIR
-from typing import Any
+from typing import Any, BinaryIO
 
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.model import ORIGIN, SiteSpec
 from wfrun.sites.remote.host import Stat
 from wfrun.sites.remote.local_transport import LocalProcess
-from wfrun.sites.transfers.disk import explain_write, open_regular, remove, replace
+from wfrun.sites.transfers.disk import (
+    explain_write,
+    make_folders,
+    open_regular,
+    remove,
+    replace,
+    sync_folder,
+    sync_tree,
+)
 from wfrun.sites.transfers.endpoint import CHUNK_BYTES, check_size, file_mode, part_name
 
 
@@ -72,18 +80,24 @@ class LocalEndpoint:
         temporary = final.with_name(part_name(key))
         written = 0
         try:
-            await asyncio.to_thread(os.makedirs, final.parent, exist_ok=True)
+            await asyncio.to_thread(make_folders, final.parent)
             with open(temporary, "xb") as file:
                 async for chunk in content:
                     await asyncio.to_thread(file.write, chunk)
                     written += len(chunk)
+                await asyncio.to_thread(_sync, file)
             check_size(str(final), written, size_bytes)
             os.chmod(temporary, file_mode(is_executable, self.spec is None))
-            replace(temporary, final)
+            await self._put_in_place(temporary, final)
         except OSError as error:
             raise explain_write(error, final) from error
         finally:
             remove(temporary)
+
+    async def _put_in_place(self, temporary: Path, final: Path) -> None:
+        replace(temporary, final)
+        if self.spec is None:  # a final output, whose copies at sites may be removed next
+            await asyncio.to_thread(sync_folder, final.parent)
 
     async def read_tree(self, name: str) -> AsyncGenerator[bytes, None]:
         process = await asyncio.create_subprocess_exec(
@@ -106,13 +120,19 @@ class LocalEndpoint:
         final = Path(self.path(name))
         temporary = final.with_name(part_name(key))
         try:
-            await asyncio.to_thread(os.makedirs, temporary)
+            await asyncio.to_thread(make_folders, temporary)
             await _extract(content, temporary, final)
-            replace(temporary, final)
+            await asyncio.to_thread(sync_tree, temporary)
+            await self._put_in_place(temporary, final)
         except OSError as error:
             raise explain_write(error, final) from error
         finally:
             remove(temporary)
+
+
+def _sync(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
 
 
 async def _extract(archive: AsyncIterator[bytes], directory: Path, final: Path) -> None:

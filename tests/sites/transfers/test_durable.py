@@ -1,0 +1,83 @@
+"""What a copy writes is durable before it is reported, so that a power failure cannot leave a log
+that says more than the disk has."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from wfrun.engine.model import ORIGIN, SiteSpec
+from wfrun.sites.transfers import disk
+from wfrun.sites.transfers.endpoint import part_name
+from wfrun.sites.transfers.local_copy import LocalCopy
+from wfrun.sites.transfers.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.method import Location
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The fsyncs and renames, in order, by the name of what was synced or replaced."""
+    made: list[str] = []
+    fsync, rename = os.fsync, Path.rename
+
+    def note_fsync(fd: int) -> None:
+        made.append("fsync " + os.path.basename(os.readlink(f"/proc/self/fd/{fd}")))
+        fsync(fd)
+
+    def note_rename(path: Path, target: Path) -> Path:
+        made.append(f"rename {target.name}")
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "fsync", note_fsync)
+    monkeypatch.setattr(Path, "rename", note_rename)
+    return made
+
+
+def check(calls: list[str], contents: int, *, is_output: bool) -> None:
+    """The contents were synced before the rename, the directory after it."""
+    renamed = calls.index("rename out")
+    parts = [call for call in calls[:renamed] if part_name("") in call or "inner" in call]
+    assert len(parts) >= contents, calls
+    assert ("fsync outputs" in calls[renamed:]) == is_output, calls
+
+
+@pytest.mark.parametrize("is_output", [True, False])
+@pytest.mark.parametrize("is_tree", [True, False])
+async def test_a_copy_on_this_machine(
+    tmp_path: Path, calls: list[str], is_output: bool, is_tree: bool
+) -> None:
+    source = tmp_path / "source"
+    if is_tree:
+        source.mkdir()
+        (source / "inner").write_text("x")
+    else:
+        source.write_text("x")
+    method = LocalCopy()
+    store = LocalEndpoint(0, SiteSpec("a", 1), tmp_path / "outputs")
+    final = str(tmp_path / "outputs" / "out") if is_output else "out"
+    there = LocalEndpoint() if is_output else store
+    await method.copy(Location(LocalEndpoint(), str(source)), Location(there, final), "k")
+    method.close()
+    check(calls, 1, is_output=is_output)
+    assert f"fsync {tmp_path.name}" in calls  # the new directory `outputs`
+
+
+@pytest.mark.parametrize("is_output", [True, False])
+async def test_a_file_from_another_site(tmp_path: Path, calls: list[str], is_output: bool) -> None:
+    async def content() -> AsyncIterator[bytes]:
+        yield b"x"
+
+    spec = None if is_output else SiteSpec("a", 1)
+    endpoint = LocalEndpoint(ORIGIN, spec, tmp_path / "outputs")
+    await endpoint.write("out", content(), 1, False, "k")
+    check(calls, 1, is_output=is_output)
+
+
+def test_a_tree_with_a_pipe(tmp_path: Path) -> None:
+    """It is not waited for a writer."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("absent")
+    disk.sync_tree(tmp_path)
