@@ -44,31 +44,15 @@ QUEUES = {
 }
 
 
-class Grid:
-    """A user with accounts at the sites of a testbed, and one run of theirs."""
+class RecordedRun:
+    """A run of a user, whose tasks keep a record."""
 
-    def __init__(self, testbed: Testbed, user: User) -> None:
-        self.testbed = testbed
+    def __init__(self, user: User, record: Path) -> None:
         self.user = user
-        # Written by the users of all sites.
-        self.record = testbed.layout.directory / f"record-{secrets.token_hex(4)}"
-        self.record.touch()
-        self.record.chmod(0o666)
+        self.record = record
         self.run = user.folder / "run"
         self.jobs: list[Job] = []
         self._contents: dict[str, set[str]] = {}
-        self._sites: list[str] = []
-
-    def catalog(self, *sites: str, changes: Mapping[str, Any] | None = None) -> Path:
-        """A catalog of these sites of the testbed, whose queues are asked more often than by
-        default; ``changes`` are of one site or another."""
-        every = yaml.safe_load(self.testbed.layout.catalog.read_text())["sites"]
-        self._sites = list(sites)
-        chosen = {}
-        for name in sites:
-            quick = {} if every[name]["kind"] == "ssh" else {"poll_min": 0.5, "poll_max": 5}
-            chosen[name] = {**every[name], **quick, **(changes or {}).get(name, {})}
-        return self.user.catalog(yaml.safe_dump({"sites": chosen}))
 
     def task(self, id: str, seconds: float, inputs: Sequence[str] = ()) -> None:
         """Add a task that reads the outputs of those named, and writes the ids of all before
@@ -89,6 +73,56 @@ class Grid:
                 above = [f"t{layer - 1}-{n}", f"t{layer - 1}-{(n + 1) % width}"] if layer else []
                 self.task(f"t{layer}-{n}", seconds, above)
 
+    def contents(self, id: str) -> list[str]:
+        """What the output of a task has to be."""
+        return sorted(self._contents[id])
+
+    def done(self) -> list[str]:
+        """Ids of tasks in the order of their success."""
+        return [line.split(":")[1] for line in lines_of(self.record) if line.startswith("done:")]
+
+    def begun(self) -> list[str]:
+        return [line.split(":")[1] for line in lines_of(self.record) if line.startswith("begin:")]
+
+    def events(self) -> list[ev.Event]:
+        store = Store(self.run)
+        try:
+            return list(store.load())
+        finally:
+            store.close()
+
+    def state(self) -> RunState:
+        return read_state(RunDir(self.run))
+
+    def failures(self) -> Counter[str]:
+        """Causes of attempts that ended other than well."""
+        ended = [e for e in self.events() if isinstance(e, ev.AttemptEnded)]
+        return Counter(e.outcome.cause for e in ended if e.outcome.cause != "done")
+
+
+class Grid(RecordedRun):
+    """A user with accounts at the sites of a testbed, and one run of theirs."""
+
+    def __init__(self, testbed: Testbed, user: User) -> None:
+        self.testbed = testbed
+        # Written by the users of all sites.
+        record = testbed.layout.directory / f"record-{secrets.token_hex(4)}"
+        record.touch()
+        record.chmod(0o666)
+        super().__init__(user, record)
+        self._sites: list[str] = []
+
+    def catalog(self, *sites: str, changes: Mapping[str, Any] | None = None) -> Path:
+        """A catalog of these sites of the testbed, whose queues are asked more often than by
+        default; ``changes`` are of one site or another."""
+        every = yaml.safe_load(self.testbed.layout.catalog.read_text())["sites"]
+        self._sites = list(sites)
+        chosen = {}
+        for name in sites:
+            quick = {} if every[name]["kind"] == "ssh" else {"poll_min": 0.5, "poll_max": 5}
+            chosen[name] = {**every[name], **quick, **(changes or {}).get(name, {})}
+        return self.user.catalog(yaml.safe_dump({"sites": chosen}))
+
     def start(self, catalog: Path, *words: str | Path) -> Engine:
         document = self.user.write(self.jobs)
         return self.user.start(
@@ -99,13 +133,6 @@ class Grid:
         return self.user.start("resume", self.run)
 
     # -- what happens
-
-    def done(self) -> list[str]:
-        """Ids of tasks in the order of their success."""
-        return [line.split(":")[1] for line in lines_of(self.record) if line.startswith("done:")]
-
-    def begun(self) -> list[str]:
-        return [line.split(":")[1] for line in lines_of(self.record) if line.startswith("begin:")]
 
     def wait(self, engine: Engine, happened: Callable[[], bool], patience_s: float = 40.0) -> None:
         """Until that has happened, while the engine has still something to do."""
@@ -118,16 +145,6 @@ class Grid:
     def wait_begun(self, engine: Engine, count: int, patience_s: float = 40.0) -> None:
         self.wait(engine, lambda: len(self.begun()) >= count, patience_s)
 
-    def events(self) -> list[ev.Event]:
-        store = Store(self.run)
-        try:
-            return list(store.load())
-        finally:
-            store.close()
-
-    def state(self) -> RunState:
-        return read_state(RunDir(self.run))
-
     @property
     def sites(self) -> list[str]:
         """Sites of the testbed in the catalog."""
@@ -135,10 +152,6 @@ class Grid:
 
     def uid(self, site: str) -> int:
         return pwd.getpwnam(self.testbed.layout.site(site).user).pw_uid
-
-    def contents(self, id: str) -> list[str]:
-        """What the output of a task has to be."""
-        return sorted(self._contents[id])
 
     # -- what has to hold
 
@@ -185,11 +198,6 @@ class Grid:
         run_id = self.state().run_id
         assert wait_until(lambda: not attempts_alive(run_id)), attempts_alive(run_id)
         assert wait_until(lambda: not self.far_processes(), patience_s), self.far_processes()
-
-    def failures(self) -> Counter[str]:
-        """Causes of attempts that ended other than well."""
-        ended = [e for e in self.events() if isinstance(e, ev.AttemptEnded)]
-        return Counter(e.outcome.cause for e in ended if e.outcome.cause != "done")
 
     def pauses(self) -> list[str]:
         """Why sites have said that they were out of order."""

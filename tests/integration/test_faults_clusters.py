@@ -211,6 +211,22 @@ def test_sites_that_can_not_be_reached_at_first(testbed: Testbed, grid: Grid) ->
     assert any("beta" in reason and "ssh" in reason for reason in pauses), pauses
 
 
+@pytest.mark.parametrize("site", ["alpha", "delta"])
+def test_resumed_before_a_site_can_be_reached(testbed: Testbed, grid: Grid, site: str) -> None:
+    """Its files are not taken for lost, and what runs there is not done again."""
+    grid.layers(2, 6, 0.5)
+    engine = grid.start(grid.catalog(site))
+    grid.wait_done(engine, 3)
+    engine.kill()
+    faults.kill(testbed, f"{site}.sshd")
+    faults.cut(testbed, site)
+    engine = grid.resume()
+    assert wait_until(lambda: bool(grid.pauses()), 60), engine.told
+    faults.start(testbed, f"{site}.sshd")
+    grid.check(engine.done(100))
+    assert not grid.failures()
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", range(6))
 def test_killed_at_random_moments(grid: Grid, seed: int) -> None:

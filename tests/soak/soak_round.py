@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 
 from tests.integration.clusters import Grid
-from tests.runners.harness import User, wait_until
+from tests.runners.harness import User, kill, wait_until
 from tests.soak import mischief
 from tests.soak.audit import audit
 from tests.soak.mischief import FAULTS, Remedy, Struck
@@ -70,6 +70,9 @@ class Round:
         assert wait_until(lambda: struck.engine.ended or self._grid.logged(), 100)
         self._strike(struck)
         self._finish(struck)
+        for site in work.sites:
+            # A command that hangs is an orphan once its agent was killed; no agent can end it.
+            kill(pid for pid, line in self._grid.processes_at(site) if faults.HANGS in line)
         audit(self._grid, work)
         self._check_sandbox_free(work)
         self.report.failures = self._grid.failures()

@@ -15,10 +15,13 @@ from tests.testbed.testbed import Testbed
 
 Misbehaviour = Literal["empty", "garbage", "hang", "refuse", "fail-after"]
 
+HANGS = "sleep 100000"
+"""Command line of a program that hangs."""
+
 MISBEHAVIOURS: dict[Misbehaviour, str] = {
     "empty": "exit 0",
     "garbage": r"""printf '\001\377}{ slurm_load: <xml\n%s' "$@"; exit 0""",
-    "hang": "exec sleep 100000",
+    "hang": f"exec {HANGS}",
     "refuse": "echo 'error: the server does not answer (made by the testbed)' >&2; exit 1",
     "fail-after": '{real} "$@" >/dev/null 2>&1; '
     "echo 'error: the connection was reset (made by the testbed)' >&2; exit 1",

@@ -234,7 +234,10 @@ class ClusterSite:
         return attempt is None or attempt.absences > 0
 
     def store_path(self, name: str) -> str:
-        """Return the absolute path of a file in the site's store."""
+        """Return the absolute path of a file in the site's store. Raises TransientError before the
+        cluster was reached."""
+        if not self.head.directory:
+            raise TransientError(f"site {self.spec.name} was not reached yet")
         return f"{self.head.directory}/files/{name}"
 
     # -- the connection

@@ -54,7 +54,9 @@ class SshSite(DirectLauncherSite):
         self.connection = connection
 
     def store_path(self, name: str) -> str:
-        """Path of a file in the site's store."""
+        """Path of a file in the site's store. Raises TransientError before the site was reached."""
+        if not self._remote.directory:
+            raise TransientError(f"site {self.spec.name} was not reached yet")
         return f"{self._remote.directory}/files/{name}"
 
 
@@ -87,7 +89,7 @@ class _RemoteHost:
 
     async def is_removed(self) -> bool:
         host = await self._connection.host()
-        return (await host.stat([f"{self.directory}/files"])) == [None]
+        return bool(self.directory) and await host.stat([f"{self.directory}/files"]) == [None]
 
     async def launch(
         self,
@@ -120,6 +122,8 @@ class _RemoteHost:
         return out or b"", err or b""
 
     async def absent(self, files: Mapping[str, int]) -> list[str]:
+        if not self.directory:
+            return []  # unknown: the host was not reached yet
         names = list(files)
         try:
             host = await self._connection.host()

@@ -36,7 +36,7 @@ class ConnectedSite(Protocol):
     connection: Connection
 
     def store_path(self, name: str) -> str:
-        """Absolute path there; valid once the connection has been open."""
+        """Absolute path there. Raises TransientError before the site was reached."""
 
 
 class RemoteEndpoint:
