@@ -67,6 +67,12 @@ class Struck:
     def one(self, pids: list[int]) -> list[int]:
         return self.random.sample(pids, min(1, len(pids)))
 
+    def queue(self, site: str) -> list[str]:
+        """Lines of the site's queue; none while its server does not answer."""
+        with contextlib.suppress(TestbedError):
+            return self.grid.queue(site)
+        return []
+
     def resume(self) -> None:
         if not self.engine.ended:
             self.engine.kill()
@@ -157,7 +163,7 @@ def cut(struck: Struck) -> None:
 def end_server(struck: Struck) -> Remedy | None:
     testbed, site = struck.grid.testbed, struck.site
     server = struck.random.choice(SERVERS[site])
-    if server == "gamma.sge_execd" and not all(" r " in row for row in struck.grid.queue(site)):
+    if server == "gamma.sge_execd" and not all(" r " in row for row in struck.queue(site)):
         # A job that is on its way to the daemon is shown as starting for ten minutes then.
         return None
     how = struck.random.choice((faults.kill, faults.stop))
@@ -201,12 +207,13 @@ def cancel_behind(struck: Struck) -> None:
     layout = struck.grid.testbed.layout
     name = struck.site
     site = layout.site(name)
-    rows = [row.split() for row in struck.grid.queue(name)]
+    rows = [row.split() for row in struck.queue(name)]
     jobs = [row[0] for row in rows if row and row[0][0].isdigit()]
     if jobs:
         command = ["qdel"] if site.kind == "grid-engine" else ["scancel"]
         job = struck.random.choice(jobs)
-        processes.run([*command, job], layout.environment(site), check=False)
+        with contextlib.suppress(TestbedError):  # The server does not answer.
+            processes.run([*command, job], layout.environment(site), check=False)
 
 
 def fill_disk(struck: Struck) -> Remedy | None:
