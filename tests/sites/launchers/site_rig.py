@@ -4,11 +4,14 @@ jobs of the simulated PBS, and only wait."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.fakes import pbs
 from wfrun.engine import events as ev
@@ -189,6 +192,19 @@ class SiteRig:
     async def close(self) -> None:
         await self.site.close()
         pbs.end(self.place / "pbs")
+
+
+@contextlib.asynccontextmanager
+async def rig_at(place: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SiteRig]:
+    """A rig with a simulated PBS in a directory."""
+    (place / ".profile").write_text(f"PATH={place}/pbs/bin:$PATH; export PATH\n")
+    monkeypatch.setenv("HOME", str(place))
+    pbs.install(place / "pbs", slots=4)
+    rig = SiteRig(place)
+    try:
+        yield rig
+    finally:
+        await rig.close()
 
 
 def ended(*keys: str, cause: str = "done") -> dict[str, Any]:

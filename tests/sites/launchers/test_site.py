@@ -9,8 +9,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from tests.fakes import pbs
-from tests.sites.launchers.site_rig import SiteRig, ended, started
+from tests.sites.launchers.site_rig import SiteRig, ended, rig_at, started
 from wfrun.engine import events as ev
 from wfrun.engine.exchange import AttemptRequest, LauncherRequest
 from wfrun.sites.launchers import recovery, site
@@ -20,14 +19,8 @@ from wfrun.testing.probe import request
 
 @pytest_asyncio.fixture
 async def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SiteRig]:
-    (tmp_path / ".profile").write_text(f"PATH={tmp_path}/pbs/bin:$PATH; export PATH\n")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    pbs.install(tmp_path / "pbs", slots=4)
-    rig = SiteRig(tmp_path)
-    try:
+    async with rig_at(tmp_path, monkeypatch) as rig:
         yield rig
-    finally:
-        await rig.close()
 
 
 def tasks(*keys: str) -> list[AttemptRequest]:

@@ -77,6 +77,16 @@ class AttemptAssigner:
             return False
         return attempt.key in self._waiting.get(_class_of(attempt, attempt.request), ())
 
+    def may_have(self, key: str, node: LauncherNode | None) -> bool:
+        """Whether a node may have run an attempt: it was sent there, or may have been by an earlier
+        engine. True for an attempt that is not known any more."""
+        attempt = self.attempts.get(key)
+        if attempt is None or attempt.maybe_elsewhere:
+            return True
+        if attempt.nodes:
+            return attempt.first_node is node
+        return not self.is_waiting(attempt)
+
     def detach(self, attempt: PoolAttempt) -> None:
         """Take an attempt from its nodes or out of the queue; it stays in ``attempts``."""
         for node in attempt.nodes:

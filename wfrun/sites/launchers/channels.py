@@ -13,8 +13,8 @@ from wfrun.engine.errors import InfeasibleError, WfrunError
 from wfrun.engine.model import LauncherSpec
 from wfrun.sites.launchers.certificate import make_context
 from wfrun.sites.launchers.handshake import Credentials
+from wfrun.sites.launchers.limited_log import LimitedLog
 from wfrun.sites.launchers.link import LinkHandler
-from wfrun.sites.launchers.refusals import RefusalLog
 from wfrun.sites.launchers.signed_link import WRITE_BYTES, SignedLink
 from wfrun.sites.launchers.spool import MAX_FILE_BYTES, SpoolListener, leftovers
 from wfrun.sites.node.signing import HANDSHAKE_S, SPOOL_HANDSHAKE_S
@@ -66,7 +66,7 @@ class SiteChannels:
         self._handshake_s = handshake_s
         self._handler: LinkHandler | None = None
         self._credentials = Credentials()
-        self._refusals = RefusalLog(site)
+        self._refusals = LimitedLog(site)
         self._expected: set[str] = set()
         self._listeners: list[Listener | SpoolListener] = []
         self._waiting: list[SignedLink] = []

@@ -82,7 +82,7 @@ def read_traces(
                 outcomes = [
                     (key, _OUTCOMES.decode(raw)) for key, raw in line.ended if key in wanted
                 ]
-            except (msgspec.MsgspecError, RecursionError):
+            except (ValueError, RecursionError):
                 continue
             for key in line.queued:
                 if (found := of(key)) is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -13,16 +13,21 @@ import msgspec
 from wfrun.engine.errors import TransientError
 from wfrun.engine.exchange import AttemptRequest, Found
 from wfrun.sites.launchers.launcher_nodes import LauncherNode
+from wfrun.sites.launchers.limited_log import LimitedLog
 from wfrun.sites.launchers.link import Link
-from wfrun.sites.launchers.messages import MESSAGE_KEYS, QUESTION_KEYS, Report
+from wfrun.sites.launchers.messages import MESSAGE_KEYS, QUESTION_KEYS, Report, decode
+
+ANSWER_S = 120.0
+"""Timeout of an answer, for which a launcher may read a long journal from a slow disk."""
 
 
 class LauncherConnection:
     """Sends messages over the link of one node of a launcher, and matches answers to questions."""
 
-    def __init__(self, launcher: str, link: Link) -> None:
+    def __init__(self, launcher: str, link: Link, log: LimitedLog) -> None:
         self.launcher = launcher
         self.link = link
+        self._log = log
         self.node: LauncherNode | None = None
         """The node at the other end; None until its hello was accepted."""
         self._answered_s = 0.0
@@ -36,6 +41,18 @@ class LauncherConnection:
         node.host, node.cores = report.host, report.slots
         node.memory_bytes, node.gpus = report.memory_bytes, report.gpus
         node.ends_s = None if report.left_s is None else now_s + report.left_s
+
+    def reports(self, lines: Sequence[bytes]) -> Iterator[Report]:
+        """The messages of lines. Those that are none are dropped, with a warning."""
+        for line in lines:
+            try:
+                yield decode(line)
+            except ValueError as error:
+                self.warn(f"{error}: {line[:200]!r}")
+
+    def warn(self, text: str) -> None:
+        """Log a warning about the launcher."""
+        self._log.warn(f"launcher {self.launcher}: {text}")
 
     def run(self, request: AttemptRequest) -> None:
         """Send an attempt; all those of one turn of the event loop share messages."""
@@ -66,7 +83,8 @@ class LauncherConnection:
 
     async def ask(self, keys: Sequence[str]) -> dict[str, Found]:
         """Ask the launcher for the states of attempts. With no keys an empty question is sent,
-        which measures the round trip. Raises TransientError when the link ends before the answer.
+        which measures the round trip. Raises TransientError when the link ends before the answer,
+        or no answer comes.
         """
         answers: dict[str, Found] = {}
         asked_s = time.monotonic()
@@ -74,8 +92,14 @@ class LauncherConnection:
             number = next(self._numbers)
             answer: asyncio.Future[dict[str, Found]] = asyncio.get_running_loop().create_future()
             self._questions[number] = answer
-            self.send({"find": keys[start : start + QUESTION_KEYS], "id": number})
-            answers.update(await answer)
+            asked = keys[start : start + QUESTION_KEYS]
+            self.send({"find": asked, "id": number})
+            try:
+                found = await asyncio.wait_for(answer, ANSWER_S)
+            except asyncio.TimeoutError:
+                self._questions.pop(number, None)
+                raise TransientError(f"launcher {self.launcher}: no answer") from None
+            answers.update((key, found[key]) for key in asked if key in found)
             self._answered_s = self._answered_s or time.monotonic() - asked_s
         return answers
 

@@ -54,4 +54,12 @@ class Report(msgspec.Struct):
     error: str | None = None
 
 
-decode = msgspec.json.Decoder(Report).decode
+_DECODER = msgspec.json.Decoder(Report)
+
+
+def decode(line: bytes) -> Report:
+    """The message of a line. Raises ValueError for anything else, also values out of bounds."""
+    try:
+        return _DECODER.decode(line)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None

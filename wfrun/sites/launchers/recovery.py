@@ -82,7 +82,7 @@ class AttemptRecovery:
         self._unresolved: dict[str, float] = {}
         """Attempts that no launcher is known to have, with the time since when."""
 
-    def on_contested(self, node: LauncherNode | None, keys: Sequence[str]) -> None:
+    def on_contested(self, node: LauncherNode, keys: Sequence[str]) -> None:
         """Called when a node reports that other processes hold the claims of these attempts."""
         for key in keys:
             attempt = self._assigner.attempts.get(key)

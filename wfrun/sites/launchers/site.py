@@ -40,8 +40,9 @@ from wfrun.sites.launchers.launcher_jobs import (
     too_long,
 )
 from wfrun.sites.launchers.launcher_nodes import LauncherNode, PoolAttempt
+from wfrun.sites.launchers.limited_log import LimitedLog
 from wfrun.sites.launchers.link import LauncherChannels, Link
-from wfrun.sites.launchers.messages import PROTOCOL, Report, decode
+from wfrun.sites.launchers.messages import PROTOCOL, Report
 from wfrun.sites.launchers.recovery import AttemptRecovery
 from wfrun.sites.tasks import BackgroundTasks
 
@@ -96,6 +97,7 @@ class BatchLauncherSite:
             self._schedule_assignment,
             self._supervisor.expect,
         )
+        self._warnings = LimitedLog(spec.name)
         self._away_s: dict[LauncherNode, float] = {}
         """Nodes without a connection, and for how much of our own running time."""
         self._is_scheduled = False
@@ -264,7 +266,7 @@ class BatchLauncherSite:
             earlier = connection.link
             if connection.launcher == launcher and earlier.node_number == link.node_number:
                 self._disconnect(connection)
-        self._connections[id(link)] = LauncherConnection(launcher, link)
+        self._connections[id(link)] = LauncherConnection(launcher, link, self._warnings)
 
     def on_disconnected(self, link: Link, reason: str) -> None:
         connection = self._connections.get(id(link))
@@ -297,17 +299,11 @@ class BatchLauncherSite:
 
     def on_lines(self, link: Link, lines: Sequence[bytes]) -> None:
         connection = self._connections.get(id(link))
-        for line in lines:
-            if connection is None:
-                return
-            try:
-                report = decode(line)
-            except (msgspec.MsgspecError, RecursionError) as error:
-                where = f"site {self.spec.name}: launcher {connection.launcher}"
-                _LOGGER.warning("%s: %s: %r", where, error, line[:200])
-                continue
+        for report in () if connection is None else connection.reports(lines):
+            assert connection is not None
             self._on_report(connection, report)
-            connection = self._connections.get(id(link))
+            if self._connections.get(id(link)) is not connection:
+                return
 
     # -- reports of launchers
 
@@ -322,7 +318,8 @@ class BatchLauncherSite:
         elif report.returned:
             self._on_returned(connection, report.returned)
         elif report.contested:
-            self._recovery.on_contested(connection.node, report.contested)
+            if connection.node is not None:
+                self._recovery.on_contested(connection.node, report.contested)
         elif report.ending is not None:
             if connection.node is not None:
                 connection.node.is_open = False
@@ -334,19 +331,18 @@ class BatchLauncherSite:
         elif report.recovered:
             self._cluster.head.reopen(f"records of {launcher}")
         elif report.error is not None:
-            _LOGGER.warning("site %s: launcher %s: %s", self.spec.name, launcher, report.error)
+            connection.warn(report.error)
 
     def _on_hello(self, connection: LauncherConnection, report: Report) -> None:
         job = self._jobs.get(connection.launcher)
         if job is None or job.key in self._recovery.ended_launchers:
             return  # it is not known yet, or has ended
         if report.hello != PROTOCOL:
-            text = f"launcher {job.key} speaks version {report.hello}, not {PROTOCOL}: cancel it"
-            _LOGGER.error("site %s: %s", self.spec.name, text)
+            connection.warn(f"it speaks version {report.hello}, not {PROTOCOL}: cancel its job")
             return
         number = connection.link.node_number
         job.started = job.greeted = True
-        if number == 0:
+        if number == 0 and (job.request is None or report.nodes <= job.request.nodes):
             job.node_count = report.nodes
         job.connections[number] = connection
         node = self._assigner.node_of(connection.launcher, number)
@@ -397,7 +393,10 @@ class BatchLauncherSite:
             if attempt.cancel_requested:  # it started before the cancellation reached it
                 connection.send({"cancel": [key], "queued_only": False})
         for key, outcome in report.ended:
-            self._post_end(key, outcome)
+            if self._assigner.may_have(key, connection.node):
+                self._post_end(key, outcome)
+            else:
+                connection.warn(f"it reports the end of {key}, which it does not have")
         if report.ended:
             self._schedule_assignment()
 

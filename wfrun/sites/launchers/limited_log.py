@@ -1,4 +1,4 @@
-"""Warnings about refused connections, which strangers must not be able to fill a log with."""
+"""Warnings about what others send, who must not be able to fill a log with them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ MAX_WARNINGS = 5
 INTERVAL_S = 60.0
 
 
-class RefusalLog:
-    """Logs refusals at one site; only counts those beyond MAX_WARNINGS in INTERVAL_S. The first
+class LimitedLog:
+    """Logs warnings about one site; only counts those beyond MAX_WARNINGS in INTERVAL_S. The first
     warning of a later interval gives their number."""
 
     def __init__(self, site: str, clock: Callable[[], float] = time.monotonic) -> None:
