@@ -81,7 +81,8 @@ class SiteChannels:
         self._handler = handler
         host = await self._connection.host()
         home = f"{self._directory}/launchers"
-        await host.make_directories([home, f"{home}/in", f"{home}/out"])
+        await host.make_private(home)
+        await host.make_directories([f"{home}/in", f"{home}/out"])
         await self._prepare(host, home)
         address: dict[str, object] = {"session": self.session}
         reasons = []

@@ -458,7 +458,8 @@ class BatchLauncher(queue_runner.QueueRunner):
             return
         path = "%s/launchers/%s.json" % (self.directory, self.key)
         store.make_parent(path)
-        with open(path + ".part", "w") as file:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        with open(os.open(path + ".part", flags, 0o600), "w") as file:
             json.dump(self.config, file)
         os.rename(path + ".part", path)
         environment = dict(os.environ, SLURM_OVERLAP="1", SLURM_CPU_BIND="none")

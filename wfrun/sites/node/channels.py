@@ -29,7 +29,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
-    from wfrun.sites.node.connections import SpoolConnection, TcpConnection
+    from wfrun.sites.node.connections import SpoolConnection, TcpConnection, read_own
     from wfrun.sites.node.encryption import Encryption, encryption_of_launcher
     from wfrun.sites.node.signing import (
         PROTOCOL,
@@ -43,7 +43,7 @@ if TYPE_CHECKING or __package__:
     Target = Tuple[str, str, int]
     """Kind of channel, host, port."""
 else:
-    from connections import SpoolConnection, TcpConnection
+    from connections import SpoolConnection, TcpConnection, read_own
     from encryption import Encryption, encryption_of_launcher
     from signing import (
         PROTOCOL,
@@ -330,8 +330,7 @@ class Channel:
     # -- the next connection
 
     def _address(self) -> "Dict[str, Any]":
-        with open(self._directory + "/launchers/address.json", "rb") as file:
-            found = json.loads(file.read().decode())
+        found = json.loads(read_own(self._directory + "/launchers/address.json").decode())
         if not isinstance(found, dict):
             raise ValueError("address.json is no object")
         return found
@@ -339,8 +338,7 @@ class Channel:
     def _find_targets(self) -> None:
         """Begin a round: read the secret and the addresses of all kinds of channel. Raises OSError
         and ValueError."""
-        with open(self._directory + "/launchers/secret", "rb") as file:
-            self._secret = file.read().strip()
+        self._secret = read_own(self._directory + "/launchers/secret").strip()
         address = self._address()
         session = int(address.get("session", 0))
         if session != self._engine_session:

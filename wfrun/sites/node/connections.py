@@ -8,6 +8,7 @@ import errno
 import os
 import select
 import socket
+import stat
 import time
 
 TYPE_CHECKING = False
@@ -37,6 +38,19 @@ DRAIN_S = 5.0
 """Maximum wait of ``drain`` until all data is sent, in seconds."""
 LINGER_S = 1.0
 """Maximum wait of ``close`` until the engine has read what was sent, in seconds."""
+
+
+def read_own(path: str) -> bytes:
+    """Read a file of a channel. Raises OSError, also for a file that another user made or can
+    write: its owner has to be that of the run's directory, which is the user's alone."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with open(fd, "rb") as file:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EPERM, "it is no regular file", path)
+        if status.st_uid != os.stat(os.path.dirname(path)).st_uid or status.st_mode & 0o022:
+            raise OSError(errno.EPERM, "it belongs to another user or others can write it", path)
+        return file.read(MAX_FILE_BYTES)
 
 
 class TcpConnection:
@@ -193,8 +207,7 @@ class SpoolConnection:
         while size < TURN_BYTES:
             path = "%s/%s.%d" % (self._in, self._stem, self._next_read)
             try:
-                with open(path, "rb") as file:
-                    pieces.append(file.read())
+                pieces.append(read_own(path))
             except OSError as error:
                 if error.errno not in (errno.ENOENT, errno.ESTALE):
                     raise
@@ -227,7 +240,8 @@ class SpoolConnection:
         name = "%s.%d" % (self._name, self._next_written)
         path = "%s/%s" % (self._out, name)
         temporary = "%s/.%s" % (self._out, name)
-        with open(temporary, "wb") as file:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        with open(os.open(temporary, flags, 0o600), "wb") as file:
             file.write(data)
         os.rename(temporary, path)
         self._next_written += 1

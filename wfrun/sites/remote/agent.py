@@ -71,7 +71,8 @@ client does not read, all connections wait.
 
 Spool files are named <name>.<session>.<connection>.<n> (see ``channels.py``). Those of a connection
 are reported as <name>.<session>.<connection> in the order n = 1, 2, 3, ..., whatever the order in
-which they appear, and removed. Those of earlier sessions and connections are removed.
+which they appear, and removed. Those of earlier sessions and connections, and those of other users,
+are removed.
 """
 
 import collections
@@ -345,10 +346,10 @@ def read_at_most(fd: int, limit: int) -> bytes:
     return b"".join(pieces)
 
 
-def open_regular(path: bytes) -> "Tuple[int, os.stat_result]":
+def open_regular(path: bytes, flags: int = 0) -> "Tuple[int, os.stat_result]":
     """Open a regular file for reading. Raises OSError for anything else, without blocking on
     pipes."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | flags)
     try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
@@ -1198,11 +1199,14 @@ class SpoolReader:
                 break
             path = os.path.join(self._directory, name)
             try:
-                fd, status = open_regular(path)
+                fd, status = open_regular(path, os.O_NOFOLLOW)
             except OSError:  # on NFS a name may be visible before its file can be opened
                 break
             try:
-                contents.append(read_at_most(fd, status.st_size))
+                if status.st_uid != os.getuid():
+                    os.unlink(path)
+                    break
+                contents.append(read_at_most(fd, CHUNK_BYTES))
             finally:
                 os.close(fd)
             paths.append(path)
