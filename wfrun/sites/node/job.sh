@@ -4,9 +4,14 @@
 if [ -n "$python" ]; then
     exec "$python" -I -S -X utf8 "$1/bin/job.py" "$@"
 fi
-key=$(sed -n "${3}p" "$1/batches/$2.jsonl" | sed 's/^.*"key": *"\([^"]*\)".*$/\1/')
-set -C # an exclusive creation is the claim
-if : 2>/dev/null >"$1/attempts/$key.out"; then
+# The key is the first member of a request. Words and variables of the task, which may look like
+# one, come after it.
+key=$(sed -n "${3}s/^{\"key\": *\"\([A-Za-z0-9.-]*\)\".*\$/\1/p" "$1/batches/$2.jsonl")
+if [ -z "$key" ]; then
+    echo "wfrun: $1/batches/$2.jsonl has no request in line $3" >&2
+    exit 1
+fi
+if (set -C && : >"$1/attempts/$key.out") 2>/dev/null; then # an exclusive creation is the claim
     printf '{"key": "%s", "outcome": {"cause": "launch-failed", "host": "%s", "message": "%s"}}\n' \
         "$key" "${SLURMD_NODENAME:-$(uname -n)}" "the compute node has no Python 3.6 or later" >"$1/exits/$key.part"
     mv "$1/exits/$key.part" "$1/exits/$key.json"
