@@ -3,6 +3,8 @@ both."""
 
 from __future__ import annotations
 
+import msgspec
+
 from tests.engine.test_policies import chain, sites
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
@@ -172,3 +174,19 @@ def test_a_failure_beside_an_attempt_that_does_not_matter_is_a_failure() -> None
     assert world.run() == "done"
     assert world.core.state.workflows[0].done == 2
     assert world.core.state.now_s < 1000.0
+
+
+def test_a_retry_writes_files_of_its_own_and_those_of_older_logs_do_not() -> None:
+    def result(key: str, workflow: int, task: int) -> Outcome:
+        return Outcome("lost" if key == "w.0.0.1" else "done", exit_code=0, sizes=(9,))
+
+    settings = ev.Settings("round-robin", retry_delay_s=1.0)
+    catalog = sites((2, 1.0))
+    world = FakeWorld([chain((0, 1, 9), runtimes_s=[1.0, 1.0])], catalog, settings, result=result)
+    assert world.run() == "done"
+    assert world.core.state.workflows[0].variants == {0: 2}
+    started, *rest = world.log
+    assert isinstance(started, ev.RunStarted)
+    older = Core({"0": world.core.state.workflows[0].workflow})
+    older.replay([msgspec.structs.replace(started, own_outputs=False), *rest])
+    assert older.state.workflows[0].variants == {}

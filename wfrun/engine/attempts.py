@@ -333,6 +333,10 @@ def _succeed(run: Run, w: WorkflowState, attempt: Attempt, outcome: Outcome) -> 
     state = run.state
     state.sites[attempt.site].done += 1
     task = attempt.task
+    if state.own_outputs:
+        w.variants.pop(task, None)
+        if number := variant(attempt.key):
+            w.variants[task] = number
     if state.max_replicas:
         _supersede(run, w, attempt)
     for call in run.hooks.done:
@@ -361,9 +365,6 @@ def _supersede(run: Run, w: WorkflowState, winner: Attempt) -> None:
     """Cancel the other attempts of the task. Each attempt writes files under names of its own, so
     the output of a cancelled one is never taken for that of the task."""
     state, task = run.state, winner.task
-    w.variants.pop(task, None)
-    if number := variant(winner.key):
-        w.variants[task] = number
     siblings = w.siblings.pop(task, None)
     for other in siblings.attempts if siblings is not None else ():
         if other.phase is _STAGING:

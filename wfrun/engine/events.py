@@ -21,7 +21,7 @@ SCHEMA_VERSION = 5
 """The version of logs that this wfrun writes; it reads logs of all versions. SiteLoadObserved,
 CoresReserved, ReservationDeclined and SitesDeclined exist since version 2, and
 ``Access.batch_settings`` since version 3. Version 4 renamed two causes (see ``RENAMED_CAUSES``).
-Version 5 added ``RunStarted.site_directory``."""
+Version 5 added ``RunStarted.site_directory`` and ``RunStarted.own_outputs``."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):
@@ -47,6 +47,9 @@ class RunStarted(Event, frozen=True, tag="run-started"):
     site_directory: str = ""
     """Name of the run's directory at its sites. It has a part that no job's name shows, so that
     nobody else can make it first. Empty in logs until version 4: ``wfrun-<run id>``."""
+    own_outputs: bool = False
+    """Whether the outputs of each attempt have names of their own at the sites. Logs until version
+    4 have such names only in runs with replicas."""
 
 
 class WorkflowAdded(Event, frozen=True, tag="workflow-added"):

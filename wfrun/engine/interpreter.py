@@ -112,6 +112,7 @@ def _run_started(run: Run, event: ev.RunStarted) -> None:
         everywhere = (1 << len(state.sites)) - 1
         state.queues = [sum(1 << s for s in sites) for sites in event.queues] or [everywhere]
     state.max_replicas = max_replicas(settings, len(state.sites))
+    state.own_outputs = event.own_outputs or state.max_replicas > 0
     for kind in CAPABILITIES:
         if kind.is_wanted(run, event):
             state.capabilities[kind] = capability = kind(run)

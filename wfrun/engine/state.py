@@ -257,7 +257,7 @@ class WorkflowState:
         """Sum over attempts of the time from then to the start (QWT)."""
         self.variants: dict[int, int] = {}
         """Number of the attempt that succeeded, by task, if it is not the first. It is part of the
-        names of the task's files at the sites. Only in runs with replicas."""
+        names of the task's files at the sites. Only in runs with ``own_outputs``."""
         self.runtimes_s: Sequence[float] | None = None
         """Expected run times on the reference processor, for policies that know them."""
 
@@ -391,6 +391,8 @@ class RunState:
         """File that keeps run times and usage across runs; None without one."""
         self.max_replicas = 0
         """Maximum number of replicas of a task."""
+        self.own_outputs = False
+        """Whether the outputs of each attempt have names of their own at the sites."""
         self.superseded = 0
         """Number of open attempts whose outcome does not matter."""
         self.draining = False

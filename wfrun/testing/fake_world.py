@@ -91,7 +91,7 @@ class FakeWorld:
         """Arrival time of the last event, by channel."""
         self._sites = [self._make_site(i, spec) for i, spec in enumerate(catalog.sites)]
         self.post(0.0, ev.RunStarted(0.0, "w", settings, catalog.sites, catalog.links,
-                                     len(workflows), queues))  # fmt: skip
+                                     len(workflows), queues, own_outputs=True))  # fmt: skip
         for i, workflow in enumerate(workflows):
             at_s = arrive_s[i] if arrive_s else 0.0
             queue = i % len(queues) if queues else 0

@@ -34,16 +34,16 @@ MAX_NAME_BYTES = 255
 def stored_name(workflow: Workflow, number: int, file: int, variant: int = 0) -> str:
     """The name of a file in the sites' stores: flat, unique in the run, readable.
 
-    In runs with replicas ``variant`` is the number of the attempt that wrote the file, since each
-    attempt of a task has outputs of its own.
+    ``variant`` is the number of the attempt that wrote the file (0: the first). Each attempt of a
+    task has outputs of its own, so that one that was given up and goes on replaces nothing.
     """
     base = re.sub(r"[^A-Za-z0-9._+=-]", "_", workflow.files[file].name.rsplit("/", 1)[-1])
     return f"{number}-{file}{f'.{variant}' if variant else ''}-{base[-_MAX_BASE_NAME:]}"
 
 
 def stored_as(w: WorkflowState, file: int) -> str:
-    """The stored name that tasks read a file under: with replicas, that of the attempt which did
-    the producing task. The file may not exist yet."""
+    """The stored name that tasks read a file under: that of the attempt which did the producing
+    task. The file may not exist yet."""
     attempt = 0
     if w.variants:
         producer = w.workflow.files[file].producer
@@ -66,7 +66,7 @@ class Requests:
         workflow, task = w.workflow, w.workflow.tasks[task_index]
         files = workflow.files
 
-        own = variant(key) if self._state.max_replicas else 0
+        own = variant(key) if self._state.own_outputs else 0
 
         def name(file: int | None) -> str | None:
             return None if file is None else files[file].name

@@ -307,6 +307,7 @@ class Session:
                 catalog.links,
                 count,
                 site_directory=self._site_directory,
+                own_outputs=True,
             ),
             *earlier,
             *(
