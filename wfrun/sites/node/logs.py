@@ -4,7 +4,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
-    from typing import Any, List, Tuple
+    from typing import Any, Callable, List, Tuple
 
     from wfrun.sites.node.store import remove, write_all
 else:
@@ -54,15 +54,19 @@ class Logs:
         # Random, since launchers of other machines, with pids of their own, share the directory.
         self._prefix = "%s.spare-%s-" % (attempts, os.urandom(6).hex())
 
-    def claim(self, name: str) -> Log:
+    def claim(self, name: str, is_known: "Callable[[], bool]") -> Log:
         """Create the log of this name, which is the claim of an attempt. Raises FileExistsError if
-        it exists: the claim is another process's."""
+        it exists: the claim is another process's, or one that we made earlier (``is_known``)."""
         path = self._attempts + name
         if self._spares and self._empty:
             try:
                 os.link(self._empty, path)
                 return self._spares.pop()
             except FileExistsError:
+                # NFS may have lost the reply to the first try of a link that it made, and this is
+                # the reply to the second. Only this process makes links to its empty file.
+                if is_same_file(self._empty, path) and not is_known():
+                    return self._spares.pop()
                 raise
             except OSError:  # e.g. too many links to the empty file
                 self._forget_empty()
@@ -158,6 +162,14 @@ class Pack:
             os.ftruncate(self._fd, start)
             raise
         return [self._name, start + len(head), len(texts[0]), len(texts[1])]
+
+
+def is_same_file(path: str, other: str) -> bool:
+    """Whether both paths are names of one file; False if one of them is gone."""
+    try:
+        return os.path.samefile(path, other)
+    except OSError:
+        return False
 
 
 def read_log(log: Log, size: int) -> bytes:

@@ -118,6 +118,9 @@ class QueueRunner(Runner):
             del self.queue[key]
             self._start(request, grant)
 
+    def _has_ended(self, key: str) -> bool:
+        return any(key == ended for ended, _ in self.ended) or bool(self.journal.ends({key}))
+
     def _on_started(self, attempt: RunningAttempt) -> None:
         self._schedule_flush()
         self.started.append(attempt)

@@ -99,6 +99,10 @@ class Runner:
         """Called after SIGTERM."""
         raise NotImplementedError
 
+    def _has_ended(self, key: str) -> bool:
+        """Whether this process has seen the end of an attempt."""
+        return False
+
     def _on_grace_over(self) -> None:
         """Called when a timer of the subclass fires."""
 
@@ -123,7 +127,7 @@ class Runner:
         self.serial += 1
         attempt = RunningAttempt(request, grant, self.serial)
         try:
-            self.starter.claim(attempt)
+            self.starter.claim(attempt, lambda: self._has_ended(attempt.key))
             assert attempt.out is not None
             self.starter.start(attempt, attempt.out)
         except (AttemptError, OSError, ValueError) as error:

@@ -7,7 +7,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
-    from typing import Any, Dict, List, Optional, Set, Tuple
+    from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
     from wfrun.sites.node.logs import MAX_PACKED_BYTES, MAX_SPARE_LOGS, Log, Logs, Pack
     from wfrun.sites.node.processes import boot_clock, kill_leftovers
@@ -60,9 +60,10 @@ class Starter:
         self._programs: "Dict[Tuple[str, str], str]" = {}
         self._environments: "Dict[int, Dict[str, str]]" = {}
 
-    def claim(self, attempt: RunningAttempt) -> None:
-        """Claim an attempt. Raises FileExistsError if another process has claimed it."""
-        attempt.out = self._logs.claim(attempt.key + ".out")
+    def claim(self, attempt: RunningAttempt, is_known: "Callable[[], bool]") -> None:
+        """Claim an attempt. Raises FileExistsError if another process has claimed it, or this one
+        earlier: ``is_known`` says whether it has recorded the attempt's end."""
+        attempt.out = self._logs.claim(attempt.key + ".out", is_known)
 
     def start(self, attempt: RunningAttempt, out: Log) -> None:
         """Start an attempt with the claim ``out``. Raises AttemptError, OSError or ValueError if it
