@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -127,17 +127,24 @@ class Engine:
         return ["/bin/sh", str(self.directory / "bin" / "job.sh"), str(self.directory), key, "1"]
 
     def start(
-        self, key: str = "run-s.1", env: Mapping[str, str] | None = None, **config: Any
+        self,
+        key: str = "run-s.1",
+        env: Mapping[str, str] | None = None,
+        prefix: Sequence[str] = (),
+        **config: Any,
     ) -> subprocess.Popen[bytes]:
-        """Run a batch job with a launcher."""
+        """Run a batch job with a launcher; ``prefix`` is put before its command."""
         self.job(key, **config)
-        return self.start_job(key, env)
+        return self.start_job(key, env, prefix)
 
-    def start_job(self, key: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    def start_job(
+        self, key: str, env: Mapping[str, str] | None = None, prefix: Sequence[str] = ()
+    ) -> subprocess.Popen[bytes]:
         """Run the job of a batch that was written."""
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         environment = {"PATH": path, **(env or {})}
-        process = subprocess.Popen(self.command(key), env=environment, stdin=subprocess.DEVNULL)
+        words = [*prefix, *self.command(key)]
+        process = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL)
         self.processes.append(process)
         return process
 

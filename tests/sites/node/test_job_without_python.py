@@ -15,7 +15,7 @@ from wfrun.engine.exchange import AttemptRequest
 from wfrun.sites.node import FOLDER
 from wfrun.testing.probe import request
 
-ODD = "o'neil \"$HOME\" `id`\n;x"
+ODD = 'o\'neil "$HOME" `id`\n;x'
 
 
 def run_job(directory: Path, line: bytes) -> int:

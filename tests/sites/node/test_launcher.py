@@ -35,12 +35,17 @@ class Talk:
     """A launcher and its two pipes."""
 
     def __init__(
-        self, directory: Path, slots: int = 2, flags: tuple[str, ...] = (), **more: object
+        self,
+        directory: Path,
+        slots: int = 2,
+        flags: tuple[str, ...] = (),
+        prefix: tuple[str, ...] = (),
+        **more: object,
     ) -> None:
         config = json.dumps({"directory": str(directory), "slots": slots, **more})
         self.directory = directory
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-S", *flags, str(PROGRAM), config],
+            [*prefix, sys.executable, "-I", "-S", *flags, str(PROGRAM), config],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -188,7 +193,8 @@ def test_an_engine_that_does_not_read_delays_no_task(talk: Talk) -> None:
         assert talk.process.poll() is None
         time.sleep(0.05)
     assert talk.until_ended("last")["cause"] == "done"
-    assert len(talk.ended) == 601
+    while len(talk.ended) < 601:  # it may end before the one that started before it
+        talk.receive()
 
 
 def test_claims_of_the_dead_without_a_start_are_lost(tmp_path: Path) -> None:

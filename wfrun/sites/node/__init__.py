@@ -10,11 +10,13 @@ FOLDER = Path(__file__).parent
 
 _RUNNER = (
     "python.sh",
+    "limits.py",
     "runner.py",
     "starter.py",
     "slots.py",
     "logs.py",
     "store.py",
+    "outputs.py",
     "processes.py",
 )
 LAUNCHER_PROGRAMS = (*_RUNNER, "queue_runner.py", "journals.py", "launch.sh", "launcher.py")

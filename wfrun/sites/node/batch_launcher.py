@@ -65,6 +65,7 @@ if TYPE_CHECKING or __package__:
         batch_job,
         channels,
         journals,
+        limits,
         processes,
         queue_runner,
         slots,
@@ -78,6 +79,7 @@ else:
     import batch_job
     import channels
     import journals
+    import limits
     import processes
     import queue_runner
     import slots
@@ -474,6 +476,7 @@ class BatchLauncher(queue_runner.QueueRunner):
 def main() -> None:
     """Run a launcher with the configuration of the command line, or of the run's directory."""
     processes.close_inherited()
+    limits.open_files.raise_limit()
     directory, key, last = sys.argv[1:]
     directory = os.path.abspath(directory)
     node = 0

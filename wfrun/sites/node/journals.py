@@ -10,10 +10,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
+    from wfrun.sites.node.limits import retried
     from wfrun.sites.node.processes import boot_clock, has_restarted, identity, is_running
 
     Outcome = Dict[str, Any]
 else:
+    from limits import retried
     from processes import boot_clock, has_restarted, identity, is_running
 
 BEAT_S = 5.0
@@ -97,7 +99,7 @@ class Journal:
 
     def _lines(self) -> "Iterator[bytes]":
         rest = b""
-        with open(self._path, "rb") as file:
+        with retried(lambda: open(self._path, "rb")) as file:
             for line in file:
                 if line.endswith(b"\n"):
                     yield line
@@ -150,7 +152,7 @@ class JournalHistory:
         launcher of another boot counts as alive as long as it touches its journal.
         """
         names = set()
-        for name in os.listdir(self._directory):
+        for name in retried(os.listdir, self._directory):
             if name == self._own.name:
                 continue
             if name not in self._owners:
@@ -208,8 +210,8 @@ class JournalHistory:
 
     def _is_locked(self, name: str) -> bool:
         try:
-            fd = os.open(self._directory + "/" + name, os.O_RDONLY)
-        except OSError:
+            fd = retried(os.open, self._directory + "/" + name, os.O_RDONLY)
+        except FileNotFoundError:
             return False
         try:
             return not lock(fd, fcntl.LOCK_SH)
@@ -219,7 +221,7 @@ class JournalHistory:
     def _read(self, name: str, offsets: "Dict[str, int]") -> "Iterator[Dict[str, Any]]":
         """The complete lines of a journal after its offset, which is advanced."""
         path = self._directory + "/" + name
-        with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+        with contextlib.suppress(FileNotFoundError), retried(lambda: open(path, "rb")) as file:
             file.seek(offsets.get(name, 0))
             for line in file:
                 if not line.endswith(b"\n"):
@@ -231,7 +233,7 @@ class JournalHistory:
                     continue  # torn by a full disk
 
     def _messages(self, offsets: "Dict[str, int]") -> "Iterator[Tuple[str, Dict[str, Any]]]":
-        for name in os.listdir(self._directory):
+        for name in retried(os.listdir, self._directory):
             for message in self._read(name, offsets):
                 yield name, message
         for line in self._own.unwritten.split(b"\n"):

@@ -69,6 +69,7 @@ if TYPE_CHECKING or __package__:
     from typing import Any, Dict, List, Optional, Set, Tuple
 
     from wfrun.sites.node.journals import BEAT_S, PATIENCE_S, AttemptTrace, Journal, JournalHistory
+    from wfrun.sites.node.limits import open_files
     from wfrun.sites.node.processes import (
         boot_clock,
         close_inherited,
@@ -87,6 +88,7 @@ if TYPE_CHECKING or __package__:
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     from journals import BEAT_S, PATIENCE_S, AttemptTrace, Journal, JournalHistory
+    from limits import open_files
     from processes import boot_clock, close_inherited, is_running, kill_leftovers, signal_group
     from queue_runner import PROTOCOL, QueueRunner
     from runner import GRACE_S, READ_BYTES
@@ -527,6 +529,7 @@ class DirectLauncher(QueueRunner):
 def main() -> None:
     """Run a launcher with the configuration of the command line."""
     close_inherited()
+    open_files.raise_limit()
     with contextlib.suppress(OSError):  # it leads a session already
         os.setsid()
     try:

@@ -11,8 +11,7 @@ else:
     from store import remove, write_all
 
 MAX_SPARE_LOGS = 128
-"""Maximum number of spare logs. Each is an open file; a process may have about a thousand, of which
-each running task takes two."""
+"""Maximum number of spare logs. Each is an open file."""
 MAX_PACKED_BYTES = 1 << 20
 """Maximum output of a task that is moved to a pack."""
 FEW_BYTES = 4096

@@ -6,8 +6,12 @@ import signal
 import time
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
+if TYPE_CHECKING or __package__:
     from typing import Any, Dict, Iterable, Optional, Set, Tuple
+
+    from wfrun.sites.node.limits import retried
+else:
+    from limits import retried
 
 MARK = b"WFRUN_ATTEMPT="
 """The environment variable that marks the processes of an attempt, with the sign that follows."""
@@ -29,7 +33,8 @@ def boot_clock() -> float:
 def read_small(path: str) -> bytes:
     """Contents of a file in /proc; empty if the file is gone or cannot be read."""
     try:
-        fd = os.open(path, os.O_RDONLY)
+        # A process must not be taken for dead because too many files are open.
+        fd = retried(os.open, path, os.O_RDONLY)
     except OSError:
         return b""
     try:
@@ -120,7 +125,7 @@ def kill_leftovers(keys: "Set[str]", pids: "Iterable[Tuple[int, float]]") -> Non
     for pid, started_s in pids:
         if is_running(pid, started_s):
             signal_group(pid, signal.SIGKILL)
-    for name in os.listdir("/proc"):
+    for name in retried(os.listdir, "/proc"):
         if name.isdigit() and attempt_of(name) in keys:
             with contextlib.suppress(OSError):  # it ended meanwhile
                 os.kill(int(name), signal.SIGKILL)

@@ -108,8 +108,8 @@ class QueueRunner(Runner):
                 self.queue[request["key"]] = request
 
     def _start_queued(self) -> None:
-        """Start attempts in order, until one does not fit."""
-        while self.queue:
+        """Start attempts in order, until one does not fit, or too many files would be open."""
+        while self.queue and len(self.keys) < self.starter.max_running:
             key = next(iter(self.queue))
             request = self.queue[key]
             grant = self.slots.take(request["resources"])

@@ -11,24 +11,34 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, Dict, List, Optional, Set, Tuple
 
+    from wfrun.sites.node.limits import is_setback
     from wfrun.sites.node.logs import FEW_BYTES
+    from wfrun.sites.node.outputs import commit
     from wfrun.sites.node.processes import attempt_of, become_subreaper, signal_group
     from wfrun.sites.node.slots import RunningAttempt, Slots
     from wfrun.sites.node.starter import SHORT_S, SPARE_MARGIN, Starter
-    from wfrun.sites.node.store import AttemptError, commit, failure_of, tail
+    from wfrun.sites.node.store import AttemptError, failure_of, tail
 
     Request = Dict[str, Any]
     Outcome = Dict[str, Any]
     Grant = Tuple[int, int, List[str], List[int]]
 else:
+    from limits import is_setback
     from logs import FEW_BYTES
+    from outputs import commit
     from processes import attempt_of, become_subreaper, signal_group
     from slots import RunningAttempt, Slots
     from starter import SHORT_S, SPARE_MARGIN, Starter
-    from store import AttemptError, commit, failure_of, tail
+    from store import AttemptError, failure_of, tail
 
 GRACE_S = 5.0
 """Time between SIGTERM and SIGKILL."""
+FIRST_PAUSE_S = 0.05
+MAX_PAUSE_S = 5.0
+"""Delay before the start or the commit of an attempt is retried after a setback: after the first
+one, and the maximum, to which it doubles."""
+MAX_SETBACKS = 60
+"""Maximum number of tries after setbacks, about five minutes. Then the engine tries elsewhere."""
 READ_BYTES = 1 << 18
 """Size of a large read."""
 
@@ -108,7 +118,7 @@ class Runner:
 
     def _commit(self, attempt: RunningAttempt, sandbox: str) -> "List[Optional[int]]":
         """Commit the outputs of a successful attempt; returns their sizes in bytes."""
-        return commit(attempt.request, sandbox, self.starter.store)
+        return commit(attempt.request, sandbox, self.starter.store, attempt.committed)
 
     def _catch_signals(self) -> int:
         """Let every signal write its number into a pipe; returns the end to read. Tasks do not
@@ -125,28 +135,66 @@ class Runner:
     def _start(self, request: "Request", grant: "Grant") -> None:
         """Claim an attempt and start it with the resources ``grant``."""
         self.serial += 1
-        attempt = RunningAttempt(request, grant, self.serial)
+        self._try_to_start(RunningAttempt(request, grant, self.serial))
+
+    def _try_to_start(self, attempt: RunningAttempt) -> None:
         try:
-            self.starter.claim(attempt, lambda: self._has_ended(attempt.key))
+            if attempt.out is None:
+                self.starter.claim(attempt, lambda: self._has_ended(attempt.key))
             assert attempt.out is not None
             self.starter.start(attempt, attempt.out)
         except (AttemptError, OSError, ValueError) as error:
-            self.slots.give_back(grant)
             if isinstance(error, FileExistsError) and attempt.out is None:
+                self.slots.give_back(attempt.grant)
                 self._on_claimed_elsewhere(attempt.key)
-                return
-            if attempt.out is not None:
-                self.starter.retire(attempt, True)
-            failure = failure_of(error)
-            outcome = {"cause": failure.cause, "message": failure.message, "host": self.host}
-            self._on_outcome(attempt.key, outcome)
+            elif self._can_be_retried(attempt, error):
+                self.starter.undo(attempt)
+                self._delay(attempt)
+            else:
+                self._give_up(attempt, failure_of(error))
             return
+        attempt.setbacks = 0
         self.running[attempt.pid] = attempt
         self.keys[attempt.key] = attempt
         self._on_started(attempt)
-        walltime_s = request["resources"]["walltime_s"]
+        walltime_s = attempt.request["resources"]["walltime_s"]
         if walltime_s is not None:
             self._set_timer(attempt, walltime_s)
+
+    def _give_up(self, attempt: RunningAttempt, failure: AttemptError) -> None:
+        """Report the failure of an attempt that has not started."""
+        self.keys.pop(attempt.key, None)
+        self.slots.give_back(attempt.grant)
+        if attempt.out is not None:
+            self.starter.retire(attempt, True)
+        outcome = {"cause": failure.cause, "message": failure.message, "host": self.host}
+        self._on_outcome(attempt.key, outcome)
+
+    def _can_be_retried(self, attempt: RunningAttempt, error: Exception) -> bool:
+        """Whether to try the start or the commit of an attempt again, after an error that says
+        nothing about the task."""
+        # A sandbox that exists is what the last try could not remove.
+        passes = is_setback(error) or (attempt.setbacks > 0 and isinstance(error, FileExistsError))
+        return passes and attempt.setbacks < MAX_SETBACKS
+
+    def _delay(self, attempt: RunningAttempt) -> None:
+        """Keep an attempt, whose start or commit met with a setback, among the running ones, under
+        a number that no process has, and try again after a pause."""
+        delay_s = min(MAX_PAUSE_S, FIRST_PAUSE_S * 2**attempt.setbacks)
+        attempt.setbacks += 1
+        attempt.pid = -attempt.serial
+        self.running[attempt.pid] = self.keys[attempt.key] = attempt
+        self._set_timer(attempt, delay_s)
+
+    def _retry(self, attempt: RunningAttempt) -> None:
+        """Go on with an attempt after a setback, or end it if it is being ended."""
+        del self.running[attempt.pid]
+        if attempt.end is not None:
+            self._settle(attempt, *attempt.end)
+        elif attempt.reason is None:
+            self._try_to_start(attempt)
+        else:
+            self._give_up(attempt, AttemptError(attempt.reason, describe(attempt, None, None)))
 
     def _set_timer(self, attempt: RunningAttempt, delay_s: float) -> None:
         """Set a timer of an attempt. The timers of ended attempts are removed from time to time."""
@@ -166,7 +214,9 @@ class Runner:
             if not pid:
                 self._on_grace_over()
             elif attempt is not None and attempt.serial == serial:
-                if attempt.reason is None:
+                if pid < 0:
+                    self._retry(attempt)
+                elif attempt.reason is None:
                     self._end(attempt, "walltime")
                 else:
                     signal_group(pid, signal.SIGKILL)
@@ -176,6 +226,9 @@ class Runner:
         react."""
         if attempt.reason is None and self.running.get(attempt.pid) is attempt:
             attempt.reason = reason
+            if attempt.pid < 0:
+                self._retry(attempt)
+                return
             signal_group(attempt.pid, signal.SIGTERM)
             signal_group(attempt.pid, signal.SIGCONT)
             self._set_timer(attempt, self.grace_s)
@@ -282,6 +335,10 @@ class Runner:
             try:
                 outcome["sizes"] = self._commit(attempt, sandbox)
             except (AttemptError, OSError) as error:
+                if self._can_be_retried(attempt, error):
+                    attempt.end = status, usage, ended_s
+                    self._delay(attempt)
+                    return
                 failure = failure_of(error)
                 if failure.cause == "launch-failed":
                     failure = AttemptError("output", "its outputs cannot be committed: %s" % error)

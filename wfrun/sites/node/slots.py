@@ -94,6 +94,9 @@ class RunningAttempt:
         "err",
         "sandbox",
         "reason",
+        "setbacks",
+        "end",
+        "committed",
     )
 
     def __init__(self, request: "Request", grant: "Grant", serial: int) -> None:
@@ -103,6 +106,7 @@ class RunningAttempt:
         self.serial = serial
         """Distinguishes its timers from those of an earlier attempt with the same pid."""
         self.pid = 0
+        """Negative, and no pid, while its start or its commit waits to be retried."""
         self.boot_s = 0.0
         """Start time on ``processes.boot_clock``, which identifies the process together with its
         pid."""
@@ -112,3 +116,9 @@ class RunningAttempt:
         self.sandbox = ""
         self.reason: "Optional[str]" = None
         """Cause with which we are ending it; None: it is not being ended."""
+        self.setbacks = 0
+        """Number of failed tries to start it, or to commit its outputs, since the last success."""
+        self.end: "Optional[Tuple[int, Any, float]]" = None
+        """Status, resource usage and time of its end, while its outputs wait to be committed."""
+        self.committed: "Dict[str, int]" = {}
+        """Sizes of the outputs that are in the store, by their names there."""

@@ -5,10 +5,14 @@ import errno
 import os
 import time
 
+if not hasattr(os, "posix_spawn"):  # Python 3.6 and 3.7: an import needs open files
+    import subprocess
+
 TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
+    from wfrun.sites.node.limits import max_running, open_files
     from wfrun.sites.node.logs import MAX_PACKED_BYTES, MAX_SPARE_LOGS, Log, Logs, Pack
     from wfrun.sites.node.processes import boot_clock, kill_leftovers
     from wfrun.sites.node.slots import THREADS, RunningAttempt, Slots
@@ -23,6 +27,7 @@ if TYPE_CHECKING or __package__:
 
     Request = Dict[str, Any]
 else:
+    from limits import max_running, open_files
     from logs import MAX_PACKED_BYTES, MAX_SPARE_LOGS, Log, Logs, Pack
     from processes import boot_clock, kill_leftovers
     from slots import THREADS, RunningAttempt, Slots
@@ -49,6 +54,8 @@ class Starter:
         self._spares: "List[str]" = []
         self._logs = Logs(self.attempts)
         self._pack = Pack(directory + "/logs") if pack_logs else None
+        self.max_running, self._max_spare_logs = max_running(MAX_SPARE_LOGS)
+        """Maximum number of attempts that hold open logs, by the limit on open files."""
         self.spare_limit = 0
         """Maximum number of spare sandboxes and of spare pairs of logs."""
         self.helpers: "Optional[Set[int]]" = None
@@ -72,9 +79,12 @@ class Starter:
         base = attempt.sandbox = self.attempts + attempt.key
         opened: "List[int]" = []
         try:
-            attempt.err = self._logs.open(attempt.key + ".err")
+            if attempt.err is None:
+                attempt.err = self._logs.open(attempt.key + ".err")
             is_redirected = request["stdin"] or request["stdout"] or request["stderr"]
             has_files = request["inputs"] or request["outputs"] or request.get("hosts")
+            if attempt.setbacks:
+                remove_tree(base)  # the last try may have failed to
             if not self._spares:
                 os.mkdir(base, 0o755)
             elif self.has_short_tasks and not (is_redirected or has_files):
@@ -98,6 +108,11 @@ class Starter:
             for fd in opened:
                 os.close(fd)
 
+    def undo(self, attempt: RunningAttempt) -> None:
+        """Remove what a try to start an attempt has made, but for its logs: one is its claim."""
+        if attempt.sandbox:
+            remove_tree(attempt.sandbox)
+
     def show(self, attempt: RunningAttempt) -> None:
         """Give the logs of an attempt their names, so that users find them while it runs."""
         with contextlib.suppress(OSError):
@@ -115,7 +130,7 @@ class Starter:
         packed = None
         if self._pack is not None and limit and attempt.out is not None and attempt.err is not None:
             packed = self._pack_logs(self._pack, attempt, attempt.out, attempt.err)
-        logs = min(2 * limit, MAX_SPARE_LOGS)
+        logs = min(2 * limit, self._max_spare_logs)
         if attempt.out is not None:
             self._logs.retire(attempt.out, attempt.key + ".out", logs, True)
         if attempt.err is not None:
@@ -338,16 +353,19 @@ def spawn(
     if posix_spawn is None:  # Python 3.6 and 3.7
         return popen(program, argv, environment, streams)
     dup2 = getattr(os, "POSIX_SPAWN_DUP2", 1)
-    actions = [(dup2, stream, number) for number, stream in enumerate(streams)]
-    return int(posix_spawn(program, argv, environment, file_actions=actions, setpgroup=0))
+    low = open_files.below(streams)
+    actions = [(dup2, stream, number) for number, stream in enumerate(low)]
+    open_files.lower()
+    try:
+        return int(posix_spawn(program, argv, environment, file_actions=actions, setpgroup=0))
+    finally:
+        open_files.restore()
 
 
 def popen(
     program: str, argv: "List[str]", environment: "Dict[str, str]", streams: "List[int]"
 ) -> int:
     """``spawn`` for systems without posix_spawn."""
-    import subprocess
-
     process = subprocess.Popen(
         argv,
         executable=program,
@@ -356,6 +374,7 @@ def popen(
         stdout=streams[1],
         stderr=streams[2],
         start_new_session=True,
+        preexec_fn=open_files.lower,  # noqa: PLW1509 - Popen opens a pipe, so not before it
     )
     process.returncode = 0  # We wait for it ourselves.
     return process.pid

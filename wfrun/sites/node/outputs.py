@@ -1,0 +1,246 @@
+"""The commit: moves the outputs of a successful attempt from its sandbox to the store.
+
+What is committed is self-contained, since it may be copied to other machines: a symbolic link that
+is an output, or that leads out of one, is replaced by a copy of its target.
+"""
+
+import contextlib
+import errno
+import os
+import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING or __package__:
+    from typing import Any, Dict, List, Optional
+
+    from wfrun.sites.node.store import AttemptError, remove, write_all
+
+    Request = Dict[str, Any]
+else:
+    from store import AttemptError, remove, write_all
+
+COPY_BYTES = 1 << 20
+"""Size of a read while a file is copied."""
+MAX_LINKS = 40
+"""Maximum number of links that are followed for one, as in path_resolution(7)."""
+OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST, errno.EISDIR, errno.ENOTDIR)
+"""Errors of a rename to the name of a directory, or of a directory to that of a file."""
+
+
+def commit(
+    request: "Request", sandbox: str, store: str, committed: "Dict[str, int]"
+) -> "List[Optional[int]]":
+    """Move the outputs of a successful attempt into the store; returns their sizes in bytes, None
+    for an optional one that was not written.
+
+    ``committed`` has the sizes of those that are there, by their names in the store, also after an
+    error: the commit can be repeated. Raises AttemptError before anything is moved if a required
+    output is missing or cannot be kept.
+    """
+    outputs = request["outputs"]
+    missing = []
+    paths: "Dict[str, str]" = {}
+    for output in outputs:
+        path = sandbox + "/" + output["name"]
+        if output["stored"] in committed:
+            continue
+        if os.path.exists(path):
+            paths[output["stored"]] = path
+        elif not output["optional"]:
+            missing.append(repr(output["name"]))
+    if missing:
+        raise AttemptError("output", "ended without writing its output %s" % ", ".join(missing))
+    # Links first: their targets, which may be outputs too, are still in place.
+    for number, (stored, path) in enumerate(paths.items()):
+        paths[stored] = own(path, sandbox, os.path.dirname(store), number)
+    for stored, path in paths.items():
+        committed[stored] = move_into_store(path, store + "/" + stored)
+    return [committed.get(output["stored"]) for output in outputs]
+
+
+def own(path: str, sandbox: str, site: str, number: int) -> str:
+    """Make an output independent of what is outside of it; returns its path. ``site`` is the site's
+    directory, ``number`` differs for each output of a sandbox."""
+    refuse_special(path)
+    if os.path.islink(path):
+        resolve_link(path, site)
+    elif not is_in(os.path.realpath(path), os.path.realpath(sandbox)):
+        # Behind a link of the task: a rename would take the file away from its owner.
+        copy = "%s/.wfrun-output-%d" % (sandbox, number)
+        remove(copy)
+        copy_any(path, copy)
+        return copy
+    if os.path.isdir(path):
+        for directory, names, others in os.walk(path):
+            for name in names + others:
+                member = os.path.join(directory, name)
+                if os.path.islink(member) and not stays_inside(path, member):
+                    replace_link(path, member)
+    return path
+
+
+def is_in(path: str, directory: str) -> bool:
+    """Whether a normal path is that of a directory or of something in it."""
+    return (path + "/").startswith(directory + "/")
+
+
+def stays_inside(top: str, path: str) -> bool:
+    """Whether a symbolic link in a directory ``top`` leads to something in it, wherever the
+    directory is moved to. What it leads to need not exist."""
+    where = os.path.relpath(os.path.dirname(path), top)
+    place = [] if where == "." else where.split("/")
+    ahead = [os.path.basename(path)]
+    links = 0
+    while ahead:
+        part = ahead.pop(0)
+        if part in ("", "."):
+            continue
+        if part == "..":
+            if not place:
+                return False
+            place.pop()
+            continue
+        here = "/".join([top, *place, part])
+        if not os.path.islink(here):
+            place.append(part)
+            continue
+        text = os.readlink(here)
+        links += 1
+        if text.startswith("/") or links > MAX_LINKS:
+            return False
+        ahead = text.split("/") + ahead
+    return True
+
+
+def replace_link(top: str, path: str) -> None:
+    """Replace a symbolic link that leads out of the directory ``top`` by a copy of the file that it
+    leads to. Raises AttemptError if it leads to no file."""
+    if not os.path.isfile(path):
+        text = "its output %r has the link %r, which leads out of it to %s: copy what is needed"
+        what = "a directory" if os.path.isdir(path) else "nothing"
+        inner = os.path.relpath(path, top)
+        raise AttemptError("output", text % (os.path.basename(top), inner, what))
+    temporary = path + ".wfrun-copy"
+    copy_file(path, temporary)
+    os.rename(temporary, path)
+
+
+def resolve_link(path: str, site: str) -> None:
+    """Replace a symbolic link that is an output by its target: linked if the target is in the
+    site's directory ``site``, else copied, since it belongs to somebody else."""
+    target = os.path.realpath(path)
+    temporary = path + ".wfrun-copy"
+    remove(temporary)
+    if os.path.isdir(target):
+        if is_in(os.path.realpath(os.path.dirname(path)), target):
+            text = "its output %r is a link to a directory that it is in"
+            raise AttemptError("output", text % os.path.basename(path))
+        copy_tree(target, temporary)
+        os.unlink(path)
+    else:
+        try:
+            if not is_in(target, site):
+                raise OSError(errno.EXDEV, "it is not the site's")
+            os.link(target, temporary)
+        except OSError:
+            copy_file(target, temporary)
+    os.rename(temporary, path)
+
+
+def copy_any(source: str, target: str) -> None:
+    """Copy a file or a directory."""
+    if os.path.isdir(source):
+        copy_tree(os.path.realpath(source), target)
+    else:
+        copy_file(source, target)
+
+
+def copy_tree(source: str, target: str, top: str = "") -> None:
+    """Copy a directory, which is in the directory ``top`` or that itself. Links that lead out of
+    ``top`` are replaced by copies of their targets."""
+    top = top or source
+    os.mkdir(target)
+    for name in os.listdir(source):
+        path, copy = source + "/" + name, target + "/" + name
+        if os.path.islink(path) and stays_inside(top, path):
+            os.symlink(os.readlink(path), copy)
+        elif os.path.islink(path):
+            os.symlink(os.path.realpath(path), copy)
+            replace_link(target, copy)
+        elif os.path.isdir(path):
+            copy_tree(path, copy, top)
+        else:
+            copy_file(path, copy)
+
+
+def refuse_special(path: str) -> None:
+    """Raise AttemptError for a pipe, a socket or a device, whose reader might wait for ever."""
+    mode = os.stat(path).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        text = "its output %r is neither a file nor a directory"
+        raise AttemptError("output", text % os.path.basename(path))
+
+
+def copy_file(source: str, target: str) -> None:
+    """Copy the contents and the permissions of a file, in place of ``target``. Refuses special
+    files."""
+    refuse_special(source)
+    remove(target)
+    with open(source, "rb", buffering=0) as file:
+        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            while True:
+                data = file.read(COPY_BYTES)
+                if not data:
+                    break
+                write_all(fd, data)
+            os.fchmod(fd, mode)
+        finally:
+            os.close(fd)
+
+
+def make_read_only(path: str, status: os.stat_result) -> int:
+    """Make a file, or the files in a directory, read-only; returns their size in bytes.
+
+    A file with another name that can be written is replaced by a copy: it may be one of the user's
+    own, which would become read-only too, and through which the stored file could be changed.
+    """
+    if not stat.S_ISDIR(status.st_mode):
+        if status.st_nlink > 1 and status.st_mode & 0o222:
+            temporary = path + ".wfrun-copy"
+            copy_file(path, temporary)
+            os.rename(temporary, path)
+        os.chmod(path, 0o555 if status.st_mode & 0o111 else 0o444)
+        return status.st_size
+    size = 0
+    for directory, _, names in os.walk(path):
+        for name in names:
+            member = os.path.join(directory, name)
+            status = os.lstat(member)
+            if stat.S_ISREG(status.st_mode):
+                size += make_read_only(member, status)
+    return size
+
+
+def move_into_store(source: str, destination: str) -> int:
+    """Give an output its name in the store by a rename; returns its size in bytes."""
+    size = make_read_only(source, os.stat(source))
+    status = os.stat(source)
+    try:
+        os.rename(source, destination)
+    except OSError as error:
+        if error.errno in OCCUPIED:
+            remove(destination)
+            os.rename(source, destination)
+        elif error.errno != errno.ENOENT or not is_file_of(destination, status):
+            raise
+    return size
+
+
+def is_file_of(path: str, status: os.stat_result) -> bool:
+    """Whether a path names this file: NFS may lose the reply to a rename, and then answers that the
+    old name does not exist."""
+    with contextlib.suppress(OSError):
+        return os.path.samestat(os.stat(path), status)
+    return False
