@@ -41,7 +41,8 @@ def failed(user: User) -> Path:
 
 @as_root
 def test_a_run_of_another_user_is_not_driven(user: User, failed: Path) -> None:
-    os.chown(failed, OTHER, OTHER)
+    for path in (failed, failed / "events.sqlite"):
+        os.chown(path, OTHER, OTHER)
     for command in (["resume", "run"], ["cancel", "run"], ["logs", "run", "a"]):
         done = user.wfrun(*command)
         assert_refused(done, 2, ["belongs to nobody, not to root", "--trust", "sudo -u nobody"])

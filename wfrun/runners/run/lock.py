@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import logging
 import os
 import struct
 import time
@@ -29,9 +30,11 @@ from pathlib import Path
 import msgspec
 
 from wfrun.engine.errors import InfeasibleError, InvalidError
-from wfrun.engine.visible import command_line
+from wfrun.engine.visible import command_line, visible
 from wfrun.runners.run.clock import uptime_s
 from wfrun.sites.node.processes import has_restarted, identity
+
+_LOGGER = logging.getLogger(__name__)
 
 BEAT_S = 3.0
 """Interval of the heartbeat of an engine, in seconds."""
@@ -82,12 +85,12 @@ class Lock:
             text = msgspec.json.encode(identity())
             os.pwrite(self._fd, text, 0)
             os.ftruncate(self._fd, len(text))
-        except InvalidError:
-            os.close(self._fd)
-            raise
         except OSError as error:
             self.remove()
             raise _unwritable(path, error) from error
+        except BaseException:  # it may be alive, or the user does not wait for its silence
+            os.close(self._fd)
+            raise
 
     def _take(self, dead_hosts: Collection[str]) -> int:
         """The locked lock file, which replaces that of a dead host."""
@@ -253,6 +256,7 @@ def _refuse_living(path: Path, holder: Holder, dead_hosts: Collection[str]) -> N
             hint="resume it on that host; if the host is down, or the process is gone: "
             f"`{command_line('wfrun', 'resume', path.parent, '--dead-host', holder.host)}`",
         )
+    _LOGGER.warning("waiting %g s for a sign of life of %s", PATIENCE_S, visible(str(holder)))
     if not is_silent(path, PATIENCE_S):
         raise InvalidError(
             f"the run {path.parent.name} is being driven by {holder}: its heartbeat continues",

@@ -159,7 +159,7 @@ class Session:
         try:
             if not has_log(run.path):
                 raise never_started(run.path)
-            self._store = Store(run.path)
+            self._store = Store(run.path, write=True)
             self._core = Core(self._store.workflows())
             replay(self._core, self._store.load(), self._store.path)
             if not self.state.run_id:

@@ -78,14 +78,14 @@ class Store:
 
     A file without tables counts as a log without events: an engine is about to create them.
 
-    A log that this user does not own, or may not write, is only read.
+    A log that this user does not own, or may not write, is only read, unless ``write`` is set.
 
     Opening, reading and writing raise TransientError with the cause (disk full, no permission,
     locked by another process), InvalidError for a file that is no log, is damaged or has a newer
     schema, and InfeasibleError if another engine has written to the log.
     """
 
-    def __init__(self, directory: Path, *, create: bool = False) -> None:
+    def __init__(self, directory: Path, *, create: bool = False, write: bool = False) -> None:
         self.path = directory / FILE_NAME
         if not create and not os.path.lexists(self.path):
             raise InvalidError(
@@ -101,9 +101,9 @@ class Store:
         self._is_log = False
         """The tables of a log have been seen."""
         with self._errors():
-            self._db = self._open(create)
+            self._db = self._open(create, write or _is_ours(self.path))
 
-    def _open(self, create: bool) -> sqlite3.Connection:
+    def _open(self, create: bool, write: bool) -> sqlite3.Connection:
         if create:  # SQLite would make it readable for everybody; its journal gets the same mode
             try:
                 os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
@@ -112,8 +112,7 @@ class Store:
         with contextlib.suppress(FileNotFoundError):  # an engine has just removed it
             check_file(self.path)
         # Never "rwc": a reader must not create the file again after an engine has removed it.
-        mode = "rw" if _is_ours(self.path) else "ro"
-        address = f"{self.path.absolute().as_uri()}?mode={mode}"
+        address = f"{self.path.absolute().as_uri()}?mode={'rw' if write else 'ro'}"
         db = sqlite3.connect(address, uri=True, isolation_level=None, timeout=LOCK_TIMEOUT_S)
         try:
             # Whoever wrote the file has no functions called, and damaged pages are noticed.
@@ -122,7 +121,7 @@ class Store:
             self._check_tables(db)
             if create:
                 db.executescript(_SCHEMA)
-            if mode == "rw":
+            if write:
                 db.execute("PRAGMA journal_mode=TRUNCATE")
                 db.execute("PRAGMA synchronous=FULL")
         except BaseException:
