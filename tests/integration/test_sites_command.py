@@ -78,7 +78,7 @@ def test_all_sites_are_checked_and_shown(testbed: Testbed, all_sites: Path) -> N
     assert list(found) == list(KINDS)
     for site, checks in found.items():
         names = ["connection", "agent", "clock", "limits", "directory", "test job"]
-        expected = set(names if KINDS[site] == "ssh" else [*names, "batch system"])
+        expected = set(names if KINDS[site] == "ssh" else [*names, "batch system", "array"])
         assert set(checks) == expected
         assert "its end known" in checks["test job"]["text"]
     shown = json.loads(wfrun(all_sites, "sites", "show", "--json"))
@@ -166,16 +166,50 @@ def test_an_interrupted_check_leaves_no_job(testbed: Testbed, tmp_path: Path) ->
 def test_pbs_as_far_as_recordings_play_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """wfrun runs on the head node itself, whose user finds the commands by their profile."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    commands = pbs.install(tmp_path / "pbs", 3)
+    commands = pbs.install(tmp_path / "pbs", 3, queue_max_array=100)
     (tmp_path / ".profile").write_text(f"PATH={commands}:$PATH; export PATH\n")
     try:
         wfrun(tmp_path, "sites", "init", "--transport", "local", "--name", "here")
         text = (tmp_path / "sites.yaml").read_text()
-        for line in ("kind: pbs", "queue: workq", "slots: 3", "max_array: 10000"):
+        for line in ("kind: pbs", "queue: workq", "slots: 3", "max_array: 100"):
             assert f"    {line}" in text
-        assert "done" in checked(tmp_path)["here"]["test job"]["text"]
+        assert "# The server keeps no history of jobs (job_history_enable)." in text
+        found = checked(tmp_path)["here"]
+        assert "done" in found["test job"]["text"]
+        assert "done" in found["array"]["text"]
+        assert (found["history"]["state"], "job_history_enable" in found["history"]["text"]) == (
+            "note",
+            True,
+        )
         (shown,) = json.loads(wfrun(tmp_path, "sites", "show", "--json"))
         assert (shown["idle_cores"], shown["others"]) == (3, {"running": 0, "queued": 0})
+    finally:
+        pbs.end(tmp_path / "pbs")
+
+
+def test_a_check_finds_what_keeps_the_jobs_of_pbs_from_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A profile that ends the shell of jobs, a server that takes no array, and what it says."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    commands = pbs.install(tmp_path / "pbs", 3, history=True)
+    profile = tmp_path / ".profile"
+    path = f"PATH={commands}:$PATH; export PATH\n"
+    profile.write_text(path)
+    try:
+        wfrun(tmp_path, "sites", "init", "--transport", "local", "--name", "here")
+        profile.write_text(f'{path}[ -z "$PBS_JOBID" ] || export -f nothing\n')
+        found = checked(tmp_path, "--wait", "30", status=1)["here"]
+        assert "history" not in found
+        assert "export: Illegal option -f" in found["test job"]["text"]
+        assert "~/.profile" in found["test job"]["hint"]
+        profile.write_text(path)
+        catalog = tmp_path / "sites.yaml"
+        catalog.write_text(catalog.read_text() + "    options: [-r, n]\n")
+        found = checked(tmp_path, "--wait", "30", status=1)["here"]
+        assert found["test job"]["state"] == "ok"
+        assert "cannot submit non-rerunable Array Job" in found["array"]["text"]
+        assert "usage:" not in found["array"]["text"]
     finally:
         pbs.end(tmp_path / "pbs")
 

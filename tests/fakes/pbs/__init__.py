@@ -62,6 +62,14 @@ def configure(directory: Path, **settings: Any) -> None:
     fresh.rename(path)
 
 
+def asked(directory: Path, command: str) -> list[list[str]]:
+    """The arguments of all calls of a command."""
+    path = directory / "calls"
+    lines = path.read_text().splitlines() if path.exists() else []
+    calls = (json.loads(line) for line in lines)
+    return [call[1:] for call in calls if call[0] == command]
+
+
 def requeue(directory: Path, *jobs: str) -> None:
     """Queue these jobs or elements again, as after a kill of the server."""
     words = (sys.executable, "-I", "-S", str(PROGRAM), str(directory), "requeue")

@@ -270,6 +270,7 @@ def job(directory: Path, number: str, index: str) -> None:
     with contextlib.suppress(BrokenPipeError), child.stdin as stdin:
         stdin.write(f"{directory}/{number}.SC\n".encode())
     over = _watch(directory, described, number, index, child)
+    # The first shell dies of a SIGTERM at once, and the rest of its session is killed after it.
     _signal(child.pid, signal.SIGKILL)
     _deliver(spool, described, number, index)
     with locked(directory) as pbs:
@@ -378,6 +379,8 @@ def _signal(session: int, number: int) -> None:
 def qdel(pbs: Pbs, arguments: list[str]) -> int:
     failure = 0
     for argument in arguments:
+        if argument in ("-W", "force"):
+            continue
         try:
             number, elements = find(pbs, argument, "qdel")
             if all(e["state"] == "F" for e in elements):
@@ -686,6 +689,8 @@ def main() -> int:
         job(Path(directory), *arguments)
         return 0
     with locked(Path(directory)) as pbs:
+        with (pbs.directory / "calls").open("a") as calls:
+            calls.write(json.dumps([command, *arguments]) + "\n")
         try:
             return COMMANDS[command](pbs, arguments)
         except RefusedError as refused:

@@ -132,6 +132,43 @@ def test_waiting_elements_that_are_not_listed() -> None:
     ]
 
 
+ARRAY = {
+    "Job_Name": "n", "Job_Owner": "ann@h", "job_state": "B", "Resource_List": {"ncpus": 2},
+    "array_state_count": "Queued:2 Running:1 Exiting:1 Expired:3 ",
+    "array_indices_submitted": "1-7", "array_indices_remaining": "5,7",
+}  # fmt: skip
+
+
+def test_an_array_that_is_shown_without_its_elements() -> None:
+    jobs = jobs_of(read_json(document(**{"7[].h": ARRAY})))
+    assert {job.element: job.state for job in jobs} == {
+        **dict.fromkeys((1, 2, 3, 4, 6), "begun"),
+        **dict.fromkeys((5, 7), "queued"),
+    }
+    assert {job.running_elements for job in jobs if job.state == "begun"} == {2}
+    assert {job.id for job in jobs} == {"7[].h"}
+
+
+@pytest.mark.parametrize("missing", ["array_indices_submitted", "array_state_count"])
+def test_an_array_without_its_elements_and_their_number_says_nothing(missing: str) -> None:
+    array = {key: value for key, value in ARRAY.items() if key != missing}
+    with pytest.raises(QueueUnknownError, match="without its elements"):
+        jobs_of(read_json(document(**{"7[].h": array})))
+
+
+def test_a_held_array() -> None:
+    """The array is H, and its waiting elements stay Q."""
+    held = {**ARRAY, "job_state": "H", "array_indices_remaining": "1-7"}
+    whole = jobs_of(read_json(document(**{"7[].h": held})))
+    assert {job.state for job in whole} == {"held"}
+    assert [job.element for job in whole] == list(range(1, 8))
+    listed: dict[str, Mapping[str, object]] = {"7[].h": held}
+    listed.update({f"7[{n}].h": {"Job_Name": "n", "job_state": "Q"} for n in range(1, 8)})
+    assert [(job.element, job.state) for job in jobs_of(read_json(document(**listed)))] == [
+        (n, "held") for n in range(1, 8)
+    ]
+
+
 @pytest.mark.parametrize(
     ("letter", "state"),
     [("Q", "queued"), ("T", "queued"), ("W", "queued"), ("H", "held"), ("R", "running"),

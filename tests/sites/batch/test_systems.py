@@ -296,6 +296,10 @@ def test_whose_queue() -> None:
     assert "--user=ann" not in system("slurm").queue(None)
     assert system("grid-engine").queue("ann") == ["qstat", "-xml", "-u", "ann"]
     assert system("grid-engine").queue(None) == ["qstat", "-xml", "-u", "*"]
+    # With -t PBS shows ended elements too, of 5,000 elements 7.3 MB.
+    assert system("pbs").queue("ann") == ["qstat", "-f", "-F", "json"]
+    assert system("pbs").queue(None) == ["qstat", "-t", "-f", "-F", "json"]
+    assert system("pbs").elements(["7[].h"]) == [["qstat", "-t", "-f", "-F", "json", "7[].h"]]
 
 
 @pytest.mark.parametrize(

@@ -193,6 +193,8 @@ class _Trial:
             raise CheckFailedError from error
         queue = offer.queue(access.queue)
         self._report.ok("batch system", system.version)
+        for note in offer.notes:
+            self._report.note("history", note)
         shown = f"{queue.name}: {describe(queue)}" if queue else "there is no default queue"
         self._limits(cluster_mismatches(self._spec, offer), shown)
 

@@ -142,12 +142,16 @@ def cluster_entry(
     queue = offer.best()
     lines = Lines(name)
     lines.comment(f"{system.version}, as of {time.strftime('%Y-%m-%d')}")
+    for note in offer.notes:
+        for line in textwrap.wrap(note, _COMMENT_WIDTH):
+            lines.comment(line)
     lines.add("kind", system.kind)
     access_lines(lines, access, base)
     directory_lines(lines, places, nodes_see_it=True, taken=taken, name=name)
     _queue_lines(lines, queue, offer.queues)
-    if offer.max_array is not None:
-        lines.add("max_array", offer.max_array)
+    max_array = offer.max_array_in(queue)
+    if max_array is not None:
+        lines.add("max_array", max_array)
     if offer.max_jobs is not None:
         lines.add("max_jobs", offer.max_jobs, offer.max_jobs_why)
     _choice_lines(lines, queue)

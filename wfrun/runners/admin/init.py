@@ -162,6 +162,8 @@ async def _look(
     say(f"{system.version}:")
     for queue in offer.queues:
         say(f"  {queue.name}: {site_entry.describe(queue)}")
+    for note in offer.notes:
+        say(note)
     for other in systems:
         if other is not system:
             say(f"{other.version} is installed too; to use it, change 'kind' and 'queue'")

@@ -35,8 +35,9 @@ def cluster_mismatches(spec: SiteSpec, offer: Offer) -> list[Mismatch]:
     if access.launchers is not None:
         found += _launchers_against_node(access.launchers, queue)
     found += _against_service(queue, names)
-    if access.max_array and offer.max_array and access.max_array > offer.max_array:
-        found.append(_too_much("max_array", str(access.max_array), str(offer.max_array)))
+    max_array = offer.max_array_in(queue)
+    if access.max_array and max_array and access.max_array > max_array:
+        found.append(_too_much("max_array", str(access.max_array), str(max_array)))
     return found + _against_choices(access, queue)
 
 

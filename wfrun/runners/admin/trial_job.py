@@ -1,4 +1,4 @@
-"""The test job of ``wfrun sites check``: one core, a moment long, submitted as a run does it."""
+"""The test jobs of ``wfrun sites check``: one core, a moment long, submitted as a run does it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from wfrun.engine.events import (
 from wfrun.engine.exchange import AttemptRequest, Cause, LauncherRequest, Outcome, OutputFile
 from wfrun.engine.model import Resources, SiteSpec
 from wfrun.runners.admin.lines import CheckFailedError, Report
+from wfrun.sites.cluster.site import ClusterSite
 from wfrun.sites.kind import AnySite
 from wfrun.sites.launchers.site import BatchLauncherSite
 
@@ -28,14 +29,18 @@ CANCEL_S = 120.0
 """Timeout of a cancellation."""
 TEST_WALLTIME_S = 60.0
 LAUNCHER_WALLTIME_S = 300.0
+LEFT_S = 60.0
+"""Further timeout for the end of a job that has left the queue."""
 DISMISS_S = 5.0
 """Timeout for a dismissed launcher to end."""
 _KEY = "check-1"
+_ELEMENTS = ["check-2", "check-3"]
 _LAUNCHER = "check-launcher"
 _ADVICE: dict[Cause, str] = {
     "refused": "Correct the site's queue, account, options or walltime in the catalog.",
     "launch-failed": "Do the nodes have /bin/sh and Python 3.6 or later?",
-    "lost": "Do the nodes see the site's 'directory'? It must be on a file system that they share.",
+    "lost": "Do the nodes see the site's 'directory'? It must be on a file system that they share. "
+    "If the job has printed something, correct what prints it, such as ~/.profile.",
     "node": "Try again: the node that it ran on has failed.",
     "disk-full": "Free space in the site's 'directory', or write another one in the catalog.",
     "memory": "Request more memory for small jobs with 'options' in the catalog, as [--mem=1G].",
@@ -45,7 +50,8 @@ _ASK = "Ask the cluster's administrators."
 
 
 class TrialJob:
-    """The test job of one site. It runs in a launcher if the site's tasks do."""
+    """The test job of one site, and an array of such jobs. A launcher runs them if it runs the
+    site's tasks."""
 
     def __init__(self, spec: SiteSpec, directory: str, wait_s: float, report: Report) -> None:
         self._spec = spec
@@ -65,39 +71,64 @@ class TrialJob:
         self._events.put_nowait((time.time(), event))
 
     async def run(self, site: AnySite) -> None:
-        """Run the job at this open site and report its outcome. Raises CheckFailedError if no
-        launcher starts."""
-        times = _Times()
+        """Run the job at this open site and report its outcome, then an array of two such jobs
+        where there are arrays. Raises CheckFailedError if no launcher starts."""
         try:
             if isinstance(site, BatchLauncherSite):
                 await self._start_launcher(site)
-            begun_s = time.time()
-            await site.submit([self._request()])
-            while times.outcome is None:
-                since_s = times.started_s or times.submitted_s or begun_s
-                limit_s = self._wait_s if times.started_s is None else END_S
-                left_s = max(0.0, since_s + limit_s - time.time())
-                times.take(*await asyncio.wait_for(self._events.get(), left_s))
-        except asyncio.TimeoutError:
-            self._not_ended(times)
-        else:
-            self._ended(times, times.outcome, begun_s)
+            if await self._try(site, "test job", [_KEY]) and _has_arrays(site):
+                await self._try(site, "array", _ELEMENTS)
         finally:
-            if times.outcome is None:  # timeout or Ctrl-C
-                with contextlib.suppress(WfrunError, asyncio.TimeoutError):
-                    await asyncio.wait_for(site.cancel([_KEY]), CANCEL_S)
             if isinstance(site, BatchLauncherSite):
                 await self._dismiss(site)
 
-    def _request(self) -> AttemptRequest:
+    async def _try(self, site: AnySite, check: str, keys: list[str]) -> bool:
+        """Submit jobs together and report their outcome. Returns whether all have succeeded."""
+        times = {key: _Times() for key in keys}
+        begun_s = time.time()
+        try:
+            await site.submit([self._request(key) for key in keys])
+            while waits := [key for key in keys if times[key].outcome is None]:
+                deadline_s = min(self._deadline_s(site, key, times[key], begun_s) for key in waits)
+                left_s = deadline_s - time.time()
+                if left_s <= 0:
+                    raise asyncio.TimeoutError
+                try:
+                    at_s, event = await asyncio.wait_for(self._events.get(), left_s)
+                except asyncio.TimeoutError:
+                    continue  # the deadline may be later now
+                for key in waits:
+                    times[key].take(key, at_s, event)
+        except asyncio.TimeoutError:
+            self._not_ended(check, next(t for t in times.values() if t.outcome is None))
+            return False
+        finally:
+            unended = [key for key in keys if times[key].outcome is None]
+            if unended:  # timeout or Ctrl-C
+                with contextlib.suppress(WfrunError, asyncio.TimeoutError):
+                    await asyncio.wait_for(site.cancel(unended), CANCEL_S)
+        outcomes = [(t, t.outcome) for t in times.values() if t.outcome is not None]
+        return self._ended(check, *max(outcomes, key=_last_to_tell), begun_s)
+
+    def _deadline_s(self, site: AnySite, key: str, times: _Times, begun_s: float) -> float:
+        """Time until which the next event of a job is waited for."""
+        if times.started_s is not None:
+            return times.started_s + END_S
+        limit_s = self._wait_s
+        if isinstance(site, ClusterSite) and site.has_left(key):
+            limit_s += LEFT_S  # it waits no more, and has not begun: why will be known
+        return (times.submitted_s or begun_s) + limit_s
+
+    def _request(self, key: str) -> AttemptRequest:
         granted_s = self._spec.walltime_s
         walltime_s = TEST_WALLTIME_S if granted_s is None else min(TEST_WALLTIME_S, granted_s)
+        stored = f"{key}.node"
         return AttemptRequest(
-            key=_KEY,
+            key=key,
             argv=("/bin/sh", "-c", "uname -n >node && cat node"),
             env={},
             inputs=(),
-            outputs=(OutputFile("node", "node"),),
+            outputs=(OutputFile("node", stored),),
             stdin=None,
             stdout=None,
             stderr=None,
@@ -158,28 +189,30 @@ class TrialJob:
                 _, event = await asyncio.wait_for(self._events.get(), left_s)
                 self._has_launcher = not isinstance(event, LauncherEnded)
 
-    def _not_ended(self, times: _Times) -> None:
+    def _not_ended(self, check: str, times: _Times) -> None:
         if times.started_s is not None:
             self.is_stuck = True
             text = f"it has started, and has not ended in {END_S:.0f} s"
             hint = "Do the nodes see the site's 'directory'? See the logs there in "
-            self._report.fail("test job", text, f"{hint}{self._directory}.")
+            self._report.fail(check, text, f"{hint}{self._directory}.")
         elif times.submitted_s is None:
             reason = f": {times.paused}" if times.paused else ""
             text = f"it could not be submitted in {self._wait_s:.0f} s{reason}"
-            self._report.fail("test job", text, None)
+            self._report.fail(check, text, None)
         else:
             self._report.note(
-                "test job",
+                check,
                 f"it was accepted, waited in the queue for {self._wait_s:.0f} s and was cancelled",
                 "The cluster may be busy: see `wfrun sites show`, or wait longer with --wait.",
             )
 
-    def _ended(self, times: _Times, outcome: Outcome, begun_s: float) -> None:
+    def _ended(self, check: str, times: _Times, outcome: Outcome, begun_s: float) -> bool:
+        """Report the outcome of jobs by one that has failed, or by the last one to end. Returns
+        whether all have succeeded."""
         if outcome.cause != "done":
             text = f"{outcome.cause}: {outcome.message or 'no message'}"
-            self._report.fail("test job", text, _ADVICE.get(outcome.cause, _ASK))
-            return
+            self._report.fail(check, text, _ADVICE.get(outcome.cause, _ASK))
+            return False
         parts = []
         if times.submitted_s is not None:
             parts.append(f"submitted in {times.submitted_s - begun_s:.1f} s")
@@ -190,7 +223,17 @@ class TrialJob:
             known_s = times.ended_s - (outcome.ended_s - self.clock_offset_s)
             parts.append(f"its end known {max(0.0, known_s):.1f} s after it")
         where = f" on {outcome.host}" if outcome.host else ""
-        self._report.ok("test job", f"done{where}: {', '.join(parts)}")
+        self._report.ok(check, f"done{where}: {', '.join(parts)}")
+        return True
+
+
+def _has_arrays(site: AnySite) -> bool:
+    return isinstance(site, ClusterSite) and site.max_array > 1
+
+
+def _last_to_tell(ended: tuple[_Times, Outcome]) -> tuple[bool, float]:
+    times, outcome = ended
+    return outcome.cause != "done", times.ended_s
 
 
 class _Times:
@@ -204,12 +247,19 @@ class _Times:
         self.paused = ""
         """Reason of the last pause of the site."""
 
-    def take(self, at_s: float, event: Event) -> None:
+    def take(self, key: str, at_s: float, event: Event) -> None:
+        """Note an event if it is of this job, or of the site."""
         if isinstance(event, AttemptsSubmitted):
-            self.submitted_s = at_s
-        elif isinstance(event, AttemptStarted):
-            self.started_s = at_s
-        elif isinstance(event, AttemptEnded):
-            self.outcome, self.ended_s = event.outcome, at_s
+            if key in event.keys:
+                self.submitted_s = at_s
+        elif isinstance(event, AttemptStarted | AttemptEnded):
+            if key == event.key:
+                self._take_own(at_s, event)
         else:
             self.paused = str(getattr(event, "reason", "")) or self.paused
+
+    def _take_own(self, at_s: float, event: AttemptStarted | AttemptEnded) -> None:
+        if isinstance(event, AttemptStarted):
+            self.started_s = at_s
+        else:
+            self.outcome, self.ended_s = event.outcome, at_s

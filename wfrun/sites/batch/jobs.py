@@ -9,9 +9,10 @@ import msgspec
 from wfrun.engine.errors import WfrunError
 from wfrun.engine.exchange import Cause
 
-State = Literal["queued", "running", "ending", "held", "suspended", "refused"]
+State = Literal["queued", "running", "ending", "held", "suspended", "refused", "begun"]
 """State of a job in the queue. ``refused``: the system will never run the job as it was submitted,
-and keeps it in the queue until it is cancelled."""
+and keeps it in the queue until it is cancelled. ``begun``: an element of an array that waits no
+more; whether it has ended is unknown."""
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -30,6 +31,8 @@ class Job(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...] = ()
     started_s: float | None = None
     """Seconds since the epoch; None: not started, or the system prints a local time only."""
+    running_elements: int = 0
+    """For an element that has begun: number of elements of its array that run or end now."""
 
 
 class Ending(msgspec.Struct, frozen=True):

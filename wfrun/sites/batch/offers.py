@@ -30,6 +30,8 @@ class Queue(msgspec.Struct, frozen=True):
     """Maximum number of GPUs of a node; None: unknown."""
     walltime_s: float | None = None
     """Maximum walltime of a job; None: no limit is known."""
+    max_array: int | None = None
+    """Maximum number of elements of an array there; None: that of the system."""
     choices: Mapping[str, tuple[str, ...]] = {}
     """Usable values, best first, of each catalog key that only this batch system has. A key is
     absent if its values are unknown."""
@@ -51,12 +53,19 @@ class Offer(msgspec.Struct, frozen=True):
     """Source of ``max_jobs``, for readers."""
     picks_queue: bool = False
     """Whether the scheduler picks a queue for a job that names none, even without a default."""
+    notes: tuple[str, ...] = ()
+    """Further facts about the system, in sentences, that its users should know."""
 
     def queue(self, name: str | None) -> Queue | None:
         """The queue of this name, or the default queue without a name; None if there is none."""
         if name is not None:
             return next((queue for queue in self.queues if queue.name == name), None)
         return next((queue for queue in self.queues if queue.is_default), None)
+
+    def max_array_in(self, queue: Queue | None) -> int | None:
+        """Maximum number of elements of an array in a queue; None: unknown."""
+        limits = [self.max_array or 0, (queue.max_array or 0) if queue else 0]
+        return smallest_limit(limits)
 
     def best(self) -> Queue:
         """The queue to propose: the default if it is usable, else the largest usable one, and among

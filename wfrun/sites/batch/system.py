@@ -95,8 +95,12 @@ class BatchSystem(Protocol):
         """Why the system ended a job, as the file of `output_path` says it; None if it does not."""
 
     def queue(self, user: str | None) -> list[str]:
-        """The command that shows the jobs of this user; None: of all users. It may show more: PBS
-        cannot select."""
+        """The command that shows the jobs of this user; None: of all users, with each element of an
+        array by itself. It may show more: PBS cannot select."""
+
+    def elements(self, ids: Sequence[str]) -> list[list[str]]:
+        """The commands that show each element of these arrays by itself; their output is parsed by
+        `jobs`. Empty if `queue` shows them so."""
 
     def jobs(self, exit_code: int | None, output: str, errors: str) -> list[Job]:
         """Parse the output of `queue`. Waiting array elements are listed one by one, ended jobs are

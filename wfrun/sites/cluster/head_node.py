@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
+
+import msgspec
 
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.engine.events import SitePaused, SiteReopened
@@ -57,6 +60,8 @@ class HeadNode:
         self.index = index
         self._attempts = attempts
         self._set_up = set_up
+        self._unsure: set[str] = set()
+        """Arrays with elements that may have ended, at the last look at the queue."""
         self._reasons: dict[str, str] = {}
         """Reasons why the site is paused, by what paused it."""
 
@@ -111,7 +116,38 @@ class HeadNode:
         """List the jobs of this user, or of everybody. Raises QueueUnknownError if the answer
         cannot be understood or the command fails."""
         user = None if everybody else self.facts.user
-        found = answer(await self._look(self.system.queue(user)))
+        jobs = await self._ask_jobs(self.system.queue(user))
+        if not any(job.state == "begun" for job in jobs):
+            return jobs
+        unsure = self._unsure_arrays(jobs)
+        # An element that has just ended is unsure until its exit record is here.
+        asked, self._unsure = unsure & self._unsure, unsure
+        for argv in self.system.elements(sorted(asked)) if asked else ():
+            try:
+                elements = await self._ask_jobs(argv)
+            except QueueUnknownError:
+                continue  # an array that has just ended; the next look shows it
+            shown = {job.id for job in elements}
+            jobs = [job for job in jobs if job.id not in shown] + elements
+        return [
+            msgspec.structs.replace(job, state="running")
+            if job.state == "begun" and job.id not in unsure
+            else job
+            for job in jobs
+        ]
+
+    def _unsure_arrays(self, jobs: Sequence[Job]) -> set[str]:
+        """Ids of arrays with more open attempts that have begun than elements that run."""
+        running: dict[str, int] = {}
+        begun: Counter[str] = Counter()
+        for job in jobs:
+            if job.state == "begun" and self.batches.key_of(job) in self._attempts.open:
+                running[job.id] = job.running_elements
+                begun[job.id] += 1
+        return {array for array, number in begun.items() if number > running[array]}
+
+    async def _ask_jobs(self, argv: Sequence[str]) -> list[Job]:
+        found = answer(await self._look(argv))
         return parsed(lambda: self.system.jobs(*found))
 
     async def _look(self, argv: Sequence[str]) -> Result:

@@ -227,7 +227,12 @@ class QueueWatch:
             explained = ending is not None and ending.cause not in _UNEXPLAINED
             # The system leaves what a job has printed when the job has ended.
             unstarted_s = LATE_RECORD_S if key in printed else UNSTARTED_S
-            if waited_s > self._access.patience_s or (explained and waited_s > LATE_RECORD_S):
+            patience_s = self._access.patience_s
+            if explained:
+                patience_s = min(patience_s, LATE_RECORD_S)
+            elif attempt.cancelled_s is not None:
+                patience_s = min(patience_s, UNSTARTED_S)  # its job is gone, its result unwanted
+            if waited_s > patience_s:
                 await self._give_up(key, attempt, ending, printed.get(key))
             elif waited_s > unstarted_s and not attempt.has_begun:
                 # An attempt that can be claimed has not begun: there is no record to wait for.

@@ -205,18 +205,16 @@ class ClusterSite:
         ]
 
     async def clean(self) -> None:
-        """Remove stored files and sandboxes; logs and exit records stay."""
+        """Remove stored files, sandboxes, and what the batch system has collected; logs and exit
+        records stay."""
         attempts = f"{self.head.directory}/attempts"
         find = ("find", attempts, "-mindepth", "1", "-maxdepth", "1", "-type", "d")
         await self.head.retry_until_answered(
             lambda host: host.run([*find, "-exec", "rm", "-rf", "{}", "+"], timeout_s=COMMAND_S)
         )
-        await self.head.retry_until_answered(
-            lambda host: host.remove([f"{self.head.directory}/files"])
-        )
-        await self.head.retry_until_answered(
-            lambda host: host.make_directories([f"{self.head.directory}/files"])
-        )
+        emptied = [f"{self.head.directory}/{name}" for name in ("files", "output")]
+        await self.head.retry_until_answered(lambda host: host.remove(emptied))
+        await self.head.retry_until_answered(lambda host: host.make_directories(emptied))
 
     async def close(self) -> None:
         """Disconnect. Queued and running jobs go on."""
@@ -226,6 +224,11 @@ class ClusterSite:
     def poll_soon(self) -> None:
         """Poll the queue soon."""
         self._watch.poll_soon()
+
+    @property
+    def max_array(self) -> int:
+        """Maximum number of attempts that are submitted as one array."""
+        return self._submission.largest()
 
     def has_left(self, key: str) -> bool:
         """Whether the last queue listing was without the attempt, or it has ended. Its record, if

@@ -64,7 +64,7 @@ class Submission:
             await asyncio.sleep(max(0.05, wait_s))
             self.now.clear()
             waiting = list(self.pending.values())[: self._room()]
-            for group in groups(waiting, self._largest()):
+            for group in groups(waiting, self.largest()):
                 requests = [r for r in group if r.key in self.pending]
                 if not requests:
                     continue
@@ -90,7 +90,8 @@ class Submission:
         worth = min(ATTEMPTS_PER_SUBMISSION, min(bounds) // 10, len(self.pending))
         return room if room >= worth else 0
 
-    def _largest(self) -> int:
+    def largest(self) -> int:
+        """Maximum number of elements of an array."""
         largest = self._head.system.max_array
         return min(largest, self._access.max_array or largest, self._max_array or largest)
 
@@ -128,7 +129,7 @@ class Submission:
                 return False
             except ArrayTooLargeError as error:
                 _LOGGER.info("site %s: %s", self._head.site, error.message)
-                self._max_array = min(self._largest(), max(1, len(requests) // 2))
+                self._max_array = min(self.largest(), max(1, len(requests) // 2))
                 self._return_to_pending(requests)
                 self.now.set()
                 return True

@@ -96,6 +96,9 @@ class GridEngine:
     def queue(self, user: str | None) -> list[str]:
         return ["qstat", "-xml", "-u", "*" if user is None else user]
 
+    def elements(self, ids: Sequence[str]) -> list[list[str]]:
+        return []
+
     def jobs(self, exit_code: int | None, output: str, errors: str) -> list[Job]:
         common.check_answer("qstat", exit_code, errors)
         return parser.read_queue(output)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from wfrun.engine.exchange import Cause
 from wfrun.sites.batch.elements import check_count, expand
@@ -52,6 +52,7 @@ _KILLED = re.compile(r"^=>> PBS: job killed: ((\w+) .*)$", re.MULTILINE | re.ASC
 
 def jobs_of(jobs: Attributes) -> list[Job]:
     """The jobs that have not ended, arrays element by element. Raises QueueUnknownError."""
+    arrays = {job: _state(jobs[job]) for job in jobs if _parts(job)[1] is None}
     found = []
     listed: set[tuple[str, int]] = set()
     for ident, attributes in jobs.items():
@@ -60,23 +61,52 @@ def jobs_of(jobs: Attributes) -> list[Job]:
             continue
         listed.add((job, element))
         state = _state(attributes)
+        if state == "queued" and arrays.get(job) == "held":
+            state = "held"  # of a held array PBS shows the waiting elements as Q
         if state is not None:
             found.append(_job(job, element, state, attributes))
-    for ident, attributes in jobs.items():
-        job, element = _parts(ident)
-        state = _state(attributes)
-        if element is not None or state is None:
+    with_elements = {job for job, _ in listed}
+    for job, state in arrays.items():
+        attributes = jobs[job]
+        # Of Torque's arrays all elements are listed.
+        if state is None or (listed and "job_array_request" in attributes):
             continue
-        # The array as a whole. Its waiting elements may not be listed.
-        waiting = attributes.get("array_indices_remaining") or attributes.get("job_array_request")
-        if waiting in (None, "-") or (listed and "job_array_request" in attributes):
-            continue
-        numbers = expand(waiting)
-        check_count(len(found) + len(numbers))
-        for number in numbers:
+        waiting = _waiting(attributes)
+        begun = _Begun([], 0)
+        if job not in with_elements and "job_array_request" not in attributes:
+            begun = _begun(job, attributes, set(waiting))
+        check_count(len(found) + len(waiting) + len(begun.elements))
+        for number in waiting:
             if (job, number) not in listed:
                 found.append(_job(job, number, state, attributes))
+        for number in begun.elements:
+            found.append(_job(job, number, "begun", attributes, begun.running))
     return found
+
+
+class _Begun(NamedTuple):
+    """Elements of an array that wait no more."""
+
+    elements: list[int]
+    running: int
+    """Number of those that run or end now."""
+
+
+def _waiting(attributes: Mapping[str, str]) -> list[int]:
+    """Numbers of the waiting elements of an array."""
+    waiting = attributes.get("array_indices_remaining") or attributes.get("job_array_request")
+    return [] if waiting in (None, "-") else expand(waiting)
+
+
+def _begun(job: str, attributes: Mapping[str, str], waiting: set[int]) -> _Begun:
+    """The elements of an array that wait no more, where it is shown without its elements. Raises
+    QueueUnknownError if it does not show which those are."""
+    counts = dict(re.findall(r"(\w+):(\d+)", attributes.get("array_state_count", ""), re.ASCII))
+    submitted = attributes.get("array_indices_submitted")
+    if submitted is None or not {"Running", "Exiting"} <= counts.keys():
+        raise QueueUnknownError(f"qstat shows array {job} without its elements and their number")
+    elements = [number for number in expand(submitted) if number not in waiting]
+    return _Begun(elements, int(counts["Running"]) + int(counts["Exiting"]))
 
 
 def endings_of(jobs: Attributes, torque: bool) -> dict[tuple[str, int], Ending]:
@@ -106,7 +136,9 @@ def killed(printed: str) -> Ending | None:
     return Ending(cause=cause, message=f"PBS killed the job: {match[1].strip()}")
 
 
-def _job(job: str, element: int, state: State, attributes: Mapping[str, str]) -> Job:
+def _job(
+    job: str, element: int, state: State, attributes: Mapping[str, str], running_elements: int = 0
+) -> Job:
     comment = attributes.get("comment", "")
     name = attributes.get("Job_Name", "")
     if "job_array_id" in attributes:
@@ -122,6 +154,7 @@ def _job(job: str, element: int, state: State, attributes: Mapping[str, str]) ->
         cores=_cores(attributes),
         reason=comment if waits else "",
         nodes=_nodes(attributes),
+        running_elements=running_elements,
     )
 
 

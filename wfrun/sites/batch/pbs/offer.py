@@ -54,7 +54,12 @@ def read_text_objects(output: str) -> Objects:
 
 
 def offer_of(
-    queues: Objects, nodes: Objects, server: Objects, *, picks_queue: bool = False
+    queues: Objects,
+    nodes: Objects,
+    server: Objects,
+    *,
+    picks_queue: bool = False,
+    notes: tuple[str, ...] = (),
 ) -> Offer:
     """The offer from these objects; ``server`` may be empty. Raises QueueUnknownError without a
     queue."""
@@ -80,6 +85,19 @@ def offer_of(
         max_jobs=max_jobs,
         max_jobs_why="max_queued of each user" if max_jobs else "",
         picks_queue=picks_queue,
+        notes=notes,
+    )
+
+
+def history_notes(server: Objects, attribute: str, command: str) -> tuple[str, ...]:
+    """What users should know if the server remembers no ended jobs: ``attribute`` is off by
+    default, and ``command`` of an administrator switches it on."""
+    values = [attributes.get(attribute, "False") for attributes in server.values()]
+    if not values or any(value not in ("False", "0") for value in values):
+        return ()
+    return (
+        f"The server keeps no history of jobs ({attribute}). Why it ended a job is known only from "
+        f"the job's own output. An administrator can change that: {command}.",
     )
 
 
@@ -106,6 +124,7 @@ def _queue(name: str, queue: Mapping[str, str], nodes: Objects, *, is_default: b
         node_memory_bytes=smallest_limit([node_bytes, most_bytes]) or 0,
         node_gpus=max((g for g in map(_gpus, of_queue) if g is not None), default=None),
         walltime_s=clock_s(queue.get("resources_max.walltime", "")),
+        max_array=_number(queue.get("max_array_size", "")) or None,
     )
 
 

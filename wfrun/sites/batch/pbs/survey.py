@@ -7,9 +7,16 @@ import re
 from collections.abc import Mapping
 
 from wfrun.sites.batch.offers import Offer
-from wfrun.sites.batch.pbs.offer import offer_of, read_json_objects, read_text_objects
+from wfrun.sites.batch.pbs.offer import (
+    history_notes,
+    offer_of,
+    read_json_objects,
+    read_text_objects,
+)
 from wfrun.sites.batch.survey import Survey
 
+_PBS_HISTORY = "qmgr -c 'set server job_history_enable = True'"
+_TORQUE_HISTORY = "qmgr -c 'set server keep_completed = 300'"
 _PROBE = ("qstat", "--version")
 
 
@@ -19,15 +26,18 @@ def _read_pbs(answers: Mapping[str, str]) -> Offer:
         read_json_objects(answers["queues"], "Queue"),
         read_json_objects(answers["nodes"], "nodes"),
         server,
+        notes=history_notes(server, "job_history_enable", _PBS_HISTORY),
     )
 
 
 def _read_torque(answers: Mapping[str, str]) -> Offer:
+    server = read_text_objects(answers["server"])
     return offer_of(
         read_text_objects(answers["queues"]),
         read_text_objects(answers["nodes"]),
-        read_text_objects(answers["server"]),
+        server,
         picks_queue=True,
+        notes=history_notes(server, "keep_completed", _TORQUE_HISTORY),
     )
 
 

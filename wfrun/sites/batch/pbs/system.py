@@ -107,8 +107,12 @@ class Pbs(_Family):
         return [*array, "-l", chunk, *(["-l", "place=scatter"] if job.nodes > 1 else [])]
 
     def queue(self, user: str | None) -> list[str]:
-        """All users' jobs: ``-u`` and ``-f`` exclude each other."""
-        return ["qstat", "-t", "-f", "-F", "json"]
+        """All users' jobs: ``-u`` and ``-f`` exclude each other. With ``-t`` ended elements of
+        arrays are shown too, 1.5 kB each."""
+        return ["qstat", *(["-t"] if user is None else []), "-f", "-F", "json"]
+
+    def elements(self, ids: Sequence[str]) -> list[list[str]]:
+        return [["qstat", "-t", "-f", "-F", "json", *chunk] for chunk in common.chunks(ids)]
 
     def jobs(self, exit_code: int | None, output: str, errors: str) -> list[Job]:
         common.check_answer("qstat", exit_code, errors)
@@ -163,6 +167,9 @@ class Torque(_Family):
         """All users' jobs, after the server's own line. Without jobs ``qstat -f`` prints nothing,
         which would not show that the server has answered."""
         return ["sh", "-c", "qstat -B && qstat -t -f"]
+
+    def elements(self, ids: Sequence[str]) -> list[list[str]]:
+        return []
 
     def jobs(self, exit_code: int | None, output: str, errors: str) -> list[Job]:
         common.check_answer("qstat", exit_code, errors)

@@ -1,5 +1,5 @@
 """Refusals of sbatch. Source: slurm_errno.c, sbatch.c and the names of reasons in
-job_reason_codes.c and acct_policy.c of version 22.05."""
+slurm_protocol_defs.c of version 22.05."""
 
 from __future__ import annotations
 
@@ -12,23 +12,31 @@ _JOBS = Refusals(
     limits=re.compile(
         r"MaxSubmit|GrpSubmit|MaxJobs|GrpJobs|MaxJobCount|temporarily unable to accept job"
         r"|Resource temporarily unavailable|Job violates accounting/QOS policy"
+        r"|job queue full|Unable to create job record, try again|creation temporarily disabled"
         r"|[Tt]oo many (pending )?jobs|[Mm]aximum number of jobs"
     ),
     never=re.compile(
         r"[Ii]nvalid (partition|account|qos|wckey|license|feature|generic resource|Trackable"
-        r"|node name|user id|--\w)"
-        r"|Requested (node configuration is not available|time limit is invalid"
-        r"|partition configuration not available now|reservation is invalid"
-        r"|operation not supported)"
+        r"|GRES|mcs_label|node name|time-min|--\w)|Duplicate generic resource"
+        r"|Requested (node configuration is not available|nodes not in this partition"
+        r"|time limit is invalid|partition configuration not available now"
+        r"|reservation is invalid|operation not supported|GRES option unsupported"
+        r"|more tasks than available)"
         r"|Memory (specification can not be satisfied|required by task is not available)"
         r"|CPU count (specification invalid|per node can not be satisfied)"
-        r"|Node count specification invalid|More processors requested than permitted"
+        r"|(Node|Task) count specification invalid|More processors requested than permitted"
+        r"|Job size specification needs|No partition specified or system default"
         r"|group not permitted to use this partition|Access/permission denied"
+        r"|Access denied to requested reservation|Burst Buffer (permission|request)"
+        r"|Multiple partition job request not supported"
         r"|unrecognized option|requires an argument|invalid option"
     ),
     too_large=re.compile(r"Invalid job array specification"),
 )
-_SIZE_LIMIT = re.compile(r"\b(QOS|Assoc)(?!\w*(Submit|Jobs))\w*(Max|Min|Grp)\w+")
+_SIZE_LIMIT = re.compile(
+    r"\b((QOS|Assoc)(?!\w*(Submit|Jobs))\w*(Max|Min|Grp)|Max(?!Submit|Jobs)\w+Per(Account|Limit))"
+    r"|\b(Partition(Time|Node)|AssociationTime|QOSTime)Limit\b"
+)
 """Reasons for which a job is too wide or too long, printed before the same text as a limit on
 jobs."""
 _SIZE = Refusals(limits=re.compile(r"(?!)"), never=_SIZE_LIMIT)

@@ -84,6 +84,9 @@ class Slurm:
         whose = [] if user is None else [f"--user={user}"]
         return ["squeue", "--array", *whose, f"--format={parser.SQUEUE_FORMAT}"]
 
+    def elements(self, ids: Sequence[str]) -> list[list[str]]:
+        return []
+
     def jobs(self, exit_code: int | None, output: str, errors: str) -> list[Job]:
         common.check_answer("squeue", exit_code, errors)
         # Some errors, such as an unknown user, have exit code 0 and an empty table.
