@@ -198,15 +198,16 @@ def test_a_check_finds_what_keeps_the_jobs_of_pbs_from_running(
     profile.write_text(path)
     try:
         wfrun(tmp_path, "sites", "init", "--transport", "local", "--name", "here")
+        catalog = tmp_path / "sites.yaml"
+        catalog.write_text(catalog.read_text() + "    poll_min: 0.3\n")
         profile.write_text(f'{path}[ -z "$PBS_JOBID" ] || export -f nothing\n')
         found = checked(tmp_path, "--wait", "30", status=1)["here"]
         assert "history" not in found
         assert "export: Illegal option -f" in found["test job"]["text"]
         assert "~/.profile" in found["test job"]["hint"]
         profile.write_text(path)
-        catalog = tmp_path / "sites.yaml"
         catalog.write_text(catalog.read_text() + "    options: [-r, n]\n")
-        found = checked(tmp_path, "--wait", "30", status=1)["here"]
+        found = checked(tmp_path, "--wait", "12", status=1)["here"]
         assert found["test job"]["state"] == "ok"
         assert "cannot submit non-rerunable Array Job" in found["array"]["text"]
         assert "usage:" not in found["array"]["text"]
