@@ -20,6 +20,9 @@ MALLORY = 61002
 """Another user of the machine, who is hostile."""
 
 
+CAN_BE_OTHERS = os.geteuid() == 0 and shutil.which("setpriv") is not None
+
+
 def as_user(uid: int, command: str) -> list[str]:
     """The command line that runs a shell command as another user, without groups."""
     ids = (f"--reuid={uid}", f"--regid={uid}", "--clear-groups")
@@ -51,7 +54,7 @@ class UserTransport(LocalTransport):
 def scratch() -> Iterator[Path]:
     """A directory that everybody may write to, with the sticky bit, as on clusters. Alice's home is
     ``alice`` in it. Skips the test without root, which may become any user."""
-    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+    if not CAN_BE_OTHERS:
         pytest.skip("only root can become two users")
     place = Path(tempfile.mkdtemp(prefix="wfrun-users-"))  # tmp_path can be entered by root alone
     place.chmod(0o1777)

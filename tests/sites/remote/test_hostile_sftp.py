@@ -17,6 +17,8 @@ from wfrun.sites.remote.asyncssh_transport import AsyncsshTransport
 
 SERVER = Path(__file__).with_name("hostile_sftp.py")
 
+pytestmark = pytest.mark.slow
+
 
 @contextlib.asynccontextmanager
 async def server_that(how: str, cluster: Cluster, place: Path) -> AsyncIterator[AsyncsshTransport]:

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
-from tests.sites.users import ALICE, MALLORY, UserTransport, run_as, scratch
+from tests.sites.users import ALICE, CAN_BE_OTHERS, MALLORY, UserTransport, run_as, scratch
 from wfrun.engine.errors import InfeasibleError
 from wfrun.sites.remote.agent_client import AgentHost
 from wfrun.sites.remote.directory import make_directory, put_programs
+from wfrun.sites.remote.openssh_transport import _private_directory
 
 __all__ = ["scratch"]
 NAME = "wfrun-r1-5ec2e7"
 
 
-@pytest.fixture
-async def host(scratch: Path) -> AsyncIterator[AgentHost]:
-    """The agent of Alice, whose umask lets everybody write."""
-    transport = UserTransport(ALICE, scratch / "alice")
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def host() -> AsyncIterator[AgentHost]:
+    """The agent of Alice."""
+    if not CAN_BE_OTHERS:
+        pytest.skip("only root can become two users")
+    transport = UserTransport(ALICE, Path("/"))
     agent = AgentHost(transport)
     await agent.start()
     yield agent
@@ -121,3 +129,27 @@ async def test_links_in_a_circle_are_refused(host: AgentHost, scratch: Path) -> 
     run_as(ALICE, f"ln -s {scratch}/b {scratch}/a; ln -s {scratch}/a {scratch}/b")
     with pytest.raises(InfeasibleError, match="cannot be used"):
         await make(host, scratch / "a")
+
+
+@pytest.mark.parametrize("prepare", ["mkdir -m 777 $D", "ln -s $S $D", "mkdir -m 700 $D"])
+async def test_sockets_are_not_put_where_another_user_waits(
+    scratch: Path, prepare: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The directory in /tmp has a name that everybody knows."""
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    taken = scratch / f"wfrun-{os.getuid()}"
+    assert run_as(MALLORY, f"S={scratch}; D={taken}; {prepare}").returncode == 0
+    chosen = _private_directory(None)
+    assert chosen == tmp_path / ".wfrun-ssh"
+    assert stat.S_IMODE(chosen.lstat().st_mode) == 0o700
+    with pytest.raises(InfeasibleError, match="directory of yours"):
+        _private_directory(taken)
+
+
+async def test_links_in_a_masters_place_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to("mine")
+    with pytest.raises(InfeasibleError, match="directory of yours"):
+        _private_directory(tmp_path / "link")

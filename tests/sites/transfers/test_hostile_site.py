@@ -19,6 +19,7 @@ from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
 from wfrun.sites.transfers.router import TransferRouter
 from wfrun.sites.transfers.stream import Stream
 
+pytestmark = pytest.mark.slow
 TAR = """#!/bin/sh
 case $* in *-cf*) exec cat "$HOSTILE/archive" ;; esac
 PATH=/usr/bin:/bin exec tar "$@"

@@ -363,22 +363,29 @@ async def _printed(child: LocalProcess, marker: bytes) -> bool:
 
 def _private_directory(wanted: Path | None) -> Path:
     """Make a directory that only the user can enter. Its path is short, because that of a socket is
-    limited to about 100 bytes. Raises InfeasibleError if it belongs to somebody else."""
-    directory = wanted
-    if directory is None:
-        runtime = os.environ.get("XDG_RUNTIME_DIR")
-        if runtime and len(runtime) < 50 and os.access(runtime, os.W_OK):
-            directory = Path(runtime, "wfrun")
-        else:
-            directory = Path(tempfile.gettempdir(), f"wfrun-{os.getuid()}")
-    try:
-        directory.mkdir(mode=0o700, exist_ok=True)
-        status = directory.lstat()
-    except OSError as error:
-        raise InfeasibleError(f"no directory for SSH's sockets: {error}") from error
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
-        raise InfeasibleError(
-            f"{directory} must be a directory of yours that nobody else can enter",
-            hint="Find out who made it, and remove it.",
-        )
-    return directory
+    limited to about 100 bytes. Raises InfeasibleError if there is none."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if wanted is not None:
+        places = [wanted]
+    elif runtime and len(runtime) < 50 and os.access(runtime, os.W_OK):
+        places = [Path(runtime, "wfrun")]
+    else:
+        # Anybody can make the first; the second may be on a file system without sockets.
+        shared = Path(tempfile.gettempdir(), f"wfrun-{os.getuid()}")
+        places = [shared, Path.home() / ".wfrun-ssh"]
+    reasons = []
+    for directory in places:
+        try:
+            directory.mkdir(mode=0o700, exist_ok=True)
+            status = directory.lstat()
+        except OSError as error:
+            reasons.append(str(error))
+            continue
+        is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+        if is_ours and not status.st_mode & 0o077:
+            return directory
+        reasons.append(f"{directory} must be a directory of yours that nobody else can enter")
+    raise InfeasibleError(
+        f"no directory for SSH's sockets: {'; '.join(reasons)}",
+        hint="Find out who made it, and remove it, or set XDG_RUNTIME_DIR.",
+    )
