@@ -7,6 +7,8 @@ task, or the attempts that the event names; nothing else.
 
 from __future__ import annotations
 
+from itertools import zip_longest
+
 from wfrun.engine import events as ev
 from wfrun.engine.actions import CancelAttempts, CopyFile, SubmitAttempts
 from wfrun.engine.capability import Run
@@ -344,8 +346,11 @@ def _succeed(run: Run, w: WorkflowState, attempt: Attempt, outcome: Outcome) -> 
     set_status(state, w, task, DONE)
     bit = 1 << attempt.site
     files = w.workflow.files
-    for file, size in zip(w.workflow.tasks[task].outputs, outcome.sizes, strict=False):
+    definition = w.workflow.tasks[task]
+    for file, size in zip_longest(definition.outputs, outcome.sizes[: len(definition.outputs)]):
         w.lost.discard(file)
+        if size is None and file not in definition.optional:
+            size = 0  # A record must not hide a missing output: who needs it finds out.
         if size is None:
             if files[file].collect:
                 w.to_collect -= 1
