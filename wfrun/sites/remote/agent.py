@@ -201,17 +201,17 @@ def close_quietly(fd: int) -> None:
 def make_directories(path: bytes, mode: int) -> None:
     """Make a directory and its parents; existing ones keep their mode."""
     try:
-        os.mkdir(path, mode)
+        try:
+            os.mkdir(path, mode)
+        except FileNotFoundError:
+            parent = os.path.dirname(path.rstrip(b"/"))
+            if parent == path:
+                raise
+            make_directories(parent, mode)
+            os.mkdir(path, mode)  # once: /proc gives this error for a parent that exists
     except FileExistsError:
         if not os.path.isdir(path):
             raise
-        return
-    except FileNotFoundError:
-        parent = os.path.dirname(path.rstrip(b"/"))
-        if parent == path:
-            raise
-        make_directories(parent, mode)
-        make_directories(path, mode)
         return
     os.chmod(path, mode)  # independently of the umask
 
