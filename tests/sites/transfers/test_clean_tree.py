@@ -15,6 +15,7 @@ from typing import Literal
 import pytest
 
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
+from wfrun.sites.transfers import clean_tree
 from wfrun.sites.transfers.clean_tree import CleanTree
 
 Entry = tarfile.TarInfo
@@ -94,6 +95,7 @@ async def test_what_tar_makes_of_a_directory_arrives(program: str, tmp_path: Pat
     (source / "a" / "b" / "link").symlink_to("../../a/file")
     os.link(source / "up", source / "a second up", follow_symlinks=False)
     (source / "a" / "dir").symlink_to(".")
+    (source / "round").symlink_to("a/../a/dir/../a//file")
     (source / ("n" * 90)).mkdir()
     odd = os.fsdecode(b"line\nbreak \xff \x1b[31m")
     (source / odd).write_bytes(b"odd")
@@ -104,7 +106,7 @@ async def test_what_tar_makes_of_a_directory_arrives(program: str, tmp_path: Pat
     target.mkdir()
     subprocess.run(["tar", "-xf", "-", "-C", str(target)], input=passed, check=True)
     assert size_bytes == len(b"content") + len(b"odd")
-    for place in ("up", "a second up", "a/b/link", "a/b/same", "a/dir/file"):
+    for place in ("up", "round", "a second up", "a/b/link", "a/b/same", "a/dir/file"):
         assert (target / place).read_bytes() == b"content"
     assert os.readlink(target / "a/b/link") == "../../a/file"
     assert (target / "a/file").stat().st_mode & 0o7777 == 0o755
@@ -114,6 +116,8 @@ async def test_what_tar_makes_of_a_directory_arrives(program: str, tmp_path: Pat
 
 
 HOSTILE = {
+    "link by a later link": [link("c", "a/b/../x"), link("a/b", "..")],
+    "links in a circle": [link("a", "b"), link("b", "a")],
     "absolute": [entry("/etc/wfrun")],
     "parent": [entry("../f")],
     "parent later": [entry("a/../../f")],
@@ -125,8 +129,8 @@ HOSTILE = {
     "link up": [link("l", "..")],
     "link up from below": [link("a/l", "../..")],
     "link up later": [link("a/l", "b/../../..")],
-    "link by a link": [link("a/b", "."), link("c", "a/b/..")],
-    "link by a chain": [link("d", "e"), link("e", "f/.."), folder("f")],
+    "link by a link": [link("a/b", "."), link("c", "a/b/../..")],
+    "link by a chain": [link("d", "e"), link("e", "f/../.."), folder("f")],
     "through a link": [link("a", "b"), entry("a/f")],
     "over a link": [link("a", "b"), entry("a")],
     "a folder over a link": [link("a", "b"), folder("a")],
@@ -203,6 +207,16 @@ async def test_names_for_all_files_are_refused() -> None:
         await clean(with_pax(b"12 path=f/g\n", tarfile.XGLTYPE))
     passed, _ = await clean(with_pax(b"13 comment=a\n", tarfile.XGLTYPE))
     assert b"comment" not in passed
+
+
+async def test_links_take_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = [link("l0", "d"), *(link(f"l{n}", f"l{n - 1}/./x/..") for n in range(1, 39))]
+    await clean(archive(entries))
+    monkeypatch.setattr(clean_tree, "_MAX_STEPS", 1000)
+    with pytest.raises(InfeasibleError):
+        await clean(archive(entries))
+    passed, _ = await clean(archive(entries[:10]))
+    assert b"l9" in passed
 
 
 @pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE])

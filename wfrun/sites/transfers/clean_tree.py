@@ -7,6 +7,7 @@ Interchange Format"; GNU tar 1.34 manual, "Extensions to the Archive Format".
 
 from __future__ import annotations
 
+import asyncio
 import tarfile
 from collections.abc import AsyncGenerator, AsyncIterator
 
@@ -25,6 +26,10 @@ _MAX_DEPTH = 200
 """Maximum depth of a tree. Programs that remove trees recursively stop at about a thousand."""
 _MAX_LINK_BYTES = 64 << 20
 """Maximum total length of the names of links, which are kept until the end."""
+_MAX_LINKS = 40
+"""Maximum number of links that are followed for one, as in path_resolution(7)."""
+_MAX_STEPS = 5_000_000
+"""Maximum number of parts of names that are followed for all links: it takes seconds."""
 _MAX_PADDING_BYTES = 1 << 20
 """Maximum number of bytes after the end of an archive."""
 _FLUSH_BYTES = 1 << 18
@@ -51,6 +56,8 @@ class CleanTree:
         self._links: dict[tuple[str, ...], str] = {}
         """Targets of the symbolic links so far."""
         self._link_bytes = 0
+        self._steps = 0
+        """Number of parts of names that were followed for links."""
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
         """The archive. To be closed unless it is exhausted."""
@@ -70,6 +77,8 @@ class CleanTree:
             await self._source.exactly(padding)
             out += bytes(padding)
             self.size_bytes += clean.size
+        if not self._links_may_leave:
+            await asyncio.to_thread(self._check_links)
         yield bytes(out) + bytes(2 * _BLOCK)
         await self._source.drain()
 
@@ -176,18 +185,7 @@ class CleanTree:
         return parts
 
     def _target(self, link: tuple[str, ...], target: str) -> str:
-        """The target of a symbolic link, which stays in the directory.
-
-        ``..`` may stand at its beginning only, where it leads to directories that are known to be
-        none but directories; after another link it could lead anywhere.
-        """
-        steps = [part for part in target.split("/") if part not in ("", ".")]
-        ups = next((n for n, part in enumerate(steps) if part != ".."), len(steps))
-        stays = not target.startswith("/") and ups < len(link) and ".." not in steps[ups:]
-        if not stays and not self._links_may_leave:
-            raise self._refused(
-                f"the link {'/'.join(link)[:200]!r} to {target[:200]!r}, which leads out of it"
-            )
+        """The target of a symbolic link. Where it leads is known at the end of the archive."""
         if not target or "\0" in target or len(target) > _MAX_NAME_BYTES:
             raise self._refused(f"the link {'/'.join(link)[:200]!r} with an impossible target")
         self._links[link] = target
@@ -195,6 +193,42 @@ class CleanTree:
         if self._link_bytes > _MAX_LINK_BYTES:
             raise self._refused("more links than can be checked")
         return target
+
+    def _check_links(self) -> None:
+        """Raise InfeasibleError if a link leads out of the directory, which then is not complete,
+        and is discarded."""
+        for link, target in self._links.items():
+            if not self._stays(link, target):
+                raise self._refused(
+                    f"the link {'/'.join(link)[:200]!r} to {target[:200]!r}, which leads out of it"
+                )
+
+    def _stays(self, link: tuple[str, ...], target: str) -> bool:
+        """Whether a link stays in the directory at each step, as the kernel follows it."""
+        here, rest, links = list(link[:-1]), [target], 0
+        while rest:
+            head, slash, tail = rest.pop().partition("/")
+            if slash and not head:
+                return False  # it is absolute
+            if tail := tail.lstrip("/"):
+                rest.append(tail)
+            if head == "..":
+                if not here:
+                    return False
+                here.pop()
+            elif head != ".":
+                here.append(head)
+                self._steps += 1
+                if len(here) > _MAX_DEPTH or self._steps > _MAX_STEPS:
+                    return False
+                further = self._links.get(tuple(here))
+                if further is not None:
+                    links += 1
+                    if links > _MAX_LINKS:
+                        return False
+                    here.pop()
+                    rest.append(further)
+        return True
 
     def _refused(self, what: str) -> WfrunError:
         return InfeasibleError(
