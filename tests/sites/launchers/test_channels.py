@@ -23,6 +23,7 @@ from wfrun.engine.model import LauncherSpec
 from wfrun.sites.launchers.channels import SiteChannels
 from wfrun.sites.launchers.link import Link
 
+PYENV = Path.home() / ".pyenv" / "versions"  # before the tests get a home of their own
 WAYS = ("tcp", "asyncssh", "openssh", "spool")
 STRANGE = ("tcp", "asyncssh", "spool")
 """Kinds for refusals; asyncssh and openssh deliver the same bytes."""
@@ -161,7 +162,7 @@ async def test_the_nodes_of_a_launcher_have_a_link_each(rig: Rig) -> None:
 
 @pytest.mark.parametrize("way", ["tcp", "spool"])
 async def test_a_node_with_the_oldest_python(rig: Rig) -> None:
-    found = sorted((Path.home() / ".pyenv/versions").glob("3.6.*/bin/python"))
+    found = sorted(PYENV.glob("3.6.*/bin/python"))
     if not found:
         pytest.skip("there is no Python 3.6 on this machine")
     rig.start(python=str(found[0]))
