@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
+
+import pytest
 
 from tests.places import ROOT
 
@@ -13,35 +14,46 @@ ALLOWED = {
     "wfrun/runners/run/sites.py": {"getpass", "input"},  # its prompts are made visible there
 }
 """Modules that may write past the streams, and how."""
-ELSEWHERE = ("wfrun/sites/node/", "wfrun/sites/remote/agent.py", "wfrun/testing/host.py")
+ELSEWHERE = ("wfrun/sites/node/", "wfrun/sites/remote/agent.py", "wfrun/testing/")
 """Programs that run on clusters or in tests, and write to pipes."""
-FORBIDDEN = {"Console", "getpass", "input", "prompt", "confirm", "style", "secho", "__stdout__",
-             "__stderr__", "from_markup", "from_ansi", "print_exception"}  # fmt: skip
+FORBIDDEN = {
+    "Console", "getpass", "input", "prompt", "confirm", "style", "secho", "__stdout__",
+    "__stderr__", "from_markup", "from_ansi", "print_exception", "/dev/tty",
+}  # fmt: skip
 """Names that write to the terminal itself, or interpret markup or escape sequences in a text."""
+STARTS = ("create_subprocess_exec", "create_subprocess_shell", "Popen")
+"""Functions that start a process, which inherits the streams that it is not given."""
 
 
-def names_used(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Functions and classes that are called, attributes of `sys`, and paths of terminals."""
+def faults(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """What could write to a terminal, with its line."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            called = node.func
-            if isinstance(called, ast.Name):
-                yield called.id, node.lineno
-            elif isinstance(called, ast.Attribute):
-                yield called.attr, node.lineno
-            for keyword in node.keywords:
-                on = isinstance(keyword.value, ast.Constant) and keyword.value.value is True
-                if keyword.arg == "markup" and on:
-                    yield "from_markup", node.lineno
-        elif isinstance(node, ast.Attribute) and node.attr in ("__stdout__", "__stderr__"):
+        if isinstance(node, ast.Attribute) and node.attr.startswith("__std"):
             yield node.attr, node.lineno
         elif isinstance(node, ast.Constant) and node.value == "/dev/tty":
-            yield "getpass", node.lineno
+            yield "/dev/tty", node.lineno
+        elif isinstance(node, ast.Call):
+            yield from faults_of_call(node)
+
+
+def faults_of_call(call: ast.Call) -> Iterator[tuple[str, int]]:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
+    given = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
+    yield name, call.lineno
+    if given.get("markup") == "True":
+        yield "from_markup", call.lineno
+    if name in STARTS and not {"stdout", "stderr"} <= given.keys():
+        yield "__stderr__", call.lineno
+    # Rich's own redirection interprets escape sequences.
+    if name == "Live" and given.get("redirect_stderr") != "False":
+        yield "from_ansi", call.lineno
+    if ast.unparse(call.func) == "os.write" and ast.unparse(call.args[0]) in ("1", "2"):
+        yield "__stdout__", call.lineno
 
 
 def violations(source: str, path: str) -> list[str]:
     allowed = ALLOWED.get(path, set())
-    found = names_used(ast.parse(source))
+    found = faults(ast.parse(source))
     return [f"{path}:{line}: {name}" for name, line in found if name in FORBIDDEN - allowed]
 
 
@@ -54,7 +66,19 @@ def test_all_text_passes_the_escaping_streams() -> None:
     assert not bad
 
 
-def test_the_check_finds_what_it_looks_for() -> None:
-    source = "import sys\nConsole()\nsys.__stderr__.write(x)\nopen('/dev/tty')\nclick.secho(x)\n"
-    assert len(violations(source, "wfrun/x.py")) == 4
-    assert Path(ROOT / "wfrun/runners/display/console.py").exists()
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Console()",
+        "rich.console.Console(stderr=True)",
+        "sys.__stderr__.write(x)",
+        "open('/dev/tty', 'w')",
+        "click.secho(x)",
+        "os.write(2, x)",
+        "subprocess.Popen(x, stdout=y)",
+        "Live(x, redirect_stdout=False)",
+        "render(x, markup=True)",
+    ],
+)
+def test_the_check_finds(line: str) -> None:
+    assert violations(line, "wfrun/x.py")

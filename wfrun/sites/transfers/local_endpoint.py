@@ -100,21 +100,24 @@ class LocalEndpoint:
             await asyncio.to_thread(sync_folder, final.parent)
 
     async def read_tree(self, name: str) -> AsyncGenerator[bytes, None]:
-        process = await asyncio.create_subprocess_exec(
-            *("tar", "-cf", "-", "-C", self.path(name), "."),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
+        process = LocalProcess(
+            await asyncio.create_subprocess_exec(
+                *("tar", "-cf", "-", "-C", self.path(name), "."),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+            )
         )
-        assert process.stdout is not None
         try:
-            while chunk := await process.stdout.read(CHUNK_BYTES):
+            process.end_input()
+            while chunk := await process.read(CHUNK_BYTES):
                 yield chunk
             if await process.wait():
-                raise InfeasibleError(f"{self.path(name)} cannot be read")
+                said = process.errors().strip()
+                raise InfeasibleError(f"{self.path(name)} cannot be read: {said}")
         finally:
-            if process.returncode is None:
-                process.kill()
-            await process.communicate()
+            await process.close()
 
     async def write_tree(self, name: str, content: AsyncIterator[bytes], key: str) -> None:
         final = Path(self.path(name))
