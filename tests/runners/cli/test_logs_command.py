@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.runners.harness import WFRUN, Engine, Job, User, wait_until
+import wfrun
+from tests.runners.harness import WFRUN, Engine, Job, User, make_workflow, wait_until
 from wfrun.runners.display import log_files
 from wfrun.runners.display.log_files import LocalFiles, LogPart, tail_start
+from wfrun.runners.display.logs import print_logs
+from wfrun.runners.run.directory import RunDir
 
 MEASURED = """
 import resource, subprocess, sys
@@ -39,7 +42,7 @@ def output_of(site: Path) -> Path:
 def test_memory_does_not_depend_on_the_size(user: User) -> None:
     site = run_of(user, "echo begun")
     with output_of(site).open("ab") as stream:
-        stream.truncate(600 << 20)  # sparse
+        stream.truncate(300 << 20)  # sparse
         stream.seek(0, os.SEEK_END)
         stream.write(b"\nthe end\n")
     size = output_of(site).stat().st_size
@@ -56,16 +59,33 @@ def test_memory_does_not_depend_on_the_size(user: User) -> None:
     assert rest[0] == "the end"
 
 
-def test_tail(user: User) -> None:
-    run_of(user, "seq 1000; seq 5 >&2; printf end >&2")
-    lines = user.wfrun("logs", "run", "a", "--tail", "3").out.splitlines()
+def test_tail(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    script = "seq 1000; seq 5 >&2; printf end >&2"
+    run = RunDir(tmp_path / "run")
+    assert wfrun.run(make_workflow([Job("a", script)]), run_dir=run.path).outcome == "done"
+
+    def printed(tail: int | None) -> list[str]:
+        print_logs(run, "a", tail=tail)
+        return capfd.readouterr().out.splitlines()
+
+    lines = printed(3)
     assert [line for line in lines if line[:3] != "---"] == ["998", "999", "1000", "4", "5", "end"]
     assert ": stdout, without the first 3,880 of 3,893 bytes" in lines[0]
-    nothing = user.wfrun("logs", "run", "a", "-n", "0").out.splitlines()
-    assert all(line.startswith("---") for line in nothing)
-    whole = user.wfrun("logs", "run", "a", "-n", "5000").out
-    assert "without" not in whole
-    assert whole == user.wfrun("logs", "run", "a").out
+    assert all(line.startswith("---") for line in printed(0))
+    assert printed(5000) == printed(None)
+    assert not any("without" in line for line in printed(None))
+
+
+def test_a_log_that_was_cut_is_said(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A pack that is shorter than the record of the attempt says."""
+    run = RunDir(tmp_path / "run")
+    workflow = make_workflow([Job("a", "seq 1000")])
+    assert wfrun.run(workflow, run_dir=run.path, pack_logs=True).outcome == "done"
+    (pack,) = (run.path / "sites" / "local" / "logs").iterdir()
+    os.truncate(pack, 200)
+    for tail in (None, 3):
+        print_logs(run, "a", tail=tail)
+        assert "its output cannot be read" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 7, 1000])
@@ -97,7 +117,7 @@ def test_following_a_task_to_its_end(user: User, options: list[str]) -> None:
     go = user.folder / "go"
     script = f"echo one; echo err >&2; while [ ! -e {go} ]; do sleep 0.02; done; printf 'two\\n3'"
     engine = user.start(user.write([Job("a", script)]), "--run-dir", "run", *options)
-    assert wait_until(lambda: "1 running" in user.wfrun("status", "run").out)
+    assert wait_until(lambda: prints(user))
     follower = user.start("logs", "run", "a", "--follow")
     assert wait_until(lambda: "one\n" in printed(follower) and "err\n" in printed(follower))
     go.touch()
@@ -110,12 +130,13 @@ def test_following_a_task_to_its_end(user: User, options: list[str]) -> None:
     assert engine.done().status == 0
 
 
+@pytest.mark.slow
 def test_following_a_task_that_waits_and_one_that_has_ended(user: User) -> None:
     go = user.folder / "go"
-    first = Job("a", f"while [ ! -e {go} ]; do sleep 0.02; done")
+    first = Job("a", f"echo; while [ ! -e {go} ]; do sleep 0.02; done")
     second = Job("b", "echo hello; exit 3", parents=["a"])
     engine = user.start(user.write([first, second]), "--run-dir", "run", "--retries", "0")
-    assert wait_until(lambda: "1 running" in user.wfrun("status", "run").out)
+    assert wait_until(lambda: prints(user))
     follower = user.start("logs", "run", "b", "-f")
     assert wait_until(lambda: "task b has not been dispatched yet" in printed(follower))
     go.touch()
@@ -132,7 +153,7 @@ def test_following_ends_with_ctrl_c_and_without_an_engine(user: User) -> None:
     go = user.folder / "go"
     job = Job("a", f"echo one; while [ ! -e {go} ]; do sleep 0.02; done")
     engine = user.start(user.write([job]), "--run-dir", "run")
-    assert wait_until(lambda: "1 running" in user.wfrun("status", "run").out)
+    assert wait_until(lambda: prints(user))
     followers = [user.start("logs", "run", "a", "-f") for _ in range(2)]
     for follower in followers:
         assert wait_until(lambda follower=follower: "one\n" in printed(follower))  # type: ignore[misc]
@@ -155,6 +176,11 @@ def test_a_log_that_is_no_file(user: User) -> None:
     done = user.wfrun("logs", "run", "a")
     assert done.status == 0
     assert "x\n" not in done.out
+
+
+def prints(user: User) -> bool:
+    """Whether the task of the run has printed something."""
+    return any(p.stat().st_size for p in user.folder.glob("run/sites/local/attempts/*.out"))
 
 
 def printed(engine: Engine) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
+from wfrun.engine.errors import InfeasibleError, WfrunError
 from wfrun.engine.exchange import PackedLog
 from wfrun.engine.model import Access, SiteSpec
 from wfrun.engine.state import RunState
@@ -30,7 +30,8 @@ class SiteFiles(Protocol):
         """Sizes in bytes; 0 for a file that is absent."""
 
     async def read(self, path: str, start: int, limit: int) -> bytes:
-        """At most ``limit`` bytes from this position; none at the end of the file."""
+        """At most ``limit`` bytes from this position; none at the end of the file, and of a file
+        that is absent: that of an open attempt moves into a pack when the attempt ends."""
 
 
 class LogPart(NamedTuple):
@@ -43,10 +44,10 @@ class LogPart(NamedTuple):
 
 
 async def part_sizes(files: SiteFiles, parts: Sequence[LogPart]) -> list[int]:
-    """Present sizes of the parts in bytes."""
+    """Present sizes of the parts in bytes: those of files, and what records say of packs."""
     sizes = await files.sizes([part.path for part in parts])
     return [
-        size if part.length is None else max(0, min(part.length, size - part.start))
+        size if part.length is None else part.length
         for size, part in zip(sizes, parts, strict=True)
     ]
 
@@ -67,7 +68,7 @@ async def tail_start(files: SiteFiles, part: LogPart, size: int, lines: int) -> 
         begin = max(0, end - CHUNK_BYTES)
         data = await read_part(files, part, begin, end - begin)
         if not data:
-            raise TransientError(f"{part.path} has become shorter than {size:,} bytes")
+            raise InfeasibleError(f"{part.path} ends before byte {end:,} of {size:,}")
         # The line end at the very end does not begin a line.
         stop = len(data) - (end == size and data.endswith(b"\n"))
         found = data.count(b"\n", 0, stop)
@@ -125,6 +126,8 @@ class LocalFiles:
 
         try:
             return await asyncio.to_thread(read)
+        except FileNotFoundError:
+            return b""
         except OSError as error:
             raise InfeasibleError(f"{self._directory / path}: {error.strerror}") from error
 
@@ -146,6 +149,8 @@ class RemoteFiles:
         host = await self._connection.host()
         content = await host.read_part(f"{self._directory}/{path}", start, limit)
         if content is None:
+            if (await self.sizes([path])) == [0]:
+                return b""
             raise InfeasibleError(f"{self._directory}/{path} cannot be read; was it removed?")
         return content
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rich.text import Text
 
 from wfrun.engine import events as ev
-from wfrun.engine.errors import WfrunError
+from wfrun.engine.errors import InfeasibleError, WfrunError
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Workflow
 from wfrun.engine.state import RunState
@@ -120,7 +120,7 @@ class LogPrinter:
         left_out = f", without the first {start:,} of {size:,} bytes" if start else ""
         self._say_title(attempt, stream, left_out)
         self._printed[attempt.placed.key, stream] = start
-        await self._copy(attempt.placed.key, files, stream, part, size)
+        await self._copy(attempt, files, stream, part, size)
 
     async def advance(self, attempt: Attempt) -> None:
         """Print what an attempt wrote since it was last shown. Raises WfrunError if that cannot be
@@ -133,16 +133,19 @@ class LogPrinter:
             if size > self._printed.setdefault((placed.key, stream), 0):
                 if self._current != (placed.key, stream):
                     self._say_title(attempt, stream)
-                await self._copy(placed.key, files, stream, part, size)
+                await self._copy(attempt, files, stream, part, size)
 
     async def _copy(
-        self, key: str, files: SiteFiles, stream: int, part: LogPart, size: int
+        self, attempt: Attempt, files: SiteFiles, stream: int, part: LogPart, size: int
     ) -> None:
         """Print a part up to its present size: a task could write faster than we print."""
+        key = attempt.placed.key
         position = self._printed[key, stream]
         while position < size:
             data = await read_part(files, part, position, size - position)
-            if not data:
+            if not data and attempt.outcome is not None:
+                raise InfeasibleError(f"{part.path} ends after {position:,} of {size:,} bytes")
+            if not data:  # it moves; the next look finds it
                 break
             position += len(data)
             self._printed[key, stream] = position
