@@ -24,7 +24,7 @@ from wfrun.runners.cli.main import main
 from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.session import read_state
 
-ROUNDS = 6
+ROUNDS = 4
 """Rounds of a pair in the slow test, every other with a run that exists already."""
 PATIENCE_S = 120.0
 COMMANDS = ("run", "resume", "status", "cancel")

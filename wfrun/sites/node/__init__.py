@@ -19,7 +19,14 @@ _RUNNER = (
     "outputs.py",
     "processes.py",
 )
-LAUNCHER_PROGRAMS = (*_RUNNER, "queue_runner.py", "journals.py", "launch.sh", "launcher.py")
+LAUNCHER_PROGRAMS = (
+    *_RUNNER,
+    "queue_runner.py",
+    "journals.py",
+    "stdio_channel.py",
+    "launch.sh",
+    "launcher.py",
+)
 """For a host that is reached by SSH and has no batch system."""
 JOB_PROGRAMS = (*_RUNNER, "job.sh", "job.py")
 """For a cluster."""
