@@ -71,7 +71,7 @@ def _make(path: Path | None, name: str) -> tuple[Path, bool]:
             return path, _make_given(path)
         made = _make_folder(RUNS, 0o777)
         if not made:
-            refuse_foreign_folder(RUNS)
+            refuse_foreign_folder(RUNS, but_root=True)
         stem = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "run"
         numbers = (re.fullmatch(re.escape(stem) + r"-(\d+)", p.name) for p in RUNS.iterdir())
         number = 1 + max((int(match[1]) for match in numbers if match), default=0)
@@ -92,7 +92,7 @@ def _make_given(path: Path) -> bool:
         return True
     found = path.stat()
     if found.st_uid != os.geteuid():
-        refuse_foreign_folder(path)
+        refuse_foreign_folder(path, but_root=False)
     elif found.st_mode & 0o022:  # as with the umask 002: nobody else may make files beside the log
         path.chmod(found.st_mode & 0o7755)
     return False

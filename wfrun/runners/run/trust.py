@@ -42,11 +42,11 @@ def refuse_foreign_run(run: RunDir, command: str) -> None:
             raise _writable(run.path / name, command)
 
 
-def refuse_foreign_folder(path: Path) -> None:
-    """Raise InvalidError if a new run would be in a directory that another user controls. The
-    superuser controls every directory."""
+def refuse_foreign_folder(path: Path, *, but_root: bool) -> None:
+    """Raise InvalidError if a new run would be in a directory that another user controls;
+    ``but_root``: the superuser may, who controls every directory."""
     found = path.stat()
-    if found.st_uid not in (os.geteuid(), 0):
+    if found.st_uid != os.geteuid() and not (but_root and found.st_uid == 0):
         what = f"{path} belongs to {_user(found.st_uid)}"
     elif found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
         what = f"all users may replace directories in {path}"
