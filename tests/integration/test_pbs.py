@@ -117,9 +117,14 @@ async def test_a_queue_that_is_disabled_for_a_while(directory: Path, opened: Ope
         await probe.until(lambda: any(isinstance(e, SitePaused) for e in probe.events))
         (paused,) = [e for e in probe.events if isinstance(e, SitePaused)]
         assert "Queue is not enabled" in paused.reason
+        await site.cancel(["k-1"])
+        assert (await probe.ended("k-1")).cause == "cancelled"
+        await probe.until(lambda: any(isinstance(e, SiteReopened) for e in probe.events))
+        await site.submit([request("k-2", "true")])
+        await probe.until(lambda: sum(isinstance(e, SitePaused) for e in probe.events) == 2)
         pbs.configure(directory, enabled=True)
-        assert (await probe.ended("k-1")).cause == "done"
-        assert any(isinstance(e, SiteReopened) for e in probe.events)
+        assert (await probe.ended("k-2")).cause == "done"
+        assert sum(isinstance(e, SiteReopened) for e in probe.events) == 2
 
 
 async def test_an_element_that_is_queued_again_does_not_run_twice(

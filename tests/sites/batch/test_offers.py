@@ -13,6 +13,7 @@ from wfrun.sites.batch.grid_engine import offer as grid_engine_offer
 from wfrun.sites.batch.jobs import QueueUnknownError
 from wfrun.sites.batch.offers import Offer, Queue, clock_s, size_bytes
 from wfrun.sites.batch.pbs import offer as pbs_offer
+from wfrun.sites.batch.pbs.survey import PBS
 from wfrun.sites.batch.slurm import offer as slurm_offer
 
 GIB = 1 << 30
@@ -30,6 +31,9 @@ def grid_engine(**others: str) -> Offer:
 
 
 MEMORY = grid_engine().queues[0].choices["memory_resource"]
+
+
+OPENPBS_ANSWERS = {"queues": "qstat-Qf-json", "nodes": "pbsnodes-json"}
 
 
 def pbs(queues: str | None = None, nodes: str | None = None, server: str | None = None) -> Offer:
@@ -216,6 +220,27 @@ def test_the_same_nodes_as_text() -> None:
     as_json = pbs_offer.read_json_objects(recorded(OPENPBS, "pbsnodes-json").output, "nodes")
     for key in ("state", "resources_available.ncpus", "resources_assigned.ncpus"):
         assert text["pbshost"][key] == as_json["pbshost"][key]
+
+
+def test_a_pbs_queue_with_smaller_arrays() -> None:
+    queues = recorded(OPENPBS, "qstat-Qf-json").output.replace(
+        '"enabled":', '"max_array_size": 10, "enabled":'
+    )
+    offer = pbs(queues=queues)
+    assert (offer.max_array, offer.max_array_in(offer.queues[0])) == (10_000, 10)
+    assert offer.max_array_in(None) == 10_000
+
+
+@pytest.mark.parametrize(("setting", "said"), [("True", False), ("False", True), (None, True)])
+def test_a_pbs_that_keeps_no_history(setting: str | None, said: bool) -> None:
+    """The server shows only attributes that were set."""
+    server = recorded(OPENPBS, "qstat-Bf-json").output
+    ours = "" if setting is None else f'"job_history_enable":\t"{setting}",'
+    server = server.replace('"job_history_enable":\t"True",', ours)
+    answers = {name: recorded(OPENPBS, file).output for name, file in OPENPBS_ANSWERS.items()}
+    notes = PBS.read({**answers, "server": server}).notes
+    assert [("job_history_enable" in note) for note in notes] == ([True] if said else [])
+    assert PBS.read({**answers, "server": ""}).notes == ()  # unknown
 
 
 def test_a_torque() -> None:

@@ -63,6 +63,8 @@ class Submission:
             wait_s = self._last_submission_s + BATCH_DELAY_S - time.monotonic()
             await asyncio.sleep(max(0.05, wait_s))
             self.now.clear()
+            if not self.pending:
+                self._head.reopen("submission")  # all that was not accepted was withdrawn
             waiting = list(self.pending.values())[: self._room()]
             for group in groups(waiting, self.largest()):
                 requests = [r for r in group if r.key in self.pending]
