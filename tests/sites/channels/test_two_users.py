@@ -112,6 +112,7 @@ async def test_files_of_other_users_in_the_spool_are_not_read(
     assert not caplog.messages
 
 
+@pytest.mark.parametrize("kind", ["tcp"])
 @pytest.mark.parametrize("name", ["secret", "address.json"])
 @pytest.mark.parametrize("change", ["chown", "chmod", "link"])
 async def test_a_launcher_believes_no_file_of_another_user(
