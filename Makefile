@@ -13,13 +13,14 @@ STAMP := .venv/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all soak check options format bench clean testbed-up testbed-down testbed-status
+.PHONY: help demo test test-all soak fuzz check options format bench clean testbed-up testbed-down testbed-status
 
 help:
 	@echo 'make demo     run a real workflow over three sites of this machine'
 	@echo 'make test     run the tests that need no root, in minutes (ARGS="-k store" chooses some)'
 	@echo 'make test-all run all tests, also those of real clusters and those that take long'
 	@echo 'make soak     random runs under random faults, each audited (ARGS="--minutes 60 --seed 1")'
+	@echo 'make fuzz     mutated documents of all formats (ARGS="--count 10000 --seed 1 --formats dax")'
 	@echo 'make check    formatting, lint, types, import directions, the oldest Python of launcher and agent'
 	@echo 'make options  write what is derived from the options of a run (wfrun/engine/settings.py)'
 	@echo 'make format   format the code'
@@ -45,6 +46,9 @@ test-all: $(STAMP)
 
 soak: $(STAMP)
 	@$(BIN)/python -m tests.soak $(ARGS)
+
+fuzz: $(STAMP)
+	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

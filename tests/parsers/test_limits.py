@@ -187,7 +187,7 @@ KEYS = ["priority", "cores", "memory", "gpus", "nodes", "walltime"]
 @pytest.mark.parametrize("key", KEYS)
 def test_huge_numbers_in_bags_are_refused(tmp_path: Path, key: str, number: str) -> None:
     message = refusal(tmp_path, "x.yaml", bag(f"{key}: {number}"))
-    assert message.startswith(f"x.yaml:2: {key} of ")
+    assert message.startswith((f"x.yaml:2: {key} of ", "x.yaml:2: the number "))
 
 
 @pytest.mark.parametrize("number", HUGE, ids=["1e300", "10^23", "10^400", "4000 digits"])
@@ -232,3 +232,30 @@ def test_variables_that_no_program_can_get_are_refused(
     message = refusal(tmp_path, "x.yml", text)
     assert message.startswith("x.yml:3: task a: ")
     assert "in its environment" in message
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "1e13", "1e300"])
+def test_estimates_are_times(tmp_path: Path, value: str) -> None:
+    """The first value alone is none."""
+    (tmp_path / "values").write_text(f"1\n{value}\n2\n")
+    lines = "estimate: '{x}'"
+    message = refusal(tmp_path, "x.yaml", bag(lines, "{file: values}"))
+    assert "the estimate" in message
+    message = refusal(tmp_path, "x.yaml", bag("estimate: '{x}'", "{range: [1, 1.0e+15, 1.0e+14]}"))
+    assert "is more than" in message
+
+
+@pytest.mark.parametrize("size", ["9223372036854775807", "4611686018427387905", "1e300"])
+def test_huge_files_are_refused(tmp_path: Path, size: str) -> None:
+    text = f'<adag>\n<job id="a" name="x"><uses file="f" link="output" size="{size}"/></job></adag>'
+    for emulate in (False, True):
+        (tmp_path / "x.dax").write_text(text)
+        with pytest.raises(InvalidError, match="is too large"):
+            read_workflows(tmp_path / "x.dax", emulate=emulate)
+
+
+def test_numbers_of_many_digits_in_yaml_are_refused(tmp_path: Path) -> None:
+    """Python converts none of them to text."""
+    message = refusal(tmp_path, "x.yaml", bag("", f"[0x{'f' * 5000}]"))
+    assert message.startswith("x.yaml:4: the number 0xfff")
+    assert len(message) < 200

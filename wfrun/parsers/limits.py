@@ -22,7 +22,8 @@ MAX_PRIORITY = 2**31 - 1
 MAX_COUNT = 10**9
 """Maximum number of cores, nodes or GPUs of a task."""
 MAX_BYTES = 2**62
-"""Maximum memory of a task in bytes: a retry may double it, and 64 bits hold it."""
+"""Maximum memory of a task, and size of a file, in bytes: 64 bits hold it, also doubled or rounded
+to a floating point number."""
 MAX_SECONDS = 1e12
 """Maximum run time or walltime in seconds: clocks and their sums stay exact to milliseconds."""
 

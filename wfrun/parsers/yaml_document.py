@@ -31,6 +31,9 @@ MAX_DEPTH = 100
 MAX_ALIAS_GROWTH = 1_000_000
 """Maximum number of nodes by which aliases may make a document larger than it is written."""
 
+MAX_BITS = 1000
+"""Maximum size of a whole number: floating point numbers hold those of fewer bits."""
+
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_TAGS = frozenset(_TAG + kind for kind in ("str", "int", "float", "bool", "null"))
 _TEXT_PER_NODE = 64
@@ -210,11 +213,15 @@ class _Composer:
             self._refuse_tag(event)
         if tag == _TAG + "str":
             return text
+        hint = "Put it in quotes if it is text."
         try:
-            return self._loader.construct_object(yaml.ScalarNode(tag, text))
+            value = self._loader.construct_object(yaml.ScalarNode(tag, text))
         except (ValueError, KeyError, IndexError):
             kind = tag.removeprefix(_TAG)
-            self._refuse(f"{text[:40]!r} is no {kind}", event, "Put it in quotes if it is text.")
+            self._refuse(f"{text[:40]!r} is no {kind}", event, hint)
+        if isinstance(value, int) and value.bit_length() > MAX_BITS:
+            self._refuse(f"the number {text[:40]}… has too many digits", event, hint)
+        return value
 
     def _start(self, event: Any) -> None:
         kind = "map" if isinstance(event, yaml.MappingStartEvent) else "seq"

@@ -342,3 +342,18 @@ def test_what_python_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         with pytest.raises(wfrun.InvalidError, match=message):
             wfrun.bag("b", "true {x}", **words)
+
+
+def test_safe_csv_has_no_formulas(user: User) -> None:
+    """Spreadsheets evaluate cells that begin with these characters; numbers are harmless."""
+    cells = ["=1+1", "+x", "-2+cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "-5", "+.5e-3", "a=b", ""]
+    with (user.folder / "t.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows([["cell", "n"], *([cell, n] for n, cell in enumerate(cells))])
+    done = user.wfrun("t.csv", "--command", "true {n}", "--run-dir", "run")
+    assert done.status == 0, done.text
+    assert user.wfrun("results", "run", "--safe-csv", "-o", "r.tsv").text == ""
+    with (user.folder / "r.tsv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream, delimiter="\t"))
+    assert [row["cell"] for row in rows] == [f"'{cell}" for cell in cells[:5]] + cells[5:]
+    plain = table(user.wfrun("results", "run").out)
+    assert [row["cell"] for row in plain] == cells

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from msgspec.structs import replace
@@ -12,7 +11,7 @@ from wfrun.engine.model import Bag, Column, Progression
 from wfrun.engine.templates import parse_template
 from wfrun.parsers.bags.columns import MAX_LISTED, column_like, distinct, last_of
 from wfrun.parsers.bags.draft import Refuse
-from wfrun.parsers.limits import cut
+from wfrun.parsers.limits import MAX_SECONDS, cut
 from wfrun.parsers.units import parse_duration
 
 
@@ -43,8 +42,11 @@ def in_seconds(bag: Bag, columns: Mapping[str, Column], refuse: Refuse) -> Bag:
     column = columns[name]
     plain = template == f"{{{name}}}"
     if plain and isinstance(column, Progression):
-        if min(column.start, last_of(column)) < 0:
+        ends = (column.start, last_of(column))
+        if min(ends) < 0:
             raise refuse(f"an estimate, {name}, is below 0", template)
+        if max(ends) > MAX_SECONDS * 10**column.decimals:
+            raise refuse(f"an estimate, {name}, is more than {MAX_SECONDS:,.0f} s", template)
         return bag
     if plain and _are_numbers(column):
         return bag
@@ -64,12 +66,11 @@ def in_seconds(bag: Bag, columns: Mapping[str, Column], refuse: Refuse) -> Bag:
 
 
 def _are_numbers(column: Column) -> bool:
-    """Whether all values are plain numbers of seconds."""
+    """Whether all values are plain numbers of seconds within the limit."""
     try:
-        numbers = [float(value) for value in distinct(column)]
+        return all(0 <= float(value) <= MAX_SECONDS for value in distinct(column))  # NaN is not
     except ValueError:
         return False
-    return min(numbers) >= 0 and math.isfinite(max(numbers))
 
 
 def _with_seconds(bag: Bag, name: str, seconds: Column) -> Bag:
@@ -89,4 +90,6 @@ def _seconds(text: str, template: str, refuse: Refuse) -> float:
         raise refuse(f"the estimate is no time: {error}", template) from None
     if seconds < 0:
         raise refuse(f"the estimate {text!r} is below 0", template)
+    if seconds > MAX_SECONDS:
+        raise refuse(f"the estimate {cut(text)} is more than {MAX_SECONDS:,.0f} s", template)
     return seconds

@@ -8,11 +8,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from wfrun.engine.errors import InvalidError
-from wfrun.parsers.limits import MAX_SECONDS
+from wfrun.parsers.limits import MAX_BYTES, MAX_SECONDS
 from wfrun.parsers.workflows.profiles import ProfileError, Profiles, Requests, requests_of
-
-MAX_INTEGER = 2**63 - 1
-"""Maximum size of a file in bytes: SQLite and the model hold 64 bits."""
 
 Place = tuple[str, int | None, Callable[[int], int]]
 """A document, a position in it, and the function that turns the position into a line."""
@@ -75,7 +72,7 @@ class Document:
             size = int(text)
         except (ValueError, OverflowError):
             size = self._integral(text, line)
-        if 0 <= size <= MAX_INTEGER:
+        if 0 <= size <= MAX_BYTES:
             return size
         if size > 0:
             self.refuse(f"file size {text} is too large", line)

@@ -173,7 +173,10 @@ def logs(run: str, task: str, tail: int | None, follow: bool, trust: bool) -> No
 @click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
               help="File to write; its name ends with .csv, .tsv or .parquet. Default: print "
               "CSV.")  # fmt: skip
-def results(run: str | None, output: Path | None) -> None:
+@click.option("--safe-csv", is_flag=True,
+              help="Write an apostrophe before texts that a spreadsheet would evaluate: those that "
+              "begin with = + - @, a tab or a carriage return, and are no numbers.")  # fmt: skip
+def results(run: str | None, output: Path | None, safe_csv: bool) -> None:
     """Tabulate the tasks of RUN (default: `last`).
 
     A row for each task: its parameters, state, site, host, attempts, times, memory, exit code and
@@ -184,7 +187,7 @@ def results(run: str | None, output: Path | None) -> None:
     from wfrun.runners.run.plugins import load_policies
 
     load_policies()
-    write_results(find(run), output)
+    write_results(find(run), output, safe_csv=safe_csv)
 
 
 @click.command()

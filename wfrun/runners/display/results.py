@@ -7,6 +7,7 @@ thousands at a time, so that memory stays small for bags of millions of tasks.
 from __future__ import annotations
 
 import csv
+import re
 import sys
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +28,9 @@ from wfrun.runners.run.directory import RunDir, await_start
 from wfrun.runners.run.log_errors import replay
 from wfrun.runners.run.store import Store
 
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+"""First characters of cells that spreadsheets evaluate (OWASP, "CSV Injection")."""
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 _ROWS = 4096
 """Number of rows written at a time."""
 _NAMES = "surrogateescape"
@@ -260,8 +264,10 @@ class _Writer(Protocol):
     def close(self) -> None: ...
 
 
-def write_results(run: RunDir, path: Path | None) -> None:
+def write_results(run: RunDir, path: Path | None, *, safe_csv: bool = False) -> None:
     """Write the table to ``path``, in the format of its suffix, or print it as CSV.
+
+    With ``safe_csv`` no cell of CSV or TSV is a formula to a spreadsheet.
 
     An existing file is replaced atomically. Raises InvalidError for an unknown suffix, and
     InfeasibleError if the file cannot be written, or for Parquet without pyarrow.
@@ -272,7 +278,8 @@ def write_results(run: RunDir, path: Path | None) -> None:
         # Bytes, which a pipe gets unchanged.
         stream = TextIOWrapper(sys.stdout.buffer, "utf-8", _NAMES)
         try:
-            _copy(table, _Text(stream, table.columns, ",", on_terminal=is_terminal))
+            text = _Text(stream, table.columns, ",", safe=safe_csv, on_terminal=is_terminal)
+            _copy(table, text)
         finally:
             stream.detach()
         return
@@ -293,7 +300,8 @@ def write_results(run: RunDir, path: Path | None) -> None:
             _copy(table, _Parquet(part, table.columns))
         else:
             with open(part, "w", newline="", encoding="utf-8", errors=_NAMES) as stream:
-                _copy(table, _Text(stream, table.columns, "," if kind == ".csv" else "\t"))
+                delimiter = "," if kind == ".csv" else "\t"
+                _copy(table, _Text(stream, table.columns, delimiter, safe=safe_csv))
         part.replace(path)
     except OSError as error:
         raise InfeasibleError(f"{path} cannot be written: {error.strerror or error}") from error
@@ -315,13 +323,17 @@ class _Text:
         columns: Mapping[str, type],
         delimiter: str,
         *,
+        safe: bool,
         on_terminal: bool = False,
     ) -> None:
+        self._safe = safe
         self._on_terminal = on_terminal
         self._writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
         self._writer.writerow(columns)
 
     def write(self, rows: Sequence[Row]) -> None:
+        if self._safe:
+            rows = [_without_formulas(row) for row in rows]
         if self._on_terminal:  # a line end in a cell could forge a row
             rows = [
                 [name_line(c, MAX_LINE) if isinstance(c, str) else c for c in row] for row in rows
@@ -330,6 +342,16 @@ class _Text:
 
     def close(self) -> None:
         """Leave the stream open; its opener closes it."""
+
+
+def _without_formulas(row: Row) -> Row:
+    """The row with an apostrophe before each text that a spreadsheet would evaluate."""
+    return [
+        f"'{cell}"
+        if isinstance(cell, str) and cell.startswith(_FORMULAS) and not _NUMBER.fullmatch(cell)
+        else cell
+        for cell in row
+    ]
 
 
 class _Parquet:

@@ -8,6 +8,7 @@ from wfrun.engine.bag import expand
 from wfrun.engine.capabilities.placements import expected_runtimes_s
 from wfrun.engine.events import Settings
 from wfrun.engine.model import Catalog, LinkSpec, SiteSpec, Workflow
+from wfrun.parsers.limits import MAX_BYTES
 
 
 def emulated(catalog: Catalog, time_scale: float, *, at_sites: bool) -> Catalog:
@@ -47,11 +48,13 @@ def scaled(workflow: Workflow, settings: Settings) -> Workflow:
             )
             for task, runtime_s in zip(workflow.tasks, runtimes_s, strict=True)
         ],
-        files=[
-            replace(f, size_bytes=round((f.size_bytes or 0) * settings.size_scale))
-            for f in workflow.files
-        ],
+        files=[replace(f, size_bytes=_scaled_size(f.size_bytes, settings)) for f in workflow.files],
     )
+
+
+def _scaled_size(size_bytes: int | None, settings: Settings) -> int:
+    """A size in bytes, at most that which 64 bits hold with room to spare."""
+    return min(round((size_bytes or 0) * settings.size_scale), MAX_BYTES)
 
 
 def _scaled_bag(workflow: Workflow, settings: Settings) -> Workflow:
@@ -63,7 +66,7 @@ def _scaled_bag(workflow: Workflow, settings: Settings) -> Workflow:
             estimate=bag.estimate or "1",
             scale=bag.scale * settings.time_scale,
             resources=replace(bag.resources, walltime_s=None),
-            output_bytes=round((bag.output_bytes or 0) * settings.size_scale),
+            output_bytes=_scaled_size(bag.output_bytes, settings),
         )
     )
 
