@@ -259,3 +259,15 @@ def test_numbers_of_many_digits_in_yaml_are_refused(tmp_path: Path) -> None:
     message = refusal(tmp_path, "x.yaml", bag("", f"[0x{'f' * 5000}]"))
     assert message.startswith("x.yaml:4: the number 0xfff")
     assert len(message) < 200
+
+
+@pytest.mark.parametrize("key", ["cores", "runtime", "priority"])
+def test_infinite_numbers_in_json_are_refused(tmp_path: Path, key: str) -> None:
+    text = '{"workflow": {"tasks": [\n{"name": "a", "' + key + '": 1e400}]}}'
+    assert refusal(tmp_path, "x.json", text).startswith(f"x.json:2: {key} is ")
+
+
+@pytest.mark.parametrize("version", ["9" * 5000, "²", "", "x"])
+def test_odd_versions_of_dax_are_read(tmp_path: Path, version: str) -> None:
+    text = f'<adag version="{version}"><job id="a" name="x"/></adag>'
+    assert len(read(tmp_path, "x.dax", text).tasks) == 1

@@ -201,7 +201,7 @@ class _DaxTarget:
         self._document.name = attributes.get("name") or self._document.name
         version = (attributes.get("version") or "2").split(".")[0]
         # Generators of schema 2.x write transfer="true" everywhere, so it has no meaning there.
-        self._marks_consumed = version.isdigit() and int(version) not in (1, 2)
+        self._marks_consumed = version.isdecimal() and version not in ("1", "2")
 
     # Text and the names in it.
 

@@ -20,9 +20,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from wfrun.engine.model import Resources
+from wfrun.parsers.limits import cut
 from wfrun.parsers.workflows.document import Document
 from wfrun.parsers.workflows.draft import Draft, EdgeDraft, FileUse, TaskDraft
 
+MAX_NUMBER = 10**300
+"""Maximum number that is read: floating point numbers hold it."""
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NUMBERED = re.compile(r"[_.-](?:ID)?\d+\Z")
 Task = dict[str, Any]
@@ -298,8 +301,12 @@ class _WfFormatReader:
             value = holder.get(key)
             if value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                self._document.refuse(f"{key} is {value!r}, not a number", number)
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | float)
+                or not -MAX_NUMBER <= value <= MAX_NUMBER  # 1e400 is infinite
+            ):
+                self._document.refuse(f"{key} is {cut(repr(value))}, not a number", number)
             return value
         return None
 
