@@ -96,6 +96,9 @@ class FakeChannels:
     async def forget(self, launchers: Sequence[str]) -> None:
         self.expected.difference_update(launchers)
 
+    async def dismiss(self) -> None:
+        """No launcher reads it."""
+
     async def close(self) -> None:
         """Nothing to close."""
 

@@ -73,6 +73,12 @@ class ChannelSupervisor:
         if channels is not None:
             await self._head.retry_until_space(lambda _: channels.forget(launchers))
 
+    async def dismiss(self) -> None:
+        """Let all launchers of the run end, also those that are not connected."""
+        channels = self._channels
+        if channels is not None:
+            await self._head.retry_until_space(lambda _: channels.dismiss())
+
     async def close(self) -> None:
         """Close all channels."""
         if self._channels is not None:

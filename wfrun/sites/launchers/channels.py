@@ -120,6 +120,11 @@ class SiteChannels:
             host = await self._connection.host()
             await host.remove(leftovers(self._directory, launchers, self._spec.nodes))
 
+    async def dismiss(self) -> None:
+        host = await self._connection.host()
+        over = json.dumps({"session": self.session, "over": True}).encode()
+        await host.write([NewFile(f"{self._directory}/launchers/address.json", over)])
+
     async def close(self) -> None:
         self._handler = None
         await self._stop("the engine has closed its links")

@@ -210,7 +210,8 @@ class BatchLauncherSite:
             lambda: [job.key for job in self._jobs.values() if not job.connections]
         )
         try:
-            work = asyncio.gather(*drained, others, return_exceptions=True)
+            over = self._supervisor.dismiss()
+            work = asyncio.gather(*drained, others, over, return_exceptions=True)
             await asyncio.wait_for(work, DISMISS_S)
         except asyncio.TimeoutError:
             _LOGGER.info("site %s: some launchers could not be reached to end them", self.spec.name)

@@ -37,7 +37,8 @@ An attempt is returned when there is no time left to run it: when its expected r
 or else its walltime if that is less than the launcher's) exceeds the time left. At the end of its
 time, some seconds before the batch system's, the launcher ends the running tasks with the cause
 ``expired``. After SIGTERM the cause is ``expired`` if its end was near, else ``lost``; it exits
-within 5 s. A launcher that is idle and without an engine for ``patience_s`` ends.
+within 5 s. A launcher that is idle and without an engine for ``patience_s`` ends. When its run is
+over (see ``channels.py``) it ends with its tasks, whose cause is then ``cancelled``.
 
     exits/<key>.jsonl           the journal, as of ``launcher.py``
     exits/<key>.<node>.jsonl    that of another node
@@ -223,6 +224,8 @@ class BatchLauncher(queue_runner.QueueRunner):
             self.grace_s = margin_s / 2
             self.exit_s = now + 0.9 * margin_s
             self._end_all("expired", "its time is over")
+        if self.channel.is_over and not self.reason:
+            self._end_all("cancelled", "its run is over")
         late = []
         while self.start_deadlines and self.start_deadlines[0][0] <= now:
             key = heapq.heappop(self.start_deadlines)[1]

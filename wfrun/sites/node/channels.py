@@ -6,7 +6,8 @@ library of Python >= 3.6 alone. The engine's end is in ``wfrun/sites/launchers``
 In the directory of a run:
     launchers/secret         proves who belongs to the run: 32 random bytes in hex, mode 0600
     launchers/address.json   {"session": n, "tcp": [[host, port], ...], "ssh": [[host, port], ...]},
-                             written whenever an engine begins to listen, with a higher n
+                             written whenever an engine begins to listen, with a higher n; with
+                             "over": true when the run has ended, and its launchers end, too
     launchers/out/<launcher>.<node>.<session>.<connection>.<n>      spool files to the engine
     launchers/in/<launcher>.<node>/<session>.<connection>.<n>       and from it
 
@@ -104,6 +105,8 @@ class Channel:
         needs."""
         self.is_open = False
         """Whether an engine is connected that has proved its identity."""
+        self.is_over = False
+        """Whether the run has ended, so that no engine will want anything of this launcher."""
         self.kind = ""
         """Kind of the connection that is open or being tried."""
         self._directory = directory
@@ -333,6 +336,7 @@ class Channel:
         found = json.loads(read_own(self._directory + "/launchers/address.json").decode())
         if not isinstance(found, dict):
             raise ValueError("address.json is no object")
+        self.is_over = found.get("over") is True
         return found
 
     def _find_targets(self) -> None:
