@@ -29,6 +29,10 @@ LOOK_S = 2.0
 that anybody was silent meanwhile."""
 
 
+NOBODY = {"host": "", "beats": True}
+"""The identity in a journal whose first line cannot be read."""
+
+
 def lock(fd: int, kind: int) -> bool:
     """Lock a file without waiting; False: another process holds the lock, or it cannot be
     locked."""
@@ -37,6 +41,15 @@ def lock(fd: int, kind: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def parsed(line: bytes) -> "Optional[Dict[str, Any]]":
+    """The message of a line; None if the line is damaged, by a full disk or the loss of power."""
+    try:
+        message = json.loads(line.decode())
+    except ValueError:
+        return None
+    return message if isinstance(message, dict) else None
 
 
 class Journal:
@@ -92,7 +105,7 @@ class Journal:
         ends: "Dict[str, Outcome]" = {}
         for line in self._lines() if keys else ():
             if b'"ended": ' in line[:16]:
-                for key, outcome in json.loads(line.decode())["ended"]:
+                for key, outcome in (parsed(line) or {"ended": ()})["ended"]:
                     if key in keys:
                         ends[key] = outcome
         return ends
@@ -160,8 +173,9 @@ class JournalHistory:
                     if "launcher" in message:
                         self._owners[name] = message["launcher"]
                     break
-            owner = self._owners.get(name)
-            if owner is None or self._is_alive(name, owner):
+            # Without its first line a journal is that of a launcher that starts, or was damaged
+            # when its machine died.
+            if self._is_alive(name, self._owners.get(name) or NOBODY):
                 names.add(name)
         return names
 
@@ -177,6 +191,8 @@ class JournalHistory:
 
     def _is_alive(self, name: str, owner: "Dict[str, Any]") -> bool:
         here = self._here
+        if owner is NOBODY:
+            return self._is_locked(name) or self._is_beating(name, owner)
         if owner["boot"] != here["boot"]:
             return not has_restarted(owner, here) and self._is_beating(name, owner)
         if owner.get("locked"):
@@ -227,20 +243,18 @@ class JournalHistory:
                 if not line.endswith(b"\n"):
                     break  # it is being written, or its launcher died in the middle of it
                 offsets[name] = offsets.get(name, 0) + len(line)
-                try:
-                    yield json.loads(line.decode())
-                except ValueError:
-                    continue  # torn by a full disk
+                message = parsed(line)
+                if message is not None:
+                    yield message
 
     def _messages(self, offsets: "Dict[str, int]") -> "Iterator[Tuple[str, Dict[str, Any]]]":
         for name in retried(os.listdir, self._directory):
             for message in self._read(name, offsets):
                 yield name, message
         for line in self._own.unwritten.split(b"\n"):
-            try:
-                yield self._own.name, json.loads(line.decode())
-            except ValueError:
-                continue  # the rest of a line whose first part is written
+            message = parsed(line)
+            if message is not None:  # it may be the rest of a line whose first part is written
+                yield self._own.name, message
 
     def follow(self, traces: "Dict[str, AttemptTrace]", offsets: "Dict[str, int]") -> None:
         """Update traces with all lines after the offsets, which are advanced."""
