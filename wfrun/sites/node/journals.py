@@ -252,9 +252,9 @@ class JournalHistory:
             for message in self._read(name, offsets):
                 yield name, message
         for line in self._own.unwritten.split(b"\n"):
-            message = parsed(line)
-            if message is not None:  # it may be the rest of a line whose first part is written
-                yield self._own.name, message
+            pending = parsed(line)
+            if pending is not None:  # it may be the rest of a line whose first part is written
+                yield self._own.name, pending
 
     def follow(self, traces: "Dict[str, AttemptTrace]", offsets: "Dict[str, int]") -> None:
         """Update traces with all lines after the offsets, which are advanced."""
