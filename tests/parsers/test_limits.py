@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from wfrun import InvalidError, Workflow, read_workflows
 from wfrun.parsers.bags.line_template import LineTemplate
+from wfrun.parsers.logs import read_swf
 from wfrun.sites.catalog import read_catalog
 
 
@@ -271,3 +273,12 @@ def test_infinite_numbers_in_json_are_refused(tmp_path: Path, key: str) -> None:
 def test_odd_versions_of_dax_are_read(tmp_path: Path, version: str) -> None:
     text = f'<adag version="{version}"><job id="a" name="x"/></adag>'
     assert len(read(tmp_path, "x.dax", text).tasks) == 1
+
+
+def test_endless_lines_of_compressed_logs_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.swf.gz"
+    with gzip.open(path, "wb", compresslevel=1) as stream:
+        stream.write(b"; a log\n" + b"1 " * 600_000)
+    with pytest.raises(InvalidError, match="more than 1,048,576 bytes") as caught:
+        read_swf(path, skip_bad_lines=True)
+    assert caught.value.line == 2

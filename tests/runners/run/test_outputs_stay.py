@@ -12,6 +12,7 @@ from wfrun.engine import events as ev
 from wfrun.engine.core import Core
 from wfrun.engine.model import SiteSpec
 from wfrun.runners.run.directory import RunDir
+from wfrun.runners.run.new_run import NewRun
 from wfrun.runners.run.requests import Requests
 
 
@@ -74,3 +75,13 @@ def test_an_emulated_document_replaces_no_file_of_the_user(user: User) -> None:
     user.wfrun("x.dax", "--emulate", "--run-dir", "d/run")
     assert victim.read_text() == "mine"
     assert [p.name for p in victim.parent.iterdir()] == ["victim.txt"]
+
+
+def test_long_and_odd_names_of_workflows_name_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("n" * 300, "../../x", "/etc/x", "..", "\x1b[2J", "a" * 100 + "/../"):
+        run = NewRun(None, name).run
+        assert run.path.resolve().parent == tmp_path / "wfrun-runs"
+        assert len(run.name) < 120

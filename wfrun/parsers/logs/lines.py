@@ -9,10 +9,13 @@ import math
 import re
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from wfrun.engine.errors import InvalidError
 
+MAX_LINE_BYTES = 1 << 20
+"""Maximum length of a line: a megabyte of compressed data can hold a line of a gigabyte."""
 _GZIP = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
 _NUMBER = re.compile(rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?")
@@ -28,7 +31,14 @@ def numbered_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
     number = 0
     try:
         with _opened(path) as stream:
-            for number, line in enumerate(stream, 1):
+            for number, line in enumerate(iter(partial(stream.readline, MAX_LINE_BYTES), b""), 1):
+                if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
+                    raise InvalidError(
+                        f"the line has more than {MAX_LINE_BYTES:,} bytes",
+                        source=str(path),
+                        line=number,
+                        hint="Give a workload log: one line for each job.",
+                    )
                 yield number, line[3:] if number == 1 and line.startswith(_BOM) else line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InvalidError(

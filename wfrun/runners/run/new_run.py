@@ -17,6 +17,10 @@ from wfrun.runners.run.store import FILE_NAME
 from wfrun.runners.run.trust import refuse_foreign_folder
 from wfrun.sites.transfers.disk import sync_folder
 
+MAX_STEM = 100
+"""Maximum length of the name of a workflow in that of its run, in characters: file systems take
+names of 255 bytes."""
+
 
 class NewRun:
     """A run directory that this process has locked, and in which it alone has made files."""
@@ -72,7 +76,7 @@ def _make(path: Path | None, name: str) -> tuple[Path, bool]:
         made = _make_folder(RUNS, 0o777)
         if not made:
             refuse_foreign_folder(RUNS, but_root=True)
-        stem = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "run"
+        stem = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:MAX_STEM].strip("-.") or "run"
         numbers = (re.fullmatch(re.escape(stem) + r"-(\d+)", p.name) for p in RUNS.iterdir())
         number = 1 + max((int(match[1]) for match in numbers if match), default=0)
         while not _make_folder(RUNS / f"{stem}-{number}", 0o700):
