@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import signal
 import subprocess
@@ -84,6 +85,8 @@ class _Run:
             if line.startswith("{"):
                 found = json.loads(line)
                 self._defect(found["number"], found["trace"])
+            elif line.startswith("done"):
+                watch.pause()
             elif line.startswith("end"):
                 self._next = self._end
             else:
@@ -111,6 +114,10 @@ class _Watch:
     def begin(self) -> None:
         """Note that a document begins."""
         self._begun_s = self._used_s()
+
+    def pause(self) -> None:
+        """Note that a document is done."""
+        self._begun_s = math.inf
 
     def end(self) -> None:
         self._ended.set()

@@ -120,6 +120,7 @@ def main() -> None:
         print(number, flush=True)
         with limited_memory():
             trace = examine(read, path)
+        print("done", flush=True)  # the time of the next mutation does not count
         if trace is not None:
             print(json.dumps({"number": number, "trace": trace}), flush=True)
     print("end", flush=True)
