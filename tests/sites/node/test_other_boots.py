@@ -73,6 +73,20 @@ def test_a_launcher_without_a_heartbeat(
     assert state(talk) == ("lost" if "alpha" in dead else "active")
 
 
+def test_a_journal_whose_first_line_was_lost_with_the_power(
+    tmp_path: Path, talks: list[Talk]
+) -> None:
+    journal = leave(tmp_path, ALPHA)
+    owner, rest = journal.read_bytes().split(b"\n", 1)
+    journal.write_bytes(bytes(len(owner) + 1) + rest)
+    talks.append(talk := Talk(tmp_path, patience_s=0.2))
+    end_s = time.monotonic() + 20
+    while state(talk) == "active":
+        assert time.monotonic() < end_s, "nobody can write into it any more"
+        time.sleep(0.05)
+    assert state(talk) == "lost"
+
+
 def test_a_machine_that_came_back_under_its_name(tmp_path: Path, talks: list[Talk]) -> None:
     leave(tmp_path, {**processes.identity(), "boot": "before", "beats": True})
     talks.append(talk := Talk(tmp_path))

@@ -75,6 +75,9 @@ class Journal:
         self.add(json.dumps({"launcher": owner}))
         if not self.write() and self.error is not None:
             raise self.error
+        # Without its first line nobody could tell whether its launcher is dead.
+        with contextlib.suppress(OSError):
+            os.fsync(self._fd)
 
     def beat(self) -> bool:
         """Touch the journal; False: it cannot be touched now."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 SETBACKS = (
     errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ETXTBSY, errno.ESTALE,
+    errno.EIO,
 )  # fmt: skip
 """Errors of the machine or the file system that say nothing about a task and pass with time."""
 RETRY_S = 60.0
