@@ -73,6 +73,9 @@ class RecordedRun:
                 above = [f"t{layer - 1}-{n}", f"t{layer - 1}-{(n + 1) % width}"] if layer else []
                 self.task(f"t{layer}-{n}", seconds, above)
 
+    def resume(self) -> Engine:
+        return self.user.start("resume", self.run)
+
     def contents(self, id: str) -> list[str]:
         """What the output of a task has to be."""
         return sorted(self._contents[id])
@@ -128,9 +131,6 @@ class Grid(RecordedRun):
         return self.user.start(
             document, "--sites", catalog, "--run-dir", self.run, "--policy", "round-robin", *words
         )
-
-    def resume(self) -> Engine:
-        return self.user.start("resume", self.run)
 
     # -- what happens
 

@@ -1,0 +1,44 @@
+"""A sample of the system calls that may fail: nothing is lost or doubled, and no task fails for
+good. ``python -m tests.failing`` plays all."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from tests.failing.failing_calls import SOURCE, Case, compile_library, play
+from tests.testbed.layout import MissingError
+
+QUICK = (
+    Case("engine", "fsync", errno.EIO, 12),
+    Case("engine", "write", errno.ENOSPC, 20),
+    Case("launcher", "open", errno.EIO, 6),
+    Case("launcher", "rename", errno.EIO, 1),
+)
+SLOW = (
+    Case("agent", "open", errno.EIO, 10),
+    Case("agent", "write", errno.ENOSPC, 4),
+    Case("agent", "rename", errno.ESTALE, 3),
+    Case("launcher", "spawn", errno.EAGAIN, 1),
+)
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    try:
+        return compile_library(SOURCE, tmp_path_factory.mktemp("library"))
+    except MissingError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("case", QUICK, ids=str)
+def test_a_call_fails(tmp_path: Path, library: Path, case: Case) -> None:
+    assert play(tmp_path, library, case), "there were fewer such calls"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", SLOW, ids=str)
+def test_a_call_fails_at_a_cluster(tmp_path: Path, library: Path, case: Case) -> None:
+    assert play(tmp_path, library, case), "there were fewer such calls"
