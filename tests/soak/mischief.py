@@ -241,7 +241,8 @@ def prepare(struck: Struck) -> list[str]:
             offset_s = random.choice((-3600.0, 3600.0))
             faults.shift_clock(testbed, site, offset_s)
             title.append(f"clock of {site} off by {offset_s:g} s")
-        elif chosen < 2 * STANDING_ODDS:
+        elif chosen < 2 * STANDING_ODDS and site != "gamma":
+            # Grid Engine ends the process that would make a record visible later.
             faults.delay_records(testbed, site, 4)
             title.append(f"records late at {site}")
         elif chosen < 3 * STANDING_ODDS:
