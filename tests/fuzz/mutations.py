@@ -154,8 +154,10 @@ BOMBS = (
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _WORD = re.compile(rb"[A-Za-z_][\w.:/-]*")
 _VALUE = re.compile(rb"\"[^\"\n]*\"|'[^'\n]*'|(?<=: )[^\n{\[]+|(?<=>)[^<>\n]+(?=<)")
-_LINE = re.compile(rb"[^\n]*\n")
-_ELEMENT = re.compile(rb"<(\w+)[^<>]*?(?:/>|>[^<>]*</\1>)|\{[^{}]*\}|\[[^\[\]]*\]")
+_LINE = re.compile(rb"[^\n]*(?:\n|\Z)")
+_ELEMENT = re.compile(
+    rb"<(\w{1,30}\b)[^<>]{0,500}(?:/>|>[^<>]{0,500}</\1>)|\{[^{}]{0,500}\}|\[[^\[\]]{0,500}\]"
+)
 
 
 def _escaped(text: bytes, data: bytes) -> bytes:
