@@ -35,7 +35,7 @@ def pid_in(path: Path) -> int:
 
 def test_at_the_end_of_its_time_it_ends_its_tasks(engine: Engine, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
-    engine.start(cores=2, walltime_s=4)
+    engine.start(cores=2, walltime_s=9)
     engine.accept()
     engine.run(shell("k-1", "sleep 60"), shell("k-2", DEAF, str(pid)), shell("k-3", "sleep 60"))
     ends = engine.until_ended("k-1", "k-2")
@@ -50,7 +50,7 @@ def test_at_the_end_of_its_time_it_ends_its_tasks(engine: Engine, tmp_path: Path
 
 
 def test_its_time_is_over_while_it_drains(engine: Engine) -> None:
-    engine.start(cores=1, walltime_s=4)
+    engine.start(cores=1, walltime_s=9)
     engine.accept()
     engine.run(shell("k-1", "sleep 60"))
     engine.until_started("k-1")
