@@ -111,7 +111,9 @@ BOMBS: list[tuple[Parser, str]] = [
         pbs,
         qstat_json(
             ",".join(
-                f'"{n}[].h": {{"job_state": "B", "array_indices_remaining": "1-900"}}'
+                f'"{n}[].h": {{"job_state": "B", "array_indices_remaining": "1-900", '
+                '"array_indices_submitted": "1-900", '
+                '"array_state_count": "Queued:900 Running:0 Exiting:0 Expired:0 "}'
                 for n in range(9)
             )
         ),
