@@ -80,10 +80,18 @@ async def _at_most(
 async def _steady(data: AsyncIterator[bytes], path: str) -> AsyncGenerator[bytes, None]:
     """Pass on a stream, unless it stalls."""
     while True:
+        reading = asyncio.ensure_future(anext(data))
         try:
-            piece = await asyncio.wait_for(anext(data), STALL_S)
+            # Before Python 3.12 ``wait_for`` may swallow a cancellation.
+            await asyncio.wait([reading], timeout=STALL_S)
+        finally:
+            if not reading.done():
+                reading.cancel()
+                await asyncio.wait([reading])
+        if reading.cancelled():
+            raise TransientError(f"{path}: nothing came for {STALL_S:g} s")
+        try:
+            piece = reading.result()
         except StopAsyncIteration:
             return
-        except asyncio.TimeoutError:
-            raise TransientError(f"{path}: nothing came for {STALL_S:g} s") from None
         yield piece
