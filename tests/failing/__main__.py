@@ -33,10 +33,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.failing")
     parser.add_argument("--role", choices=list(ROLES), action="append", help="only these programs")
     parser.add_argument("--call", choices=list(CALLS), action="append", help="only these calls")
-    parser.add_argument("--step", type=int, default=1, help="each so many calls (1: all)")
+    parser.add_argument("--step", type=int, default=1, help="let every STEP-th call fail (1: all)")
     parser.add_argument("--from", dest="start", type=int, default=1, help="the first n (1)")
     parser.add_argument("--power-loss", type=int, metavar="STEP", help="instead, lose the power "
-                        "after each so many changes of the disk, and resume")  # fmt: skip
+                        "after every STEP-th change of the disk, and resume")  # fmt: skip
     options = parser.parse_args()
     if options.power_loss:
         return lose_power(options.power_loss)

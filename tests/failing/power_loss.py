@@ -190,7 +190,7 @@ class PowerLoss:
         return len(self._events())
 
     def check_log(self, end: int, random: Random) -> list[ev.Event]:
-        """Lose the power after so many changes; returns the events in the log. Raises
+        """Lose the power after the first ``end`` changes; returns the events in the log. Raises
         AssertionError where one is lost that was committed, or a collected output is not whole."""
         durable = self._durable(end)
         crash(self.changes[:end], str(self._top), random).write()
@@ -203,8 +203,8 @@ class PowerLoss:
         return before
 
     def check(self, end: int, random: Random) -> None:
-        """Lose the power after so many changes, and continue the run. Raises AssertionError where
-        ``check_log`` does, something is done again, or an output is wrong."""
+        """Lose the power after the first ``end`` changes, and continue the run. Raises
+        AssertionError where ``check_log`` does, something is done again, or an output is wrong."""
         before = self.check_log(end, random)
         self._run.record.unlink(missing_ok=True)
         if not any(isinstance(event, ev.RunStarted) for event in before):
