@@ -122,11 +122,13 @@ class Round:
             assert log.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
     def _check_sandbox_free(self, work: Work) -> None:
-        """A run that is done leaves no sandbox and no file at the sites."""
+        """A run that is done leaves no sandbox and no file of its own at the sites."""
+        # Runs of other tests, which share the testbed, may have been killed for good.
+        own = self._grid.state().site_directory
         for site in work.sites:
-            scratch = self._testbed.layout.site(site).home / "scratch"
-            left = [p for p in scratch.glob("wfrun-*/attempts/*") if p.is_dir()]
-            left += list(scratch.glob("wfrun-*/files/*"))
+            folder = self._testbed.layout.site(site).home / "scratch" / own
+            left = [p for p in folder.glob("attempts/*") if p.is_dir()]
+            left += list(folder.glob("files/*"))
             assert not left, left
 
     def _log(self, what: str) -> None:
