@@ -6,13 +6,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import fcntl
+import json
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.runners.harness import WFRUN, Job, User, lines_of, make_workflow
+from tests.runners.harness import WFRUN, Job, User, lines_of, make_workflow, wait_until
 from wfrun.engine import events as ev
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.events import Settings
@@ -50,6 +51,35 @@ def test_a_run_directory_whose_name_is_not_utf8(user: User) -> None:
     done = user.wfrun(user.write(one_task(user.folder)), "--run-dir", folder)
     assert done.status == 0, done.err
     assert lines_of(user.folder / "record") == ["ran"]
+
+
+def test_a_batch_system_that_prints_what_is_not_utf8(
+    user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it prints becomes a part of messages in events."""
+    (user.folder / "bin").mkdir()
+    for name in ("qsub", "qstat"):
+        program = user.folder / "bin" / name
+        program.write_text("#!/bin/sh\nprintf 'caf\\351 closed\\n' >&2; exit 1\n")
+        program.chmod(0o755)
+    (user.folder / ".profile").write_text(f"export PATH={user.folder}/bin:$PATH\n")
+    monkeypatch.setenv("HOME", str(user.folder))
+    site = {"kind": "pbs", "transport": "local", "slots": 2, "directory": str(user.folder / "s")}
+    sites = user.catalog(json.dumps({"sites": {"here": site}}))
+    document = user.write(one_task(user.folder))
+    engine = user.start(document, "--sites", sites, "--run-dir", user.folder / "run", "--json")
+
+    def pauses() -> list[dict[str, str]]:
+        lines = engine.out.read_text().splitlines(keepends=True)
+        return [json.loads(line) for line in lines if '"site-paused"' in line and line[-1] == "\n"]
+
+    assert wait_until(lambda: engine.ended or bool(pauses()), 60)
+    assert not engine.ended, engine.told
+    store = Store(user.folder / "run")
+    logged = [event.reason for event in store.load() if isinstance(event, ev.SitePaused)]
+    store.close()
+    assert logged[0] == pauses()[0]["reason"]
+    assert r"caf\udce9 closed" in logged[0]
 
 
 def test_outputs_of_which_one_is_the_folder_of_another(user: User) -> None:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from wfrun.engine.errors import LostError
 from wfrun.engine.events import Event
+from wfrun.runners.run.storable import storable
 
 LAG_S = 0.2
 """Maximum delay before an event that nothing depends on is committed, in seconds."""
@@ -65,7 +66,7 @@ class WallClock:
         self._offset_s = max(self._offset_s, at_s - uptime_s())
 
     def post(self, event: Event) -> None:
-        self._inbox.append(event)
+        self._inbox.append(storable(event))
         self._filled.set()
 
     def call_at(self, at_s: float, event: Event) -> None:

@@ -42,6 +42,7 @@ from wfrun.runners.run.new_run import NewRun
 from wfrun.runners.run.prepare import Plan
 from wfrun.runners.run.requests import Requests, make_emulated_inputs, stored_as
 from wfrun.runners.run.sites import make_site, make_transfer, terminal_prompter
+from wfrun.runners.run.storable import storable
 from wfrun.runners.run.store import Store
 from wfrun.runners.run.usage import Usage
 from wfrun.sites.kind import AnySite
@@ -321,6 +322,7 @@ class Session:
     def _log(self, events: Sequence[ev.Event]) -> None:
         """Log events that come after the end of the run."""
         if events:
+            events = [storable(event) for event in events]
             for event in events:
                 self._core.apply_after_end(event)
             self._store.append(events)

@@ -1,0 +1,32 @@
+"""Events that UTF-8, and so the log and ``--json``, can hold."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from wfrun.engine.events import Event
+
+_E = TypeVar("_E", bound=Event)
+_ENCODER = msgspec.json.Encoder()
+
+
+def storable(event: _E) -> _E:
+    """The event, with escapes such as ``\\udcff`` for undecodable bytes. Hosts may print any bytes,
+    which become parts of messages."""
+    try:
+        _ENCODER.encode(event)
+    except UnicodeEncodeError:
+        return msgspec.convert(_escaped(msgspec.to_builtins(event)), type(event))
+    return event
+
+
+def _escaped(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_escaped(key): _escaped(member) for key, member in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_escaped(member) for member in value]
+    return value
