@@ -150,7 +150,7 @@ def test_disks_that_are_full_at_first(testbed: Testbed, grid: Grid) -> None:
         pytest.skip(str(error))
     files = [fill(room) for room in rooms]
     grid.bag(12, 0.5)
-    engine = grid.start(grid.catalog("alpha", "beta", "delta"))
+    engine = grid.start(grid.catalog("alpha", "beta", "delta"), "--wait")
     grid.wait_done(engine, 4)
     for file in files:
         file.unlink()
@@ -195,7 +195,7 @@ def test_sites_that_can_not_be_reached_at_first(testbed: Testbed, grid: Grid) ->
     greets.write_text("echo Welcome; echo '{}'\n")
     grid.bag(12, 1.0)
     changes = {"beta": {"ssh_config": str(locked)}}
-    engine = grid.start(grid.catalog("alpha", "beta", "delta", changes=changes))
+    engine = grid.start(grid.catalog("alpha", "beta", "delta", changes=changes), "--wait")
     grid.wait(engine, grid.logged)
     time.sleep(2)
     assert not engine.ended, engine.told

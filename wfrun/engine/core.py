@@ -15,6 +15,7 @@ from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import AttemptPlaced, Event, RunEnded
 from wfrun.engine.interpreter import Interpreter
 from wfrun.engine.model import Workflow
+from wfrun.engine.policy_error import policy_error
 from wfrun.engine.state import SUPERSEDED, WorkflowState
 
 
@@ -32,11 +33,15 @@ class Core:
         makes the core ask the sites for the state of all open attempts, copies and launchers."""
         run = self.run
         for event in events:
-            for call in run.hooks.before_replay:
-                call(event)
-            self._interpreter.apply(event)
-            for call in run.hooks.after_replay:
-                call(event)
+            try:
+                for call in run.hooks.before_replay:
+                    call(event)
+                self._interpreter.apply(event)
+                for call in run.hooks.after_replay:
+                    call(event)
+            except Exception as error:
+                self._blame_policy(error)
+                raise
             run.outbox.clear()
             run.placement_possible = False
         for end in run.hooks.end_replay:
@@ -47,24 +52,35 @@ class Core:
         """Apply one event and decide what follows. Returns the decisions, to be logged after the
         event, and the actions, to be carried out when event and decisions are durable.
 
-        Raises InvalidError if a policy returns a forbidden decision, or a task fits no site.
+        Raises InvalidError if a policy returns a forbidden decision, or a task fits no site, and
+        PolicyError if a policy raises an exception.
         """
         run, state = self.run, self.state
         decided: list[Event] = []
         self._decided = decided
-        self._interpreter.apply(event)
-        if (run.placement_possible or run.decision_due) and state.is_placing:
-            possible, run.placement_possible = run.placement_possible, False
-            run.decision_due = False
-            for decide in run.hooks.decide:
-                decide(self, possible)
-            # Decisions set it again, but all possible placements have been made.
-            run.placement_possible = False
+        try:
+            self._interpreter.apply(event)
+            if (run.placement_possible or run.decision_due) and state.is_placing:
+                possible, run.placement_possible = run.placement_possible, False
+                run.decision_due = False
+                for decide in run.hooks.decide:
+                    decide(self, possible)
+                # Decisions set it again, but all possible placements have been made.
+                run.placement_possible = False
+        except Exception as error:
+            self._blame_policy(error)
+            raise
         # Checked only when nothing that matters is under way, so that other events cost nothing.
         if len(state.attempts) <= state.superseded and not state.copies and state.ended is None:
             self._end_if_settled()
         actions, run.outbox = run.outbox, []
         return decided, actions
+
+    def _blame_policy(self, error: Exception) -> None:
+        """Raise PolicyError if the error comes out of a policy."""
+        found = policy_error(error, self.state.settings)
+        if found is not None:
+            raise found from error
 
     def apply_after_end(self, event: Event) -> None:
         """Apply an event that arrives after the end of the run, such as the last counts of a site.

@@ -367,3 +367,6 @@ class Catalog(msgspec.Struct, frozen=True):
     links: tuple[LinkSpec, ...] = ()
     source: str | None = None
     """Path of the document; None if wfrun created the catalog."""
+    lines: dict[str, dict[str, int]] = {}
+    """Lines of the document by site and catalog key, for messages; the key ``""`` stands for the
+    entry itself."""

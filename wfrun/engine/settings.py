@@ -80,6 +80,11 @@ class Settings(msgspec.Struct, frozen=True):
         "further task.",
         FAILURES,
     )] = "continue"
+    wait: Annotated[bool, Option(
+        "Wait for sites that cannot be reached when the run starts, and use the others meanwhile. "
+        "Without it such a run does not start.",
+        FAILURES, simulate=False,
+    )] = False
     replicas: Annotated[int | None, Option(
         "Maximum number of replicas of a running task, each at another site; the first attempt "
         "to succeed counts. Default: the policy's number; for stragglers at least 1.",

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from wfrun.sites.remote.asyncssh_login import Prompter
     from wfrun.sites.ssh.site import SshSite
 
-AnySite: TypeAlias = "LocalSite | SshSite | ClusterSite | BatchLauncherSite"
+RemoteSite: TypeAlias = "SshSite | ClusterSite | BatchLauncherSite"
+AnySite: TypeAlias = "LocalSite | RemoteSite"
 
 
 class SiteContext(msgspec.Struct, frozen=True):

@@ -452,6 +452,8 @@ def qstat(pbs: Pbs, arguments: list[str]) -> int:
     words = " ".join(arguments).replace("-F json", "").split()
     flags = "".join(word[1:] for word in words if word.startswith("-"))
     named = [word for word in words if not word.startswith("-")]
+    if "Q" in flags and named and named != [QUEUE]:
+        raise SaidError(170, f"Unknown queue {named[0]}")
     if "Q" in flags or "B" in flags:
         sys.stdout.write(to_json(_offer(pbs, "Queue" if "Q" in flags else "Server")))
         return 0

@@ -72,7 +72,13 @@ def read_catalog(path: str | Path, kinds: Mapping[str, CatalogKind]) -> Catalog:
         raise root.error("the catalog has no sites", hint="Add 'sites:'; see docs/catalog.md.")
     sites = _read_sites(document, kinds, Path(path).absolute().parent)
     links = _read_links(document, [site.name for site in sites])
-    return Catalog(sites=sites, links=links, source=str(path))
+    lines = {site.name: _lines(document, site.name) for site in sites}
+    return Catalog(sites=sites, links=links, source=str(path), lines=lines)
+
+
+def _lines(document: YamlDocument, site: str) -> dict[str, int]:
+    keys = {key: document.line("sites", site, key) for key in document.value["sites"][site]}
+    return {"": document.line("sites", site), **keys}
 
 
 def _read_sites(

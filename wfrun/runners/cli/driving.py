@@ -8,6 +8,7 @@ import signal
 import click
 from rich.console import Console
 
+from wfrun.engine.policy_error import PolicyError
 from wfrun.engine.state import RunState
 from wfrun.engine.visible import command_line
 from wfrun.runners.cli.exit_statuses import DONE, FAILED, INTERRUPTED, SITE
@@ -39,6 +40,10 @@ def drive(session: Session, *, as_json: bool, quiet: bool) -> int:
         command = command_line("wfrun", "resume", session.run.path)
         click.echo(f"the reader of the events is gone; to continue: {command}", err=True)
         raise
+    except PolicyError as error:
+        command = command_line("wfrun", "resume", session.run.path)
+        click.echo(f"wfrun: {error}\nto continue: {command}", err=True)
+        return SITE
     finally:
         # A further Ctrl-C must neither cut the summary nor kill the interpreter during its exit.
         signal.signal(signal.SIGINT, signal.SIG_IGN)

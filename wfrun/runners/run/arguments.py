@@ -28,6 +28,7 @@ class RunArguments(SimulateArguments, total=False):
     selection: str
     throttle: int | None
     seed: int
+    wait: bool
     emulate: bool
     time_scale: float
     size_scale: float

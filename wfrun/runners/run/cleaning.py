@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.launchers.launchers import pool_at
 from wfrun.engine.errors import WfrunError
 from wfrun.engine.state import RunState
-from wfrun.sites.kind import AnySite
+from wfrun.sites.kind import AnySite, RemoteSite
 from wfrun.sites.launchers.site import BatchLauncherSite
+from wfrun.sites.local.site import LocalSite
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -31,6 +33,19 @@ async def clean_sites(
     first to end what is left of it; None for the session that ran it to its end.
     """
     await asyncio.gather(*(_clean(state, n, site, early) for n, site in enumerate(sites)))
+
+
+async def remove_directories(sites: Sequence[AnySite]) -> None:
+    """Remove the directories of a run that does not start from the clusters that are in reach; a
+    failure leaves an empty one there."""
+    remote = (site for site in sites if not isinstance(site, LocalSite))
+    removals = (asyncio.wait_for(_remove_directory(site), CLEAN_SOON_S) for site in remote)
+    await asyncio.gather(*removals, return_exceptions=True)
+
+
+async def _remove_directory(site: RemoteSite) -> None:
+    directory = PurePosixPath(site.store_path("file")).parent.parent
+    await (await site.connection.host()).remove([str(directory)])
 
 
 async def _clean(

@@ -14,6 +14,7 @@ from typing import Protocol
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
+from wfrun.engine.errors import WfrunError
 from wfrun.runners.run.clock import Clock
 
 Observer = Callable[[Sequence[ev.Event]], None]
@@ -77,9 +78,15 @@ class Loop:
         log: list[ev.Event] = []
         actions: list[act.Action] = []
         step = self._core.step
-        for event in events:
+        for number, event in enumerate(events):
             log.append(event)
-            decided, wanted = step(event)
+            try:
+                decided, wanted = step(event)
+            except WfrunError:
+                # A policy has failed. Facts are facts, and the first ones of a run are what makes
+                # it a run: the next engine decides what follows from them.
+                self._uncommitted += [*log, *events[number + 1 :]]
+                raise
             log += decided
             actions += wanted
         self._uncommitted += log

@@ -23,7 +23,7 @@ from wfrun.engine.model import SiteSpec
 from wfrun.engine.policies.placement import observed_of
 from wfrun.engine.protocols import Site, Transfer
 from wfrun.engine.state import RunState
-from wfrun.runners.run.cleaning import clean_sites
+from wfrun.runners.run.cleaning import clean_sites, remove_directories
 from wfrun.runners.run.clock import WallClock
 from wfrun.runners.run.directory import (
     START_WAIT_S,
@@ -44,6 +44,7 @@ from wfrun.runners.run.requests import Requests, make_emulated_inputs, stored_as
 from wfrun.runners.run.sites import make_site, make_transfer, terminal_prompter
 from wfrun.runners.run.storable import storable
 from wfrun.runners.run.store import Store
+from wfrun.runners.run.unusable import raise_unusable, with_unreachable
 from wfrun.runners.run.usage import Usage
 from wfrun.sites.kind import AnySite
 from wfrun.sites.launchers.site import BatchLauncherSite
@@ -196,6 +197,8 @@ class Session:
             add_history(self.state)
         except (InfeasibleError, KeyboardInterrupt):
             abandoned = self._plan is not None and len(opened) < len(sites)
+            if abandoned:
+                await remove_directories(sites)
             opened = sites if abandoned else opened
             raise
         finally:
@@ -271,15 +274,16 @@ class Session:
         await task
 
     async def _open(self, sites: Sequence[AnySite], opened: list[AnySite]) -> None:
-        """Open all sites concurrently, so that the slowest determines the time. Raises the error of
-        the first site, in their order, that cannot be opened, once all are open or have failed."""
+        """Open all sites concurrently, so that the slowest determines the time. Raises
+        InfeasibleError for sites that cannot be opened, once all are open or have failed; in a new
+        run also for those that are out of reach, unless the user wants to wait for them."""
         results = await asyncio.gather(
             *(site.open(self._post) for site in sites), return_exceptions=True
         )
+        if self._plan is not None and not self._plan.settings.wait:
+            results = with_unreachable(results, self._early)
         opened += [site for site, error in zip(sites, results, strict=True) if error is None]
-        for error in results:
-            if error is not None:
-                raise error
+        raise_unusable(results, sites, None if self._plan is None else self._plan.catalog)
 
     def _post(self, event: ev.Event) -> None:
         """Post an event of a site, or keep it until the session's first event is posted."""

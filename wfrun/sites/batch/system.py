@@ -86,6 +86,13 @@ class BatchSystem(Protocol):
         never be accepted (too wide, unknown queue or account), and TransientError otherwise: the
         job may have been accepted then."""
 
+    def rehearse(self, job: BatchJob) -> list[str] | None:
+        """The command that asks whether such a job would be accepted, or at least whether its queue
+        exists, and submits nothing; None if the system has no such command."""
+
+    def rehearsed(self, exit_code: int | None, output: str, errors: str) -> None:
+        """Raise the errors of `submitted` if the answer to `rehearse` is a refusal."""
+
     def output_path(self, output: str, element: int | None) -> str | None:
         """Path of the file in which the system leaves what one job or element has printed before
         our script, once it has ended. ``output`` is that of the job; element None: it is no array.

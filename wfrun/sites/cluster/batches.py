@@ -56,6 +56,11 @@ class Batches:
         self._made = 0
         """The largest number in a batch's name."""
 
+    @property
+    def any(self) -> bool:
+        """Whether there are any, of this engine or an earlier one."""
+        return bool(self._by_name)
+
     def new(self, requests: Sequence[AttemptRequest]) -> Batch:
         """Make a batch with an unused name."""
         self._made += 1

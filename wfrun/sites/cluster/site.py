@@ -29,7 +29,9 @@ from wfrun.sites.cluster.attempts import Attempts, OpenAttempt
 from wfrun.sites.cluster.batches import Batches
 from wfrun.sites.cluster.head_node import COMMAND_S, HeadNode, text
 from wfrun.sites.cluster.queue_watch import QueueWatch, is_from_outside
+from wfrun.sites.cluster.rehearsal import ask
 from wfrun.sites.cluster.submission import Submission
+from wfrun.sites.entry_error import EntryError
 from wfrun.sites.node import JOB_PROGRAMS
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.directory import make_directory, put_programs
@@ -97,18 +99,31 @@ class ClusterSite:
 
     async def open(self, post: Callable[[Event], None]) -> None:
         """Connect and make the run's directory. Raises InfeasibleError for what waiting does not
-        mend, such as an unknown host key or a directory that cannot be made. A cluster that is out
+        mend, such as an unknown host key, a directory that cannot be made, or a queue that does not
+        exist. A cluster that is out
         of reach now, needs a login, or has a full disk, is paused (SitePaused)."""
         self._attempts.post = post
         try:
             await self.connection.open(self._on_connection)
-            await self._set_up()
+            host = await self.connection.host()
+            # Beside the set-up, so that the question costs no time.
+            refusal = asyncio.create_task(ask(host, self.head.system, self.spec))
+            try:
+                await self._set_up()
+                self._refuse_entry(await refusal)
+            finally:
+                await end_tasks([refusal])
         except (TransientError, NoSpaceError) as error:
             self.head.pause("connection", str(error))
         self._tasks = [
             asyncio.create_task(self._guarded(self._submission.run())),
             asyncio.create_task(self._guarded(self._watch.run())),
         ]
+
+    def _refuse_entry(self, refusal: EntryError | None) -> None:
+        """Raise the refusal of a new run. One that is resumed may have jobs to adopt."""
+        if refusal is not None and not self.head.batches.any:
+            raise refusal
 
     async def submit(self, batch: Sequence[AttemptRequest]) -> None:
         for request in batch:

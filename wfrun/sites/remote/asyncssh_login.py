@@ -241,13 +241,18 @@ async def log_in(
             if client.key is not None and client.key not in _trusted(target, known):
                 raise _not_verified(target, known, client, str(error)) from error
         number = error.errno if isinstance(error, OSError) else None
-        reason = os.strerror(number) if number and number > 0 else str(error)
+        reason = os.strerror(number) if number and number > 0 else _said(error)
         raise TransientError(
             f"{target.name} cannot be reached: {reason or 'it took too long'}"
         ) from error
     except ValueError as error:  # unreadable private keys
         raise InfeasibleError(f"{target.name}: {error}", hint="Correct ~/.ssh/config.") from error
     return connection, client
+
+
+def _said(error: Exception) -> str:
+    """The text of an error, without the number of those of name resolution."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 async def _show_key(target: Target, options: dict[str, object]) -> asyncssh.SSHKey | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from wfrun.engine.errors import InfeasibleError
 from wfrun.sites import node
+from wfrun.sites.entry_error import EntryError
 from wfrun.sites.remote.host import Host, NewFile
 
 
@@ -24,8 +25,9 @@ async def find_directory(host: Host, site: str, written: str, name: str) -> str:
         result = await host.run(["printenv", variable])
         head = result.output.decode("utf-8", "surrogateescape").rstrip("\n")
         if not head.startswith("/"):
-            raise InfeasibleError(
+            raise EntryError(
                 f"site {site}: its directory is {written!r}, and ${variable} is not set there",
+                key="directory",
                 hint="Write the path itself as 'directory' in the catalog.",
             )
     return f"{head.rstrip('/')}{slash}{tail}".rstrip("/") + f"/{name}"
@@ -38,8 +40,9 @@ async def make_directory(host: Host, site: str, written: str, name: str) -> str:
     try:
         await host.make_private(directory)
     except InfeasibleError as error:
-        raise InfeasibleError(
+        raise EntryError(
             f"site {site}: its directory cannot be used: {error.message}",
+            key="directory",
             hint="Make a directory of your own there, with mode 0700, and name it as 'directory' "
             "in the catalog.",
         ) from error

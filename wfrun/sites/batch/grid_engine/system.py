@@ -87,6 +87,17 @@ class GridEngine:
             return str(found[-1])
         raise REFUSALS.error("qsub", exit_code, output, errors)
 
+    def rehearse(self, job: BatchJob) -> list[str]:
+        """``-w v`` verifies without submitting. A program instead of a script, since there is no
+        script yet."""
+        program, *arguments = self.submit(job, "/bin/true")
+        arguments[arguments.index("-b") + 1] = "y"
+        return [program, "-w", "v", *arguments]
+
+    def rehearsed(self, exit_code: int | None, output: str, errors: str) -> None:
+        if exit_code != 0:
+            raise REFUSALS.error("qsub", exit_code, output, errors)
+
     def output_path(self, output: str, element: int | None) -> None:
         """What a job prints is appended to its log."""
 

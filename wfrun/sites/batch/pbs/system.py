@@ -72,6 +72,14 @@ class _Family(ABC):
             return str(found[-1])
         raise self.refusals.error("qsub", exit_code, output, errors)
 
+    def rehearse(self, job: BatchJob) -> list[str] | None:
+        """qsub cannot verify without submitting, but qstat knows the queues."""
+        return None if job.queue is None else ["qstat", "-Q", job.queue]
+
+    def rehearsed(self, exit_code: int | None, output: str, errors: str) -> None:
+        if exit_code != 0:
+            raise self.refusals.error("qstat", exit_code, output, errors)
+
 
 class Pbs(_Family):
     """PBS Professional and OpenPBS. The server reports finished jobs only if it keeps a history

@@ -74,6 +74,15 @@ class Slurm:
             return str(found[-1])
         raise refusal(exit_code, output, errors)
 
+    def rehearse(self, job: BatchJob) -> list[str]:
+        # The job itself is never read: a script cannot stand beside --wrap.
+        program, *arguments = self.submit(job, "--wrap=true")
+        return [program, "--test-only", *arguments]
+
+    def rehearsed(self, exit_code: int | None, output: str, errors: str) -> None:
+        if exit_code != 0:
+            raise refusal(exit_code, output, errors)
+
     def output_path(self, output: str, element: int | None) -> None:
         """What a job prints is appended to its log."""
 

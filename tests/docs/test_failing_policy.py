@@ -1,0 +1,74 @@
+"""An exception in a third-party policy: one message that names it, and a run that goes on with the
+corrected policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.test_policy_plugin import installed, package, wfrun
+
+__all__ = ["installed", "package"]
+
+BREAK = {
+    "place": (
+        "draw = Random",
+        "if task == 3: raise KeyError('no such cluster')\n        draw = Random",
+    ),
+    "__init__": ("super().__init__", "raise KeyError('no such cluster')\n        super().__init__"),
+}
+
+
+@pytest.mark.parametrize("method", BREAK)
+def test_the_run_is_resumed_with_a_corrected_policy(installed: Path, method: str) -> None:
+    module = installed / "wfrun_two_choices.py"
+    good = module.read_text()
+    bad = good.replace(*BREAK[method])
+    module.write_text(bad)
+    line = next(n for n, text in enumerate(bad.splitlines(), 1) if "raise KeyError" in text)
+    assert wfrun(installed, "generate", "bag", "--tasks", "5").returncode == 0
+    command = ["bag-5.dax", "--policy", "two-choices", "--run-dir", "run"]
+    failed = wfrun(installed, *command, "--emulate", "--time-scale", "0")
+    assert failed.returncode == 3, failed.stderr
+    assert "Traceback" not in failed.stderr
+    message = f"{module}:{line}: policy 'two-choices' raised KeyError: 'no such cluster'"
+    assert failed.stderr.count(message) == 1, failed.stderr
+    assert "to continue: wfrun resume run" in failed.stderr
+    module.write_text(good)
+    resumed = wfrun(installed, "resume", "run")
+    assert resumed.returncode == 0, resumed.stderr
+    assert "5/5 tasks done" in resumed.stdout
+
+
+def test_a_selection_policy_is_named_too(installed: Path) -> None:
+    module = installed / "wfrun_two_choices.py"
+    module.write_text(module.read_text() + SELECTION)
+    (metadata,) = installed.glob("*.dist-info/entry_points.txt")
+    metadata.write_text(
+        metadata.read_text() + "\n[wfrun.selection]\nbroken = wfrun_two_choices:Broken\n"
+    )
+    assert wfrun(installed, "generate", "bag", "--tasks", "5").returncode == 0
+    failed = wfrun(
+        installed, "bag-5.dax", "--selection", "broken", "--emulate", "--time-scale", "0"
+    )
+    assert failed.returncode == 3, failed.stderr
+    assert "selection policy 'broken' raised ZeroDivisionError" in failed.stderr
+    assert "Traceback" not in failed.stderr
+
+
+SELECTION = """
+
+class Broken:
+    name = "broken"
+    summary = "fails"
+
+    def __init__(self, queue):
+        self.queue = queue
+
+    def arrived(self, bag):
+        return False
+
+    def select(self):
+        return [1 // 0]
+"""
