@@ -169,3 +169,26 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     except InvalidError:
         return
     assert document.line() >= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("a:\n\tb: 1\n", 2, "a tab indents the line"),
+        ("a:\n  b:\n    c: 1\n\td: 2\n", 4, "a tab indents the line"),
+        ("a:\n    b: 1\n  c: 1\n", 3, "by 2 spaces, where the lines above are by 0, 4"),
+        ("a:\n  - b: 1\n   c: 2\n", 3, "by 3 spaces, where the lines above are by 0, 2, 4"),
+        ("a:\n  b: 1\n    c: 2\n", 3, "indented more than the line above"),
+        ("a: 1\n# a comment\n  b: 2\n", 3, "indented more than the line above"),
+        ("a: 1\nb: 'c\nd: 2\n", 2, "what begins here, with a quote or a bracket, does not end"),
+        ("a: b: c\n", 1, "a second ': '"),
+        ("a: *.csv\n", 1, "Write text that begins with * in quotes"),
+        ("a: @b\n", 1, "Write text that begins with @ in quotes"),
+        ("a: {x} y\n", 1, "Write text that begins with { in quotes"),
+    ],
+)
+def test_messages_say_what_is_wrong_with_a_line(text: str, line: int, message: str) -> None:
+    with pytest.raises(InvalidError) as caught:
+        parsed(text)
+    assert message in f"{caught.value.message}\n{caught.value.hint}"
+    assert caught.value.line == line

@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 import yaml
 
 from wfrun.engine.errors import InvalidError
+from wfrun.parsers.yaml_faults import syntax_error
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -106,11 +107,7 @@ def parse_yaml(data: bytes, source: str) -> YamlDocument:
         # Building the loader already reads the first bytes, so it may fail as well.
         return _Composer(_Loader(data), source).compose()
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        reason = ": ".join(part for part in (error.context, error.problem) if part)
-        raise InvalidError(
-            f"not valid YAML: {reason}", source=source, line=mark.line + 1 if mark else None
-        ) from error
+        raise syntax_error(data, source, error) from error
     except yaml.reader.ReaderError as error:
         raise InvalidError(
             f"not valid YAML: {error.reason}",

@@ -266,6 +266,14 @@ def test_cores_that_are_not_those_of_the_nodes(tmp_path: Path, profiles: str, me
     assert error.line == 2
 
 
+def test_cores_are_rounded_up_in_emulation(tmp_path: Path) -> None:
+    job = f'<job id="a" name="p">{_profiles("globus:count=3 globus:hostcount=4")}</job>'
+    assert "Ask for 4 cores" in (refused(tmp_path, f"{DAX3}{job}</adag>").hint or "")
+    workflow = read(tmp_path, job, emulate=True)
+    assert workflow.tasks[0].resources == Resources(4, nodes=4)
+    assert "3 cores on 4 nodes, emulated with 4 cores" in workflow.warnings[0]
+
+
 def _profiles(text: str) -> str:
     words = (re.split("[:=]", word) for word in text.split())
     return "".join(f'<profile namespace="{n}" key="{k}">{v}</profile>' for n, k, v in words)
@@ -313,9 +321,22 @@ def test_references_to_characters(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["catalog_entry", "part", "other_use", "init__"])
-def test_unknown_elements_are_only_counted(tmp_path: Path, name: str) -> None:
-    workflow = read(tmp_path, f'<{name}/><job id="a" name="p"/><{name} x="y"/>')
-    assert workflow.warnings[0].startswith(f"unknown element <{name}>, ignored: 2, first at ")
+def test_unknown_elements_are_skipped_and_counted(tmp_path: Path, name: str) -> None:
+    workflow = read(tmp_path, f'<{name}/><job id="a" name="p"/><{name} x="y"><z>z</z></{name}>')
+    assert workflow.warnings[0].startswith(f"unknown element <{name}>, skipped: 2, first at ")
+    assert len(workflow.warnings) == 1
+
+
+def test_text_of_unknown_elements_is_no_part_of_an_argument(tmp_path: Path) -> None:
+    job = '<job id="a" name="p"><argument>-x <note>-y <b>-z</b></note> 1</argument></job>'
+    assert read(tmp_path, job).tasks[0].arguments == ("-x", "1")
+
+
+def test_known_elements_inside_of_unknown_ones_are_refused(tmp_path: Path) -> None:
+    body = '<dflow>\n<x/>\n<job id="a" name="p"/></dflow><job id="b" name="p"/>'
+    error = refused(tmp_path, f"{DAX3}{body}</adag>")
+    assert "<job> inside of the unknown element <dflow>" in str(error)
+    assert error.line == 2
 
 
 def test_doctype_without_entities_is_read_and_fetches_nothing(tmp_path: Path) -> None:

@@ -187,8 +187,33 @@ def test_options(user: User, words: list[str], told: str) -> None:
 def test_documents_that_are_none(user: User) -> None:
     assert ".: cannot be read: Is a directory" in refused(user, ".")
     assert "gone.dax: cannot be read: No such file or directory" in refused(user, "gone.dax")
-    assert "Did you mean 'resume'?" in refused(user, "resum")
+    assert "Did you mean 'resume' or 'results'?" in refused(user, "resum")
+    assert "no command and no file 'stop'. Did you mean 'cancel'?" in refused(user, "stop")
+    assert "Commands are: bench, cancel, " in refused(user, "frobnicate")
     assert "Missing argument 'DOCUMENT...'" in refused(user, "run")
+
+
+@pytest.mark.parametrize("name", ["./own", "sub/own", "own-program"])
+def test_programs_that_may_not_be_executed(
+    user: User, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (user.folder / "sub").mkdir()
+    for path in ("own", "sub/own", "own-program"):
+        (user.folder / path).write_text("#!/bin/sh\n")
+    monkeypatch.setenv("PATH", f"{user.folder}{os.pathsep}{os.environ['PATH']}")
+    words = ("--command", f"{name} {{a}}")
+    (user.folder / "t.csv").write_text("a\n1\n")
+    told = refused(user, "t.csv", *words)
+    assert "may not be executed" in told
+    assert f"chmod +x {user.folder}/{name.removeprefix('./')}" in told
+
+
+def test_programs_of_workflows_that_may_not_be_executed(user: User) -> None:
+    (user.folder / "bin").mkdir()
+    (user.folder / "bin/own").write_text("#!/bin/sh\n")
+    pfn = '<executable name="p"><pfn url="bin/own" site="local"/></executable>'
+    told = refused(user, document(user, dax(pfn, '<job id="a" name="p"/>')))
+    assert f"chmod +x {user.folder}/bin/own" in told
 
 
 def test_one_bad_document_among_good_ones(user: User) -> None:

@@ -91,7 +91,7 @@ def test_a_table_with_a_command_and_the_kinds_of_files_of_results(user: User) ->
     rows = parquet.read_table(user.folder / "r.parquet").to_pylist()
     assert [
         (r["parameter_state"], r["n"], r["state"], r["exit_code"], r["attempts"]) for r in rows
-    ] == [("x", "0", "done", 0, 1), ("y", "3", "failed", 3, 2), ("z", "1", "failed", 1, 2)]
+    ] == [("x", 0, "done", 0, 1), ("y", 3, "failed", 3, 2), ("z", 1, "failed", 1, 2)]
     assert user.wfrun("results", "run", "-o", "r.tsv").status == 0
     assert (user.folder / "r.tsv").read_text().splitlines()[2].split("\t")[3:7] == [
         "sh-1", "failed", "y", "3",
@@ -99,6 +99,18 @@ def test_a_table_with_a_command_and_the_kinds_of_files_of_results(user: User) ->
     assert_refused(user.wfrun("results", "run", "-o", "r.xls"), 2, ["r.xls", ".parquet"])
     assert "(exit, exit code 1" in user.wfrun("logs", "run", "sh-2").out
     assert_refused(user.wfrun("logs", "run", "sh-3"), 2, ["no task 'sh-3'"])
+
+
+def test_parameters_of_results_are_numbers_if_all_values_are(user: User) -> None:
+    (user.folder / "t.csv").write_text("w,f,t,z,g\n1,1,1,01,1\n-2,.5,x,2,\n0,1e3,3,3,nan\n")
+    words = ("--command", "true", "--run-dir", "run")
+    assert user.wfrun("t.csv", *words).status == 0
+    assert user.wfrun("results", "run", "-o", "r.parquet").status == 0
+    table = parquet.read_table(user.folder / "r.parquet")
+    assert [table[name].to_pylist() for name in "wftzg"] == [
+        [1, -2, 0], [1.0, 0.5, 1000.0], ["1", "x", "3"], ["01", "2", "3"], ["1", "", "nan"],
+    ]  # fmt: skip
+    assert [str(table.schema.field(name).type) for name in "wf"] == ["int64", "double"]
 
 
 def test_options_say_what_tables_and_lists_of_commands_read_and_write(user: User) -> None:
@@ -195,7 +207,11 @@ def test_what_is_refused_before_anything_starts(sweep: User) -> None:
     assert_refused(sweep.wfrun("sweep.yaml"), 2, told)
     (sweep.folder / "ligands/d").rename(sweep.folder / "ligands/b c.txt")
     (sweep.folder / "dock").chmod(0o644)
-    assert_refused(sweep.wfrun("sweep.yaml"), 2, ["sweep.yaml:2: the executable ./dock is not"])
+    assert_refused(
+        sweep.wfrun("sweep.yaml"),
+        2,
+        ["sweep.yaml:2: the executable ", "dock may not be executed", "chmod +x "],
+    )
     assert {path for path in sweep.folder.rglob("*") if path.name[0] != "."} == there
 
 

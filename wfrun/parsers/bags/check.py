@@ -13,6 +13,7 @@ from wfrun.engine.templates import Part, parse_template
 from wfrun.parsers.bags.columns import MAX_VALUES, are_whole, columns_by_name, distinct
 from wfrun.parsers.bags.draft import Refuse
 from wfrun.parsers.bags.lengths import MAX_TEXT_BYTES, longest
+from wfrun.parsers.bags.text import delimiter_hint
 from wfrun.parsers.limits import MAX_PRIORITY, cut, label_fault, request_fault
 
 _SHOWN = 12
@@ -144,6 +145,7 @@ def _check_format(part: Part, column: Column, template: str, refuse: Refuse) -> 
 def _nearest(word: str, known: list[str]) -> str:
     near = get_close_matches(word, known, n=1)
     listed = ", ".join(known[:_SHOWN]) + (", …" if len(known) > _SHOWN else "")
-    return (f"Did you mean {near[0]!r}? " if near else "") + (
+    hint = f"Did you mean {near[0]!r}?" if near else delimiter_hint(known)
+    return (f"{hint} " if hint else "") + (
         f"Parameters: {listed}. Braces of the text itself are doubled: {{{{ and }}}}."
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -15,6 +15,8 @@ from wfrun.parsers.bags.columns import MAX_VALUES, ColumnMaker, column_of
 
 _CHUNK = 512
 """Rows at a time: few enough to stay in the processor's cache."""
+_DELIMITERS = ";\t|"
+"""Delimiters of tables other than the comma."""
 _LONGEST = 1 << 20
 """Maximum number of characters of one cell of a table."""
 
@@ -60,7 +62,7 @@ def read_table(path: Path, delimiter: str | None = None) -> Axis:
                 if set(map(len, rows)) != {len(header)}:
                     rows = [row for row in rows if row]
                     if rows and set(map(len, rows)) != {len(header)}:
-                        _refuse_ragged(path, delimiter, len(header))
+                        _refuse_ragged(path, delimiter, header)
                 for maker, values in zip(makers, zip(*rows, strict=True), strict=False):
                     maker.add(values)
                 if makers and len(makers[0]) > MAX_VALUES:
@@ -88,6 +90,15 @@ def read_table(path: Path, delimiter: str | None = None) -> Axis:
     return Axis(tuple(header), columns)
 
 
+def delimiter_hint(names: Iterable[str]) -> str | None:
+    """What to do about a column that seems to be several; None if there is none."""
+    marks = {mark for name in names for mark in _DELIMITERS if mark in name}
+    if len(marks) != 1:
+        return None
+    mark = marks.pop().replace("\t", "\\t")
+    return f"If columns are separated by {mark}, give --delimiter '{mark}' (YAML: delimiter)."
+
+
 def _check_header(path: Path, header: list[str], delimiter: str) -> None:
     if not any(header):
         raise InvalidError(
@@ -113,8 +124,9 @@ def _check_header(path: Path, header: list[str], delimiter: str) -> None:
             )
 
 
-def _refuse_ragged(path: Path, delimiter: str, width: int) -> NoReturn:
+def _refuse_ragged(path: Path, delimiter: str, header: Sequence[str]) -> NoReturn:
     """Read the file again to find the line of the first row of another length."""
+    width = len(header)
     with path.open(encoding="utf-8-sig", newline="") as stream:
         reader = csv.reader(stream, delimiter=delimiter, strict=True)
         line = 1
@@ -125,7 +137,8 @@ def _refuse_ragged(path: Path, delimiter: str, width: int) -> NoReturn:
                     f"has {width}",
                     source=str(path),
                     line=line,
-                    hint=f"Cells are separated by {delimiter!r}; one that holds it stands in "
+                    hint=delimiter_hint(header)
+                    or f"Cells are separated by {delimiter!r}; one that holds it stands in "
                     "double quotes.",
                 )
             line = reader.line_num + 1

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
@@ -173,11 +174,7 @@ class _DaxTarget:
                 "A DAX document consists of one <adag> element.",
             )
 
-        def ignore(_: Attributes) -> None:
-            if kind not in _IGNORED:
-                self._document.warn(f"unknown element <{kind}>, ignored", self._count)
-
-        handler: Callable[[Attributes], None] = ignore
+        handler: Callable[[Attributes], None] = partial(self._skip, kind)
         ender = None
         if kind in _ELEMENTS:
             handler = getattr(self, f"_start_{kind}")
@@ -185,6 +182,31 @@ class _DaxTarget:
         self._handlers[tag] = handler
         self._enders[tag] = ender
         return handler
+
+    def _skip(self, kind: str, _: Attributes) -> None:
+        """Skip an unknown element and what is in it. An element that has a meaning may not be in
+        it: whether it counts there is unknown."""
+        if kind not in _IGNORED:
+            self._document.warn(f"unknown element <{kind}>, skipped", self._count)
+        begun, depth = self._count, 1
+        kept = self._handlers, self._enders, self._texts
+
+        def start(inner: str, _: Attributes) -> None:
+            nonlocal depth
+            if inner in _ELEMENTS:
+                message = f"<{inner}> inside of the unknown element <{kind}>"
+                self._document.refuse(message, begun, f"Remove <{kind}>, or what is in it.")
+            depth += 1
+
+        def end() -> None:
+            nonlocal depth
+            depth -= 1
+            if not depth:
+                self._handlers, self._enders, self._texts = kept
+
+        self._handlers = _Any(lambda tag: partial(start, tag.rpartition("}")[2]))
+        self._enders = _Any(lambda _: end)
+        self._texts = None
 
     def _enter(self, kind: str, attributes: Attributes) -> None:
         """Start an entry."""
@@ -472,6 +494,17 @@ class _DaxTarget:
         if not name:
             self._document.refuse(f"<{kind}> without the name of a file", self._count)
         return name
+
+
+class _Any(dict[str, Any]):
+    """A dictionary with a value for every key, which is made when it is read."""
+
+    def __init__(self, make: Callable[[str], Any]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, key: str) -> Any:
+        return self._make(key)
 
 
 def split_words(texts: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:

@@ -108,8 +108,10 @@ class Document:
         known = self._requests.get(key)
         if known is None:
             try:
-                known = requests_of(profiles, lambda text: self.warn(text, line))
+                known = requests_of(
+                    profiles, lambda text: self.warn(text, line), emulate=self.emulate
+                )
             except ProfileError as error:
-                self.refuse(str(error), line)
+                self.refuse(str(error), line, error.hint)
             self._requests[key] = known
         return known

@@ -39,6 +39,10 @@ NO_REQUESTS = Requests()
 class ProfileError(ValueError):
     """A value of a profile that its key does not allow, or that contradicts others."""
 
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
 
 def _whole(text: str) -> int:
     number = float(text)
@@ -108,13 +112,16 @@ _FIELDS: dict[str, tuple[tuple[str, str, _Converter, str], ...]] = {
 converter, and what the value must be. The first key that is given counts."""
 
 
-def requests_of(profiles: Mapping[tuple[str, str], str], warn: Callable[[str], None]) -> Requests:
+def requests_of(
+    profiles: Mapping[tuple[str, str], str], warn: Callable[[str], None], *, emulate: bool
+) -> Requests:
     """Read the requests in the profiles of a task. Other keys are for other planners and are
     ignored.
 
     Raises ProfileError for a value that is not a number, and for cores that cannot be spread evenly
-    over the nodes. A ``condor`` value may be a ClassAd expression, which only HTCondor can
-    evaluate: it is ignored, and ``warn`` is called with a message.
+    over the nodes; with ``emulate`` these are rounded up. A ``condor`` value may be a ClassAd
+    expression, which only HTCondor can evaluate: it is ignored, and ``warn`` is called with a
+    message.
     """
     if not profiles:
         return NO_REQUESTS
@@ -124,6 +131,8 @@ def requests_of(profiles: Mapping[tuple[str, str], str], warn: Callable[[str], N
             value = _value(profiles, namespace, key, convert, meaning, warn)
             if value is not None and field not in found:
                 found[field] = value
+    if emulate:
+        _round_up(found, warn)
     _spread(found)
     priority = None
     for namespace in ("pegasus", "condor"):
@@ -136,6 +145,14 @@ def requests_of(profiles: Mapping[tuple[str, str], str], warn: Callable[[str], N
         runtime_s=profiles.get(("pegasus", "runtime"), profiles.get(("pegasus", "job.runtime"))),
         priority=int(priority or 0),
     )
+
+
+def _round_up(found: dict[str, float], warn: Callable[[str], None]) -> None:
+    """Round cores up to a multiple of the nodes."""
+    cores, nodes = found.get("cores"), found.get("nodes")
+    if cores and nodes and _PPN not in found and cores % nodes:
+        found["cores"] = math.ceil(cores / nodes) * nodes
+        warn(f"{cores:g} cores on {nodes:g} nodes, emulated with {found['cores']:g} cores")
 
 
 def _spread(found: dict[str, float]) -> None:
@@ -152,7 +169,11 @@ def _spread(found: dict[str, float]) -> None:
         found["nodes"] = found.setdefault("cores", each) // each
     cores, nodes = int(found["cores"]), int(found["nodes"])
     if each is None and cores % nodes:
-        raise ProfileError(f"{cores} cores cannot be spread evenly over {nodes} nodes")
+        raise ProfileError(
+            f"{cores} cores cannot be spread evenly over {nodes} nodes",
+            f"Ask for {nodes * math.ceil(cores / nodes)} cores (globus: count, for all nodes "
+            "together), or for fewer nodes. With --emulate cores are rounded up.",
+        )
     if each is not None and nodes * each != cores:
         raise ProfileError(f"{nodes} nodes with {int(each)} cores each are not {cores} cores")
 

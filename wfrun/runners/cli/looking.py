@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from wfrun.engine.state import RunState
+    from wfrun.runners.display.run_records import RunRecord
     from wfrun.runners.run.directory import RunDir
 
 
@@ -28,38 +29,69 @@ class _Shown(NamedTuple):
     is_simulated: bool
 
 
-def _read(run: str | None, console: Console) -> _Shown | None:
-    """Print the path of a run and read its state; None: it is starting, which is printed. Raises
-    what ``read_state`` raises."""
-    from wfrun.runners.run.directory import StartingError, find, is_driven
-    from wfrun.runners.run.plugins import load_policies
+def _read(found: RunDir) -> _Shown:
+    """Read the state of a run. Raises what ``read_state`` raises."""
+    from wfrun.runners.run.directory import is_driven
     from wfrun.runners.run.session import read_state
     from wfrun.runners.simulate.simulation import RUN_ID
 
-    load_policies()
-    found = find(run)
     driven = is_driven(found)
+    state = read_state(found)
+    return _Shown(found.path, state, driven, state.run_id == RUN_ID)
+
+
+def _show(run: str | None, console: Console) -> _Shown | None:
+    """Print the path of a run and read its state; None: it is starting, which is printed. Raises
+    what ``read_state`` raises."""
+    from wfrun.runners.run.directory import StartingError
+
+    found = _find(run)
     try:
-        state = read_state(found)
+        shown = _read(found)
     except StartingError as error:
         console.print(f"run {found.path}")
         console.print(error.message, soft_wrap=True, markup=False)
         return None
-    simulated = state.run_id == RUN_ID
-    console.print(f"run {found.path} (simulated)" if simulated else f"run {found.path}")
-    return _Shown(found.path, state, driven, simulated)
+    suffix = " (simulated)" if shown.is_simulated else ""
+    console.print(f"run {found.path}{suffix}")
+    return shown
+
+
+def _find(run: str | None) -> RunDir:
+    """Find a run, whose policies may be those of plugins."""
+    from wfrun.runners.run.directory import find
+    from wfrun.runners.run.plugins import load_policies
+
+    load_policies()
+    return find(run)
+
+
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 @click.command()
 @run_argument
-def status(run: str | None) -> None:
+@_json_option
+def status(run: str | None, as_json: bool) -> None:
     """Show the state of RUN (default: `last`)."""
     from wfrun.engine.visible import command_line
     from wfrun.runners.display.console import make_console
     from wfrun.runners.display.report import summary
 
+    if as_json:
+        from wfrun.runners.display.run_records import StatusRecord, print_json, status_record
+        from wfrun.runners.run.directory import StartingError
+
+        found = _find(run)
+        try:
+            read = _read(found)
+        except StartingError:
+            print_json(StatusRecord(found.name, str(found.path), "starting"))
+        else:
+            print_json(status_record(read.path, read.state, driven=read.is_driven))
+        return
     console = make_console()
-    shown = _read(run, console)
+    shown = _show(run, console)
     if shown is None:
         return
     console.print(summary(shown.state, driven=shown.is_driven))
@@ -82,7 +114,7 @@ def launchers(run: str | None, ended: bool) -> None:
     from wfrun.runners.display.launchers import show
 
     console = make_console()
-    shown = _read(run, console)
+    shown = _show(run, console)
     if shown is not None:
         show(
             console, shown.state,
@@ -91,29 +123,46 @@ def launchers(run: str | None, ended: bool) -> None:
 
 
 @click.command("list")
-def list_() -> None:
+@_json_option
+def list_(as_json: bool) -> None:
     """List the runs in ./wfrun-runs."""
     from wfrun.runners.display.console import make_console
+    from wfrun.runners.display.run_records import print_json
     from wfrun.runners.run.directory import existing
     from wfrun.runners.run.plugins import load_policies
 
     load_policies()
-    runs = existing()
-    if not runs:
+    runs = [_record(run) for run in existing()]
+    if as_json:
+        print_json(runs)
+    elif runs:
+        make_console().print(_run_table(runs))
+    else:
         click.echo("there is no run in ./wfrun-runs")
-        return
-    make_console().print(_run_table(runs))
 
 
-def _run_table(runs: list[RunDir]) -> Table:
+def _record(run: RunDir) -> RunRecord:
+    """The record of a run, also of one that cannot be read."""
+    from wfrun.engine.errors import WfrunError
+    from wfrun.runners.display.run_records import RunRecord, run_record
+    from wfrun.runners.run.directory import StartingError, is_driven
+    from wfrun.runners.run.session import read_state
+
+    try:
+        state = read_state(run, 0.0)
+    except StartingError:
+        return RunRecord(run.name, str(run.path), "starting")
+    except WfrunError as error:
+        return RunRecord(run.name, str(run.path), "unreadable", error.message)
+    return run_record(run.path, state, driven=is_driven(run))
+
+
+def _run_table(runs: list[RunRecord]) -> Table:
     """A row for each run."""
     from rich.table import Table
 
-    from wfrun.engine.errors import WfrunError
     from wfrun.engine.visible import name_line
-    from wfrun.runners.display.report import duration, outcome_text
-    from wfrun.runners.run.directory import StartingError, is_driven
-    from wfrun.runners.run.session import read_state
+    from wfrun.runners.display.report import duration
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("run", no_wrap=True)
@@ -121,23 +170,14 @@ def _run_table(runs: list[RunDir]) -> Table:
     for heading in ("tasks", "done", "failed", "time"):
         table.add_column(heading, justify="right")
     table.add_column("policy")
-    for found in runs:
-        try:
-            state = read_state(found, 0.0)
-        except StartingError:
-            table.add_row(name_line(found.name), "starting")
+    for run in runs:
+        if run.tasks is None or run.elapsed_s is None:
+            state = f"{run.state}: {run.reason}" if run.reason else run.state
+            table.add_row(name_line(run.name), state)
             continue
-        except WfrunError as error:
-            table.add_row(name_line(found.name), f"unreadable: {error.message}")
-            continue
+        numbers = (run.tasks.total, run.tasks.done, run.tasks.failed)
         table.add_row(
-            name_line(found.name),
-            outcome_text(state, driven=is_driven(found)),
-            str(state.tasks),
-            str(state.done),
-            str(state.failed),
-            duration(state.now_s - state.started_s),
-            state.settings.policy,
+            name_line(run.name), run.state, *map(str, numbers), duration(run.elapsed_s), run.policy
         )
     return table
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +16,7 @@ from click.shell_completion import CompletionItem
 from wfrun.runners.cli.exit_statuses import INTERRUPTED, INVALID, SITE
 from wfrun.runners.cli.streams import escape_standard_streams
 
+_WORD = re.compile(r"[A-Za-z][A-Za-z-]*")
 _COMMANDS = {
     "bench": ("wfrun.runners.cli.sites", "Measure sites."),
     "cancel": ("wfrun.runners.cli.running", "Stop RUN; `wfrun resume` can continue it later."),
@@ -96,13 +98,30 @@ class _Commands(click.Group):
             ctx.exit(INTERRUPTED)
 
 
+_OTHER_NAMES = {
+    "abort": "cancel", "check": "sites check", "clusters": "sites", "continue": "resume",
+    "delete": "cancel", "init": "sites init", "jobs": "results", "kill": "cancel", "log": "logs",
+    "ls": "list", "nodes": "sites", "output": "logs", "plot": "graph", "ps": "list",
+    "queue": "status", "restart": "resume", "show": "status", "sim": "simulate",
+    "start": "run", "stat": "status", "stop": "cancel", "submit": "run", "tasks": "results",
+}  # fmt: skip
+"""Names of commands in other systems, with the commands here."""
+
+
 def _refuse_mistyped(ctx: click.Context, word: str) -> None:
-    """Fail for a word that is not a file and resembles a command."""
+    """Fail for a word that is neither a file nor looks like the path of one."""
     from difflib import get_close_matches
 
-    near = get_close_matches(word, _COMMANDS, n=1)
-    if near and "." not in word and not Path(word).exists():
-        ctx.fail(f"There is no command and no workflow {word!r}. Did you mean {near[0]!r}?")
+    if not _WORD.fullmatch(word) or Path(word).exists():
+        return
+    other = _OTHER_NAMES.get(word.lower())
+    near = [other] if other else get_close_matches(word.lower(), _COMMANDS, n=2)
+    hint = (
+        f"Did you mean {' or '.join(map(repr, near))}?"
+        if near
+        else f"Commands are: {', '.join(_COMMANDS)}."
+    )
+    ctx.fail(f"There is no command and no file {word!r}. {hint}")
 
 
 @click.group(

@@ -15,6 +15,10 @@ from wfrun.runners.display.log_printer import AttemptHistory, LogPrinter, TaskNu
 from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.session import read_state
 
+_COMPARED = 5000
+"""Maximum number of tasks of a workflow whose names are compared with a wrong one."""
+_NAMED = 4
+"""Maximum number of tasks, and of workflows, that a message names."""
 _DIGITS = 10
 """Maximum number of digits of a task number."""
 
@@ -70,7 +74,22 @@ def _why_not(state: RunState, number: TaskNumber) -> str:
     return "has not been dispatched yet"
 
 
-def _near(state: RunState, task: str) -> str | None:
-    ids = [t.id for w in state.workflows for t in w.workflow.tasks[:5000]]
+def _near(state: RunState, task: str) -> str:
+    """Tasks with similar names, and what tasks there are."""
+    ids = [t.id for w in state.workflows for t in w.workflow.tasks[:_COMPARED]]
     near = get_close_matches(task, ids, n=3)
-    return f"did you mean {', '.join(near)}?" if near else None
+    hint = f"did you mean {', '.join(near)}? " if near else ""
+    named = "; ".join(_ids(w.workflow) for w in state.workflows[:_NAMED])
+    more = f"; and {len(state.workflows) - _NAMED} more" if len(state.workflows) > _NAMED else ""
+    return f"{hint}tasks of the run: {named}{more}"
+
+
+def _ids(workflow: Workflow) -> str:
+    """The first and the last ids of a workflow."""
+    count = len(workflow.tasks)
+    if count <= _NAMED:
+        return ", ".join(t.id for t in workflow.tasks)
+    if workflow.bag is not None:
+        return f"{workflow.tasks[0].id} to {workflow.tasks[count - 1].id}"
+    some = ", ".join(t.id for t in workflow.tasks[:_NAMED])
+    return f"{some} and {count - _NAMED} more"

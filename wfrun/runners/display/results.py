@@ -24,6 +24,7 @@ from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.state import Phase, RunState, TaskStatus, WorkflowState
 from wfrun.engine.visible import MAX_LINE, name_line
+from wfrun.runners.display.parameter_types import parameter_types
 from wfrun.runners.run.directory import RunDir, await_start
 from wfrun.runners.run.log_errors import replay
 from wfrun.runners.run.store import Store
@@ -163,13 +164,17 @@ class Results:
                 names.update(dict.fromkeys(parameter_names(w.workflow.bag)))
         self.parameters = tuple(names)
 
-    @property
-    def columns(self) -> dict[str, type]:
+    def columns(self, types: Mapping[str, type] = {}) -> dict[str, type]:
         """Names and types of the columns. A parameter with the name of another column gets the
-        prefix ``parameter_``."""
+        prefix ``parameter_``. ``types``: those of parameters that are not text."""
         others = {*BEFORE, *AFTER}
-        named = {f"parameter_{p}" if p in others else p: str for p in self.parameters}
+        named = {f"parameter_{p}" if p in others else p: types.get(p, str) for p in self.parameters}
         return {**BEFORE, **named, **AFTER}
+
+    def typed_columns(self) -> dict[str, type]:
+        """The columns, with types of numbers for parameters whose values are all numbers."""
+        bags = (w.workflow.bag for w in self._state.workflows)
+        return self.columns(parameter_types(bag for bag in bags if bag is not None))
 
     def rows(self) -> Iterator[Row]:
         """A row for each task, in the order of the documents; None is an unknown value."""
@@ -278,7 +283,7 @@ def write_results(run: RunDir, path: Path | None, *, safe_csv: bool = False) -> 
         # Bytes, which a pipe gets unchanged.
         stream = TextIOWrapper(sys.stdout.buffer, "utf-8", _NAMES)
         try:
-            text = _Text(stream, table.columns, ",", safe=safe_csv, on_terminal=is_terminal)
+            text = _Text(stream, table.columns(), ",", safe=safe_csv, on_terminal=is_terminal)
             _copy(table, text)
         finally:
             stream.detach()
@@ -297,11 +302,11 @@ def write_results(run: RunDir, path: Path | None, *, safe_csv: bool = False) -> 
     part = path.with_name(f".{path.name}.part")
     try:
         if kind == ".parquet":
-            _copy(table, _Parquet(part, table.columns))
+            _copy(table, _Parquet(part, table.typed_columns()))
         else:
             with open(part, "w", newline="", encoding="utf-8", errors=_NAMES) as stream:
                 delimiter = "," if kind == ".csv" else "\t"
-                _copy(table, _Text(stream, table.columns, delimiter, safe=safe_csv))
+                _copy(table, _Text(stream, table.columns(), delimiter, safe=safe_csv))
         part.replace(path)
     except OSError as error:
         raise InfeasibleError(f"{path} cannot be written: {error.strerror or error}") from error
@@ -360,20 +365,29 @@ class _Parquet:
         from pyarrow import parquet
 
         kinds = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64()}
+        self._kinds = tuple(columns.values())
         self._schema = pyarrow.schema([(name, kinds[kind]) for name, kind in columns.items()])
         self._make = pyarrow.table
         self._writer = parquet.ParquetWriter(path, self._schema)
 
     def write(self, rows: Sequence[Row]) -> None:
-        columns = [[_as_text(cell) for cell in column] for column in zip(*rows, strict=True)]
+        columns = [
+            [_converted(cell, kind) for cell in column]
+            for kind, column in zip(self._kinds, zip(*rows, strict=True), strict=True)
+        ]
         self._writer.write_table(self._make(columns, schema=self._schema))
 
     def close(self) -> None:
         self._writer.close()
 
 
-def _as_text(cell: Any) -> Any:
-    """Escapes in place of bytes of file names that are no UTF-8: Parquet has only text."""
-    if not isinstance(cell, str) or cell.isascii():
+def _converted(cell: Any, kind: type) -> Any:
+    """A cell of a column of this type. Bytes of file names that are no UTF-8 are escaped: Parquet
+    has only text."""
+    if not isinstance(cell, str):
+        return cell
+    if kind is not str:
+        return kind(cell) if cell else None
+    if cell.isascii():
         return cell
     return cell.encode("utf-8", _NAMES).decode("utf-8", "backslashreplace")

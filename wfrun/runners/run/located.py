@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from wfrun.engine.errors import InvalidError
+from wfrun.engine.visible import command_line
 from wfrun.parsers.file_urls import path_of_url, scheme_of
 
 SHOWN = 20
@@ -21,6 +22,27 @@ def local_path(url: str) -> str | None:
 def is_program(path: Path) -> bool:
     """Whether this is a file that may be executed."""
     return path.is_file() and os.access(path, os.X_OK)
+
+
+def find_locked(paths: Iterable[Path]) -> Path | None:
+    """The first of the paths that is a file that may not be executed."""
+    return next((path for path in paths if path.is_file() and not os.access(path, os.X_OK)), None)
+
+
+def locked_program(path: Path, source: str, line: int | None = None) -> InvalidError:
+    """The error for a program that is there, but may not be executed."""
+    return InvalidError(
+        f"the executable {path} may not be executed",
+        source=source,
+        line=line,
+        hint=f"make it executable: {command_line('chmod', '+x', path)}",
+    )
+
+
+def in_path(program: str, path: str | None) -> Iterator[Path]:
+    """Where the program is sought: in the folders of ``path``; None: of the PATH."""
+    folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)
+    return (Path(folder) / program for folder in folders if folder)
 
 
 def is_inside(path: str, folder: Path) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -18,10 +18,13 @@ from wfrun.parsers.bags.values import escaped
 from wfrun.parsers.read import ReadDocument
 from wfrun.runners.run.located import (
     SHOWN,
+    find_locked,
     folders,
+    in_path,
     is_inside,
     is_program,
     local_path,
+    locked_program,
     missing_inputs,
     some,
 )
@@ -87,22 +90,23 @@ def _with_executable(
         plain = path if path is None or not placeholders(path) else None
         missing = [p for p in programs if shutil.which(p, path=plain) is None]
         if missing and not clusters:
-            raise _not_found(read, missing, "in the PATH")
+            raise _not_found(read, missing, "in the PATH", in_path(missing[0], plain))
         return bag
     if os.path.isabs(executable):
         inside = is_inside(executable, read.folder)
         if not clusters or inside:
             missing = [p for p in programs if not is_program(Path(p))]
             if missing:
-                raise _not_found(read, missing, "there")
+                raise _not_found(read, missing, "there", [Path(missing[0])])
         return _carried(bag, executable) if clusters and inside else bag
     candidates = list(dict.fromkeys((*(p.absolute() for p in places), Path.cwd())))
     for place in candidates:
         if all(is_program(place / program) for program in programs):
             found = os.path.join(escaped(str(place)), name)
             return _carried(bag, found) if clusters else replace(bag, executable=found)
-    missing = [p for p in programs if not any(is_program(c / p) for c in candidates)]
-    raise _not_found(read, missing or programs, "in " + " or ".join(map(str, candidates)))
+    missing = [p for p in programs if not any(is_program(c / p) for c in candidates)] or programs
+    places_text = " or ".join(map(str, candidates))
+    raise _not_found(read, missing, f"in {places_text}", [c / missing[0] for c in candidates])
 
 
 def _programs(bag: Bag) -> Iterator[str]:
@@ -125,13 +129,19 @@ def _carried(bag: Bag, path: str) -> Bag:
     return replace(bag, executable=f"./{name}", inputs=(*bag.inputs, program))
 
 
-def _not_found(read: ReadDocument, missing: Sequence[str], where: str) -> InvalidError:
+def _not_found(
+    read: ReadDocument, missing: Sequence[str], where: str, looked: Iterable[Path]
+) -> InvalidError:
+    """The error for programs; ``looked``: where the first of them was sought."""
+    locked = find_locked(looked)
+    if locked is not None:
+        return locked_program(locked, read.workflow.source, read.line("command"))
     one = len(missing) == 1
     return InvalidError(
         f"the executable{'' if one else 's'} {some(missing)} {'is' if one else 'are'} "
         f"not found {where}",
         source=read.workflow.source,
         line=read.line("command"),
-        hint="install it, correct its path, or make it executable (chmod +x); "
-        "--emulate replaces each task by one that takes its time",
+        hint="install it, or correct its path; --emulate replaces each task by one that takes "
+        "its time",
     )

@@ -12,10 +12,13 @@ from msgspec.structs import replace
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import File, Task, Workflow
 from wfrun.runners.run.located import (
+    find_locked,
     folders,
+    in_path,
     is_inside,
     is_program,
     local_path,
+    locked_program,
     missing_inputs,
     some,
 )
@@ -99,11 +102,16 @@ def with_executables(workflow: Workflow, folder: Path, *, clusters: bool) -> Wor
             task = replace(task, executable=executable)
         tasks.append(task)
     if missing:
-        raise _missing_executables(missing, workflow.source)
+        raise _missing_executables(missing, workflow.source, folder)
     return replace(workflow, tasks=tasks, files=files)
 
 
-def _missing_executables(missing: dict[str, list[Task]], source: str) -> InvalidError:
+def _missing_executables(missing: dict[str, list[Task]], source: str, folder: Path) -> InvalidError:
+    for name, users in missing.items():
+        path = (users[0].env or {}).get("PATH")
+        locked = find_locked([folder / name] if "/" in name else in_path(name, path))
+        if locked is not None:
+            return locked_program(locked.absolute(), source)
     lines = [
         f"{name} (task {users[0].id}" + (f" and {len(users) - 1} more)" if users[1:] else ")")
         for name, users in missing.items()

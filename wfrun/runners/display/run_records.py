@@ -1,0 +1,168 @@
+"""States of runs as records, for ``--json``."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import msgspec
+
+from wfrun.engine.state import Failure, Phase, RunState, SiteState, WorkflowState
+from wfrun.runners.display.ascii_json import as_ascii
+from wfrun.runners.display.report import outcome_text
+
+
+class TaskCounts(msgspec.Struct, frozen=True):
+    """Numbers of tasks by state."""
+
+    total: int
+    done: int
+    failed: int
+    blocked: int
+    """Tasks that depend on failed ones."""
+    waiting_to_retry: int
+
+
+class AttemptCounts(msgspec.Struct, frozen=True):
+    """Numbers of attempts: open ones by phase, and those that have failed."""
+
+    staging: int
+    queued: int
+    running: int
+    failed: int
+
+
+class SiteRecord(msgspec.Struct, frozen=True):
+    """A site of a run."""
+
+    name: str
+    slots: int
+    tasks_done: int
+    attempts: AttemptCounts
+    files_in: int
+    bytes_in: int
+    paused: str | None
+    """Why the site gets no work; None: it gets work."""
+
+
+class WorkflowRecord(msgspec.Struct, frozen=True):
+    """A workflow or a bag of a run."""
+
+    name: str
+    owner: str | None
+    tasks: TaskCounts
+    makespan_s: float
+    """Until now, if it has not ended."""
+
+
+class FailureRecord(msgspec.Struct, frozen=True):
+    """An attempt that has failed."""
+
+    task: str
+    attempt: str
+    site: str
+    cause: str
+    final: bool
+    """Whether the task is not tried again."""
+    message: str
+
+
+class RunRecord(msgspec.Struct, frozen=True):
+    """A run."""
+
+    name: str
+    path: str
+    state: str
+    """``starting``, ``running``, ``draining``, ``interrupted``, ``done``, ``failed``, …, or
+    ``unreadable``."""
+    reason: str | None = None
+    """Why it has ended, or why it cannot be read."""
+    policy: str | None = None
+    started: float | None = None
+    """Seconds since 1970, or since the start of a simulation."""
+    elapsed_s: float | None = None
+    tasks: TaskCounts | None = None
+    attempts: AttemptCounts | None = None
+
+
+class StatusRecord(RunRecord, frozen=True):
+    """A run with its parts. Failures are the last ones."""
+
+    workflows: tuple[WorkflowRecord, ...] = ()
+    sites: tuple[SiteRecord, ...] = ()
+    failures: tuple[FailureRecord, ...] = ()
+
+
+def status_record(path: Path, state: RunState, *, driven: bool) -> StatusRecord:
+    """The record of a run that can be read. ``driven``: an engine drives it now."""
+    return StatusRecord(
+        **msgspec.structs.asdict(run_record(path, state, driven=driven)),
+        workflows=tuple(_workflow(w, state.now_s) for w in state.workflows),
+        sites=tuple(map(_site, state.sites)),
+        failures=tuple(map(_failure, state.recent_failures)),
+    )
+
+
+def run_record(path: Path, state: RunState, *, driven: bool) -> RunRecord:
+    """The record of a run without its parts."""
+    now_s = time.time() if driven else state.now_s
+    return RunRecord(
+        name=path.name,
+        path=str(path),
+        state=outcome_text(state, driven=driven),
+        reason=state.end_reason or None,
+        policy=state.settings.policy,
+        started=state.started_s,
+        elapsed_s=now_s - state.started_s,
+        tasks=TaskCounts(
+            state.tasks,
+            state.done,
+            state.failed,
+            state.blocked,
+            sum(w.delayed for w in state.workflows),
+        ),
+        attempts=_attempts(*state.sites),
+    )
+
+
+def print_json(document: object) -> None:
+    """Print a document as JSON."""
+    text = json.dumps(msgspec.to_builtins(document), indent=1)  # paths may be no UTF-8
+    print(as_ascii(text.encode()).decode())
+
+
+def _attempts(*sites: SiteState) -> AttemptCounts:
+    def of(*phases: Phase) -> int:
+        return sum(site.phases[phase] for site in sites for phase in phases)
+
+    return AttemptCounts(
+        of(Phase.STAGING),
+        of(Phase.QUEUED, Phase.SUBMITTING),
+        of(Phase.RUNNING),
+        sum(site.failed for site in sites),
+    )
+
+
+def _site(site: SiteState) -> SiteRecord:
+    return SiteRecord(
+        site.spec.name,
+        site.spec.slots,
+        site.done,
+        _attempts(site),
+        site.transfers_in,
+        site.bytes_in,
+        site.pause_reason,
+    )
+
+
+def _workflow(w: WorkflowState, now_s: float) -> WorkflowRecord:
+    tasks = TaskCounts(len(w.workflow.tasks), w.done, w.failed, w.blocked, w.delayed)
+    end_s = now_s if w.ended_s is None else w.ended_s
+    return WorkflowRecord(w.workflow.name, w.workflow.owner, tasks, end_s - w.added_s)
+
+
+def _failure(failure: Failure) -> FailureRecord:
+    return FailureRecord(
+        failure.task, failure.key, failure.site, failure.cause, failure.final, failure.message
+    )
