@@ -1,15 +1,18 @@
 /* Preloaded, lets the n-th call of one kind fail in the programs of one role.
 
    FAIL_ROLE   word in the command line of these programs
-   FAIL_CALL   open, write, fsync, rename, link, mkdir or spawn
+   FAIL_CALL   open, read, write, truncate, fsync, stat, rename, link, remove, mkdir or spawn
    FAIL_AT     n, counted over all processes of the role
    FAIL_ERRNO  number of the error
    FAIL_UNDER  only calls on paths with this text count (spawn: all)
-   FAIL_COUNT  file of four bytes, shared by the processes: the number of calls so far */
+   FAIL_COUNT  file of two integers, shared by the processes: the number of calls so far, and the
+               number of programs of the role so far */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -38,7 +41,7 @@ __attribute__((constructor)) static void prepare(void) {
     fd = syscall(SYS_openat, AT_FDCWD, file, O_RDWR, 0);
     if (fd < 0)
         return;
-    void *shared = mmap(NULL, sizeof *count, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *shared = mmap(NULL, 2 * sizeof *count, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     syscall(SYS_close, fd);
     if (shared == MAP_FAILED)
         return;
@@ -47,6 +50,7 @@ __attribute__((constructor)) static void prepare(void) {
     call = getenv("FAIL_CALL");
     under = getenv("FAIL_UNDER");
     count = shared;
+    count[1]++;
 }
 
 static int fails(const char *name, const char *path) {
@@ -106,6 +110,21 @@ ssize_t pwrite(int fd, const void *data, size_t size, off_t offset) {
 ssize_t pwrite64(int fd, const void *data, size_t size, off64_t offset) {
     return fails_fd("write", fd) ? -1 : syscall(SYS_pwrite64, fd, data, size, offset);
 }
+ssize_t read(int fd, void *data, size_t size) {
+    return fails_fd("read", fd) ? -1 : syscall(SYS_read, fd, data, size);
+}
+ssize_t pread(int fd, void *data, size_t size, off_t offset) {
+    return fails_fd("read", fd) ? -1 : syscall(SYS_pread64, fd, data, size, offset);
+}
+ssize_t pread64(int fd, void *data, size_t size, off64_t offset) {
+    return fails_fd("read", fd) ? -1 : syscall(SYS_pread64, fd, data, size, offset);
+}
+int ftruncate(int fd, off_t size) {
+    return fails_fd("truncate", fd) ? -1 : syscall(SYS_ftruncate, fd, size);
+}
+int ftruncate64(int fd, off64_t size) {
+    return fails_fd("truncate", fd) ? -1 : syscall(SYS_ftruncate, fd, size);
+}
 int fsync(int fd) { return fails_fd("fsync", fd) ? -1 : syscall(SYS_fsync, fd); }
 int fdatasync(int fd) { return fails_fd("fsync", fd) ? -1 : syscall(SYS_fdatasync, fd); }
 int rename(const char *from, const char *to) {
@@ -126,20 +145,73 @@ int mkdir(const char *path, mode_t mode) {
 int mkdirat(int directory, const char *path, mode_t mode) {
     return fails_at("mkdir", directory, path) ? -1 : syscall(SYS_mkdirat, directory, path, mode);
 }
+int unlink(const char *path) {
+    return fails("remove", path) ? -1 : syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+}
+int unlinkat(int directory, const char *path, int flags) {
+    return fails_at("remove", directory, path) ? -1 : syscall(SYS_unlinkat, directory, path, flags);
+}
+int rmdir(const char *path) {
+    return fails("remove", path) ? -1 : syscall(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR);
+}
+int fstatat(int directory, const char *path, struct stat *status, int flags) {
+    if (fails_at("stat", directory, path))
+        return -1;
+    return syscall(SYS_newfstatat, directory, path, status, flags);
+}
+int fstatat64(int directory, const char *path, struct stat64 *status, int flags) {
+    return fstatat(directory, path, (struct stat *)status, flags);
+}
+int stat(const char *path, struct stat *status) { return fstatat(AT_FDCWD, path, status, 0); }
+int stat64(const char *path, struct stat64 *status) { return stat(path, (struct stat *)status); }
+int lstat(const char *path, struct stat *status) {
+    return fstatat(AT_FDCWD, path, status, AT_SYMLINK_NOFOLLOW);
+}
+int lstat64(const char *path, struct stat64 *status) { return lstat(path, (struct stat *)status); }
+int access(const char *path, int mode) {
+    return fails("stat", path) ? -1 : syscall(SYS_faccessat, AT_FDCWD, path, mode);
+}
+
+#define REAL(name) \
+    static typeof(name) *real; \
+    if (!real) \
+        real = dlsym(RTLD_NEXT, #name);
+
+DIR *opendir(const char *path) {
+    REAL(opendir)
+    return fails("open", path) ? NULL : real(path);
+}
+
+static __thread int vfork_failed;
+
 pid_t fork(void) {
-    static pid_t (*real)(void);
-    if (!real)
-        real = dlsym(RTLD_NEXT, "fork");
+    REAL(fork)
+    if (vfork_failed) {
+        vfork_failed = 0;
+        errno = error;
+        return -1;
+    }
     return fails("spawn", NULL) ? -1 : real();
 }
-/* A wrapper of vfork cannot return twice. */
-pid_t vfork(void) { return fork(); }
-int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
-                const posix_spawnattr_t *attributes, char *const argv[], char *const envp[]) {
-    static typeof(posix_spawn) *real;
-    if (!real)
-        real = dlsym(RTLD_NEXT, "posix_spawn");
-    if (fails("spawn", NULL))
-        return error;
-    return real(pid, path, actions, attributes, argv, envp);
+/* Python forks where vfork fails: that has to fail too. What vfork does cannot be wrapped, as it
+   returns twice. */
+pid_t vfork(void) {
+    pid_t pid = fork();
+    vfork_failed = pid < 0;
+    return pid;
+}
+#define SPAWN(name) \
+    int name(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions, \
+             const posix_spawnattr_t *attributes, char *const argv[], char *const envp[]) { \
+        REAL(name) \
+        if (fails("spawn", NULL)) \
+            return error; \
+        return real(pid, path, actions, attributes, argv, envp); \
+    }
+SPAWN(posix_spawn)
+SPAWN(posix_spawnp)
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
+                   void *data) {
+    REAL(pthread_create)
+    return fails("spawn", NULL) ? error : real(thread, attributes, start, data);
 }

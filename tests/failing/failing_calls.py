@@ -24,13 +24,19 @@ from tests.testbed.layout import MissingError
 SOURCE = Path(__file__).with_name("failing.c")
 ROLES = {"engine": "bin/wfrun", "launcher": "launcher.py", "agent": "agent.py", "job": "job.py"}
 """Program → word in its command line."""
+AT_CLUSTER = ("agent", "job")
+"""Those of a site with a batch system."""
 FULL, BROKEN, STALE = errno.ENOSPC, errno.EIO, errno.ESTALE
 CALLS: dict[str, tuple[int, ...]] = {
     "open": (errno.EMFILE, FULL, BROKEN, STALE),
+    "read": (BROKEN, STALE),
     "write": (FULL, BROKEN),
+    "truncate": (BROKEN,),
     "fsync": (FULL, BROKEN),
+    "stat": (BROKEN, STALE),
     "rename": (FULL, BROKEN, STALE),
     "link": (FULL, BROKEN),
+    "remove": (BROKEN,),
     "mkdir": (FULL, BROKEN),
     "spawn": (errno.EAGAIN, errno.ENOMEM),
 }
@@ -54,13 +60,6 @@ class Case:
         return f"{self.role}-{self.call}-{errno.errorcode[self.error]}-{self.at}"
 
 
-def cases_at(at: int, roles: tuple[str, ...] = tuple(ROLES)) -> Iterator[Case]:
-    for role in roles:
-        for call, errors in CALLS.items():
-            for error in errors:
-                yield Case(role, call, error, at)
-
-
 def compile_library(source: Path, folder: Path) -> Path:
     """Compile a library to be preloaded. Raises MissingError without a compiler."""
     compiler = shutil.which("cc")
@@ -77,7 +76,7 @@ class _Failing(User):
     def __init__(self, folder: Path, library: Path, case: Case) -> None:
         super().__init__(folder)
         self._count = folder / "count"
-        self._count.write_bytes(bytes(4))
+        self._count.write_bytes(bytes(8))
         self.settings = {
             "HOME": str(folder),
             "LD_PRELOAD": str(library),
@@ -95,14 +94,17 @@ class _Failing(User):
 
     @property
     def calls(self) -> int:
-        """Number of such calls so far."""
-        return int(struct.unpack("i", self._count.read_bytes())[0])
+        """Number of such calls so far. Raises AssertionError if no program of the role was there to
+        make any."""
+        calls, programs = struct.unpack("ii", self._count.read_bytes())
+        assert programs, f"{self.settings['FAIL_ROLE']}: no such program was started"
+        return int(calls)
 
 
 @contextmanager
 def _site(folder: Path, role: str, settings: dict[str, str]) -> Iterator[dict[str, object]]:
     """The catalog entry of a site where the programs of this role work."""
-    if role in ("engine", "launcher"):
+    if role not in AT_CLUSTER:
         yield {"slots": 2, "directory": str(folder / "w" / "here")}
         return
     # Jobs have the environment of a login shell alone.
@@ -130,7 +132,11 @@ def play(folder: Path, library: Path, case: Case) -> bool:
     user = _Failing(folder, library, case)
     run = RecordedRun(user, folder / "record")
     run.run = folder / "w" / "run"
-    run.layers(2, 2, 0.05)
+    if case.role in AT_CLUSTER:
+        run.task("t0", 0.05)
+        run.task("t1", 0.05, ["t0"])
+    else:
+        run.layers(2, 2, 0.05)
     try:
         with _site(folder, case.role, user.settings) as site:
             sites = user.catalog(yaml.safe_dump({"sites": {"here": site}}))
