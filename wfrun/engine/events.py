@@ -17,11 +17,12 @@ from wfrun.engine.exchange import RENAMED_CAUSES, LauncherRequest, Outcome, Reco
 from wfrun.engine.model import LinkSpec, SiteSpec
 from wfrun.engine.settings import Settings as Settings
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """The version of logs that this wfrun writes; it reads logs of all versions. SiteLoadObserved,
 CoresReserved, ReservationDeclined and SitesDeclined exist since version 2, and
 ``Access.batch_settings`` since version 3. Version 4 renamed two causes (see ``RENAMED_CAUSES``).
-Version 5 added ``RunStarted.site_directory`` and ``RunStarted.own_outputs``."""
+Version 5 added ``RunStarted.site_directory`` and ``RunStarted.own_outputs``, version 6
+``Settings.max_log_bytes``."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):

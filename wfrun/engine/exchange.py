@@ -50,6 +50,8 @@ class AttemptRequest(msgspec.Struct, frozen=True, gc=False):
     hosts: tuple[str, ...] = ()
     """Hosts of the cores of a task of several nodes, in a launcher; the task starts on the
     first."""
+    max_log_bytes: int | None = None
+    """Maximum size of each of its logs. None: no limit."""
 
 
 class LauncherRequest(msgspec.Struct, frozen=True):

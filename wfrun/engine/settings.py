@@ -124,6 +124,11 @@ class Settings(msgspec.Struct, frozen=True):
         "bags of very many tasks. `wfrun logs` reads both.",
         FILES, simulate=False,
     )] = False
+    max_log_bytes: Annotated[int | None, Option(
+        "Maximum size of what is kept of a task's stdout, and of its stderr, such as `10 MB`: of "
+        "longer output the beginning and the end. Files that the document declares are never cut.",
+        FILES, "SIZE", minimum=4096, flag="--max-log", simulate=False,
+    )] = None
     # fmt: on
 
 

@@ -25,6 +25,7 @@ def request(
     stderr: str | None = None,
     cores: int = 1,
     walltime_s: float | None = None,
+    max_log_bytes: int | None = None,
 ) -> AttemptRequest:
     """A request. ``inputs`` and ``outputs`` map names in the sandbox to names in the store."""
     return AttemptRequest(
@@ -39,6 +40,7 @@ def request(
         stdout=stdout,
         stderr=stderr,
         resources=Resources(cores=cores, walltime_s=walltime_s),
+        max_log_bytes=max_log_bytes,
     )
 
 

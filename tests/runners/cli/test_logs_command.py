@@ -130,6 +130,30 @@ def test_following_a_task_to_its_end(user: User, options: list[str]) -> None:
     assert engine.done().status == 0
 
 
+def test_following_a_task_whose_output_is_cut(user: User) -> None:
+    go = user.folder / "go"
+    script = f"seq 2400; while [ ! -e {go} ]; do sleep 0.02; done; seq 100000; echo the end"
+    document = user.write([Job("a", script)])
+    engine = user.start(document, "--run-dir", "run", "--max-log", "8 kB")
+    assert wait_until(lambda: prints(user))
+    follower = user.start("logs", "run", "a", "--follow")
+    assert wait_until(lambda: "2400\n" in printed(follower))
+    go.touch()
+    assert engine.done().status == 0
+    done = follower.done()
+    assert done.status == 0
+    assert "stdout was cut meanwhile, by --max-log; what follows is new" in done.out
+    whole = user.wfrun("logs", "run", "a")
+    assert "bytes are left out here, by --max-log ---\n" in whole.out
+    assert "\n1\n2\n3\n" in whole.out
+    assert "\n99999\n100000\nthe end\n" in whole.out
+    assert len(whole.out) < 9000
+    resumed = user.wfrun("run", document, "--run-dir", "other", "--max-log", "1 kB")
+    assert resumed.status == 2
+    assert "--max-log is 1000, but must be at least 4096" in resumed.err
+    assert user.wfrun("run", document, "--max-log", "8 k").status == 2
+
+
 @pytest.mark.slow
 def test_following_a_task_that_waits_and_one_that_has_ended(user: User) -> None:
     go = user.folder / "go"

@@ -22,6 +22,7 @@ from typing import Any, Literal, TypeVar
 import click
 
 from wfrun.engine.settings import Setting, Settings, all_settings, as_flag, make_settings
+from wfrun.parsers.units import parse_size
 from wfrun.runners.cli.sections import option
 
 _C = TypeVar("_C", bound=Callable[..., Any])
@@ -40,6 +41,17 @@ class _Number(click.FloatRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         return click.FLOAT.convert(value, param, ctx)
+
+
+class _Size(click.IntRange):
+    """A number of bytes, such as ``10 MB``. The help text shows the range; `make_settings` checks
+    it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return parse_size(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 def settings_options(
@@ -82,6 +94,8 @@ def _type(setting: Setting) -> Any:
     bounds: list[Any] = [None if math.isinf(bound) else bound for bound in (low, high)]
     if setting.choices:
         return click.Choice(setting.choices)
+    if setting.name.endswith("_bytes"):
+        return _Size(*bounds)
     if setting.type is int and bounds != [None, None]:
         return _Whole(*bounds)
     if setting.type is float:

@@ -130,7 +130,12 @@ class LogPrinter:
         parts = parts_of(placed.key, None if outcome is None else outcome.packed)
         sizes = await part_sizes(files, parts)
         for stream, (part, size) in enumerate(zip(parts, sizes, strict=True)):
-            if size > self._printed.setdefault((placed.key, stream), 0):
+            printed = self._printed.setdefault((placed.key, stream), 0)
+            if 0 < size < printed:  # 0: it moves into a pack
+                self._printed[placed.key, stream] = size
+                title = f"{self._title(attempt)}: {STREAMS[stream]}"
+                self.say(f"{title} was cut meanwhile, by --max-log; what follows is new")
+            elif size > printed:
                 if self._current != (placed.key, stream):
                     self._say_title(attempt, stream)
                 await self._copy(attempt, files, stream, part, size)

@@ -33,3 +33,4 @@ class RunArguments(SimulateArguments, total=False):
     time_scale: float
     size_scale: float
     pack_logs: bool
+    max_log_bytes: int | None

@@ -90,6 +90,7 @@ class Requests:
             resources=w.asked(task_index),
             avoid_hosts=() if self._health is None else self._health.avoided_hosts(site),
             expected_s=self._expected_s(w, task_index, site),
+            max_log_bytes=self._state.settings.max_log_bytes,
         )
         if not self._state.settings.emulate:
             return request

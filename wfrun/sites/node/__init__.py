@@ -15,6 +15,7 @@ _RUNNER = (
     "starter.py",
     "slots.py",
     "logs.py",
+    "log_limits.py",
     "store.py",
     "outputs.py",
     "processes.py",

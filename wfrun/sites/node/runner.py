@@ -12,6 +12,7 @@ if TYPE_CHECKING or __package__:
     from typing import Any, Dict, List, Optional, Set, Tuple
 
     from wfrun.sites.node.limits import is_setback
+    from wfrun.sites.node.log_limits import LOOK_S, LogLimits
     from wfrun.sites.node.logs import FEW_BYTES
     from wfrun.sites.node.outputs import commit
     from wfrun.sites.node.processes import attempt_of, become_subreaper, signal_group
@@ -24,6 +25,7 @@ if TYPE_CHECKING or __package__:
     Grant = Tuple[int, int, List[str], List[int]]
 else:
     from limits import is_setback
+    from log_limits import LOOK_S, LogLimits
     from logs import FEW_BYTES
     from outputs import commit
     from processes import attempt_of, become_subreaper, signal_group
@@ -80,8 +82,12 @@ class Runner:
         self.keys: "Dict[str, RunningAttempt]" = {}
         """Attempts by key, from their start until their outcome is reported."""
         self.timers: "List[Tuple[float, int, int]]" = []
-        """A heap of: due time, serial number of the attempt, pid (0: a timer of the subclass)."""
+        """A heap of: due time, serial number of the attempt (0: a look at the logs), pid (0: a
+        timer of the subclass)."""
         self.serial = 0
+        self.log_limits = LogLimits()
+        self.watches_logs = False
+        """A timer for a look at the logs is set."""
         self.grace_s = GRACE_S
         self.helpers: "Set[int]" = set()
         """Processes that belong to no attempt, such as the warm interpreter."""
@@ -157,9 +163,24 @@ class Runner:
         self.running[attempt.pid] = attempt
         self.keys[attempt.key] = attempt
         self._on_started(attempt)
+        self._limit_logs(attempt)
         walltime_s = attempt.request["resources"]["walltime_s"]
         if walltime_s is not None:
             self._set_timer(attempt, walltime_s)
+
+    def _limit_logs(self, attempt: RunningAttempt) -> None:
+        limit = attempt.request.get("max_log_bytes")
+        if limit:
+            fds = [log.fd for log in (attempt.out, attempt.err) if log is not None]
+            self.log_limits.add(attempt.key, fds, limit)
+            if not self.watches_logs:
+                self._look_at_logs(LOOK_S)
+
+    def _look_at_logs(self, delay_s: float) -> None:
+        """Look at the logs after a delay; 0.0: not before another attempt starts."""
+        self.watches_logs = delay_s > 0
+        if delay_s:
+            heapq.heappush(self.timers, (time.monotonic() + delay_s, 0, 0))
 
     def _give_up(self, attempt: RunningAttempt, failure: AttemptError) -> None:
         """Report the failure of an attempt that has not started."""
@@ -206,12 +227,14 @@ class Runner:
         heapq.heappush(self.timers, (due, attempt.serial, attempt.pid))
 
     def _fire_timers(self) -> None:
-        """Handle timers that are due: the end of a walltime, or of the time between SIGTERM and
-        SIGKILL. Timers of ended attempts are ignored."""
+        """Handle timers that are due: the end of a walltime, of the time between SIGTERM and
+        SIGKILL, or of that between two looks at the logs. Timers of ended attempts are ignored."""
         while self.timers and self.timers[0][0] <= time.monotonic():
             _, serial, pid = heapq.heappop(self.timers)
             attempt = self.running.get(pid)
-            if not pid:
+            if not serial:
+                self._look_at_logs(self.log_limits.look())
+            elif not pid:
                 self._on_grace_over()
             elif attempt is not None and attempt.serial == serial:
                 if pid < 0:
@@ -307,6 +330,7 @@ class Runner:
             alone = self.reaps_orphans and not self._kill_orphans()
             # A process that a task left behind may write into its sandbox until it is dead.
             self.starter.spare_limit = self.slots.all_cores + SPARE_MARGIN if alone else 0
+        self.log_limits.end(attempt.key)
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
         code = os.WEXITSTATUS(status) if number is None else None
         sandbox = attempt.sandbox

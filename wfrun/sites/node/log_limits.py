@@ -1,0 +1,123 @@
+"""The cap on what a task may print: of a longer log the beginning and the end are kept."""
+
+import contextlib
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING or __package__:
+    from typing import Dict, List, Tuple
+
+    from wfrun.sites.node.store import write_all
+else:
+    from store import write_all
+
+MAX_END_BYTES = 1 << 20
+"""Maximum length of the end of a log that is kept. While a task runs, a log is cut when it exceeds
+its limit by as much, so that no more is copied than is printed."""
+NOTE = "\n--- wfrun: %d bytes are left out here, by --max-log ---\n"
+MAX_NOTE_BYTES = 80
+LOOK_S = 0.25
+"""Interval between two looks at the logs of running tasks."""
+BUSY_LOOK_S = 0.05
+"""The same after a look that found a log to cut."""
+MAX_ROUNDS = 4
+"""Maximum number of times that a log that grows while it is cut is read further."""
+
+
+class LimitedLog:
+    """A log of a running task, which is cut where it exceeds ``limit`` bytes.
+
+    The task may write at any time. It appends, so the end is first copied to its new place in the
+    file, over what is left out, and then one truncation cuts the file. Only what is written between
+    the last read and the truncation is lost uncounted. (Punching a hole would lose nothing, but NFS
+    and other file systems of clusters cannot.)
+    """
+
+    def __init__(self, fd: int, limit: int) -> None:
+        self._fd = fd
+        self._limit = limit
+        self._end_bytes = min(MAX_END_BYTES, limit // 2)
+        self._start_bytes = limit - self._end_bytes - MAX_NOTE_BYTES
+        self._forget()
+
+    def _forget(self) -> None:
+        self._size = 0
+        """Size of the file after the last cut; 0: it was not cut."""
+        self._rest = self._start_bytes
+        """Position of what follows the beginning and the note."""
+        self._left_out = 0
+
+    def cut(self, *, has_ended: bool = False) -> bool:
+        """Cut the log if it is too long; returns whether it was. Raises OSError."""
+        size = os.fstat(self._fd).st_size
+        if size < self._size:  # the task has emptied it
+            self._forget()
+        if size <= self._limit + (0 if has_ended else self._end_bytes):
+            return False
+        # For writing at a position: Linux appends all that is written to a file with O_APPEND.
+        fd = os.open("/proc/self/fd/%d" % self._fd, os.O_RDWR)
+        try:
+            self._cut(fd, size)
+        finally:
+            os.close(fd)
+        return True
+
+    def _cut(self, fd: int, size: int) -> None:
+        begin, hole = size - self._end_bytes, 0
+        if self._size:
+            fresh = data_start(fd, self._size, size)
+            if fresh > self._size:  # written without O_APPEND, where the file ended before
+                begin, hole = max(begin, fresh), fresh - self._size
+        left_out = self._left_out + begin - self._rest - hole
+        note = (NOTE % left_out).encode()
+        os.lseek(fd, self._start_bytes, os.SEEK_SET)
+        write_all(fd, note)
+        for _ in range(MAX_ROUNDS):
+            write_all(fd, os.pread(fd, size - begin, begin))
+            begin, size = size, os.fstat(fd).st_size
+            if size - begin <= 0:
+                break
+        self._size = os.lseek(fd, 0, os.SEEK_CUR)
+        os.ftruncate(fd, self._size)
+        self._rest = self._start_bytes + len(note)
+        self._left_out = left_out
+
+
+def data_start(fd: int, position: int, size: int) -> int:
+    """Where what was written from this position begins, in a file that may have a hole there; the
+    position itself where the file system does not say."""
+    try:
+        hole = os.lseek(fd, position, os.SEEK_HOLE)
+        if hole >= size:
+            return position
+        data = os.lseek(fd, hole, os.SEEK_DATA)
+        block = os.pread(fd, os.fstat(fd).st_blksize, data)
+    except OSError:
+        return position
+    return data + len(block) - len(block.lstrip(b"\0"))
+
+
+class LogLimits:
+    """The logs of running attempts that have a limit."""
+
+    def __init__(self) -> None:
+        self._logs: "Dict[str, Tuple[LimitedLog, ...]]" = {}
+
+    def add(self, key: str, fds: "List[int]", limit: int) -> None:
+        """Limit each of these logs of an attempt."""
+        self._logs[key] = tuple(LimitedLog(fd, limit) for fd in fds)
+
+    def look(self) -> float:
+        """Cut the logs that are too long; returns the time until the next look, 0.0 for never."""
+        was_cut = False
+        for logs in self._logs.values():
+            for log in logs:
+                with contextlib.suppress(OSError):  # e.g. a full disk; the next look tries again
+                    was_cut |= log.cut()
+        return (BUSY_LOOK_S if was_cut else LOOK_S) if self._logs else 0.0
+
+    def end(self, key: str) -> None:
+        """Cut the logs of an attempt that has ended to their limit, and forget them."""
+        for log in self._logs.pop(key, ()):
+            with contextlib.suppress(OSError):
+                log.cut(has_ended=True)
