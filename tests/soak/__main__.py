@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.soak.soak_round import Round
 from tests.testbed.fixture import bring_up_free
-from tests.testbed.layout import MissingError, TestbedError
+from tests.testbed.layout import MissingError
 from tests.testbed.testbed import Testbed, check_machine
 
 FAULTS_S = 25.0
@@ -55,7 +55,7 @@ def soak(testbed: Testbed, seed: int, minutes: float, only: int | None) -> int:
             print(f"VIOLATION in round {number} of seed {seed}; what tells why is in {folder}")
             return EXIT_VIOLATION
         finally:
-            close(one, testbed)
+            one.close()
         shutil.rmtree(folder)
         report = one.report
         print(
@@ -72,16 +72,6 @@ def soak(testbed: Testbed, seed: int, minutes: float, only: int | None) -> int:
     print(f"seed {seed}: {rounds} rounds, {tasks} tasks, no violation")
     print(f"faults: {dict(faults)}\nfailed attempts: {dict(failures)}")
     return 0
-
-
-def close(one: Round, testbed: Testbed) -> None:
-    """Undo the faults of a round. Servers that do not recover are replaced."""
-    try:
-        one.close()
-    except TestbedError as error:
-        print(f"the testbed is brought up again: {error}", flush=True)
-        testbed.down()
-        testbed.up()
 
 
 def main() -> int:

@@ -163,8 +163,7 @@ def cut(struck: Struck) -> None:
 def end_server(struck: Struck) -> Remedy | None:
     testbed, site = struck.grid.testbed, struck.site
     server = struck.random.choice(SERVERS[site])
-    if server == "gamma.sge_execd" and not all(" r " in row for row in struck.queue(site)):
-        # A job that is on its way to the daemon is shown as starting for ten minutes then.
+    if server == "gamma.sge_execd" and not _nothing_starts(struck):
         return None
     how = struck.random.choice((faults.kill, faults.stop))
     how(testbed, server)
@@ -176,8 +175,33 @@ def end_server(struck: Struck) -> Remedy | None:
             with contextlib.suppress(TestbedError):
                 faults.resume(testbed, other)  # A slurmd ends that starts without them.
         faults.start(testbed, server)
+        if site == "gamma":
+            with contextlib.suppress(TestbedError):  # Another fault has ended its master.
+                _qmod(struck, "-e")
 
     return start
+
+
+def _nothing_starts(struck: Struck) -> bool:
+    """Keep Grid Engine from starting jobs; returns whether none is on its way to the execution
+    daemon. If the daemon ends then, the job is shown as starting for ten minutes."""
+    with contextlib.suppress(TestbedError):
+        _qmod(struck, "-d")
+        if wait_until(lambda: not _has_starting(struck.grid.queue("gamma")), 10):
+            return True
+    with contextlib.suppress(TestbedError):
+        _qmod(struck, "-e")
+    return False
+
+
+def _has_starting(queue: list[str]) -> bool:
+    rows = [row.split() for row in queue]
+    return any(len(row) > 4 and "t" in row[4] for row in rows if row and row[0].isdigit())
+
+
+def _qmod(struck: Struck, what: str) -> None:
+    layout = struck.grid.testbed.layout
+    processes.run(["qmod", what, "*"], layout.environment(layout.site("gamma")), timeout_s=5)
 
 
 def pause_server(struck: Struck) -> Remedy:

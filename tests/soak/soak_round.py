@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
 from tests.integration.clusters import Grid
-from tests.runners.harness import User, kill, wait_until
+from tests.runners.harness import Done, Engine, User, kill, wait_until
 from tests.soak import mischief
 from tests.soak.audit import audit
 from tests.soak.mischief import FAULTS, Remedy, Struck
 from tests.soak.work import Work, choose_work
 from tests.testbed import faults, processes
+from tests.testbed.layout import TestbedError
 from tests.testbed.testbed import Testbed
 
 END_PATIENCE_S = 400.0
 """For a run whose last fault is over: a site that was paused gets work again after minutes."""
 
+RECOVER_EVERY_S = 15.0
+"""Interval in which the sites are kept in order then."""
+
 PAUSES_S = (0.1, 1.5)
 """Range of the time between two faults."""
+
+QUESTIONS = (
+    ("alpha", "scontrol", "show", "node"),
+    ("alpha", "squeue"),
+    ("beta", "scontrol", "show", "node"),
+    ("beta", "squeue"),
+    ("gamma", "qstat", "-f", "-explain", "E", "-u", "*"),
+    ("gamma", "qstat", "-j", "*"),
+)
+"""Site and command: what is kept of its queue."""
 
 LASTS_S = (0.5, 6.0)
 """Range of the time until a fault is undone."""
@@ -94,9 +108,6 @@ class Round:
             time.sleep(self._random.uniform(*PAUSES_S))
             self._remedy(lambda due_s: time.monotonic() >= due_s)
         self._remedy(lambda _: True)
-        # As administrators do: a killed job can leave its queue out of order for good.
-        gamma = self._testbed.layout.environment(self._testbed.layout.site("gamma"))
-        processes.run(["qmod", "-c", "*"], gamma, check=False)
 
     def _remedy(self, is_due: Callable[[float], bool]) -> None:
         for entry in list(self._remedies):
@@ -109,17 +120,26 @@ class Round:
     def _finish(self, struck: Struck) -> None:
         """The run ends by itself, done. A site that was out of reach then is cleaned by a resume,
         as the message says."""
-        done = struck.engine.done(END_PATIENCE_S)
+        faults.recover(self._testbed)
+        done = self._await_end(struck.engine)
         self._log(f"ended with {done.status}")
         assert done.status == 0, done.text
         if "are not removed" in done.err:
-            done = self._grid.resume().done(END_PATIENCE_S)
+            done = self._await_end(self._grid.resume())
             assert done.status == 0, done.text
             assert "are not removed" not in done.err, done.err
         said = [path for path in self.folder.glob(".err-*") if "Traceback" in path.read_text()]
         assert not said, f"a traceback in {said}"
-        with closing(sqlite3.connect(self._grid.run / "events.sqlite")) as log:
+        with contextlib.closing(sqlite3.connect(self._grid.run / "events.sqlite")) as log:
             assert log.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+    def _await_end(self, engine: Engine) -> Done:
+        """Wait for the end of an engine, and keep the sites in order meanwhile: queues and nodes
+        that met a fault may be out of order for good, and some minutes after it."""
+        end_s = time.monotonic() + END_PATIENCE_S
+        while not wait_until(lambda: engine.ended, RECOVER_EVERY_S) and time.monotonic() < end_s:
+            faults.recover(self._testbed)
+        return engine.done(1.0)
 
     def _check_sandbox_free(self, work: Work) -> None:
         """A run that is done leaves no sandbox and no file of its own at the sites."""
@@ -144,11 +164,15 @@ class Round:
                     site.home / "scratch", self.folder / "sites" / site.name, symlinks=True,
                     ignore_dangling_symlinks=True, ignore=_sockets,
                 )  # fmt: skip
-        shutil.copytree(self._testbed.layout.logs, self.folder / "logs")
-        gamma = self._testbed.layout.environment(self._testbed.layout.site("gamma"))
-        for argv in (["qstat", "-f", "-explain", "E", "-u", "*"], ["qstat", "-j", "*"]):
-            said = processes.run(argv, gamma, check=False).stdout
-            (self.folder / "logs" / "-".join(argv[:2])).write_text(said)
+        layout = self._testbed.layout
+        logs = self.folder / "logs"
+        shutil.copytree(layout.logs, logs)
+        for path in (layout.cell / "spool").glob("**/messages"):
+            shutil.copy(path, logs / f"gamma.{path.parent.name}.messages")
+        for name, *argv in QUESTIONS:
+            with contextlib.suppress(TestbedError):  # Its server does not answer.
+                result = processes.run(argv, layout.environment(layout.site(name)), check=False)
+                (logs / ".".join([name, *argv[:2]])).write_text(result.stdout)
 
     def close(self) -> None:
         """End what is left, undo all faults, and remove what is at the sites."""

@@ -9,7 +9,7 @@ import signal
 from pathlib import Path
 from typing import Literal, get_args
 
-from tests.testbed import processes, slurm, ssh
+from tests.testbed import grid_engine, processes, slurm, ssh
 from tests.testbed.layout import MissingError, TestbedError
 from tests.testbed.testbed import Testbed
 
@@ -168,23 +168,47 @@ def _preload(testbed: Testbed, site: str, settings: dict[str, str]) -> None:
         start(testbed, server.name)
 
 
-def heal(testbed: Testbed) -> None:
-    """Undo every fault and cancel all jobs; returns when jobs can start at every site."""
-    status = testbed.status()
-    for server, pid in status:
-        if pid is not None:
+def recover(testbed: Testbed) -> None:
+    """Do what administrators do after a fault: let paused servers go on, start those that have
+    ended, resume drained nodes, take queues out of error states. Returns when jobs can start."""
+    for server, pid in testbed.status():
+        if pid is None:
+            start(testbed, server.name)
+        else:
             resume(testbed, server.name)
+    slurm.await_nodes(testbed.layout)
+    grid_engine.reopen_queues(testbed.layout)
+
+
+def heal(testbed: Testbed) -> None:
+    """Undo every fault, cancel all jobs and end all processes of the sites' users. Returns when
+    jobs can start at every site. A testbed that does not recover is brought up anew."""
+    try:
+        _heal(testbed)
+    except TestbedError as error:
+        print(f"the testbed is brought up anew: {error}", flush=True)
+        testbed.down()
+        testbed.up()
+
+
+def _heal(testbed: Testbed) -> None:
+    layout = testbed.layout
+    recover(testbed)
     testbed.unmount()
-    for site in testbed.layout.sites:
+    for site in layout.sites:
         for path in (site.home / "bin").iterdir():
             behave(testbed, site.name, path.name)
-    if any(pid is None for _, pid in status):
-        testbed.up()
-    slurm.await_nodes(testbed.layout)
-    for site in testbed.layout.sites:
         shift_clock(testbed, site.name, 0)
-        environment = testbed.layout.environment(site)
+        environment = layout.environment(site)
         if site.slurm is not None:
             processes.run(["scancel", f"--user={site.user}"], environment)
         elif site.kind == "grid-engine":
-            processes.run(["qdel", "-u", site.user], environment, check=False)
+            # By force: an execution daemon that was killed may never confirm the end of a job.
+            processes.run(["qdel", "-f", "-u", site.user], environment, check=False)
+    # Orphans too, such as a program that hangs after its session has ended.
+    processes.wait_until(lambda: not _end(processes.of_users(layout)), "the end of all jobs")
+
+
+def _end(pids: list[int]) -> list[int]:
+    processes.signal_and_await(pids, signal.SIGKILL)
+    return pids

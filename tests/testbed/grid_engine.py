@@ -193,6 +193,19 @@ def configure_host(layout: Layout) -> None:
     processes.wait_until(ready, "a queue of gamma without an alarm (qstat -f)")
 
 
+def reopen_queues(layout: Layout) -> None:
+    """Take queues out of error states and enable them, as administrators do. A job whose start or
+    end failed leaves its queue in error. Returns when the master has done it."""
+    environment = layout.environment(_site(layout))
+
+    def done() -> bool:
+        answers = [processes.run(["qmod", what, "*"], environment, check=False)
+                   for what in ("-c", "-e")]  # fmt: skip
+        return not any(answer.returncode for answer in answers)
+
+    processes.wait_until(done, "an answer of sge_qmaster (qmod)")
+
+
 def _site(layout: Layout) -> Site:
     return next(site for site in layout.sites if site.kind == "grid-engine")
 

@@ -159,6 +159,17 @@ def all_of(layout: Layout) -> list[int]:
     return [pid for pid in pids if pid != os.getpid() and belongs(pid, layout, uids)]
 
 
+def of_users(layout: Layout) -> list[int]:
+    """Every process of the sites' users: sessions and what they run."""
+    uids = _uids(layout)
+    found = []
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{pid}").stat().st_uid in uids and _lives(pid):
+                found.append(pid)
+    return found
+
+
 def end_all(layout: Layout) -> None:
     """End every process of this testbed, its jobs too; what was started meanwhile as well."""
     for _ in range(20):

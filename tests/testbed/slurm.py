@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from tests.testbed import processes
-from tests.testbed.layout import Layout, Server, Site, Slurm
+from tests.testbed.layout import Layout, Server, Site, Slurm, TestbedError
 
 CONF = """\
 ClusterName={name}
@@ -122,16 +122,29 @@ def nodes(layout: Layout) -> list[Server]:
 
 
 def await_nodes(layout: Layout) -> None:
-    """Return when jobs can start on every node."""
+    """Return when jobs can start on every node. Nodes that Slurm has drained or taken down, as
+    after a failed start of a job, are resumed, as administrators do."""
     for site in layout.sites:
-        if site.slurm is None:
-            continue
-        environment, want = layout.environment(site), site.slurm.nodes
+        if site.slurm is not None:
+            _await_nodes(site.name, layout.environment(site), site.slurm.nodes)
 
-        def ready(environment: dict[str, str] = environment, want: int = want) -> bool:
-            argv = ["sinfo", "--noheader", "--Node", "--format=%N %t"]
-            lines = set(processes.run(argv, environment, check=False).stdout.splitlines())
-            states = [line.split()[1] for line in lines if len(line.split()) > 1]
-            return sum(state in ("idle", "mix", "alloc", "comp") for state in states) == want
 
-        processes.wait_until(ready, f"{want} idle nodes at {site.name} (sinfo)")
+def _await_nodes(site: str, environment: dict[str, str], want: int) -> None:
+    seen: dict[str, list[str]] = {}
+
+    def ready() -> bool:
+        argv = ["sinfo", "--noheader", "--Node", "--format=%N %t %E"]
+        rows = processes.run(argv, environment, check=False).stdout.splitlines()
+        seen.clear()
+        seen.update((node, words) for node, *words in map(str.split, rows) if words)
+        for node, (state, *_) in seen.items():
+            if state.startswith(("down", "drain", "drng")):
+                argv = ["scontrol", "update", f"NodeName={node}", "State=RESUME"]
+                processes.run(argv, environment, check=False)
+        good = ("idle", "mix", "alloc", "comp")
+        return sum(state in good for state, *_ in seen.values()) == want
+
+    try:
+        processes.wait_until(ready, f"{want} idle nodes at {site} (sinfo)")
+    except TestbedError as error:
+        raise TestbedError(f"{error}: {seen}") from error

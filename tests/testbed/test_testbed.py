@@ -149,6 +149,28 @@ def test_a_clock_is_an_hour_ahead(testbed: Testbed) -> None:
     assert abs(float(ssh(testbed, "alpha", "date +%s")) - time.time()) < 10
 
 
+def test_healing_undoes_what_servers_and_users_leave(testbed: Testbed) -> None:
+    layout = testbed.layout
+    beta, gamma = (layout.environment(layout.site(name)) for name in ("beta", "gamma"))
+    processes.run(["scontrol", "update", "NodeName=beta1", "State=DRAIN", "Reason=test"], beta)
+    processes.run(["qconf", "-mattr", "queue", "prolog", "/bin/false", "all.q"], gamma)
+    ssh(testbed, "gamma", "qsub -b y -q all.q true")
+
+    def states() -> list[str]:
+        lines = processes.run(["qstat", "-f", "-q", "all.q"], gamma).stdout.splitlines()
+        return next(line for line in lines if line.startswith("all.q")).split()[5:]
+
+    processes.wait_until(lambda: states() == ["E"], "an error state of all.q")
+    processes.run(["qconf", "-mattr", "queue", "prolog", "NONE", "all.q"], gamma)
+    processes.run(["qmod", "-d", "all.q"], gamma)
+    ssh(testbed, "delta", "setsid sleep 1000 >/dev/null 2>&1 </dev/null &")
+    faults.heal(testbed)
+    assert states() == []
+    nodes = processes.run(["sinfo", "--noheader", "--Node", "--format=%N %t"], beta).stdout
+    assert set(nodes.splitlines()) == {"beta1 idle", "beta2 idle"}
+    assert processes.of_users(layout) == []
+
+
 def test_a_second_one_survives_a_massacre_and_leaves_nothing_behind(testbed: Testbed) -> None:
     other = bring_up_free()
     layout = other.layout
