@@ -98,6 +98,14 @@ def test_a_damaged_history_is_warned_of_and_passed_over(
     assert history.read_text().startswith("this is no database")
 
 
+def test_a_history_whose_name_is_not_utf8_is_warned_of_and_passed_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run(tmp_path, "first", history=tmp_path / "caf\udce9" / "history.sqlite")
+    assert "the history of earlier runs cannot be used: its name is not UTF-8" in caplog.text
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("caf")] == []
+
+
 def test_only_the_owners_of_the_run_are_asked_for(tmp_path: Path) -> None:
     history = tmp_path / "history.sqlite"
     run(tmp_path, "first", history=history)

@@ -22,6 +22,7 @@ from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.lock import Lock
 from wfrun.runners.run.prepare import prepare, this_machine
 from wfrun.runners.run.session import Session
+from wfrun.runners.run.storable import storable
 from wfrun.runners.run.store import Store
 
 
@@ -80,6 +81,11 @@ def test_a_batch_system_that_prints_what_is_not_utf8(
     store.close()
     assert logged[0] == pauses()[0]["reason"]
     assert r"caf\udce9 closed" in logged[0]
+
+
+def test_names_of_a_hostile_agent_in_an_event() -> None:
+    counted = ev.SiteCounted(0.0, 0, 1, {"q\udcff": 3}, 1.0)
+    assert storable(counted) == ev.SiteCounted(0.0, 0, 1, {r"q\udcff": 3}, 1.0)
 
 
 def test_outputs_of_which_one_is_the_folder_of_another(user: User) -> None:

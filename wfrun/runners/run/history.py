@@ -39,11 +39,20 @@ run."""
 
 def history_file(given: str | None) -> Path | None:
     """The history file of a run, from the value of ``--history``: the user's file without a value,
-    None for ``none``."""
+    None for ``none``, and for a name that the log cannot hold."""
+    if given == "none":
+        return None
     if given is not None:
-        return None if given == "none" else Path(given).absolute()
-    home = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(home).expanduser() / "wfrun" / "history.sqlite"
+        path = Path(given).absolute()
+    else:
+        home = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+        path = Path(home).expanduser() / "wfrun" / "history.sqlite"
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        _warn(path, "used", "its name is not UTF-8")
+        return None
+    return path
 
 
 def read_history(
@@ -111,7 +120,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     return db
 
 
-def _warn(path: Path, what: str, error: Exception) -> None:
+def _warn(path: Path, what: str, error: Exception | str) -> None:
     _LOGGER.warning(
         "%s: the history of earlier runs cannot be %s: %s; name another file with --history, or "
         "do without: --history none",
