@@ -14,7 +14,7 @@ from wfrun.engine.core import Core
 from wfrun.engine.exchange import Cause, Outcome
 from wfrun.engine.model import Catalog, Task, Workflow
 from wfrun.engine.state import SUPERSEDED
-from wfrun.runners.run.requests import stored_as, stored_name
+from wfrun.runners.run.stored_names import stored_as, stored_name
 from wfrun.testing.fake_world import FakeWorld
 
 WQR = ev.Settings("wqr", replicas=2, retries=2, retry_delay_s=1.0)

@@ -22,7 +22,7 @@ SCHEMA_VERSION = 6
 CoresReserved, ReservationDeclined and SitesDeclined exist since version 2, and
 ``Access.batch_settings`` since version 3. Version 4 renamed two causes (see ``RENAMED_CAUSES``).
 Version 5 added ``RunStarted.site_directory`` and ``RunStarted.own_outputs``, version 6
-``Settings.max_log_bytes``."""
+``Settings.max_log_bytes``, FilesRemoved and ``WorkflowAdded.reused``."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):
@@ -53,6 +53,19 @@ class RunStarted(Event, frozen=True, tag="run-started"):
     4 have such names only in runs with replicas."""
 
 
+class ReusedTasks(msgspec.Struct, frozen=True):
+    """Tasks of a workflow that an earlier run did: they are done from the start."""
+
+    run: str
+    """Directory of the earlier run."""
+    tasks: tuple[int, ...]
+    files: tuple[tuple[int, int, int], ...]
+    """(file, size in bytes, place) of each output of theirs that was taken over; the place is a
+    site or ORIGIN."""
+    lost: tuple[int, ...] = ()
+    """Their outputs that nothing needs now and that were not taken over."""
+
+
 class WorkflowAdded(Event, frozen=True, tag="workflow-added"):
     """A workflow or a bag was added to the run."""
 
@@ -62,6 +75,8 @@ class WorkflowAdded(Event, frozen=True, tag="workflow-added"):
     """Digest of the workflow, by which it is stored beside the log."""
     queue: int = 0
     """Number of the resource manager that it was submitted to."""
+    reused: tuple[ReusedTasks, ...] = ()
+    """Its tasks that earlier runs did, by run."""
 
 
 class SubmissionEnded(Event, frozen=True, tag="submission-ended"):
@@ -311,6 +326,12 @@ class SiteCounted(Event, frozen=True, tag="site-counted"):
     """CPU seconds of our agent there and of the commands that it ran."""
 
 
+class FilesRemoved(Event, frozen=True, tag="files-removed"):
+    """The run is done, and its files were removed from a site."""
+
+    site: int
+
+
 class TimerFired(Event, frozen=True, tag="timer-fired"):
     """A timer of the core became due."""
 
@@ -360,6 +381,7 @@ AnyEvent = (
     | SitePaused
     | SiteReopened
     | SiteCounted
+    | FilesRemoved
     | TimerFired
     | CancelAsked
     | RunEnded

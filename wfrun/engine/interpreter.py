@@ -22,6 +22,7 @@ from wfrun.engine.model import ORIGIN, Workflow
 from wfrun.engine.network import Network
 from wfrun.engine.policies.placement import max_replicas, placement_class
 from wfrun.engine.retry import reset_retries
+from wfrun.engine.reuse import take_over_tasks
 from wfrun.engine.state import SUPERSEDED, Phase, RunState, SiteState, WorkflowState
 from wfrun.engine.tasks import (
     BLOCKED,
@@ -135,13 +136,14 @@ def _workflow_added(run: Run, event: ev.WorkflowAdded) -> None:
     state.tasks += len(w.status)
     state.counts[WAITING] += len(w.status)
     state.open_workflows += 1
+    take_over_tasks(run, w, event.reused)
     for call in run.hooks.workflow_added:
         call(w)
-    if workflow.bag is not None:
+    if workflow.bag is not None and not event.reused:
         make_all_eligible(run, w)
     else:
         for task, waiting in enumerate(w.waiting):
-            if waiting == 0:
+            if waiting == 0 and w.status[task] == WAITING:
                 make_eligible(run, w, task)
     settle(state, w, event.at_s)
 
@@ -288,6 +290,10 @@ def _site_counted(run: Run, event: ev.SiteCounted) -> None:
     site.head_cpu_s += event.cpu_s
 
 
+def _files_removed(run: Run, event: ev.FilesRemoved) -> None:
+    run.state.removed |= 1 << event.site
+
+
 def _timer_fired(run: Run, event: ev.TimerFired) -> None:
     due_s = run.state.timers.get(event.timer)
     if due_s is None or event.at_s < due_s:
@@ -336,6 +342,7 @@ _INTERPRET: dict[type[ev.Event], Interpret] = dict.fromkeys(get_args(ev.AnyEvent
     ev.SitePaused: _site_paused,
     ev.SiteReopened: _site_reopened,
     ev.SiteCounted: _site_counted,
+    ev.FilesRemoved: _files_removed,
     ev.TimerFired: _timer_fired,
     ev.CancelAsked: _cancel_asked,
     ev.RunEnded: _run_ended,

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar, cast
 
 from wfrun.engine.bag import BagFiles
 from wfrun.engine.eligible import EligibleSet, TaskClass
-from wfrun.engine.events import Settings
+from wfrun.engine.events import ReusedTasks, Settings
 from wfrun.engine.exchange import Cause
 from wfrun.engine.information import Information
 from wfrun.engine.model import LinkSpec, Resources, SiteSpec, Workflow
@@ -206,8 +206,9 @@ class WorkflowState:
     __slots__ = ("added_s", "asks", "attempts_of", "avoid", "children", "class_masks",
                  "counts", "dispatched", "eligible", "ended_s", "failures", "index", "task_classes",
                  "lost", "masks", "order", "present", "queue", "ran_s", "refused", "resource_class",
-                 "runtimes_s", "serials", "setbacks", "siblings", "sizes", "staging_s", "status",
-                 "to_collect", "variants", "waiting", "waiting_s", "workflow")  # fmt: skip
+                 "reused", "runtimes_s", "serials", "setbacks", "siblings", "sizes", "staging_s",
+                 "status", "to_collect", "variants", "waiting", "waiting_s",
+                 "workflow")  # fmt: skip
 
     def __init__(self, index: int, workflow: Workflow, added_s: float) -> None:
         tasks = len(workflow.tasks)
@@ -251,6 +252,8 @@ class WorkflowState:
         self.sizes = _sizes(workflow)
         """Size of each file in bytes: as documented, then as written; -1 if unknown."""
         self.to_collect = _to_collect(workflow)
+        self.reused: Sequence[ReusedTasks] = ()
+        """Tasks that earlier runs did."""
         self.staging_s = 0.0
         """Sum over attempts of the time from placement to the arrival of the last input (FTD)."""
         self.waiting_s = 0.0
@@ -393,6 +396,8 @@ class RunState:
         """Maximum number of replicas of a task."""
         self.own_outputs = False
         """Whether the outputs of each attempt have names of their own at the sites."""
+        self.removed = 0
+        """Sites from which the files of the run were removed, as a mask."""
         self.superseded = 0
         """Number of open attempts whose outcome does not matter."""
         self.draining = False
@@ -411,6 +416,8 @@ class RunState:
         self.counts = [0, 0, 0, 0, 0, 0, 0]
         """Number of tasks of all workflows by TaskStatus."""
         self.open_workflows = 0
+        self.reused = 0
+        """Number of tasks that earlier runs did."""
         self.retried = 0
         self.transfers = 0
         self.moved_bytes = 0

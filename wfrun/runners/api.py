@@ -56,6 +56,8 @@ class RunResult(msgspec.Struct, frozen=True):
     failed: int
     blocked: int
     """Tasks that depend on a failed task."""
+    reused: int
+    """Tasks, of the done ones, that an earlier run did."""
     makespan_s: float
     """Seconds from the start of the run to its last event."""
     failures: tuple[Failure, ...]
@@ -96,6 +98,7 @@ async def run_async(
     delimiter: str | None = None,
     run_dir: str | Path | None = None,
     keep_files: bool = False,
+    reuse: str | Path = "none",
     history: str | Path | None = None,
     past_usage: bool = False,
     observer: Observer | None = None,
@@ -105,8 +108,10 @@ async def run_async(
 
     The arguments are options of ``wfrun run``; those of the run itself are the fields of
     ``wfrun.engine.settings.Settings``, times in seconds. ``sites`` is a catalog or the path of
-    one; None is this machine. ``observer`` is called with every group of events once it is in the
-    log. Cancelling the coroutine leaves running tasks running; ``resume`` continues the run.
+    one; None is this machine. ``reuse`` is an earlier run whose tasks need not run again, ``auto``
+    for the latest ones in ``wfrun-runs``, or ``none``. ``observer`` is called with every group of
+    events once it is in the log. Cancelling the coroutine leaves running tasks running; ``resume``
+    continues the run.
 
     Returns when the run has ended; failed tasks do not raise, see ``RunResult.outcome``. Raises
     InvalidError for wrong input and InfeasibleError for a site that cannot be used, in both cases
@@ -133,7 +138,8 @@ async def run_async(
     )
     first = read[0]
     name = first.name if isinstance(first, Workflow) else first.stem
-    session.start(plan, Path(run_dir) if run_dir is not None else None, name)
+    given = Path(run_dir) if run_dir is not None else None
+    session.start(plan, given, name, str(reuse))
     return await _drive(session, observer)
 
 
@@ -179,7 +185,7 @@ def status(run: str | Path | None = None) -> RunResult:
     try:
         return _result(read_state(found), found)
     except rundir.StartingError:
-        return RunResult(None, found.path, found.outputs, 0, 0, 0, 0, 0.0, ())
+        return RunResult(None, found.path, found.outputs, 0, 0, 0, 0, 0, 0.0, ())
 
 
 async def _drive(session: Session, observer: Observer | None) -> RunResult:
@@ -197,6 +203,7 @@ def _result(state: RunState, run: rundir.RunDir) -> RunResult:
         done=state.done,
         failed=state.failed,
         blocked=state.blocked,
+        reused=state.reused,
         makespan_s=state.now_s - state.started_s,
         failures=tuple(state.recent_failures),
     )

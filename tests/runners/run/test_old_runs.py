@@ -13,9 +13,9 @@ from wfrun.engine import events as ev
 from wfrun.engine.model import Workflow
 from wfrun.engine.state import TaskStatus
 from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.requests import stored_name
 from wfrun.runners.run.session import read_state
 from wfrun.runners.run.store import Store
+from wfrun.runners.run.stored_names import stored_name
 
 
 def restore(user: User, kind: str) -> tuple[RunDir, list[Workflow]]:

@@ -44,7 +44,9 @@ EVENTS: list[ev.AnyEvent] = [
         (LinkSpec("a", "b", 1e6, 0.01), LinkSpec("origin", "a")),
         2,
     ),
-    ev.WorkflowAdded(1.0, 0, "montage", "abc"),
+    ev.WorkflowAdded(
+        1.0, 0, "montage", "abc", reused=(ev.ReusedTasks("/runs/1", (0, 2), ((3, 10, -1),), (4,)),)
+    ),
     ev.SubmissionEnded(1.0),
     ev.HistoryRead(
         1.0, "h.sqlite", (ev.ClassHistory("ann", "dock", 1, "a", (1.5, 2.0)),), {"ann": 3.5}
@@ -66,6 +68,7 @@ EVENTS: list[ev.AnyEvent] = [
     ev.SiteReopened(3.4, 0),
     ev.TimerFired(3.5, "retry:0:1"),
     ev.CancelAsked(3.6, "drain"),
+    ev.FilesRemoved(3.0, 1),
     ev.SiteCounted(1e10 / 3, 1, 1, {"sbatch": 2, "squeue": 40}, 0.25),
     ev.AttemptStarted(3.7, "r1.0.2.1", "r1.L1.1"),
     ev.AttemptsWithdrawn(3.8, 1, ("r1.0.2.1",)),

@@ -15,7 +15,8 @@ from wfrun.engine import events as ev
 from wfrun.engine.exchange import AttemptRequest, Outcome
 from wfrun.engine.model import Catalog, SiteSpec
 from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.requests import Requests, stored_as
+from wfrun.runners.run.requests import Requests
+from wfrun.runners.run.stored_names import stored_as
 from wfrun.sites.node import job
 from wfrun.testing.fake_world import FakeWorld
 

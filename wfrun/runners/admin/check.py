@@ -44,10 +44,11 @@ _LOGGER = logging.getLogger(__name__)
 
 
 async def check(
-    sites: Sequence[SiteSpec], wait_s: float, prompter: Prompter | None, *, as_json: bool
+    sites: Sequence[SiteSpec], wait_s: float | None, prompter: Prompter | None, *, as_json: bool
 ) -> bool:
     """Check all sites at once. Print each finding when it is made, or one JSON document at the
-    end. The test job may wait in the queue for ``wait_s``. Returns whether any site failed."""
+    end. The test job may wait in the queue for ``wait_s``; None: without a test job. Returns
+    whether any site failed."""
     printer = Printer([site.name for site in sites])
     findings: list[Finding] = []
 
@@ -79,14 +80,15 @@ class _Trial:
     """The checks of one site, in their order."""
 
     def __init__(
-        self, spec: SiteSpec, wait_s: float, prompter: Prompter | None, report: Report
+        self, spec: SiteSpec, wait_s: float | None, prompter: Prompter | None, report: Report
     ) -> None:
         self._spec = spec
         self._prompter = prompter
         self._report = report
         self._run_id = f"check{secrets.token_hex(4)}"
         self._directory = f"wfrun-{self._run_id}-{secrets.token_hex(8)}"
-        self._job = TrialJob(spec, self._directory, wait_s, report)
+        self._job = TrialJob(spec, self._directory, wait_s or 0.0, report)
+        self._has_job = wait_s is not None
 
     async def run(self) -> None:
         """Check until a failure makes the rest pointless. Reports errors and raises none."""
@@ -123,8 +125,9 @@ class _Trial:
             await asyncio.wait_for(self._check_limits(host), ANSWERS_S)
             base = await asyncio.wait_for(self._check_directory(host, written), ANSWERS_S)
             try:
-                await self._open(site, "test job")
-                await self._job.run(site)
+                await self._open(site, "test job" if self._has_job else "site")
+                if self._has_job:
+                    await self._job.run(site)
             finally:
                 if not self._job.is_stuck:
                     with contextlib.suppress(WfrunError, asyncio.TimeoutError):
@@ -245,7 +248,8 @@ class _Trial:
                 await self._open(site, "directory")
                 found = await asyncio.to_thread(_free_bytes, directory)
                 self._free_space(self._spec.directory or str(directory.parent), found, "")
-                await self._job.run(site)
+                if self._has_job:
+                    await self._job.run(site)
             finally:
                 await site.close()
 

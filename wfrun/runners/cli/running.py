@@ -52,6 +52,15 @@ _keep_option = option("--keep-files", is_flag=True, section=FILES,
 @option("--estimate", metavar="TEMPLATE", section=_DOCUMENTS,
         help="For tables and lists of commands: the expected run time of a task, such as `90 s` "
         "or `{column}`, for policies that use it.")  # fmt: skip
+@option("--reuse", metavar="RUN|auto|none", default="none", show_default=True, section=_DOCUMENTS,
+        help="Take over the outputs of tasks that an earlier run did with the same command, "
+        "environment, program and inputs: the run RUN, or with `auto` the latest ones in "
+        "./wfrun-runs.")  # fmt: skip
+@option("--dry-run", is_flag=True, section=_DOCUMENTS,
+        help="Say what would run, what would be reused and what is missing, and start nothing.",
+        )  # fmt: skip
+@option("--connect", is_flag=True, section=_DOCUMENTS,
+        help="With --dry-run: also connect to the sites, and check what they offer.")  # fmt: skip
 @settings_options("run")
 @option("--history", metavar="FILE", section=SCHEDULING,
         help="File that keeps run times across runs, for predictions; `none`: no file. Runs with "
@@ -83,6 +92,10 @@ def run(documents: tuple[Path, ...], run_dir: Path | None, **options: Any) -> No
     settings = settings_from(options)
     if options["at_sites"] and not settings.emulate:
         raise click.UsageError("--at-sites has no effect without --emulate")
+    if options["reuse"] != "none" and settings.emulate:
+        raise click.UsageError("--reuse has no effect with --emulate: its outputs have no content")
+    if options["connect"] and not options["dry_run"]:
+        raise click.UsageError("--connect has no effect without --dry-run")
     template = _line_template(options)
     catalog = read_catalog(options["sites"]) if options["sites"] else this_machine()
     plan = prepare(
@@ -92,12 +105,21 @@ def run(documents: tuple[Path, ...], run_dir: Path | None, **options: Any) -> No
     if not options["quiet"]:
         for warning in plan.warnings:
             click.echo(message_block(f"warning: {warning}"), err=True)
+    if options["dry_run"]:
+        from wfrun.runners.cli.dry_run import dry_run
+
+        sys.exit(dry_run(plan, options["reuse"], connect=options["connect"]))
     session = Session(
         keep_files=options["keep_files"],
         history=history_file(options["history"]),
         past_usage=options["past_usage"],
     )
-    session.start(plan, run_dir, _run_name(plan, documents[0]))
+    session.start(plan, run_dir, _run_name(plan, documents[0]), options["reuse"])
+    if options["reuse"] != "none" and not options["quiet"] and session.reuse is not None:
+        from wfrun.runners.cli.dry_run import reuse_lines
+
+        for line in reuse_lines(session.reuse):
+            click.echo(line, err=True)
     sys.exit(drive(session, as_json=options["as_json"], quiet=options["quiet"]))
 
 

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Workflow
 from wfrun.engine.state import RunState, TaskStatus
-from wfrun.engine.visible import name_line
+from wfrun.engine.visible import command_line, name_line
 from wfrun.runners.display.log_following import follow_attempts
 from wfrun.runners.display.log_printer import AttemptHistory, LogPrinter, TaskNumber
 from wfrun.runners.run.directory import RunDir
@@ -68,7 +68,12 @@ def _named(workflow: Workflow, task: str) -> list[int]:
 
 def _why_not(state: RunState, number: TaskNumber) -> str:
     """Why a task has no attempt."""
-    status = state.workflows[number[0]].status[number[1]]
+    w = state.workflows[number[0]]
+    status = w.status[number[1]]
+    if status == TaskStatus.DONE:
+        name = next((part.run for part in w.reused if number[1] in part.tasks), "")
+        command = command_line("wfrun", "logs", name, w.workflow.tasks[number[1]].id)
+        return f"was done by an earlier run, whose outputs are reused: `{command}`"
     if status == TaskStatus.BLOCKED:
         return "is blocked, because a task that it depends on has failed"
     return "has not been dispatched yet"

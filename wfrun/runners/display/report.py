@@ -46,6 +46,8 @@ def outcome_text(state: RunState, *, driven: bool) -> str:
 def progress_line(state: RunState) -> str:
     """Numbers of tasks by state, on one line."""
     parts = [f"{state.done}/{state.tasks} tasks done"]
+    if state.reused:
+        parts.append(f"{state.reused} of {state.tasks} reused")
     running = sum(s.phases[Phase.RUNNING] for s in state.sites)
     queued = sum(s.phases[Phase.QUEUED] + s.phases[Phase.SUBMITTING] for s in state.sites)
     staging = sum(s.phases[Phase.STAGING] for s in state.sites)
@@ -220,7 +222,8 @@ def summary(state: RunState, *, driven: bool = False) -> RenderableType:
     style = {"done": "bold green", "failed": "bold red"}.get(word, "bold yellow")
     head.append(word, style=style)
     head.append(f": {progress_line(state)} in {duration(elapsed_s)}")
-    head.append(f" ({state.done / elapsed_s:.1f} tasks/s), policy {state.settings.policy}")
+    ran = max(0, state.done - state.reused)
+    head.append(f" ({ran / elapsed_s:.1f} tasks/s), policy {state.settings.policy}")
     if state.settings.selection:
         head.append(f", selection {state.settings.selection}")
     parts: list[RenderableType] = [head]

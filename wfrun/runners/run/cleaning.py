@@ -26,13 +26,15 @@ its time."""
 
 async def clean_sites(
     state: RunState, sites: Sequence[AnySite], early: Sequence[ev.Event] | None
-) -> None:
-    """Remove the run's files from all sites, concurrently; a site that fails is a warning.
+) -> list[int]:
+    """Remove the run's files from all sites, concurrently; a site that fails is a warning. Returns
+    the sites that have no files of the run left.
 
     ``early`` are the events that sites have posted to a session that found its run done, and has
     first to end what is left of it; None for the session that ran it to its end.
     """
-    await asyncio.gather(*(_clean(state, n, site, early) for n, site in enumerate(sites)))
+    done = await asyncio.gather(*(_clean(state, n, site, early) for n, site in enumerate(sites)))
+    return [number for number, is_clean in enumerate(done) if is_clean]
 
 
 async def remove_directories(sites: Sequence[AnySite]) -> None:
@@ -50,7 +52,7 @@ async def _remove_directory(site: RemoteSite) -> None:
 
 async def _clean(
     state: RunState, number: int, site: AnySite, early: Sequence[ev.Event] | None
-) -> None:
+) -> bool:
     left = [a.key for a in state.attempts.values() if a.site == number]
     reason = state.sites[number].reported if early is None else _pause_reason(number, early)
     if reason is None:
@@ -66,6 +68,7 @@ async def _clean(
             "resume` does so", site.spec.name,
             ", and superseded attempts are not ended" if left else "", reason,
         )  # fmt: skip
+    return reason is None
 
 
 def _pause_reason(number: int, early: Sequence[ev.Event]) -> str | None:

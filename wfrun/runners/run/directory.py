@@ -37,6 +37,11 @@ class RunDir:
         return self.path / "outputs"
 
     @property
+    def reused(self) -> Path:
+        """Outputs of reused tasks that are no final outputs and that other tasks read."""
+        return self.path / "reused"
+
+    @property
     def inputs(self) -> Path:
         """Stand-ins for initial inputs, under emulation."""
         return self.path / "inputs"

@@ -55,7 +55,8 @@ class NewRun:
         for path in (run.path / FILE_NAME, run.path / f"{FILE_NAME}-journal", *requests):
             with contextlib.suppress(OSError):  # it does not exist, or could not be made
                 path.unlink()
-        for folder in (run.inputs, *folders, run.path / "sites"):
+        taken = (run.outputs, run.reused)
+        for folder in (run.inputs, *taken, *folders, run.path / "sites"):
             shutil.rmtree(folder, ignore_errors=True)
         self.lock.remove()
         self._remove_folder()

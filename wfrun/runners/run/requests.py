@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-import os
-import re
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from wfrun.engine.attempts import variant
@@ -16,39 +13,14 @@ from wfrun.engine.exchange import AttemptRequest, InputLink, OutputFile
 from wfrun.engine.model import ORIGIN, SiteSpec, Task, Workflow
 from wfrun.engine.state import RunState, WorkflowState
 from wfrun.runners.run.directory import RunDir
+from wfrun.runners.run.output_paths import OutputPaths
+from wfrun.runners.run.stored_names import stored_as, stored_name
 from wfrun.sites.contained import contained
 from wfrun.sites.emulate import emulated
 
 _NO_ENV: dict[str, str] = {}
 """The environment of every task without variables: one object for hundreds of thousands of
 requests."""
-_MAX_BASE_NAME = 120
-"""Maximum length of the readable part of a stored name, in characters: the whole name stays below
-the 255 bytes that file systems allow."""
-_MAX_SUFFIX = 60
-"""Maximum length of a task's id in the name of an output, in characters."""
-MAX_NAME_BYTES = 255
-"""Maximum length of one part of a path on usual file systems, in bytes."""
-
-
-def stored_name(workflow: Workflow, number: int, file: int, variant: int = 0) -> str:
-    """The name of a file in the sites' stores: flat, unique in the run, readable.
-
-    ``variant`` is the number of the attempt that wrote the file (0: the first). Each attempt of a
-    task has outputs of its own, so that one that was given up and goes on replaces nothing.
-    """
-    base = re.sub(r"[^A-Za-z0-9._+=-]", "_", workflow.files[file].name.rsplit("/", 1)[-1])
-    return f"{number}-{file}{f'.{variant}' if variant else ''}-{base[-_MAX_BASE_NAME:]}"
-
-
-def stored_as(w: WorkflowState, file: int) -> str:
-    """The stored name that tasks read a file under: that of the attempt which did the producing
-    task. The file may not exist yet."""
-    attempt = 0
-    if w.variants:
-        producer = w.workflow.files[file].producer
-        attempt = 0 if producer is None else w.variants.get(producer, 0)
-    return stored_name(w.workflow, w.index, file, attempt)
 
 
 class Requests:
@@ -58,7 +30,7 @@ class Requests:
         self._state = state
         self._run = run
         self._specs = specs
-        self._outputs: dict[int, dict[int, Path]] = {}
+        self._outputs: OutputPaths | None = None
 
     def attempt(self, key: str, number: int, task_index: int, site: int) -> AttemptRequest:
         """The request for one attempt, without optional inputs that do not exist."""
@@ -145,67 +117,11 @@ class Requests:
         return record.url
 
     def output_path(self, number: int, file: int) -> Path:
-        """The path that a final output is collected to. In a run of several workflows each has a
-        folder of its own. Under emulation outputs may share a name; all but the first get the id of
-        their task as a suffix. The transfer checks that the path is in the folder of outputs."""
-        workflow = self._state.workflows[number].workflow
-        if workflow.bag is not None:  # output names of bags are distinct
-            record = workflow.files[file]
-            return self._folder(number) / (record.url or record.name)
-        if number not in self._outputs:
-            self._outputs[number] = self._output_paths(number)
-        return self._outputs[number][file]
-
-    def _folder(self, number: int) -> Path:
-        folder = self._run.outputs.absolute()
-        if self._state.expected == 1:
-            return folder
-        name = self._state.workflows[number].workflow.name
-        return folder / f"{number}-{_plain(name)[:_MAX_BASE_NAME]}"
-
-    def _output_paths(self, number: int) -> dict[int, Path]:
-        workflow = self._state.workflows[number].workflow
-        folder = self._folder(number)
-        paths: dict[int, Path] = {}
-        final = [
-            (n, f) for n, f in enumerate(workflow.files) if f.collect and f.producer is not None
-        ]
-        names = {file.name for _, file in final}
-        # Neither the name of another output nor that of a folder of one may be given to a twin.
-        taken = names | {name[:end] for name in names for end in _slashes(name)}
-        for index, file in final:
-            name = file.name
-            if name in names:
-                names.remove(name)  # the first of this name
-            else:
-                assert file.producer is not None
-                name = _twin_name(name, workflow.tasks[file.producer].id, taken)
-                taken.add(name)
-            paths[index] = folder / name
-        return paths
-
-
-def _slashes(name: str) -> Iterator[int]:
-    return (place for place, letter in enumerate(name) if letter == "/")
-
-
-def _twin_name(name: str, task: str, taken: Container[str]) -> str:
-    """A free name for a further output ``name``: it ends with the id of its task, without the
-    characters that could make it another path, and with a number where that is taken."""
-    folder, slash, base = name.rpartition("/")
-    suffix = f".{_plain(task)[:_MAX_SUFFIX]}"
-    for number in itertools.count(1):
-        end = suffix if number == 1 else f"{suffix}.{number}"
-        start = os.fsencode(base)[: MAX_NAME_BYTES - len(end)].decode(errors="ignore")
-        found = f"{folder}{slash}{start}{end}"
-        if found not in taken:
-            break
-    return found
-
-
-def _plain(text: str) -> str:
-    """A text as part of a file name: its letters and digits, ``.``, ``_`` and ``-``."""
-    return re.sub(r"[^A-Za-z0-9._-]", "_", text)
+        """The path of an output at ORIGIN; see `OutputPaths`."""
+        if self._outputs is None:
+            several = self._state.expected != 1
+            self._outputs = OutputPaths(self._run, several=several)
+        return self._outputs.path(self._state.workflows[number].workflow, number, file)
 
 
 def make_emulated_inputs(workflow: Workflow, number: int, run: RunDir) -> None:

@@ -23,6 +23,7 @@ from wfrun.engine.model import SiteSpec
 from wfrun.engine.policies.placement import observed_of
 from wfrun.engine.protocols import Site, Transfer
 from wfrun.engine.state import RunState
+from wfrun.engine.visible import command_line, name_line
 from wfrun.runners.run.cleaning import clean_sites, remove_directories
 from wfrun.runners.run.clock import WallClock
 from wfrun.runners.run.directory import (
@@ -40,10 +41,14 @@ from wfrun.runners.run.log_errors import replay
 from wfrun.runners.run.loop import Loop, Observer
 from wfrun.runners.run.new_run import NewRun
 from wfrun.runners.run.prepare import Plan
-from wfrun.runners.run.requests import Requests, make_emulated_inputs, stored_as
+from wfrun.runners.run.requests import Requests, make_emulated_inputs
+from wfrun.runners.run.reuse.identities import changed_documents
+from wfrun.runners.run.reuse.plan import Reuse, plan_reuse
+from wfrun.runners.run.reuse.taking import take_over
 from wfrun.runners.run.sites import make_site, make_transfer, terminal_prompter
 from wfrun.runners.run.storable import storable
 from wfrun.runners.run.store import Store
+from wfrun.runners.run.stored_names import stored_as
 from wfrun.runners.run.unusable import raise_unusable, with_unreachable
 from wfrun.runners.run.usage import Usage
 from wfrun.sites.kind import AnySite
@@ -90,6 +95,10 @@ class Session:
         self._plan: Plan | None = None
         """The run to start; None for a resumed run."""
         self._digests: list[str] = []
+        self.reuse: Reuse | None = None
+        """What a new run takes over from earlier ones; None for a resumed or emulated run."""
+        self._reused: Sequence[tuple[ev.ReusedTasks, ...]] = ()
+        """Tasks that earlier runs did, by workflow."""
         self._lost: tuple[tuple[int, int, int], ...] = ()
         self._dead_hosts: tuple[str, ...] = ()
         self._run_id = f"r{secrets.token_hex(4)}"
@@ -124,14 +133,21 @@ class Session:
         """Events in the log so far."""
         return self._store.next_seq
 
-    def start(self, plan: Plan, run_dir: Path | None, name: str) -> None:
+    def start(self, plan: Plan, run_dir: Path | None, name: str, reuse: str = "none") -> None:
         """Make the run directory and its store. Nothing is started yet. Raises InvalidError and
-        InfeasibleError, and then leaves nothing behind."""
+        InfeasibleError, and then leaves nothing behind.
+
+        ``reuse``: an earlier run whose tasks this one reuses, ``auto`` or ``none``.
+        """
+        if not plan.settings.emulate:
+            self.reuse = plan_reuse(plan, reuse)
         self._new = NewRun(run_dir, name)
         self.run, self._lock = self._new.run, self._new.lock
         try:
             self._store = Store(self.run.path, create=True)
             digests = self._store.put_workflows(plan.workflows)
+            if self.reuse is not None:
+                self._store.put_record(self.reuse.record)
             if plan.settings.emulate:
                 for number, workflow in enumerate(plan.workflows):
                     make_emulated_inputs(workflow, number, self.run)
@@ -166,12 +182,25 @@ class Session:
             replay(self._core, self._store.load(), self._store.path)
             if not self.state.run_id:
                 raise never_started(run.path)
+            self._note_changed_documents()
         except WfrunError:
             self._lock.release()
             raise
         self._run_id = self.state.run_id
         self._site_directory = self.state.site_directory
         self._clock.go_on_from(self.state.now_s)
+
+    def _note_changed_documents(self) -> None:
+        record = self._store.record()
+        changed = changed_documents(record) if record is not None else []
+        if changed and self.state.ended != "done":
+            paths = [os.path.relpath(path) for path in changed]
+            command = command_line("wfrun", "run", *paths, "--reuse", self.run.path)
+            _LOGGER.warning(
+                "%s changed since the run began; it goes on with what it has read. To run what "
+                "is edited and reuse what is done: `%s`, with the options of the run",
+                name_line(", ".join(paths)) + (" has" if len(paths) == 1 else " have"), command,
+            )  # fmt: skip
 
     async def drive(self) -> RunState:
         """Run to the end. Raises InfeasibleError if a site cannot be opened; no task has then been
@@ -189,6 +218,8 @@ class Session:
             self.opened.set()
             if self._plan is None:
                 await self._unless_interrupted(self._find_lost(sites))
+            else:
+                await self._unless_interrupted(self._take_over(sites))
             if self._plan is not None or self.state.ended != "done":
                 await self._run_loop(sites, transfer, usage)
             if self.state.ended == "done" and not self._keep_files:
@@ -196,7 +227,7 @@ class Session:
             self._log(await usage.new_counts())
             add_history(self.state)
         except (InfeasibleError, KeyboardInterrupt):
-            abandoned = self._plan is not None and len(opened) < len(sites)
+            abandoned = self._plan is not None and not self._begun
             if abandoned:
                 await remove_directories(sites)
             opened = sites if abandoned else opened
@@ -239,6 +270,12 @@ class Session:
                 remove_parts(site.store)
         self._lost = await find_lost(self.state, sites)
 
+    async def _take_over(self, sites: Sequence[AnySite]) -> None:
+        """Take the outputs of reused tasks over."""
+        self._reused = [()] * len(self._digests)
+        if self.reuse is not None and self.reuse.count:
+            self._reused = await take_over(self.reuse, self.run, sites)
+
     async def _run_loop(self, sites: Sequence[AnySite], transfer: Transfer, usage: Usage) -> None:
         requests = Requests(self.state, self.run, self._specs)
         dispatcher = Dispatcher(self._clock, sites, transfer, requests)
@@ -255,10 +292,14 @@ class Session:
         """Remove the run's files from the sites, unless interrupted."""
         early = None if self._begun else self._early
         try:
-            await self._unless_interrupted(clean_sites(self.state, sites, early))
+            await self._unless_interrupted(self._clean_sites(sites, early))
             shutil.rmtree(self.run.inputs, ignore_errors=True)
         except KeyboardInterrupt:
             _LOGGER.warning("interrupted: some of the run's files stay at its sites")
+
+    async def _clean_sites(self, sites: Sequence[AnySite], early: list[ev.Event] | None) -> None:
+        done = await clean_sites(self.state, sites, early)
+        self._log([ev.FilesRemoved(self._clock.now(), number) for number in done])
 
     async def _unless_interrupted(self, work: Coroutine[Any, Any, None]) -> None:
         """Wait for sites outside the loop. Raises KeyboardInterrupt after an interrupt."""
@@ -316,9 +357,9 @@ class Session:
             ),
             *earlier,
             *(
-                ev.WorkflowAdded(now_s, number, workflow.name, digest)
-                for number, (workflow, digest) in enumerate(
-                    zip(plan.workflows, self._digests, strict=True)
+                ev.WorkflowAdded(now_s, number, workflow.name, digest, reused=reused)
+                for number, (workflow, digest, reused) in enumerate(
+                    zip(plan.workflows, self._digests, self._reused, strict=True)
                 )
             ),
         ]

@@ -2,8 +2,9 @@
 
 A row of ``events`` is one group of events that were committed together, or a part of a large group:
 the sequence number of its first event, the schema version, and the events as JSON lines.
-``documents`` holds the workflows by digest. The journal is SQLite's rollback journal, because the
-write-ahead log does not work on network file systems. Readers may read while an engine writes.
+``documents`` holds the workflows by digest, ``records`` what the run has read on the submit host.
+The journal is SQLite's rollback journal, because the write-ahead log does not work on network file
+systems. Readers may read while an engine writes.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from wfrun.engine.events import SCHEMA_VERSION, AnyEvent, Event
 from wfrun.engine.model import Workflow
 from wfrun.runners.run.log_errors import LogErrors, check_file, damaged
 from wfrun.runners.run.old_logs import upgraded
+from wfrun.runners.run.reuse.identities import Record
 
 FILE_NAME = "events.sqlite"
 ROW_EVENTS = 5000
@@ -41,7 +43,7 @@ CREATE TABLE IF NOT EXISTS events (
 CREATE TABLE IF NOT EXISTS documents (digest TEXT PRIMARY KEY, body BLOB NOT NULL);
 COMMIT;
 """
-
+_RECORDS = "CREATE TABLE IF NOT EXISTS records (digest TEXT PRIMARY KEY, body BLOB NOT NULL)"
 
 _COLUMNS = {
     ("events", "first_seq"),
@@ -180,6 +182,27 @@ class Store:
                 workflows[digest] = decoder.decode(body)
             return {digest: w if w.bag is None else expand(w.bag)
                     for digest, w in workflows.items()}  # fmt: skip
+
+    def put_record(self, record: Record) -> None:
+        """Store what the run reads on the submit host, durably."""
+        with self._errors():
+            self._db.execute(_RECORDS)
+            body = msgspec.msgpack.encode(record)
+            self._db.execute("INSERT INTO records VALUES (?, ?)", (_digest(body), body))
+
+    def record(self) -> Record | None:
+        """What the run has read; None in logs of older versions and in simulated runs."""
+        with self._errors():
+            if not self._db.execute(
+                "SELECT 1 FROM sqlite_master WHERE name = 'records'"
+            ).fetchone():
+                return None
+            found = self._db.execute("SELECT digest, body FROM records").fetchone()
+            if found is None:
+                return None
+            if _digest(found[1]) != found[0]:
+                raise damaged(self.path, "the record of what the run has read is damaged")
+            return msgspec.msgpack.decode(found[1], type=Record)
 
     def append(self, events: Sequence[Event]) -> None:
         """Add events to the group that the next commit makes durable."""

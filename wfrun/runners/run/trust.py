@@ -25,9 +25,9 @@ def find_own(run: str | None, command: str, *, trust: bool) -> RunDir:
     return found
 
 
-def refuse_foreign_run(run: RunDir, command: str) -> None:
+def refuse_foreign_run(run: RunDir, command: str | None = None) -> None:
     """Raise InvalidError if other users own or may write a run directory or its log; ``command``
-    is the command of wfrun that would use it."""
+    is the command of wfrun that uses it if the user says so."""
     folder = os.stat(run.path)
     _refuse_owner(run.path, folder.st_uid, command)
     if folder.st_mode & _OTHERS_WRITE:
@@ -58,11 +58,16 @@ def refuse_foreign_folder(path: Path, *, but_root: bool) -> None:
     )
 
 
-def _refuse_owner(path: Path, owner: int, command: str) -> None:
+def _refuse_owner(path: Path, owner: int, command: str | None) -> None:
     if owner == os.geteuid():
         return
     name = _user(owner)
     folder = path if path.is_dir() else path.parent
+    if command is None:
+        raise InvalidError(
+            f"{path} belongs to {name}, not to {_user(os.geteuid())}",
+            hint="only runs of your own are reused",
+        )
     raise InvalidError(
         f"{path} belongs to {name}, not to {_user(os.geteuid())}; a run executes commands",
         hint=(
@@ -74,8 +79,13 @@ def _refuse_owner(path: Path, owner: int, command: str) -> None:
     )
 
 
-def _writable(path: Path, command: str) -> InvalidError:
+def _writable(path: Path, command: str | None) -> InvalidError:
     folder = path if path.is_dir() else path.parent
+    if command is None:
+        return InvalidError(
+            f"other users may write {path}; only runs of your own are reused",
+            hint=f"`chmod go-w {path}`, if only you have written it",
+        )
     return InvalidError(
         f"other users may write {path}; a run executes commands",
         hint=f"`chmod go-w {path}`, if only you have written it; if you trust all who may: "

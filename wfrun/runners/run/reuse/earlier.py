@@ -1,0 +1,170 @@
+"""Earlier runs whose tasks a new run may reuse."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from wfrun.engine.core import Core
+from wfrun.engine.errors import InvalidError, WfrunError
+from wfrun.engine.model import ORIGIN, SiteSpec, Workflow
+from wfrun.engine.state import RunState, TaskStatus
+from wfrun.runners.run.directory import (
+    RunDir,
+    await_start,
+    existing,
+    find,
+    has_log,
+    is_driven,
+)
+from wfrun.runners.run.lock import driver
+from wfrun.runners.run.log_errors import replay
+from wfrun.runners.run.requests import Requests
+from wfrun.runners.run.reuse.identities import Identifier, Record
+from wfrun.runners.run.reuse.keys import task_keys
+from wfrun.runners.run.store import Store
+from wfrun.runners.run.stored_names import stored_as
+from wfrun.runners.run.trust import refuse_foreign_run
+
+_LOGGER = logging.getLogger(__name__)
+
+MAX_RUNS = 10
+"""Maximum number of earlier runs that ``--reuse auto`` reads, the latest first."""
+CHANGED_SLACK_S = 60.0
+"""An output that was modified this long after the end of its run was edited. The file server's
+clock may differ from ours by less."""
+
+
+class KeptFile(NamedTuple):
+    """An output of an earlier run that still exists, as far as this machine can see."""
+
+    size_bytes: int
+    path: str
+    """On this machine, or its name in the store of ``site``."""
+    site: SiteSpec | None
+    """The site that has it; None: this machine."""
+    directory: str
+    """Name of the earlier run's directory at that site."""
+    is_final: bool
+    """Whether it is in the ``outputs/`` of the earlier run: the user's to write, so that the copy
+    may be a link."""
+
+
+class EarlierRun:
+    """A run that has ended, or was interrupted, and what it has done."""
+
+    def __init__(self, run: RunDir, record: Record, state: RunState) -> None:
+        self.run, self.record, self.state = run, record, state
+        self._specs = [site.spec for site in state.sites]
+        self._requests = Requests(state, run, self._specs)
+
+    def done_tasks(self, identifier: Identifier) -> Iterator[tuple[bytes, tuple[int, int]]]:
+        """Key, and (workflow, task), of each task that is done."""
+        for w in self.state.workflows:
+            keys = task_keys(w.workflow, self.record, identifier)
+            for task, status in enumerate(w.status):
+                if status == TaskStatus.DONE:
+                    yield keys[task], (w.index, task)
+
+    def was_written(self, workflow: int, file: int) -> bool:
+        """Whether its task wrote a file: it need not write an optional one."""
+        w = self.state.workflows[workflow]
+        return bool(w.present[file]) or file in w.lost
+
+    def kept(self, workflow: int, file: int, sites: Sequence[SiteSpec]) -> KeptFile | None:
+        """The file, at the first place that has it: this machine, then one of these ``sites``,
+        which is asked later; None if it is at none."""
+        w = self.state.workflows[workflow]
+        present, size_bytes = w.present[file], w.sizes[file]
+        if present & self.state.network.bit(ORIGIN):
+            path = self._requests.output_path(workflow, file)
+            is_final = w.workflow.files[file].collect
+            if self._is_unchanged(path, size_bytes):
+                return KeptFile(size_bytes, str(path), None, "", is_final)
+        name, folder = stored_as(w, file), self.state.site_directory
+        held = [(i, spec) for i, spec in enumerate(self._specs) if present >> i & 1]
+        for _, spec in held:
+            if spec.access is None:
+                path = self.run.site_directory(spec, folder) / "files" / name
+                if self._is_unchanged(path, size_bytes):
+                    return KeptFile(size_bytes, str(path), None, "", False)
+        for index, spec in held:
+            if spec.access is not None and not self.state.removed >> index & 1:
+                same = next((site for site in sites if _is_same(site, spec)), None)
+                if same is not None:
+                    return KeptFile(size_bytes, name, same, folder, False)
+        return None
+
+    def _is_unchanged(self, path: Path, size_bytes: int) -> bool:
+        try:
+            found = os.stat(path)
+        except OSError:
+            return False
+        is_there = path.is_dir() or found.st_size == size_bytes
+        return is_there and found.st_mtime <= self.state.now_s + CHANGED_SLACK_S
+
+
+def _is_same(site: SiteSpec, earlier: SiteSpec) -> bool:
+    """Whether the entry of a catalog names the site of an earlier one, with the same directory."""
+    if site.access is None or earlier.access is None:
+        return False
+    return (site.name, site.directory, site.access.hosts, site.access.user, site.access.port) == (
+        earlier.name, earlier.directory, earlier.access.hosts, earlier.access.user,
+        earlier.access.port,
+    )  # fmt: skip
+
+
+def earlier_runs(choice: str, workflows: Sequence[Workflow]) -> Iterator[EarlierRun]:
+    """The runs that a new one may reuse, the latest first: the run that ``choice`` names, or for
+    ``auto`` those of ./wfrun-runs with a workflow of one of these names.
+
+    Raises InvalidError for a named run that cannot be reused; ``auto`` passes over such ones.
+    """
+    if choice != "auto":
+        named = _load(find(choice), None)
+        assert named is not None, "it was read whatever its workflows are"
+        yield named
+        return
+    names = {workflow.name for workflow in workflows}
+    found = 0
+    for run in reversed(existing()):
+        try:
+            earlier = _load(run, names) if has_log(run.path) else None
+        except WfrunError as error:
+            _LOGGER.warning("%s is not reused: %s", run.path, error.message)
+            continue
+        if earlier is not None:
+            yield earlier
+            found += 1
+        if found == MAX_RUNS:
+            return
+
+
+def _load(run: RunDir, names: set[str] | None) -> EarlierRun | None:
+    """Read a run; None if it has no workflow of these names. Raises InvalidError if it cannot be
+    reused, and what `Store` raises."""
+    refuse_foreign_run(run)
+    store = Store(run.path)
+    try:
+        record = store.record()
+        if names is not None and (record is None or names.isdisjoint(record.names)):
+            return None
+        if record is None:
+            raise InvalidError(
+                f"the run {run.name} cannot be reused: its log does not say which files it read",
+                hint="logs of emulated and simulated runs do not, nor those of wfrun until 0.1",
+            )
+        if is_driven(run):
+            raise InvalidError(
+                f"the run {run.name} is being driven by {driver(run.lock)}",
+                hint="wait for its end: its files may be removed meanwhile",
+            )
+        await_start(run, 0.0)
+        core = Core(store.workflows())
+        replay(core, store.load(), store.path)
+        return EarlierRun(run, record, core.state)
+    finally:
+        store.close()

@@ -1,0 +1,171 @@
+"""What a file was when a run read it: its identity, and the digest of its content.
+
+A run records the identities of its inputs in its log. A later run compares them: a file with the
+same path, size, time of modification and inode has the same content, and is not read. So the
+records of earlier runs are also the cache of the digests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from wfrun.engine.errors import InfeasibleError
+
+SMALL_BYTES = 1 << 20
+"""Maximum size of a file that is hashed even if no earlier run has a file like it."""
+MAX_HASHED_BYTES = 64 << 20
+"""Maximum number of bytes of such files that are hashed for a run: a start takes 0.1 s longer."""
+_CHUNK_BYTES = 1 << 20
+_DIGEST_BYTES = 16
+
+
+class Identity(msgspec.Struct, frozen=True, array_like=True):
+    """A file or directory at one time. Of a directory, the identities of its members count."""
+
+    size_bytes: int
+    changed_ns: int
+    """Time of the last modification."""
+    inode: int
+    digest: bytes = b""
+    """BLAKE2 of the content; empty if it was not read."""
+
+
+class Record(msgspec.Struct, frozen=True):
+    """What a run has read on the submit host, by absolute path."""
+
+    names: tuple[str, ...] = ()
+    """Names of its workflows."""
+    documents: Mapping[str, Identity] = {}
+    files: Mapping[str, Identity] = {}
+    """Initial inputs and programs."""
+    programs: Mapping[str, str] = {}
+    """Paths of programs on the submit host, by `wfrun.runners.run.reuse.keys.program_of`."""
+
+
+class Identifier:
+    """Identifies the files of a new run, and reads as few of them as possible."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int, int, int], bytes] = {}
+        """Digests by path, size, time of modification and inode; empty for a file that was not
+        read."""
+        self._sizes: set[int] = set()
+        """Sizes of files whose digests are known: a file of another size equals none of them."""
+        self._left_bytes = MAX_HASHED_BYTES
+
+    def add(self, record: Record) -> None:
+        """Add the files of an earlier run, whose digests need not be computed again."""
+        for path, identity in record.files.items():
+            self._add(path, identity)
+
+    def _add(self, path: str, identity: Identity) -> None:
+        key = (path, identity.size_bytes, identity.changed_ns, identity.inode)
+        self._known[key] = identity.digest or self._known.get(key, b"")
+        if identity.digest:
+            self._sizes.add(identity.size_bytes)
+
+    def token(self, path: str, identity: Identity) -> bytes:
+        """Stands for the content: equal for equal contents, as far as they are known."""
+        key = (path, identity.size_bytes, identity.changed_ns, identity.inode)
+        digest = identity.digest or self._known.get(key, b"")
+        return digest or msgspec.msgpack.encode(key)
+
+    def identify(self, path: str, *, always: bool = False) -> Identity | None:
+        """The identity of a file or directory, with its digest if it is small, if it may equal a
+        file of an earlier run, or ``always``; None if there is none. Raises InfeasibleError for a
+        file that cannot be read."""
+        try:
+            found = os.stat(path)
+            if stat.S_ISDIR(found.st_mode):
+                size_bytes, changed_ns, inode = _tree(path)
+            else:
+                size_bytes, changed_ns = found.st_size, found.st_mtime_ns
+                inode = found.st_ino
+            known = self._known.get((path, size_bytes, changed_ns, inode))
+            if (always and not known) or (known is None and self._is_wanted(size_bytes)):
+                known = digest_of(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise InfeasibleError(f"{path} cannot be read: {error.strerror}") from error
+        identity = Identity(size_bytes, changed_ns, inode, known or b"")
+        self._add(path, identity)
+        return identity
+
+    def _is_wanted(self, size_bytes: int) -> bool:
+        """Whether to read a file of this size that no earlier run has read."""
+        if size_bytes in self._sizes:
+            return True
+        if size_bytes > min(SMALL_BYTES, self._left_bytes):
+            return False
+        self._left_bytes -= size_bytes
+        return True
+
+
+def identify_all(
+    identifier: Identifier, paths: Collection[str], *, always: bool = False
+) -> dict[str, Identity]:
+    """The identities of files by path; absent ones are left out, and those whose names are no
+    text."""
+    named = (path for path in dict.fromkeys(paths) if _is_text(path))
+    found = ((path, identifier.identify(path, always=always)) for path in named)
+    return {path: identity for path, identity in found if identity is not None}
+
+
+def _is_text(path: str) -> bool:
+    """Whether the log can have the path: it has no byte outside of UTF-8."""
+    return os.fsencode(path).decode(errors="ignore") == path
+
+
+def changed_documents(record: Record) -> list[str]:
+    """The documents of a run whose contents are no longer those that it has read."""
+    identifier = Identifier()
+    identifier.add(msgspec.structs.replace(record, files=record.documents))
+    now = identify_all(identifier, record.documents, always=True)
+    return [path for path, found in now.items() if found.digest != record.documents[path].digest]
+
+
+def digest_of(path: str) -> bytes:
+    """Digest of the content of a file, or of the names and contents in a directory. Raises
+    OSError."""
+    total = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    if not os.path.isdir(path):
+        with open(path, "rb") as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                total.update(chunk)
+        return total.digest()
+    for name, member in _members(path):
+        is_link = os.path.islink(member)
+        part = os.fsencode(os.readlink(member)) if is_link else digest_of(member)
+        total.update(msgspec.msgpack.encode((os.fsencode(name), part)))
+    return total.digest()
+
+
+def _tree(path: str) -> tuple[int, int, int]:
+    """The identity of a directory: the size of its files, their latest modification, and a number
+    made of all of theirs."""
+    size_bytes = changed_ns = 0
+    total = hashlib.blake2b(digest_size=7)
+    for name, member in _members(path):
+        found = os.lstat(member)
+        size_bytes += found.st_size
+        changed_ns = max(changed_ns, found.st_mtime_ns)
+        facts = (os.fsencode(name), found.st_size, found.st_mtime_ns, found.st_ino)
+        total.update(msgspec.msgpack.encode(facts))
+    return size_bytes, changed_ns, int.from_bytes(total.digest(), "big")
+
+
+def _members(path: str) -> Iterator[tuple[str, str]]:
+    """The files below a directory, as (name in the directory, path), in the order of the names."""
+    for directory, folders, names in os.walk(path):
+        folders.sort()
+        links = [name for name in folders if os.path.islink(os.path.join(directory, name))]
+        for name in sorted((*names, *links)):
+            member = os.path.join(directory, name)
+            yield str(Path(member).relative_to(path)), member

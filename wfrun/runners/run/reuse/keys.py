@@ -1,0 +1,161 @@
+"""Content keys: what a task computes, from its command, environment, program and inputs.
+
+The key of a task contains those of its predecessors, so a change of one changes all that depend on
+it. Resources, priorities and run times are no part of it: they do not change the outputs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from wfrun.engine.bag import BagFiles
+from wfrun.engine.model import Catalog, Task, Workflow
+from wfrun.runners.run.reuse.identities import Identifier, Record, identify_all
+
+MAX_FILES = 200_000
+"""Maximum number of initial inputs that are identified for a run. Tasks with further ones are not
+reused."""
+_CARRIED = ".wfrun-"
+"""Prefix of the folders in which a program of the document is sent to sites."""
+
+
+def make_record(workflows: Sequence[Workflow], catalog: Catalog, identifier: Identifier) -> Record:
+    """Identify all that a run reads on the submit host. Raises InfeasibleError for a file that
+    cannot be read."""
+    paths = [path for w in workflows for path in _input_paths(w)][:MAX_FILES]
+    programs: dict[str, str] = {}
+    # At a cluster a program is looked up when its task starts, so only its name is known here.
+    if all(site.access is None for site in catalog.sites):
+        for workflow in workflows:
+            for task in _distinct_programs(workflow):
+                name = program_of(task)
+                if name not in programs and (path := _found(task)) is not None:
+                    programs[name] = path
+    return Record(
+        names=tuple(w.name for w in workflows),
+        documents=identify_all(
+            Identifier(), [os.path.abspath(w.source) for w in workflows], always=True
+        ),
+        files=identify_all(identifier, [*programs.values(), *paths]),
+        programs=programs,
+    )
+
+
+def _input_paths(workflow: Workflow) -> Iterator[str]:
+    """The paths of the initial inputs."""
+    files = workflow.files
+    count = files.input_count if isinstance(files, BagFiles) else len(files)
+    for number in range(min(count, MAX_FILES) if workflow.bag is not None else count):
+        file = files[number]
+        if file.producer is None and file.url is not None:
+            yield file.url
+
+
+def _distinct_programs(workflow: Workflow) -> Iterable[Task]:
+    """A task for each program of a workflow."""
+    if workflow.bag is not None and "{" not in workflow.bag.executable:
+        return workflow.tasks[:1]
+    return workflow.tasks
+
+
+def program_of(task: Task) -> str:
+    """The program of a task as its document names it, with the PATH that it is looked up in."""
+    return f"{task.executable}\0{(task.env or {}).get('PATH', '')}"
+
+
+def _found(task: Task) -> str | None:
+    """The path of the program on this machine; None for one of the task's inputs."""
+    if task.executable.startswith("./"):
+        return None
+    if os.path.isabs(task.executable):
+        return task.executable
+    return shutil.which(task.executable, path=(task.env or {}).get("PATH"))
+
+
+def task_keys(workflow: Workflow, record: Record, identifier: Identifier) -> list[bytes]:
+    """The key of each task. Equal tasks are numbered: what they compute may differ, as with random
+    numbers, so each has a key of its own."""
+    keys: list[bytes] = [b""] * len(workflow.tasks)
+    contents = _Contents(workflow, record, identifier, keys)
+    seen: Counter[bytes] = Counter()
+    for number in _in_order(workflow):
+        parents = sorted(keys[parent] for parent in workflow.parents[number])
+        once = _digest((parents, contents.facts(workflow.tasks[number])))
+        keys[number] = _digest((once, seen[once]))
+        seen[once] += 1
+    return keys
+
+
+def _digest(value: object) -> bytes:
+    return hashlib.blake2b(msgspec.msgpack.encode(value), digest_size=16).digest()
+
+
+def _in_order(workflow: Workflow) -> Iterable[int]:
+    """The tasks, each after its predecessors."""
+    if workflow.bag is not None:
+        return range(len(workflow.tasks))
+    waiting = [len(parents) for parents in workflow.parents]
+    children = workflow.children()
+    order = [task for task, count in enumerate(waiting) if not count]
+    for task in order:  # grows while it is read
+        for child in children[task]:
+            waiting[child] -= 1
+            if not waiting[child]:
+                order.append(child)
+    return order
+
+
+class _Contents:
+    """The contents of the files and programs of a workflow."""
+
+    def __init__(
+        self, workflow: Workflow, record: Record, identifier: Identifier, keys: Sequence[bytes]
+    ) -> None:
+        self._workflow, self._record, self._keys = workflow, record, keys
+        self._tokens = {
+            path: identifier.token(path, identity) for path, identity in record.files.items()
+        }
+        self._unknown = secrets.token_bytes(16)
+        """Stands for an input that was not identified: it equals none of another run."""
+
+    def facts(self, task: Task) -> tuple[object, ...]:
+        """All that determines what a task computes, except its predecessors."""
+        files = self._workflow.files
+        inputs = {files[file].name: self._input(file) for file in task.inputs}
+        program = self._program(task, inputs)
+        streams = [None if f is None else files[f].name
+                   for f in (task.stdin, task.stdout, task.stderr)]  # fmt: skip
+        return (
+            program,
+            task.arguments,
+            sorted((task.env or {}).items()),
+            sorted(item for item in inputs.items() if not item[0].startswith(_CARRIED)),
+            [(files[file].name, file in task.optional) for file in task.outputs],
+            streams,
+        )
+
+    def _input(self, file: int) -> bytes:
+        found = self._workflow.files[file]
+        if found.producer is None:
+            return self._tokens.get(found.url or "", self._unknown)
+        place = self._workflow.tasks[found.producer].outputs.index(file)
+        return self._keys[found.producer] + place.to_bytes(4, "big")
+
+    def _program(self, task: Task, inputs: Mapping[str, bytes]) -> tuple[str, bytes]:
+        """Name and content of the program; without the content where it is an input, whose content
+        counts already, or is at the sites alone."""
+        name = task.executable
+        base = os.path.basename(name)
+        if name.startswith(f"./{_CARRIED}"):
+            return base, inputs[name[2:]]
+        path = self._record.programs.get(program_of(task))
+        if path is None or path not in self._tokens:
+            return name, b""
+        return base, self._tokens[path]

@@ -1,0 +1,184 @@
+"""Which tasks of a new run are reused, and where their outputs are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from wfrun.engine.model import SiteSpec, Workflow
+from wfrun.runners.run.prepare import Plan
+from wfrun.runners.run.reuse.earlier import EarlierRun, KeptFile, earlier_runs
+from wfrun.runners.run.reuse.identities import Identifier, Record
+from wfrun.runners.run.reuse.keys import make_record, task_keys
+
+MAX_USELESS = 2
+"""Number of earlier runs in a row without a further task after which no older ones are read."""
+
+Source = tuple[EarlierRun, int, int]
+"""An earlier run, and the (workflow, task) in it."""
+
+
+class ReusableTasks:
+    """The tasks of one workflow that earlier runs did."""
+
+    def __init__(self, workflow: Workflow, sites: Sequence[SiteSpec]) -> None:
+        self.workflow = workflow
+        self.sources: dict[int, list[Source]] = {}
+        """By task: the runs that did it, the latest first."""
+        self.gone: dict[int, int] = {}
+        """Tasks that were done before and run again, with the output that is at no place."""
+        self.reused: dict[int, Source] = {}
+        self._sites = sites
+        self._kept: dict[int, KeptFile | None] = {}
+
+    def set_sources(
+        self,
+        keys: Sequence[bytes],
+        runs: Sequence[tuple[EarlierRun, dict[bytes, tuple[int, int]]]],
+    ) -> None:
+        """Find the tasks by their keys among those that these runs have done."""
+        self._kept.clear()
+        self.sources = {}
+        for task, key in enumerate(keys):
+            found = [(run, *done[key]) for run, done in runs if key in done]
+            if found:
+                self.sources[task] = found
+
+    def choose(self, missing: Collection[int] = ()) -> None:
+        """Choose the tasks to reuse: of those that were done, all but the ones with an output that
+        is needed and is at no place. ``missing``: files that were not found where they should be.
+
+        A file is needed if it is a final output, or if a task that runs reads it.
+        """
+        workflow = self.workflow
+        self.gone.clear()
+        reused = {task: sources[0] for task, sources in self.sources.items()}
+        again: list[int] = []
+        for task in reused:
+            for file in workflow.tasks[task].outputs:
+                if workflow.files[file].collect and self._is_gone(task, file, missing):
+                    self.gone.setdefault(task, file)
+                    again.append(task)
+        runs = [task for task in range(len(workflow.tasks)) if task not in reused]
+        for task in (*runs, *again):
+            reused.pop(task, None)
+        pending = [*runs, *dict.fromkeys(again)]
+        while pending:
+            for file in workflow.tasks[pending.pop()].inputs:
+                producer = workflow.files[file].producer
+                if producer in reused and self._is_gone(producer, file, missing):
+                    self.gone[producer] = file
+                    del reused[producer]
+                    pending.append(producer)
+        self.reused = reused
+
+    def _is_gone(self, task: int, file: int, missing: Collection[int]) -> bool:
+        """Whether an output that was written is at no place."""
+        if not self.was_written(task, file):
+            return False
+        return file in missing or self.kept(task, file) is None
+
+    def was_written(self, task: int, file: int) -> bool:
+        """Whether the earlier task wrote this output."""
+        run, workflow, earlier = self.sources[task][0]
+        return run.was_written(workflow, self._earlier_file(task, file, (run, workflow, earlier)))
+
+    def _earlier_file(self, task: int, file: int, source: Source) -> int:
+        run, workflow, earlier = source
+        place = self.workflow.tasks[task].outputs.index(file)
+        return run.state.workflows[workflow].workflow.tasks[earlier].outputs[place]
+
+    def kept(self, task: int, file: int) -> KeptFile | None:
+        """An output of a task as an earlier run has it; None if none has."""
+        if file not in self._kept:
+            found = None
+            for source in self.sources[task]:
+                run, workflow, _ = source
+                found = run.kept(workflow, self._earlier_file(task, file, source), self._sites)
+                if found is not None:
+                    break
+            self._kept[file] = found
+        return self._kept[file]
+
+    def needed(self) -> dict[int, KeptFile]:
+        """The outputs of reused tasks that the new run needs."""
+        workflow, needed = self.workflow, {}
+        read = {
+            file
+            for task in range(len(workflow.tasks))
+            if task not in self.reused
+            for file in workflow.tasks[task].inputs
+        }
+        for task in self.reused:
+            for file in workflow.tasks[task].outputs:
+                if workflow.files[file].collect or file in read:
+                    kept = self.kept(task, file)
+                    if kept is not None and self.was_written(task, file):
+                        needed[file] = kept
+        return needed
+
+
+class Reuse:
+    """What a new run takes over from earlier ones."""
+
+    def __init__(
+        self,
+        record: Record,
+        tasks: Sequence[ReusableTasks],
+        runs: Sequence[EarlierRun],
+        identifier: Identifier,
+    ) -> None:
+        self.record = record
+        """What the new run reads itself."""
+        self.workflows = tasks
+        self.runs = runs
+        """The earlier runs that were read, the latest first."""
+        self.identifier = identifier
+
+    @property
+    def count(self) -> int:
+        """Number of reused tasks."""
+        return sum(len(tasks.reused) for tasks in self.workflows)
+
+    def by_run(self) -> Counter[str]:
+        """Number of reused tasks by the directory of their run."""
+        return Counter(
+            str(run.run.path) for tasks in self.workflows for run, _, _ in tasks.reused.values()
+        )
+
+
+def plan_reuse(plan: Plan, choice: str) -> Reuse:
+    """Find the tasks of a new run that earlier ones did; ``choice`` is the value of ``--reuse``.
+    Connects to nothing. Raises InvalidError for a named run that cannot be reused."""
+    tasks = [ReusableTasks(workflow, plan.catalog.sites) for workflow in plan.workflows]
+    identifier = Identifier()
+    runs: list[EarlierRun] = []
+    useless = 0
+    for run in earlier_runs(choice, plan.workflows) if choice != "none" else ():
+        runs.append(run)
+        identifier.add(run.record)
+        before = sum(len(one.sources) for one in tasks)
+        _match(plan, tasks, runs, identifier)
+        count = sum(len(one.sources) for one in tasks)
+        useless = useless + 1 if count == before else 0
+        if useless == MAX_USELESS or (
+            count == sum(len(w.tasks) for w in plan.workflows) and not any(t.gone for t in tasks)
+        ):
+            break
+    record = make_record(plan.workflows, plan.catalog, identifier)
+    return Reuse(record, tasks, runs, identifier)
+
+
+def _match(
+    plan: Plan,
+    tasks: Sequence[ReusableTasks],
+    runs: Sequence[EarlierRun],
+    identifier: Identifier,
+) -> None:
+    """Find the tasks that these runs did."""
+    record = make_record(plan.workflows, plan.catalog, identifier)
+    done = [dict(run.done_tasks(identifier)) for run in runs]
+    for one in tasks:
+        keys = task_keys(one.workflow, record, identifier)
+        one.set_sources(keys, list(zip(runs, done, strict=True)))
+        one.choose()

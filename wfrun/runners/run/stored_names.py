@@ -1,0 +1,32 @@
+"""Names of the files of a run in the stores of its sites."""
+
+from __future__ import annotations
+
+import re
+
+from wfrun.engine.model import Workflow
+from wfrun.engine.state import WorkflowState
+
+MAX_BASE_NAME = 120
+"""Maximum length of the readable part of a stored name, in characters: the whole name stays below
+the 255 bytes that file systems allow."""
+
+
+def stored_name(workflow: Workflow, number: int, file: int, variant: int = 0) -> str:
+    """The name of a file in the sites' stores: flat, unique in the run, readable.
+
+    ``variant`` is the number of the attempt that wrote the file (0: the first). Each attempt of a
+    task has outputs of its own, so that one that was given up and goes on replaces nothing.
+    """
+    base = re.sub(r"[^A-Za-z0-9._+=-]", "_", workflow.files[file].name.rsplit("/", 1)[-1])
+    return f"{number}-{file}{f'.{variant}' if variant else ''}-{base[-MAX_BASE_NAME:]}"
+
+
+def stored_as(w: WorkflowState, file: int) -> str:
+    """The stored name that tasks read a file under: that of the attempt which did the producing
+    task. The file may not exist yet."""
+    attempt = 0
+    if w.variants:
+        producer = w.workflow.files[file].producer
+        attempt = 0 if producer is None else w.variants.get(producer, 0)
+    return stored_name(w.workflow, w.index, file, attempt)
