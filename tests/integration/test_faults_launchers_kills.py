@@ -6,15 +6,14 @@ import contextlib
 import os
 import signal
 import time
-from collections import Counter, defaultdict
 from random import Random
 
 import pytest
 
 from tests.integration.clusters import Grid
 from tests.integration.test_launchers_faults import launchers
-from tests.runners.harness import Engine, kill, lines_of
-from wfrun.engine import events as ev
+from tests.runners.harness import Engine, kill
+from tests.soak.audit import check_record
 
 TASKS = 150
 SITES = ("alpha", "beta")
@@ -34,7 +33,7 @@ def test_killed_at_random(grid: Grid, seed: int) -> None:
         engine = kill_one(grid, engine, random)
         time.sleep(random.uniform(1, 3))
     grid.check(engine.done(150), once=False)
-    check_each(grid)
+    check_record(grid, grid.events())
 
 
 def kill_one(grid: Grid, engine: Engine, random: Random) -> Engine:
@@ -53,24 +52,3 @@ def kill_one(grid: Grid, engine: Engine, random: Random) -> Engine:
     pids = [pid for pid, line in found if victim in line and "python" in line]
     kill(random.sample(pids, min(1, len(pids))))
     return engine
-
-
-def check_each(grid: Grid) -> None:
-    """No attempt began twice, no task was in two places at once, and what was committed was the
-    last attempt, which had done it all."""
-    begun: defaultdict[str, list[str]] = defaultdict(list)
-    done: Counter[str] = Counter()
-    for line in lines_of(grid.record):
-        what, task, attempt = line.split(":")
-        if what == "begin":
-            begun[task].append(attempt)
-        else:
-            assert attempt == begun[task][-1], f"{attempt} ran beside {begun[task][-1]}"
-            done[attempt] += 1
-    for attempts in begun.values():
-        assert len(set(attempts)) == len(attempts)
-    assert set(done.values()) == {1}
-    ended = [e for e in grid.events() if isinstance(e, ev.AttemptEnded)]
-    committed = {e.key for e in ended if e.outcome.cause == "done"}
-    assert committed == {attempts[-1] for attempts in begun.values()}
-    assert committed <= set(done)

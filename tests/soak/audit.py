@@ -29,7 +29,7 @@ def check_recorded(run: RecordedRun, *, has_replicas: bool = False) -> None:
     """Compare the log of a run with what its tasks recorded themselves, and with its outputs."""
     events = run.events()
     _check_log(run, events)
-    _check_record(run, events, has_replicas)
+    check_record(run, events, has_replicas=has_replicas)
     _check_outputs(run)
 
 
@@ -54,7 +54,7 @@ def _check_log(run: RecordedRun, events: list[ev.Event]) -> None:
             done.add(int(event.key.split(".")[2]))
 
 
-def _check_record(run: RecordedRun, events: list[ev.Event], has_replicas: bool) -> None:
+def check_record(run: RecordedRun, events: list[ev.Event], *, has_replicas: bool = False) -> None:
     """What the tasks wrote themselves: no attempt began twice, and no two ran at the same time
     unless they are replicas; what was committed ran to its end."""
     begun: defaultdict[str, list[str]] = defaultdict(list)

@@ -143,6 +143,11 @@ class AttemptEnded(Event, frozen=True, gc=False, tag="attempt-ended"):
     outcome: Outcome
 
 
+class RecordedEnd(AttemptEnded, frozen=True, gc=False, tag="attempt-ended"):
+    """An end that a site has read from an exit record instead of seeing it. Never in the log: the
+    dispatcher compares the outputs with the store, and posts an AttemptEnded."""
+
+
 class AttemptsFound(Event, frozen=True, tag="attempts-found"):
     """A site answered which attempts it has, after a crash. Each attempt that has ended is reported
     by an AttemptEnded."""

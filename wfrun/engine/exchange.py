@@ -116,6 +116,15 @@ class PackedLog(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Follows the stdout immediately."""
 
 
+class Content(msgspec.Struct, frozen=True, gc=False):
+    """What a file has to contain, or a directory."""
+
+    size_bytes: int
+    """Of all its files, for a directory."""
+    digest: str | None = None
+    """As ``wfrun.sites.node.digests`` computes it; None: unknown."""
+
+
 class Outcome(msgspec.Struct, frozen=True, gc=False):
     """The exit record of an attempt. Its site may write anything: what has other types, or numbers
     out of bounds, cannot be decoded."""

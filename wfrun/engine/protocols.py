@@ -10,7 +10,7 @@ from random import Random
 from typing import ClassVar, Protocol
 
 from wfrun.engine.events import Event
-from wfrun.engine.exchange import AttemptRequest, Found, LauncherRequest, Receipt
+from wfrun.engine.exchange import AttemptRequest, Content, Found, LauncherRequest, Receipt
 from wfrun.engine.information import Information
 from wfrun.engine.model import SiteSpec
 
@@ -250,9 +250,9 @@ class Site(Protocol):
     async def log(self, key: str) -> tuple[bytes, bytes]:
         """The stdout and stderr of an attempt so far; empty if there is none."""
 
-    async def absent(self, files: Mapping[str, int]) -> list[str]:
-        """The files, given with their sizes in bytes, that are missing in the store of the site or
-        differ in size."""
+    async def absent(self, files: Mapping[str, Content]) -> list[str]:
+        """The files and directories, given with their contents, that are missing in the store of
+        the site or differ. Raises TransientError where the site cannot be asked now."""
 
     async def clean(self) -> None:
         """Remove the files of the run from the site; logs stay."""

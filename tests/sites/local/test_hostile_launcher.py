@@ -14,6 +14,7 @@ import pytest
 
 from tests.waiting import until
 from wfrun.engine import events as ev
+from wfrun.engine.exchange import Content
 from wfrun.engine.model import SiteSpec
 from wfrun.sites.local.direct_launcher import DirectLauncherSite
 from wfrun.sites.local.launcher_host import LauncherPipe
@@ -51,7 +52,7 @@ class HostileHost:
     async def log(self, key: str) -> tuple[bytes, bytes]:
         return b"", b""
 
-    async def absent(self, files: Mapping[str, int]) -> list[str]:
+    async def absent(self, files: Mapping[str, Content]) -> list[str]:
         return []
 
 

@@ -12,6 +12,7 @@ from wfrun.engine.errors import TransientError, WfrunError
 from wfrun.engine.exchange import AttemptRequest, Cause
 from wfrun.engine.protocols import LauncherSite, Site, Transfer
 from wfrun.runners.run.clock import Clock
+from wfrun.runners.run.lost_data import RecordCheck
 from wfrun.runners.run.requests import Requests
 
 _ORDERS = (
@@ -31,12 +32,20 @@ class Dispatcher:
     """
 
     def __init__(
-        self, clock: Clock, sites: Sequence[Site], transfer: Transfer, requests: Requests
+        self,
+        clock: Clock,
+        sites: Sequence[Site],
+        transfer: Transfer,
+        requests: Requests,
+        records: RecordCheck,
     ) -> None:
         self._clock = clock
         self._sites = sites
         self._transfer = transfer
         self._requests = requests
+        self._records = records
+        self._recorded: list[list[ev.RecordedEnd]] = [[] for _ in sites]
+        """Ends that are to be checked, by site."""
         self._orders: list[asyncio.Queue[act.Action]] = [asyncio.Queue() for _ in sites]
         self._tasks: set[asyncio.Task[None]] = set()
         self._searches: list[set[asyncio.Task[None]]] = [set() for _ in sites]
@@ -59,6 +68,21 @@ class Dispatcher:
             self._clock.call_at(action.at_s, ev.TimerFired(action.at_s, action.timer))
         elif isinstance(action, _ORDERS):
             self._orders[action.site].put_nowait(action)
+
+    def check(self, event: ev.RecordedEnd) -> None:
+        """Post the end of an attempt that a site has read from its record, once it is checked."""
+        site = self._requests.site_of(event.key)
+        if site is None:
+            return  # it has ended
+        self._recorded[site].append(event)
+        if len(self._recorded[site]) == 1:
+            self._spawn(self._check(site))
+
+    async def _check(self, site: int) -> None:
+        events, self._recorded[site] = self._recorded[site], []
+        outcomes = await self._records.checked(site, {e.key: e.outcome for e in events})
+        for event in events:
+            self._clock.post(ev.AttemptEnded(event.at_s, event.key, outcomes[event.key]))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -129,10 +153,11 @@ class Dispatcher:
 
     async def _find(self, index: int, keys: Sequence[str]) -> None:
         found = await self._sites[index].find(keys)
+        ended = {key: what.outcome for key, what in found.items() if what.outcome is not None}
+        outcomes = await self._records.checked(index, ended)
         now_s = self._clock.now()
-        for key, what in found.items():
-            if what.state == "ended" and what.outcome is not None:
-                self._clock.post(ev.AttemptEnded(now_s, key, what.outcome))
+        for key, outcome in outcomes.items():
+            self._clock.post(ev.AttemptEnded(now_s, key, outcome))
         absent = tuple(k for k in keys if found[k].state == "absent")
         active = tuple(k for k in keys if found[k].state == "active")
         self._clock.post(ev.AttemptsFound(now_s, index, absent, active))

@@ -9,7 +9,7 @@ from wfrun.engine.attempts import variant
 from wfrun.engine.bag import BagFiles
 from wfrun.engine.capabilities.health import Health
 from wfrun.engine.capabilities.launchers.launchers import Launchers
-from wfrun.engine.exchange import AttemptRequest, InputLink, OutputFile
+from wfrun.engine.exchange import AttemptRequest, Content, InputLink, Outcome, OutputFile
 from wfrun.engine.model import ORIGIN, SiteSpec, Task, Workflow
 from wfrun.engine.state import RunState, WorkflowState
 from wfrun.runners.run.directory import RunDir
@@ -71,6 +71,26 @@ class Requests:
             runtime_s=(task.runtime_s or 0.0) / self._specs[site].speed_ratio,
             output_sizes=[files[f].size_bytes or 0 for f in task.outputs],
         )
+
+    def site_of(self, key: str) -> int | None:
+        """The site of an attempt; None if it has ended."""
+        attempt = self._state.attempts.get(key)
+        return None if attempt is None else attempt.site
+
+    def outputs(self, key: str, outcome: Outcome) -> dict[str, Content]:
+        """What the stored outputs of an attempt have to contain, by its exit record. Empty if it
+        has ended."""
+        attempt = self._state.attempts.get(key)
+        if attempt is None:
+            return {}
+        w = self._state.workflows[attempt.workflow]
+        own = variant(key) if self._state.own_outputs else 0
+        files = zip(w.workflow.tasks[attempt.task].outputs, outcome.sizes, strict=False)
+        return {
+            stored_name(w.workflow, w.index, file, own): Content(size)
+            for file, size in files
+            if size is not None
+        }
 
     def _is_there(self, w: WorkflowState, task: Task, file: int) -> bool:
         """Whether an input exists. Raises AssertionError for a required one that does not, because

@@ -21,7 +21,7 @@ from wfrun.engine.core import Core
 from wfrun.engine.errors import InfeasibleError, InvalidError, WfrunError
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.policies.placement import observed_of
-from wfrun.engine.protocols import Site, Transfer
+from wfrun.engine.protocols import Transfer
 from wfrun.engine.state import RunState
 from wfrun.engine.visible import command_line, name_line
 from wfrun.runners.run.cleaning import clean_sites, remove_directories
@@ -39,6 +39,7 @@ from wfrun.runners.run.history import add_history, read_history
 from wfrun.runners.run.lock import BEAT_S, Lock
 from wfrun.runners.run.log_errors import replay
 from wfrun.runners.run.loop import Loop, Observer
+from wfrun.runners.run.lost_data import RecordCheck, find_lost
 from wfrun.runners.run.new_run import NewRun
 from wfrun.runners.run.prepare import Plan
 from wfrun.runners.run.requests import Requests, make_emulated_inputs
@@ -48,7 +49,6 @@ from wfrun.runners.run.reuse.taking import take_over
 from wfrun.runners.run.sites import make_site, make_transfer, terminal_prompter
 from wfrun.runners.run.storable import storable
 from wfrun.runners.run.store import Store
-from wfrun.runners.run.stored_names import stored_as
 from wfrun.runners.run.unusable import raise_unusable, with_unreachable
 from wfrun.runners.run.usage import Usage
 from wfrun.sites.kind import AnySite
@@ -88,6 +88,7 @@ class Session:
         self._history, self._past_usage = history, past_usage
         self._clock = WallClock()
         self._lock: Lock
+        self._dispatcher: Dispatcher
         self._new: NewRun | None = None
         """The directory of a run that this session starts; None for a resumed run."""
         self._store: Store
@@ -278,9 +279,10 @@ class Session:
 
     async def _run_loop(self, sites: Sequence[AnySite], transfer: Transfer, usage: Usage) -> None:
         requests = Requests(self.state, self.run, self._specs)
-        dispatcher = Dispatcher(self._clock, sites, transfer, requests)
+        records = RecordCheck(sites, requests)
+        self._dispatcher = Dispatcher(self._clock, sites, transfer, requests, records)
         self._store.before_commit = self._lock.check
-        loop = Loop(self._core, self._store, self._clock, dispatcher, self.observers)
+        loop = Loop(self._core, self._store, self._clock, self._dispatcher, self.observers)
         first, *rest = self._first_events()
         for event in (first, *self._early, *rest):
             self._clock.post(event)
@@ -328,7 +330,9 @@ class Session:
 
     def _post(self, event: ev.Event) -> None:
         """Post an event of a site, or keep it until the session's first event is posted."""
-        if self._begun:
+        if isinstance(event, ev.RecordedEnd):
+            self._dispatcher.check(event)
+        elif self._begun:
             self._clock.post(event)
         else:
             self._early.append(event)
@@ -442,24 +446,6 @@ class Session:
         # the process before the summary is printed.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, note)
-
-
-async def find_lost(state: RunState, sites: Sequence[Site]) -> tuple[tuple[int, int, int], ...]:
-    """(workflow, file, site) of each written file that is missing in its site's store, or has
-    another size there."""
-    lost: list[tuple[int, int, int]] = []
-    for index, site in enumerate(sites):
-        names: dict[str, tuple[int, int]] = {}
-        sizes: dict[str, int] = {}
-        for w in state.workflows:
-            files = w.workflow.files
-            for file in range(len(files)):
-                if w.present[file] >> index & 1 and files[file].producer is not None:
-                    name = stored_as(w, file)
-                    names[name] = (w.index, file)
-                    sizes[name] = w.sizes[file]
-        lost += [(*names[name], index) for name in await site.absent(sizes)]
-    return tuple(lost)
 
 
 def read_state(run: RunDir, timeout_s: float = START_WAIT_S) -> RunState:

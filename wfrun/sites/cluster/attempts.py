@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from wfrun.engine.events import AttemptEnded, AttemptStarted, Event
+from wfrun.engine.events import AttemptStarted, Event, RecordedEnd
 from wfrun.engine.exchange import Outcome
 
 
@@ -69,10 +69,11 @@ class Attempts:
         self.post(AttemptStarted(at_s, key))
 
     def end(self, key: str, outcome: Outcome) -> None:
-        """Post the end of an attempt. An attempt that has ended keeps its outcome."""
+        """Post the end of an attempt, from its record or the batch system. An attempt that has
+        ended keeps its outcome."""
         if self.open.pop(key, None) is not None:
             self.ended[key] = outcome
-            self.post(AttemptEnded(self.clock(), key, outcome))
+            self.post(RecordedEnd(self.clock(), key, outcome))
             self.on_attempt_ended()
 
 

@@ -19,8 +19,8 @@ from typing import Any
 import msgspec
 
 from wfrun.engine.errors import NoSpaceError, TransientError
-from wfrun.engine.events import AttemptEnded, Event
-from wfrun.engine.exchange import AttemptRequest, Found, Outcome
+from wfrun.engine.events import Event, RecordedEnd
+from wfrun.engine.exchange import AttemptRequest, Content, Found, Outcome
 from wfrun.engine.information import Observed
 from wfrun.engine.model import SiteSpec
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
@@ -36,6 +36,7 @@ from wfrun.sites.node import JOB_PROGRAMS
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.directory import make_directory, put_programs
 from wfrun.sites.remote.host import Host
+from wfrun.sites.stored import absent_at
 from wfrun.sites.tasks import end_tasks
 
 _LOGGER = logging.getLogger(__name__)
@@ -129,7 +130,7 @@ class ClusterSite:
         for request in batch:
             outcome = self._attempts.ended.get(request.key)
             if outcome is not None:
-                self._attempts.post(AttemptEnded(self._attempts.clock(), request.key, outcome))
+                self._attempts.post(RecordedEnd(self._attempts.clock(), request.key, outcome))
             elif request.key not in self._attempts.open:
                 self._attempts.open[request.key] = OpenAttempt()
                 self._submission.pending[request.key] = request
@@ -206,18 +207,12 @@ class ClusterSite:
         )
         return out or b"", err or b""
 
-    async def absent(self, files: Mapping[str, int]) -> list[str]:
+    async def absent(self, files: Mapping[str, Content]) -> list[str]:
         if not self.head.ready.is_set():
-            return []  # nothing is known about a cluster out of reach
-        names = list(files)
-        stats = await self.head.retry_until_answered(
-            lambda host: host.stat([self.store_path(n) for n in names])
+            raise TransientError(f"site {self.spec.name} was not reached yet")
+        return await self.head.retry_until_answered(
+            lambda host: absent_at(host, self.head.directory, files)
         )
-        return [
-            name
-            for name, stat in zip(names, stats, strict=True)
-            if stat is None or (stat.size_bytes != files[name] and not stat.is_directory)
-        ]
 
     async def clean(self) -> None:
         """Remove stored files, sandboxes, and what the batch system has collected; logs and exit

@@ -24,8 +24,9 @@ from wfrun.engine.events import (
     Event,
     LauncherEnded,
     LaunchersSubmitted,
+    RecordedEnd,
 )
-from wfrun.engine.exchange import AttemptRequest, Found, LauncherRequest, Outcome
+from wfrun.engine.exchange import AttemptRequest, Content, Found, LauncherRequest, Outcome
 from wfrun.engine.model import SiteSpec
 from wfrun.sites.cluster.site import CLAIMED_BY_US, ClusterSite
 from wfrun.sites.launchers.assigner import AttemptAssigner
@@ -93,7 +94,7 @@ class BatchLauncherSite:
             self._files,
             cluster,
             self._post_start,
-            self._post_end,
+            self._post_recorded_end,
             self._schedule_assignment,
             self._supervisor.expect,
         )
@@ -153,7 +154,7 @@ class BatchLauncherSite:
     async def log(self, key: str) -> tuple[bytes, bytes]:
         return await self._cluster.log(key)
 
-    async def absent(self, files: Mapping[str, int]) -> list[str]:
+    async def absent(self, files: Mapping[str, Content]) -> list[str]:
         return await self._cluster.absent(files)
 
     async def clean(self) -> None:
@@ -418,13 +419,19 @@ class BatchLauncherSite:
             attempt.started, attempt.recalled = True, False
             self._post(AttemptStarted(self._clock(), attempt.key, launcher))
 
-    def _post_end(self, key: str, outcome: Outcome) -> None:
+    def _post_recorded_end(self, key: str, outcome: Outcome) -> None:
+        """``_post_end`` of an end that nobody has seen."""
+        self._post_end(key, outcome, RecordedEnd)
+
+    def _post_end(
+        self, key: str, outcome: Outcome, kind: type[AttemptEnded] = AttemptEnded
+    ) -> None:
         """Post the end of an attempt, once, from whichever source it is known first."""
         runtime_s = None
         if outcome.started_s is not None and outcome.ended_s is not None:
             runtime_s = outcome.ended_s - outcome.started_s
         if self._assigner.end(key, runtime_s) is not None:
-            self._post(AttemptEnded(self._clock(), key, outcome))
+            self._post(kind(self._clock(), key, outcome))
 
     # -- assignment
 

@@ -29,10 +29,11 @@ from wfrun.engine.events import (
     AttemptsSubmitted,
     AttemptStarted,
     Event,
+    RecordedEnd,
     SitePaused,
     SiteReopened,
 )
-from wfrun.engine.exchange import AttemptRequest, Found, Outcome
+from wfrun.engine.exchange import AttemptRequest, Content, Found, Outcome
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.visible import visible
 from wfrun.sites.local.launcher_host import LauncherHost, LauncherPipe
@@ -212,7 +213,7 @@ class DirectLauncherSite:
     async def log(self, key: str) -> tuple[bytes, bytes]:
         return await self._host.log(key)
 
-    async def absent(self, files: Mapping[str, int]) -> list[str]:
+    async def absent(self, files: Mapping[str, Content]) -> list[str]:
         return await self._host.absent(files)
 
     async def clean(self) -> None:
@@ -357,7 +358,7 @@ class DirectLauncherSite:
         for key, found in answers.items():
             request = self._attempts.get(key)
             if found.outcome is not None:
-                self._post_end(key, found.outcome)
+                self._post_end(key, found.outcome, RecordedEnd)
             elif found.state == "absent" and request is not None:
                 again.append(request)
             elif found.state == "absent":
@@ -493,12 +494,14 @@ class DirectLauncherSite:
         if not asked.answer.done():
             asked.answer.set_result(answers)
 
-    def _post_end(self, key: str, outcome: Outcome) -> None:
+    def _post_end(
+        self, key: str, outcome: Outcome, kind: type[AttemptEnded] = AttemptEnded
+    ) -> None:
         """Post the end of an attempt, once, from whichever source it is known first."""
         if key in self._attempts:
             del self._attempts[key]
             self._sent.discard(key)
-            self._post(AttemptEnded(self._clock(), key, outcome))
+            self._post(kind(self._clock(), key, outcome))
 
 
 def _refuse(event: Event) -> None:

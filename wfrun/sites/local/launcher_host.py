@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from wfrun.engine.exchange import Content
+
 
 class LauncherPipe(Protocol):
     """The connection to a launcher process: lines in both directions."""
@@ -55,7 +57,7 @@ class LauncherHost(Protocol):
     async def log(self, key: str) -> tuple[bytes, bytes]:
         """Stdout and stderr of an attempt."""
 
-    async def absent(self, files: Mapping[str, int]) -> list[str]:
+    async def absent(self, files: Mapping[str, Content]) -> list[str]:
         """As ``Site.absent``."""
 
     async def close(self) -> None:

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from wfrun.engine.errors import InfeasibleError
+from wfrun.engine.exchange import Content
 from wfrun.engine.model import SiteSpec
 from wfrun.sites import node
 from wfrun.sites.local.direct_launcher import DirectLauncherSite
 from wfrun.sites.local.launcher_host import LauncherPipe
 from wfrun.sites.local.pipes import Pipes
 from wfrun.sites.remote.agent import RefusedError, make_private
+from wfrun.sites.stored import absent_here
 
 
 def available_cores() -> int:
@@ -101,14 +103,8 @@ class _LocalHost:
         base = self._directory / "attempts" / key
         return await asyncio.to_thread(lambda: (_read(f"{base}.out"), _read(f"{base}.err")))
 
-    async def absent(self, files: Mapping[str, int]) -> list[str]:
-        def is_there(name: str, size_bytes: int) -> bool:
-            path = self.store / name
-            return path.is_dir() or (path.is_file() and path.stat().st_size == size_bytes)
-
-        return await asyncio.to_thread(
-            lambda: [name for name, size in files.items() if not is_there(name, size)]
-        )
+    async def absent(self, files: Mapping[str, Content]) -> list[str]:
+        return await asyncio.to_thread(absent_here, self.store, files)
 
     async def close(self) -> None:
         """Nothing to release."""

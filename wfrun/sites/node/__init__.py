@@ -17,6 +17,7 @@ _RUNNER = (
     "logs.py",
     "log_limits.py",
     "store.py",
+    "digests.py",
     "outputs.py",
     "processes.py",
 )

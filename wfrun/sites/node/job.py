@@ -153,6 +153,7 @@ class Job(runner.Runner):
             try:
                 store.write_all(fd, text.ljust(RESERVED_BYTES) + b"\n")
                 os.ftruncate(fd, len(text))
+                os.fsync(fd)  # or the name may outlive the content
             finally:
                 os.close(fd)
             os.rename(self.part, self.record)

@@ -17,7 +17,7 @@ from wfrun.engine.events import (
     LaunchersSubmitted,
     LauncherStarted,
 )
-from wfrun.engine.exchange import AttemptRequest, Cause, Found, LauncherRequest, Outcome
+from wfrun.engine.exchange import AttemptRequest, Cause, Content, Found, LauncherRequest, Outcome
 from wfrun.engine.information import Observed
 from wfrun.engine.model import Resources, SiteSpec
 from wfrun.sites.simulated.queues import SimulatedJob
@@ -133,7 +133,7 @@ class SimulatedLauncherSite:
         """Simulated tasks have no output."""
         return b"", b""
 
-    async def absent(self, files: Mapping[str, int]) -> list[str]:
+    async def absent(self, files: Mapping[str, Content]) -> list[str]:
         """No file is ever lost."""
         return []
 

@@ -23,7 +23,7 @@ from wfrun.engine.events import (
     SitePaused,
     SiteReopened,
 )
-from wfrun.engine.exchange import AttemptRequest, Cause, Found, Outcome
+from wfrun.engine.exchange import AttemptRequest, Cause, Content, Found, Outcome
 from wfrun.engine.information import Observed
 from wfrun.engine.model import SiteSpec
 from wfrun.sites.observation import Observer
@@ -206,7 +206,7 @@ class SimulatedSite:
         """Simulated tasks have no output."""
         return b"", b""
 
-    async def absent(self, files: Mapping[str, int]) -> list[str]:
+    async def absent(self, files: Mapping[str, Content]) -> list[str]:
         """No file is ever lost."""
         return []
 

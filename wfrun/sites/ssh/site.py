@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from wfrun.engine.errors import TransientError
+from wfrun.engine.exchange import Content
 from wfrun.engine.model import SiteSpec
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
 from wfrun.sites.local.direct_launcher import DirectLauncherSite
@@ -21,6 +22,7 @@ from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.directory import make_directory, put_programs
 from wfrun.sites.remote.host import NewFile
 from wfrun.sites.remote.transport import Process
+from wfrun.sites.stored import absent_at
 
 _READ_BYTES = 1 << 18
 _HIGH_WATER_BYTES = 4 << 20
@@ -121,20 +123,10 @@ class _RemoteHost:
         out, err = await host.read([f"{base}.out", f"{base}.err"], limit=1 << 30)
         return out or b"", err or b""
 
-    async def absent(self, files: Mapping[str, int]) -> list[str]:
+    async def absent(self, files: Mapping[str, Content]) -> list[str]:
         if not self.directory:
-            return []  # unknown: the host was not reached yet
-        names = list(files)
-        try:
-            host = await self._connection.host()
-            stats = await host.stat([f"{self.directory}/files/{name}" for name in names])
-        except TransientError:
-            return []  # unknown: the host cannot be reached
-        return [
-            name
-            for name, stat in zip(names, stats, strict=True)
-            if stat is None or (stat.size_bytes != files[name] and not stat.is_directory)
-        ]
+            raise TransientError(f"site {self._spec.name} was not reached yet")
+        return await absent_at(await self._connection.host(), self.directory, files)
 
     async def close(self) -> None:
         await self._connection.close()

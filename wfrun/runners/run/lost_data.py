@@ -1,0 +1,82 @@
+"""Compares what the log and exit records say of files with the stores of the sites.
+
+A record may survive a power loss that its outputs do not: nobody waits until they are on the disk.
+So an end that is only read from a record counts after its outputs were found in the store. What a
+living launcher reports itself needs no look: while it lives, its machine has lost nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from wfrun.engine.errors import TransientError
+from wfrun.engine.exchange import Content, Outcome
+from wfrun.engine.protocols import Site
+from wfrun.engine.state import RunState
+from wfrun.runners.run.requests import Requests
+from wfrun.runners.run.stored_names import stored_as
+
+RETRY_S = 1.0
+"""Interval between questions to a site that does not answer."""
+MAX_NAMED = 3
+"""Maximum number of files that a message names."""
+
+
+class RecordCheck:
+    """Checks the outcomes that sites have read from exit records."""
+
+    def __init__(self, sites: Sequence[Site], requests: Requests) -> None:
+        self._sites = sites
+        self._requests = requests
+
+    async def checked(self, site: int, outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:
+        """The outcomes by key, those as ``lost`` whose outputs are missing in the store or differ.
+        Waits until the site answers."""
+        outputs = {
+            key: self._requests.outputs(key, outcome)
+            for key, outcome in outcomes.items()
+            if outcome.cause == "done"
+        }
+        contents = {name: content for own in outputs.values() for name, content in own.items()}
+        absent = set(await self._absent(site, contents))
+        checked = dict(outcomes)
+        for key, own in outputs.items():
+            if gone := [name for name in own if name in absent]:
+                checked[key] = _lost(outcomes[key], gone)
+        return checked
+
+    async def _absent(self, site: int, files: Mapping[str, Content]) -> list[str]:
+        while files:
+            with contextlib.suppress(TransientError):
+                return await self._sites[site].absent(files)
+            await asyncio.sleep(RETRY_S)
+        return []
+
+
+def _lost(outcome: Outcome, gone: Sequence[str]) -> Outcome:
+    named = ", ".join(gone[:MAX_NAMED]) + (", …" if len(gone) > MAX_NAMED else "")
+    text = f"its exit record says done, but {named} in its site's store is missing or not whole"
+    return msgspec.structs.replace(outcome, cause="lost", message=text, sizes=())
+
+
+async def find_lost(state: RunState, sites: Sequence[Site]) -> tuple[tuple[int, int, int], ...]:
+    """(workflow, file, site) of each written file that is missing in its site's store, or differs
+    there. Nothing is known of a site out of reach."""
+    lost: list[tuple[int, int, int]] = []
+    for index, site in enumerate(sites):
+        names: dict[str, tuple[int, int]] = {}
+        contents: dict[str, Content] = {}
+        for w in state.workflows:
+            files = w.workflow.files
+            for file in range(len(files)):
+                if w.present[file] >> index & 1 and files[file].producer is not None:
+                    name = stored_as(w, file)
+                    names[name] = (w.index, file)
+                    contents[name] = Content(w.sizes[file])
+        with contextlib.suppress(TransientError):
+            lost += [(*names[name], index) for name in await site.absent(contents)]
+    return tuple(lost)

@@ -1,0 +1,102 @@
+"""Compares the stored files of a site with what they have to contain."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from wfrun.engine.errors import InfeasibleError, TransientError
+from wfrun.engine.exchange import Content
+from wfrun.sites.node.digests import measure
+from wfrun.sites.remote.host import Host
+
+MIN_READ_S = 60.0
+SLOW_BYTES_PER_S = 10e6
+"""A head node that reads stored files has this time, and one second more for so many bytes."""
+
+_PROGRAM = '. "$0/bin/python.sh"; exec "$python" -I -S -X utf8 "$0/bin/digests.py"'
+_ANSWER = msgspec.json.Decoder(list[tuple[int, str | None] | None])
+
+
+def matches(expected: Content, found: Content | None) -> bool:
+    """Whether a file is there and contains what it has to, as far as that is known."""
+    if found is None or found.size_bytes != expected.size_bytes:
+        return False
+    return expected.digest is None or found.digest == expected.digest
+
+
+def measure_here(path: str | Path, *, digest: bool) -> Content | None:
+    """What a file or directory of this machine contains; None if it cannot be read."""
+    try:
+        return Content(*measure(str(path), digest))
+    except OSError:
+        return None
+
+
+def absent_here(store: Path, files: Mapping[str, Content]) -> list[str]:
+    """``Site.absent`` for a directory of this machine."""
+    return [
+        name
+        for name, expected in files.items()
+        if not matches(expected, measure_here(store / name, digest=expected.digest is not None))
+    ]
+
+
+async def absent_at(host: Host, directory: str, files: Mapping[str, Content]) -> list[str]:
+    """``Site.absent`` for the run's directory at the far end of a connection."""
+    names = list(files)
+    stats = await host.stat([f"{directory}/files/{name}" for name in names])
+    found: dict[str, Content | None] = {}
+    plain, digested = [], []
+    for name, stat in zip(names, stats, strict=True):
+        found[name] = None if stat is None else Content(stat.size_bytes)
+        if stat is None:
+            continue
+        if files[name].digest is not None:
+            digested.append(name)
+        elif stat.is_directory:
+            plain.append(name)
+    for some in (plain, digested):
+        found.update(await _measure(host, directory, {name: files[name] for name in some}))
+    return [name for name in names if not matches(files[name], found[name])]
+
+
+async def _measure(
+    host: Host, directory: str, files: Mapping[str, Content]
+) -> dict[str, Content | None]:
+    """Measure files of the store there, all with digests or all without."""
+    if not files:
+        return {}
+    paths = [f"{directory}/files/{name}" for name in files]
+    digest = next(iter(files.values())).digest is not None
+    size_bytes = sum(each.size_bytes for each in files.values())
+    found = await measure_at(host, directory, paths, size_bytes, digest=digest)
+    return dict(zip(files, found, strict=True))
+
+
+async def measure_at(
+    host: Host, directory: str, paths: Sequence[str], size_bytes: int, *, digest: bool
+) -> list[Content | None]:
+    """What files or directories of about this size contain, by the program in the run's directory
+    there. Raises TransientError where it is not answered in time, InfeasibleError where that
+    program does not work."""
+    question = json.dumps({"paths": list(paths), "digests": digest}).encode()
+    timeout_s = MIN_READ_S + size_bytes / SLOW_BYTES_PER_S
+    argv = ["/bin/sh", "-c", _PROGRAM, directory]
+    result = await host.run(argv, stdin=question, timeout_s=timeout_s)
+    if result.exit_code is None:
+        raise TransientError(f"{directory}: its files were not read within {timeout_s:.0f} s")
+    try:
+        found = _ANSWER.decode(result.output)
+        if len(found) != len(paths):
+            raise ValueError("it does not answer for each file")
+        return [None if one is None else Content(*one) for one in found]
+    except (msgspec.MsgspecError, ValueError) as error:
+        said = result.errors[-500:].decode("utf-8", "replace").strip()
+        raise InfeasibleError(
+            f"the stored files in {directory} cannot be measured: {said or error}",
+            hint="Check that Python 3.6 or later runs on the head node.",
+        ) from error
