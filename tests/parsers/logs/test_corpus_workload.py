@@ -150,8 +150,8 @@ def test_what_the_rules_of_the_jgc_paper_drop() -> None:
 
 def test_load_of_a_real_log() -> None:
     log = read_swf(LOGS / "KTH-SP2-1996-2.1-cln.swf.gz")
-    # By awk: the sum of columns 4 x 5 over 100 processors x (last - first of column 2).
-    assert load_of(log.jobs, 100) == pytest.approx(2016591520 / (100 * 28763768))
+    # By awk: the sum of columns 4 x 8 over 100 processors x (last - first of column 2).
+    assert load_of(log.jobs, 100) == pytest.approx(2011271356 / (100 * 28763768))
 
 
 def test_a_real_log_survives_writing(tmp_path: Path) -> None:

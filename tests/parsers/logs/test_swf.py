@@ -66,7 +66,7 @@ def test_all_fields(tmp_path: Path) -> None:
         preceding=None,
         think_s=None,
     )
-    assert job.size == 4
+    assert job.size == 8
 
 
 def test_minus_one_is_unknown(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import signal
 from pathlib import Path
@@ -138,6 +139,33 @@ def test_the_queue_of_a_log(user: User, lrm: str) -> None:
     assert dict(line.split("  ", 1) for line in free.splitlines())[
         "killed at their request"
     ].strip() == "0"  # fmt: skip
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_jobs_of_a_queue_ask_for_the_processors_that_users_requested(
+    user: User, suffix: str
+) -> None:
+    """Two of them fit together by their requests, and not by their allocations."""
+    lines = [
+        f"{number} {submit_s} -1 100 5 -1 -1 {requested} 200 -1 1 1 1 1 1 -1 -1 -1\n"
+        for number, submit_s, requested in ((7, 0, 4), (8, 10, 4), (9, 20, -1))
+    ]
+    (user.folder / "few.swf").write_text(HEADER + "".join(lines))
+    path = user.folder / f"jobs.{suffix}"
+    succeeded(user.wfrun("simulate", "few.swf", "--output", path))
+    if suffix == "csv":
+        rows = [list(row.values()) for row in csv.DictReader(path.read_text().splitlines())]
+        assert rows == [
+            ["7", "4", "0.0", "0.0", "0.0", "100.0", "False"],
+            ["8", "4", "10.0", "0.0", "10.0", "110.0", "False"],
+            ["9", "5", "20.0", "90.0", "110.0", "210.0", "False"],
+        ]
+    else:
+        from pyarrow import parquet
+
+        table = parquet.read_table(path)
+        assert table["wait_s"].to_pylist() == [0.0, 0.0, 90.0]
+        assert table["killed"].to_pylist() == [False] * 3
 
 
 def test_a_past_run_is_simulated_with_its_measured_times(user: User) -> None:

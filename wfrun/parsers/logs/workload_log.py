@@ -85,9 +85,9 @@ class LoggedJob(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def size(self) -> int | None:
-        """The processors that it holds: the allocated ones if there are any, else the requested
-        ones."""
-        return self.processors or self.requested_processors
+        """The processors that it asks for: the requested ones, or the allocated ones if the log
+        does not give those."""
+        return self.requested_processors or self.processors
 
     @property
     def key(self) -> tuple[int | None, int]:

@@ -84,7 +84,8 @@ _DIMENSIONS = ("policy", "selection", "throttle", "seed")
         section=_PLATFORM, help="Share of attempts that fail.")  # fmt: skip
 @option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", section=_OUTPUT,
         help="Write a CSV line for each simulated run. Runs that are in the file already are not "
-        "simulated again. FILE.parquet: also as Parquet, at the end.")  # fmt: skip
+        "simulated again. FILE.parquet: also as Parquet, at the end. Queue of a log: a line for "
+        "each job.")  # fmt: skip
 @option("--plot", type=click.Path(path_type=Path), metavar="FILE", section=_OUTPUT,
         help="Draw the makespans, as PNG, PDF or SVG.")  # fmt: skip
 @option("--run-dir", type=click.Path(path_type=Path), metavar="DIR", section=_OUTPUT,

@@ -50,6 +50,7 @@ def simulate(
             options["processors"],
             kill_overruns=not options["no_kill_overruns"],
             skip_bad_lines=options["skip_bad_lines"],
+            output=options["output"],
         )
         return
     described = _description(settings, options)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
+import msgspec
 from rich.table import Table
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.visible import message_block
+from wfrun.parsers.atomic import replacing
 from wfrun.parsers.logs import LoggedJob
 from wfrun.runners.display.console import make_console
+from wfrun.runners.display.parquet import check_parquet, write_parquet
 from wfrun.runners.display.report import duration
 from wfrun.runners.experiments.metrics.jobs import THRESHOLD_S
 from wfrun.runners.experiments.metrics.samples import summarize
@@ -26,17 +30,39 @@ from wfrun.sites.simulated.queues import (
 )
 
 
+class JobRow(msgspec.Struct, frozen=True):
+    """A simulated job: a line of ``--output``. Times are in seconds since the start of the log."""
+
+    job: int
+    processors: int
+    submit_s: float
+    wait_s: float
+    start_s: float
+    end_s: float
+    killed: bool
+    """Whether it was killed at the end of its requested time."""
+
+
 def simulate_queue(
-    path: Path, lrm: str, processors: int | None, *, kill_overruns: bool, skip_bad_lines: bool
+    path: Path,
+    lrm: str,
+    processors: int | None,
+    *,
+    kill_overruns: bool,
+    skip_bad_lines: bool,
+    output: Path | None = None,
 ) -> None:
     """Simulate the jobs of a log on a cluster of their own, and print waits, slowdowns and
-    utilization.
+    utilization. ``output`` gets a line for each job (`JobRow`), as CSV, or Parquet by its suffix.
 
     Jobs larger than the cluster are left out. A job that requested no time requests its run time.
     With ``skip_bad_lines`` lines that cannot be read are dropped. Warnings count all of these.
     Raises InvalidError.
     """
     make_lrm(lrm, 1)
+    is_parquet = output is not None and output.suffix.lower() == ".parquet"
+    if output is not None and is_parquet:
+        check_parquet(output)
     jobs, remarks, of_log = read_log(path, skip_bad_lines=skip_bad_lines)
     size = processors or of_log
     if size is None:
@@ -48,10 +74,37 @@ def simulate_queue(
     fitting = _fitting(path, jobs, size, remarks)
     for remark in remarks:
         click.echo(message_block(f"warning: {remark}"), err=True)
-    batch = simulated_jobs(fitting, allocated=True)
+    batch = simulated_jobs(fitting)
     schedule = simulate_batch(batch, size, lrm, kill_overruns=kill_overruns)
     killed = sum(1 for job in batch if kill_overruns and job.runtime_s > job.requested_s)
     make_console().print(batch_table(batch, schedule, size, lrm, killed))
+    if output is not None:
+        rows = _rows(fitting, batch, schedule, kill_overruns=kill_overruns)
+        write_parquet(rows, {}, output) if is_parquet else _write_csv(rows, output)
+
+
+def _write_csv(rows: Sequence[JobRow], path: Path) -> None:
+    with replacing(path) as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(JobRow.__struct_fields__)
+        writer.writerows(map(msgspec.structs.astuple, rows))
+
+
+def _rows(
+    jobs: Sequence[LoggedJob],
+    batch: Sequence[SimulatedJob],
+    schedule: Schedule,
+    *,
+    kill_overruns: bool,
+) -> list[JobRow]:
+    rows = zip(jobs, batch, schedule.start_s, schedule.end_s, strict=True)
+    return [
+        JobRow(
+            logged.id, job.cores, job.submit_s, start_s - job.submit_s, start_s, end_s,
+            kill_overruns and job.runtime_s > job.requested_s,
+        )
+        for logged, job, start_s, end_s in rows
+    ]  # fmt: skip
 
 
 def _fitting(

@@ -52,7 +52,11 @@ def _type_of(kind: Any, pyarrow: Any) -> Any:
     if get_origin(kind) is Literal:
         return pyarrow.string()
     plain = next((arg for arg in get_args(kind) if arg is not type(None)), kind)
-    return {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64()}[plain]
+    types = {
+        str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64(),
+        bool: pyarrow.bool_(),
+    }  # fmt: skip
+    return types[plain]
 
 
 def _pyarrow() -> Any:

@@ -28,6 +28,7 @@ CONCERNS: Mapping[str, tuple[Kind, ...]] = {
     "--processors": _QUEUE,
     "--no-kill-overruns": _WITH_TIME_LIMITS,
     "--lrm": _ALL,
+    "--output": _ALL,
     "--skip-bad-lines": _ALL,
     "--quiet": _ALL,
 }

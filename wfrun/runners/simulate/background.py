@@ -92,7 +92,7 @@ def _for_site(
     offset_s = random.random() * length_s
     window_s = (WARM_UP_S + HORIZON_S) / factor
     chosen = []
-    simulated = simulated_jobs(fitting, allocated=True)
+    simulated = simulated_jobs(fitting)
     start = next(
         (i for i, job in enumerate(fitting) if job.submit_s - first_s >= offset_s), len(fitting)
     )

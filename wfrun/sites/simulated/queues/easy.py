@@ -9,15 +9,24 @@ queue. Only the head has a reservation.
 
 A running job past its request counts as about to end: its processors are expected now. Jobs whose
 requests end at the shadow time itself count for the extra processors.
+
+Waiting jobs that ask for the same processors and time are one *shape*. Where its first job does
+not start, no other one of the shape does, so that a pass asks once for each shape. Users submit
+thousands of equal jobs: with bursts of 1,000 a pass over all jobs took 8 times as long.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
-from typing import ClassVar
+from heapq import heapify, heappop, heappush
+from typing import ClassVar, TypeAlias
 
 from wfrun.sites.simulated.queues.lrm import JobId, QueuedJob
 from wfrun.sites.simulated.queues.queue import Queue
+
+_Shape: TypeAlias = tuple[int, float]
+"""(processors, requested time in seconds)."""
 
 
 class Easy(Queue):
@@ -30,20 +39,29 @@ class Easy(Queue):
 
     def __init__(self, processors: int) -> None:
         super().__init__(processors)
-        self._newcomers: list[QueuedJob] = []
+        self._newcomers: dict[_Shape, None] = {}
+        """Shapes of jobs that were submitted since the last pass."""
+        self._waiting: dict[_Shape, OrderedDict[JobId, tuple[int, QueuedJob]]] = {}
+        """The waiting jobs of each shape, with their numbers in the queue."""
+        self._submitted = 0
         self._shadow_s = float("-inf")
         """Shadow time of the head after the last pass; in the past if a full pass is due."""
         self._extra = 0
 
     def submit(self, job: QueuedJob, now_s: float) -> None:
         super().submit(job, now_s)
-        self._newcomers.append(job)
+        shape = (job.cores, job.requested_s)
+        self._submitted += 1
+        self._waiting.setdefault(shape, OrderedDict())[job.id] = (self._submitted, job)
+        self._newcomers[shape] = None
 
     def end(self, job_id: JobId, now_s: float) -> None:
         super().end(job_id, now_s)
         self._shadow_s = float("-inf")
 
     def cancel(self, job_id: JobId, now_s: float) -> None:
+        if job_id in self._queue:
+            self._forget(self._queue[job_id])
         super().cancel(job_id, now_s)
         self._shadow_s = float("-inf")
 
@@ -69,7 +87,7 @@ class Easy(Queue):
             if head.cores > self._running.free:
                 self._reserve(head.cores, now_s)
                 if self._running.free and len(queue) > 1:
-                    self._backfill(tuple(queue.values()), started, now_s)
+                    self._backfill(self._waiting, started, now_s)
                 return
             self._start(head, now_s)
             started.append(head.id)
@@ -88,19 +106,42 @@ class Easy(Queue):
         self._shadow_s = shadow_s
         self._extra = available - cores
 
-    def _backfill(
-        self, candidates: Iterable[QueuedJob], started: list[JobId], now_s: float
-    ) -> None:
-        running = self._running
-        for job in candidates:
-            cores = job.cores
-            # The head itself does not fit, and is skipped here.
-            if cores <= running.free:
-                if now_s + job.requested_s > self._shadow_s:
-                    if cores > self._extra:
-                        continue
-                    self._extra -= cores
-                self._start(job, now_s)
-                started.append(job.id)
-                if not running.free:
-                    return
+    def _backfill(self, shapes: Iterable[_Shape], started: list[JobId], now_s: float) -> None:
+        """Start jobs of these shapes in the order of the queue. The head itself does not fit."""
+        waiting, running = self._waiting, self._running
+        firsts = [
+            (*next(iter(waiting[shape].values())), shape)
+            for shape in shapes
+            if self._fits(shape, now_s) and shape in waiting
+        ]
+        heapify(firsts)
+        while firsts and running.free:
+            _, job, shape = firsts[0]
+            if not self._fits(shape, now_s):
+                heappop(firsts)
+                continue
+            if now_s + job.requested_s > self._shadow_s:
+                self._extra -= job.cores
+            self._start(job, now_s)
+            started.append(job.id)
+            heappop(firsts)
+            if shape in waiting:
+                heappush(firsts, (*next(iter(waiting[shape].values())), shape))
+
+    def _fits(self, shape: _Shape, now_s: float) -> bool:
+        """Whether such a job fits now and does not delay the head."""
+        cores, requested_s = shape
+        return cores <= self._running.free and (
+            now_s + requested_s <= self._shadow_s or cores <= self._extra
+        )
+
+    def _start(self, job: QueuedJob, now_s: float) -> None:
+        self._forget(job)
+        super()._start(job, now_s)
+
+    def _forget(self, job: QueuedJob) -> None:
+        """Remove a job from those that wait."""
+        shape = (job.cores, job.requested_s)
+        del self._waiting[shape][job.id]
+        if not self._waiting[shape]:
+            del self._waiting[shape]

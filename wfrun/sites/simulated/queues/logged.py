@@ -9,18 +9,18 @@ from wfrun.parsers.logs import LoggedJob
 from wfrun.sites.simulated.queues.batch import SimulatedJob
 
 
-def simulated_jobs(jobs: Iterable[LoggedJob], *, allocated: bool = False) -> list[SimulatedJob]:
+def simulated_jobs(jobs: Iterable[LoggedJob]) -> list[SimulatedJob]:
     """The request and the run time of each job, in the order of the log.
 
-    A job asks for the processors that its user requested, or with ``allocated`` for those that it
-    was allocated; where the log does not give these, for the other ones. A job without a requested
-    time asks for its run time. Run times beyond the request are kept, see ``settle_overruns``.
+    A job asks for the processors that its user requested; where the log does not give these, for
+    those that it was allocated. A job without a requested time asks for its run time. Run times
+    beyond the request are kept, see ``settle_overruns``.
 
     Raises InvalidError for a job whose run time or processors are unknown.
     """
     found = []
     for job in jobs:
-        cores = job.size if allocated else job.requested_processors or job.processors
+        cores = job.size
         if not cores or job.runtime_s is None:
             what = "run time" if cores else "processors"
             raise InvalidError(
