@@ -21,7 +21,7 @@ from rich.text import Text
 
 from wfrun import generate, read_catalog, write_dax
 from wfrun.engine.events import Settings
-from wfrun.runners.display.progress import REFRESH_S, LiveProgress
+from wfrun.runners.display.live import REFRESH_S, LiveProgress
 from wfrun.runners.run.prepare import prepare
 from wfrun.runners.run.session import Session
 

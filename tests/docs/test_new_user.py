@@ -13,7 +13,7 @@ from rich.console import Console
 
 import wfrun
 from tests.places import ROOT
-from wfrun.runners.display.report import SiteTable
+from wfrun.runners.display.site_table import SiteTable
 from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.session import read_state
 
@@ -91,7 +91,8 @@ def test_a_failure_is_explained_mended_and_forgotten(tmp_path: Path) -> None:
     (tmp_path / "mend.yml").write_text(FAILS_UNTIL_MENDED.format(flag=flag))
     failed = command(tmp_path, "wfrun mend.yml --retries 0")
     assert failed.returncode == 1
-    assert "first at local failed (exit" in failed.stdout
+    assert "1 task × exit 1: " in failed.stdout
+    assert ", first: task first at local" in failed.stdout
     assert "no such star" in failed.stdout
     logs = command(tmp_path, "wfrun logs last first; wfrun logs last second").stdout
     assert "stdout, written to its output first.txt" in logs

@@ -57,6 +57,11 @@ class Terminal:
         """All that the terminal was sent."""
         return self._drawn.decode(errors="surrogateescape")
 
+    @property
+    def descriptor(self) -> int:
+        """The user's end of the terminal."""
+        return self._near
+
     def type(self, keys: bytes) -> None:
         os.write(self._near, keys)
 

@@ -13,13 +13,13 @@ from wfrun.engine import events as ev
 from wfrun.engine.actions import CancelAttempts, CopyFile, SubmitAttempts
 from wfrun.engine.capability import Run
 from wfrun.engine.exchange import Outcome
+from wfrun.engine.failures import Failure
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.retry import RULES, apply_retry_rule, note_site_to_avoid
 from wfrun.engine.state import (
     SUPERSEDED,
     Attempt,
     Copy,
-    Failure,
     Phase,
     RunState,
     Siblings,
@@ -203,6 +203,7 @@ def attempt_started(run: Run, event: ev.AttemptStarted) -> None:
         return
     _set_phase(state, attempt, _RUNNING)
     attempt.started_s = event.at_s
+    attempt.host = event.host
     if attempt.ready_s is not None:
         state.workflows[attempt.workflow].waiting_s += event.at_s - attempt.ready_s
     for call in run.hooks.started:
@@ -225,7 +226,7 @@ def attempts_found(run: Run, event: ev.AttemptsFound) -> None:
             call(attempt)
         _set_phase(state, attempt, _SUBMITTING)
         attempt.started_s = None
-        attempt.launcher = ""
+        attempt.launcher = attempt.host = ""
         attempt.withdrawn = False
         _submit(run, attempt)
     for key in event.active:
@@ -441,16 +442,16 @@ def _note_failure(
 ) -> None:
     site = state.sites[attempt.site]
     site.failed += 1
-    state.recent_failures.append(
-        Failure(
-            w.workflow.tasks[attempt.task].id,
-            site.spec.name,
-            attempt.key,
-            outcome.cause,
-            "\n".join(text for text in (outcome.message, reason) if text),
-            final,
-        )
+    failure = Failure(
+        w.workflow.tasks[attempt.task].id,
+        site.spec.name,
+        attempt.key,
+        outcome.cause,
+        "\n".join(text for text in (outcome.message, reason) if text),
+        final,
     )
+    state.recent_failures.append(failure)
+    state.failure_groups.add(failure, outcome)
 
 
 def withdraw_all(run: Run, *, running_too: bool) -> None:

@@ -22,7 +22,8 @@ SCHEMA_VERSION = 6
 CoresReserved, ReservationDeclined and SitesDeclined exist since version 2, and
 ``Access.batch_settings`` since version 3. Version 4 renamed two causes (see ``RENAMED_CAUSES``).
 Version 5 added ``RunStarted.site_directory`` and ``RunStarted.own_outputs``, version 6
-``Settings.max_log_bytes``, FilesRemoved and ``WorkflowAdded.reused``."""
+``Settings.max_log_bytes``, FilesRemoved, ``WorkflowAdded.reused``, ``Settings.wait``,
+``AttemptStarted.host``, JobLimitReached and JobLimitLifted."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):
@@ -134,6 +135,8 @@ class AttemptStarted(Event, frozen=True, gc=False, omit_defaults=True, tag="atte
     key: str
     launcher: str = ""
     """The launcher that runs it; empty if none does."""
+    host: str = ""
+    """The node that runs it, as the batch system names it; empty if it does not say."""
 
 
 class AttemptEnded(Event, frozen=True, gc=False, tag="attempt-ended"):
@@ -320,6 +323,21 @@ class SiteReopened(Event, frozen=True, tag="site-reopened"):
     site: int
 
 
+class JobLimitReached(Event, frozen=True, tag="job-limit-reached"):
+    """The queue of the site takes no further job of ours for now. Attempts that were submitted wait
+    for room."""
+
+    site: int
+    jobs: int
+    """Number of our jobs in the queue."""
+
+
+class JobLimitLifted(Event, frozen=True, tag="job-limit-lifted"):
+    """No attempt waits for room in the queue of the site any more."""
+
+    site: int
+
+
 class SiteCounted(Event, frozen=True, tag="site-counted"):
     """Work on a cluster's head node since the last such event, or since the engine started."""
 
@@ -385,6 +403,8 @@ AnyEvent = (
     | SitesDeclined
     | SitePaused
     | SiteReopened
+    | JobLimitReached
+    | JobLimitLifted
     | SiteCounted
     | FilesRemoved
     | TimerFired

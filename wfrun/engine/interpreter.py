@@ -164,9 +164,11 @@ def _run_resumed(run: Run, event: ev.RunResumed) -> None:
     state.draining = state.killed = state.stopping = False
     state.ended = state.end_reason = None
     state.uncollected.clear()
+    state.failure_groups.clear()
     # Lost files come first: which failed tasks are eligible depends on the repeated ones.
     files.lose_files(run, event.lost)
-    for index in range(len(state.sites)):
+    for index, site in enumerate(state.sites):
+        site.job_limit = None
         _clear_problems(run, index)
     for w in state.workflows:
         _retry_failed(run, w)
@@ -283,6 +285,14 @@ def _clear_problems(run: Run, index: int) -> None:
     run.update_health(index)
 
 
+def _job_limit_reached(run: Run, event: ev.JobLimitReached) -> None:
+    run.state.sites[event.site].job_limit = event.jobs
+
+
+def _job_limit_lifted(run: Run, event: ev.JobLimitLifted) -> None:
+    run.state.sites[event.site].job_limit = None
+
+
 def _site_counted(run: Run, event: ev.SiteCounted) -> None:
     site = run.state.sites[event.site]
     site.connections += event.connections
@@ -341,6 +351,8 @@ _INTERPRET: dict[type[ev.Event], Interpret] = dict.fromkeys(get_args(ev.AnyEvent
     ev.SiteLoadObserved: _site_load_observed,
     ev.SitePaused: _site_paused,
     ev.SiteReopened: _site_reopened,
+    ev.JobLimitReached: _job_limit_reached,
+    ev.JobLimitLifted: _job_limit_lifted,
     ev.SiteCounted: _site_counted,
     ev.FilesRemoved: _files_removed,
     ev.TimerFired: _timer_fired,

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar, cast
 from wfrun.engine.bag import BagFiles
 from wfrun.engine.eligible import EligibleSet, TaskClass
 from wfrun.engine.events import ReusedTasks, Settings
-from wfrun.engine.exchange import Cause
+from wfrun.engine.failures import Failure, FailureGroups
 from wfrun.engine.information import Information
 from wfrun.engine.model import LinkSpec, Resources, SiteSpec, Workflow
 from wfrun.engine.network import Network
@@ -52,7 +52,7 @@ class Phase(IntEnum):
 class Attempt:
     """An open attempt of a task at a site."""
 
-    __slots__ = ("cores", "is_replica", "key", "launcher", "missing", "phase", "placed_s",
+    __slots__ = ("cores", "host", "is_replica", "key", "launcher", "missing", "phase", "placed_s",
                  "ready_s", "site", "started_s", "superseded", "task", "withdrawn",
                  "workflow")  # fmt: skip
 
@@ -73,6 +73,8 @@ class Attempt:
         self.started_s: float | None = None
         self.launcher = ""
         """Key of the launcher that runs it; empty if none does."""
+        self.host = ""
+        """Node that it runs on, as the batch system names it; empty: unknown."""
         self.withdrawn = False
         """Whether its cancellation was ordered, in case it has not started."""
         self.is_replica = False
@@ -106,18 +108,6 @@ class Copy:
         self.failures = 0
 
 
-class Failure(NamedTuple):
-    """A failed attempt, for display."""
-
-    task: str
-    site: str
-    key: str
-    cause: Cause
-    message: str
-    final: bool
-    """Whether no retry follows."""
-
-
 class Condition(NamedTuple):
     """A problem of a site that a capability has found."""
 
@@ -131,9 +121,9 @@ class SiteState:
     """The state of a site."""
 
     __slots__ = ("bytes_in", "capacity", "commands", "committed_cores", "conditions", "connections",
-                 "done", "failed", "foreign_cores", "head_cpu_s",
-                 "holds_prefetch", "is_healthy", "is_provisioned", "phases", "reported", "slots",
-                 "slots_now", "spec", "transfers_in", "used_core_s")  # fmt: skip
+                 "done", "failed", "foreign_cores", "head_cpu_s", "holds_prefetch", "is_healthy",
+                 "is_provisioned", "job_limit", "phases", "reported", "slots", "slots_now", "spec",
+                 "transfers_in", "used_core_s")  # fmt: skip
 
     def __init__(self, spec: SiteSpec) -> None:
         self.spec = spec
@@ -168,6 +158,8 @@ class SiteState:
         """Number of files that arrived from elsewhere."""
         self.bytes_in = 0
         self.used_core_s = 0.0
+        self.job_limit: int | None = None
+        """Number of our jobs in its queue when that took no further one; None: it takes them."""
         self.connections = 0
         """Number of connections to its head node so far, as reported."""
         self.commands: Counter[str] = Counter()
@@ -422,6 +414,7 @@ class RunState:
         self.transfers = 0
         self.moved_bytes = 0
         self.recent_failures: deque[Failure] = deque(maxlen=8)
+        self.failure_groups = FailureGroups()
         self.eligible_serial = 0
 
     def find(self, kind: type[T]) -> T | None:

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import msgspec
 
 from wfrun.engine.events import Event
+from wfrun.engine.failures import Failure
 from wfrun.engine.model import Catalog, Workflow
 from wfrun.engine.settings import all_settings, make_settings
-from wfrun.engine.state import Failure, RunState
+from wfrun.engine.state import RunState
 from wfrun.parsers.bags.line_template import LineTemplate
 from wfrun.runners.run import directory as rundir
 from wfrun.runners.run.history import history_file

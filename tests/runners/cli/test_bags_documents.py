@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from itertools import count
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from wfrun.engine.state import TaskStatus
 from wfrun.parsers.bags import make
 from wfrun.parsers.generate import generate
 from wfrun.parsers.workflows.write_dax import write_dax
-from wfrun.runners.display.report import nothing_succeeds
+from wfrun.runners.display.failures import nothing_succeeds
 from wfrun.runners.experiments.workloads import POLICIES
 from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.prepare import prepare
@@ -144,13 +145,15 @@ def test_failures_are_told_with_their_parameters(user: User) -> None:
     done = user.wfrun("x.yaml", "--retries", "0", "--quiet")
     assert done.status == 1
     assert "policy file-aware, selection s-bot" in done.out
-    assert "sh-19 (word=ab, n=20, t=1 s) at local failed" in done.out
-    assert "and 12 more" in done.out
+    first = re.search(r"20 tasks × exit 4: .*, first: task sh-\d+ \((.*)\) at local", done.out)
+    assert first is not None, done.out
+    assert re.fullmatch(r"word=ab, n=\d+, t=1 s", first[1])
     assert "resume wfrun-runs/all-fail-1" in done.out
     state = read_state(RunDir(user.folder / "wfrun-runs/all-fail-1"))
     hopeless = nothing_succeeds(state, "all-fail-1")
     assert hopeless is not None
-    assert "20 attempts have failed: `wfrun logs all-fail-1 sh-" in hopeless
+    reason = "most by exit 4: it printed nothing to stderr; `wfrun logs all-fail-1 sh-"
+    assert f"20 attempts have failed, {reason}" in hopeless
     state.counts[TaskStatus.DONE] = 1
     assert nothing_succeeds(state, "all-fail-1") is None
     assert user.wfrun("logs", "last", "sh-3").out.startswith("--- sh-3: word=ab, n=4, t=1 s\n---")

@@ -76,7 +76,7 @@ def failed(user: User) -> User:
 def test_the_display_of_a_run(user: User) -> None:
     document = write_document(user.folder)
     terminal = Terminal(user, 300, document, "--retries", "1", "--retry-delay", "2")
-    assert wait_until(lambda: "failed, retried" in terminal.text), terminal.text
+    assert wait_until(lambda: "1 failed attempt" in terminal.text), terminal.text
     assert terminal.done() == 1
     assert_harmless(terminal)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wfrun.engine.capabilities.binding import Binding
+from wfrun.engine.capabilities.expected import ExpectedTimes
 from wfrun.engine.capabilities.health import Health
 from wfrun.engine.capabilities.launchers.allocation import Allocation
 from wfrun.engine.capabilities.launchers.launchers import Launchers
@@ -23,6 +24,7 @@ CAPABILITIES: list[type[Capability]] = [
     Launchers,
     Binding,
     Health,
+    ExpectedTimes,
     Predictions,
     Performance,
     QueueEstimates,

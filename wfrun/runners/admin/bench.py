@@ -17,7 +17,7 @@ from wfrun.engine.model import Catalog, Resources, SiteSpec, Task, Workflow
 from wfrun.engine.state import RunState
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
 from wfrun.runners.admin.bench_figures import TASK_S, Figures, Sizes, figures_of
-from wfrun.runners.display.report import duration
+from wfrun.runners.display.durations import duration
 from wfrun.runners.run.prepare import prepare
 from wfrun.runners.run.session import Session
 from wfrun.runners.run.store import Store

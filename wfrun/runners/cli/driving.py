@@ -14,6 +14,7 @@ from wfrun.engine.visible import command_line
 from wfrun.runners.cli.exit_statuses import DONE, FAILED, INTERRUPTED, SITE
 from wfrun.runners.display import progress
 from wfrun.runners.display.console import make_console
+from wfrun.runners.display.live import LiveProgress
 from wfrun.runners.display.report import summary
 from wfrun.runners.run.session import Session
 
@@ -51,15 +52,15 @@ def drive(session: Session, *, as_json: bool, quiet: bool) -> int:
 
 
 async def _drive(session: Session, console: Console, *, quiet: bool) -> RunState:
-    display: progress.LiveProgress | progress.LineProgress
-    if console.is_terminal:
-        display = progress.LiveProgress(console, session.state, session.run.name)
+    display: LiveProgress | progress.LineProgress
+    if console.is_terminal and not console.is_dumb_terminal:
+        display = LiveProgress(console, session.state, session.run.name)
     else:
         display = progress.LineProgress(session.state, session.run.name)
 
     def on_interrupt(times: int) -> None:
         note = _NOTES[min(times, 3)]
-        if isinstance(display, progress.LiveProgress):
+        if isinstance(display, LiveProgress):
             display.note = note
         else:
             click.echo(note, err=True)

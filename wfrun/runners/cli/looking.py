@@ -162,7 +162,7 @@ def _run_table(runs: list[RunRecord]) -> Table:
     from rich.table import Table
 
     from wfrun.engine.visible import name_line
-    from wfrun.runners.display.report import duration
+    from wfrun.runners.display.durations import duration
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("run", no_wrap=True)

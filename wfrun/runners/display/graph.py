@@ -18,8 +18,8 @@ from wfrun.engine.model import Workflow
 from wfrun.engine.visible import name_line
 from wfrun.parsers.workflows.shape import Layer, Shape
 from wfrun.runners.display.console import Hanging
+from wfrun.runners.display.durations import duration
 from wfrun.runners.display.pictures import new_figure, save_picture
-from wfrun.runners.display.report import duration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

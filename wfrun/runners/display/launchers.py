@@ -14,7 +14,7 @@ from wfrun.engine.capabilities.launchers.launchers import Launchers
 from wfrun.engine.capabilities.launchers.pool import Launcher, LauncherPhase
 from wfrun.engine.state import RunState
 from wfrun.engine.visible import message_block, name_line
-from wfrun.runners.display.report import duration
+from wfrun.runners.display.durations import duration
 
 _DAY_S = 86400.0
 MAX_REASON = 500

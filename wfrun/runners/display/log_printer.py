@@ -16,6 +16,7 @@ from wfrun.engine.model import Workflow
 from wfrun.engine.state import RunState
 from wfrun.engine.visible import message_block, name_line
 from wfrun.runners.display.console import make_console
+from wfrun.runners.display.failures import task_parameters
 from wfrun.runners.display.log_files import (
     LogPart,
     SiteFiles,
@@ -25,7 +26,6 @@ from wfrun.runners.display.log_files import (
     read_part,
     tail_start,
 )
-from wfrun.runners.display.report import task_parameters
 from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.store import Store
 

@@ -1,146 +1,121 @@
-"""Displays of a running run: live on a terminal, plain lines elsewhere, or events as JSON."""
+"""Displays of a running run without a terminal: plain lines, or events as JSON."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 import time
-from collections import deque
 from collections.abc import Sequence
 
 import msgspec
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
 
 from wfrun.engine.events import SCHEMA_VERSION, Event
-from wfrun.engine.state import RunState
-from wfrun.engine.visible import message_block
+from wfrun.engine.idleness import Idleness, explain_idleness
+from wfrun.engine.state import Phase, RunState
+from wfrun.engine.visible import message_block, name_line
 from wfrun.runners.display.ascii_json import as_ascii
-from wfrun.runners.display.console import stderr_above
-from wfrun.runners.display.report import (
-    SiteTable,
-    duration,
-    failure_list,
-    nothing_succeeds,
-    progress_line,
-)
+from wfrun.runners.display.counts import progress_line
+from wfrun.runners.display.durations import duration
+from wfrun.runners.display.failures import nothing_succeeds
+from wfrun.runners.display.idle_sites import grouped
+from wfrun.runners.display.rate import Rate
+from wfrun.runners.display.running import running_tasks
 
-REFRESH_S = 0.25
-"""Interval between two refreshes of the live display, in seconds."""
 LINE_EVERY_S = 10.0
 """Interval between two lines of the plain display, in seconds."""
-RATE_WINDOW_S = 20.0
-"""Length of the window over which the task rate is averaged, in seconds."""
-
-
-class Rate:
-    """Task rate over a moving window."""
-
-    def __init__(self) -> None:
-        self._samples: deque[tuple[float, int]] = deque()
-
-    def update(self, done: int) -> tuple[float, float | None]:
-        """Add a sample; returns (tasks per second, seconds per task or None if the rate is 0)."""
-        now_s = time.monotonic()
-        self._samples.append((now_s, done))
-        while now_s - self._samples[0][0] > RATE_WINDOW_S and len(self._samples) > 2:
-            self._samples.popleft()
-        first_s, first = self._samples[0]
-        if done == first or now_s == first_s:
-            return 0.0, None
-        rate = (done - first) / (now_s - first_s)
-        return rate, 1 / rate
-
-
-class LiveProgress:
-    """The display on a terminal: progress bar, sites, task rate, time left, latest failures."""
-
-    def __init__(self, console: Console, state: RunState, title: str) -> None:
-        self._console = console
-        self._state = state
-        self._title = title
-        self._rate = Rate()
-        self.note = ""
-        """A line under the display, for example after a Ctrl-C."""
-
-    async def show(self) -> None:
-        """Refresh the display until cancelled, then clear it."""
-        live = Live(
-            console=self._console,
-            auto_refresh=False,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
-        with live, stderr_above(self._console):
-            while True:
-                live.update(self.render(), refresh=True)
-                await asyncio.sleep(REFRESH_S)
-
-    def render(self) -> RenderableType:
-        """The display of the current state."""
-        state = self._state
-        tasks, settled = state.tasks, state.done + state.failed + state.blocked
-        rate, seconds_per_task = self._rate.update(state.done)
-        elapsed_s = time.time() - state.started_s if state.started_s else 0.0
-        bar = Table.grid(padding=(0, 1))
-        for shrinks in (True, True, False, False, False, False):
-            bar.add_column(no_wrap=not shrinks)
-        left = f"{duration((tasks - settled) * seconds_per_task)} left" if seconds_per_task else ""
-        bar.add_row(
-            Text(self._title, style="bold", no_wrap=True, overflow="ellipsis"),
-            ProgressBar(total=max(1, tasks), completed=settled, width=30),
-            Text(f"{settled}/{tasks}"),
-            Text(f"{rate:.1f} tasks/s", style="cyan"),
-            Text(duration(elapsed_s)),
-            Text(left, style="cyan"),
-        )
-        parts: list[RenderableType] = [
-            bar,
-            Text(progress_line(state), style="dim"),
-            SiteTable(state),
-        ]
-        if state.recent_failures:
-            parts.append(failure_list(state, list(state.recent_failures)[-3:]))
-        hopeless = nothing_succeeds(state, self._title)
-        if hopeless is not None:
-            parts.append(Text(hopeless, style="yellow"))
-        if self.note:
-            parts.append(Text(self.note, style="yellow"))
-        return Group(*parts)
+LOOK_EVERY_S = 1.0
+"""Interval between two looks for sites that take no work, in seconds."""
+LOOKS = 3
+"""Number of looks in a row that must find a site without work for the same reason, so that the
+moments between two tasks are not reported."""
+_AT_ONCE = ("paused", "limit")
+"""Kinds of reasons that a site reports itself: they do not pass with the next task."""
+MAX_REASONS = 4
+"""Maximum number of reasons on a line that repeats."""
+MAX_REASON = 300
+"""Maximum number of characters of a reason on such a line."""
 
 
 class LineProgress:
-    """The display without a terminal: a line every ten seconds, and a line when a site is paused or
-    no task succeeds."""
+    """The display without a terminal: a line every ten seconds, and one when a site takes no work
+    for a new reason."""
 
     def __init__(self, state: RunState, title: str) -> None:
         self._state = state
         self._title = title
         self._rate = Rate()
-        self._printed: dict[str, str] = {}
-        """The printed reasons of paused sites, by site."""
+        self._looks: list[tuple[Idleness | None, int]] = []
+        """By site: the reason why it runs nothing, and the number of looks that found it."""
+        self._printed: dict[int, str] = {}
+        """The reasons that were printed, by site."""
 
     async def show(self) -> None:
         """Print lines until cancelled."""
         self._rate.update(self._state.done)
+        next_s = time.monotonic() + LINE_EVERY_S
         while True:
-            await asyncio.sleep(LINE_EVERY_S)
-            rate, _ = self._rate.update(self._state.done)
-            line = f"{self._title}: {progress_line(self._state)}, {rate:.1f} tasks/s"
-            print(line, file=sys.stderr, flush=True)
-            hopeless = nothing_succeeds(self._state, self._title)
-            if hopeless is not None:
-                print(hopeless, file=sys.stderr, flush=True)
-            paused = {s.spec.name: s.pause_reason for s in self._state.sites if s.pause_reason}
-            for name, reason in paused.items():
-                if self._printed.get(name) != reason:
-                    text = message_block(f"site {name} is paused: {reason}")
-                    print(text, file=sys.stderr, flush=True)
-            self._printed = paused
+            await asyncio.sleep(LOOK_EVERY_S)
+            self._look()
+            if time.monotonic() >= next_s:
+                next_s += LINE_EVERY_S
+                _print(self.line())
+                hopeless = nothing_succeeds(self._state, self._title)
+                if hopeless is not None:
+                    _print(hopeless)
+
+    def line(self) -> str:
+        """The numbers of the run, the reasons why sites have free cores, and the oldest task."""
+        state, now_s = self._state, time.time()
+        rate, _ = self._rate.update(state.done)
+        parts = [f"{self._title}: {progress_line(state)}, {rate:.1f} tasks/s"]
+        reasons = grouped(state, explain_idleness(state))
+        parts += [name_line(found.line(now_s), MAX_REASON) for found in reasons[:MAX_REASONS]]
+        if len(reasons) > MAX_REASONS:
+            count = sum(len(found.sites) for found in reasons[MAX_REASONS:])
+            parts.append(f"{count} more sites with free cores")
+        for task in running_tasks(state, now_s, 1):
+            at = f"{task.site}, {task.host}" if task.host else task.site
+            expected = (
+                "" if task.expected_s is None else f" of {duration(task.expected_s)} expected"
+            )
+            parts.append(f"oldest: {task.title} at {at} for {duration(task.elapsed_s)}{expected}")
+        return "; ".join(parts)
+
+    def _look(self) -> None:
+        """Print why sites run nothing, for each reason once."""
+        state = self._state
+        if len(self._looks) < len(state.sites):  # they are known once the run has started
+            self._looks = [(None, 0)] * len(state.sites)
+        new = [
+            self._new_reason(index, reason) for index, reason in enumerate(explain_idleness(state))
+        ]
+        now_s = time.time()
+        for found in grouped(state, new):
+            _print(message_block(f"site {found.line(now_s)}"))
+
+    def _new_reason(self, index: int, reason: Idleness | None) -> Idleness | None:
+        """The reason to be printed of a site; None: it works, or its reason is printed already."""
+        site = self._state.sites[index]
+        if reason is not None and reason.kind not in _AT_ONCE and site.phases[Phase.RUNNING]:
+            reason = None
+        before, looks = self._looks[index]
+        same = reason is not None and before is not None and before.kind == reason.kind
+        looks = looks + 1 if same else 1
+        self._looks[index] = reason, looks
+        if reason is None:
+            self._printed.pop(index, None)
+            return None
+        # The text of others changes with every task.
+        shown = reason.text if reason.kind == "paused" else reason.kind
+        is_due = reason.kind in _AT_ONCE or looks >= LOOKS
+        if not is_due or self._printed.get(index) == shown:
+            return None
+        self._printed[index] = shown
+        return reason
+
+
+def _print(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 class JsonEvents:

@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Sequence
-from typing import Literal
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from wfrun.engine.bag import tasks_of
-from wfrun.engine.capabilities.launchers.launchers import Launchers
-from wfrun.engine.capabilities.launchers.pool import LauncherPhase, LauncherPool
 from wfrun.engine.capabilities.replication.replication import Replication
-from wfrun.engine.model import Workflow
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.selection import SELECTION
-from wfrun.engine.state import Failure, Phase, RunState, SiteState, TaskStatus
-from wfrun.engine.visible import command_line, name_line
-from wfrun.parsers.bags.names import shown_parameters
+from wfrun.engine.state import Phase, RunState
+from wfrun.engine.visible import name_line
 from wfrun.runners.display.console import Hanging, name_cell
+from wfrun.runners.display.counts import counted, retries_text, task_counts
+from wfrun.runners.display.durations import duration
+from wfrun.runners.display.failures import failure_summary
+from wfrun.runners.display.idle_sites import idle_sites
+from wfrun.runners.display.running import running_table, running_tasks
+from wfrun.runners.display.site_table import SiteTable, launcher_lines
 
 MAX_WORKFLOW_ROWS = 40
 """Maximum number of workflows with a row of their own in a table."""
 
-MAX_EXCERPT_LINE = 1000
-"""Maximum number of characters shown of a line of a failed task's output."""
+MAX_RUNNING_ROWS = 10
+"""Maximum number of running tasks in a summary."""
 
 MAX_PROGRAMS = 20
 """Maximum number of programs named of those that ran on a head node."""
-
-MANY_FAILURES = 20
-"""Number of failed attempts, without any success, from which the display suggests to look."""
 
 
 def outcome_text(state: RunState, *, driven: bool) -> str:
@@ -41,110 +36,6 @@ def outcome_text(state: RunState, *, driven: bool) -> str:
     if driven:
         return "draining" if state.draining else "running"
     return state.ended or "interrupted"
-
-
-def progress_line(state: RunState) -> str:
-    """Numbers of tasks by state, on one line."""
-    parts = [f"{state.done}/{state.tasks} tasks done"]
-    if state.reused:
-        parts.append(f"{state.reused} of {state.tasks} reused")
-    running = sum(s.phases[Phase.RUNNING] for s in state.sites)
-    queued = sum(s.phases[Phase.QUEUED] + s.phases[Phase.SUBMITTING] for s in state.sites)
-    staging = sum(s.phases[Phase.STAGING] for s in state.sites)
-    counts = {
-        "running": running,
-        "queued": queued,
-        "staging": staging,
-        "waiting to retry": sum(w.delayed for w in state.workflows),
-        "failed": state.failed,
-        "blocked": state.blocked,
-        "retried": state.retried,
-    }
-    parts += [f"{count} {word}" for word, count in counts.items() if count]
-    return ", ".join(parts)
-
-
-class SiteTable:
-    """A row per site: cores in use, attempts by phase, tasks done. A narrow terminal gets fewer
-    columns."""
-
-    def __init__(self, state: RunState) -> None:
-        self._state = state
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        rows = _site_rows(self._state)
-        headings = list(_SITE_HEADINGS)
-        for heading in (*_LESS_WANTED, ""):
-            width = sum(2 + max(len(row[h].plain) for row in [*rows, _HEAD]) for h in headings) - 2
-            if width <= options.max_width or not heading:
-                break
-            headings.remove(heading)
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for heading in headings:
-            justify: Literal["left", "right"] = "left" if heading == "site" else "right"
-            table.add_column(heading, justify=justify, no_wrap=True)
-        for row in rows:
-            table.add_row(*(row[heading] for heading in headings))
-        yield table
-        launchers = self._state.find(Launchers)
-        for index, site in enumerate(self._state.sites):
-            if launchers is not None and index in launchers.pools:
-                line = launcher_line(self._state, site, launchers.pools[index])
-                yield Text(line, style="dim")
-            if site.pause_reason is not None:
-                reason = f"site {site.spec.name} is paused: {site.pause_reason}"
-                yield Hanging(Text(reason, style="yellow"))
-
-
-def launcher_line(state: RunState, site: SiteState, pool: LauncherPool) -> str:
-    """The launchers of a site on one line."""
-    head = f"launchers of {site.spec.name}: "
-    if state.ended is not None:
-        return f"{head}{len(pool.launchers) + len(pool.ended)} in all"
-    phases = Counter(launcher.phase for launcher in pool.launchers.values())
-    live = phases.pop(LauncherPhase.LIVE, 0)
-    parts = [f"{live} live with {_plural(pool.live_slots, 'slot')}"] if live else []
-    parts += [f"{count} {phase.name.lower()}" for phase, count in sorted(phases.items())]
-    if pool.ended:
-        parts.append(f"{len(pool.ended)} ended")
-    return head + (", ".join(parts) or "none yet")
-
-
-_SITE_HEADINGS = (
-    "site", "slots", "used", "staging", "queued", "running", "done", "failed", "files", "MB",
-)  # fmt: skip
-_LESS_WANTED = ("MB", "files", "used", "staging", "slots", "queued")
-_HEAD = {heading: Text(heading) for heading in _SITE_HEADINGS}
-
-
-def _site_rows(state: RunState) -> list[dict[str, Text]]:
-    used = [0] * len(state.sites)
-    for attempt in state.attempts.values():
-        if attempt.phase is Phase.RUNNING:
-            task = state.workflows[attempt.workflow].workflow.tasks[attempt.task]
-            used[attempt.site] += task.resources.cores
-    rows = []
-    for index, site in enumerate(state.sites):
-        phases = site.phases
-        values = (
-            site.spec.name,
-            site.spec.slots,
-            used[index],
-            phases[Phase.STAGING],
-            phases[Phase.QUEUED] + phases[Phase.SUBMITTING],
-            phases[Phase.RUNNING],
-            site.done,
-            site.failed,
-            site.transfers_in,
-            f"{site.bytes_in / 1e6:.1f}",
-        )
-        row = {h: Text(str(v)) for h, v in zip(_SITE_HEADINGS, values, strict=True)}
-        if site.pause_reason is not None:
-            row["site"].stylize("yellow")
-        if site.failed:
-            row["failed"].stylize("red")
-        rows.append(row)
-    return rows
 
 
 def workflow_table(state: RunState) -> Table:
@@ -174,90 +65,59 @@ def workflow_table(state: RunState) -> Table:
     return table
 
 
-def task_parameters(workflow: Workflow, task: int) -> str:
-    """The parameters of a bag's task, such as ``seed=91, ligand=a``; empty for other tasks."""
-    if workflow.bag is None:
-        return ""
-    return shown_parameters(tasks_of(workflow).expansion, task)
-
-
-def failure_list(state: RunState, failures: Sequence[Failure]) -> RenderableType:
-    """A line for each failure, with the parameters of its task, and the end of its output."""
-    parts = []
-    for failure in failures:
-        word = "failed" if failure.final else "failed, retried"
-        _, workflow, task, _ = failure.key.rsplit(".", 3)
-        parameters = task_parameters(state.workflows[int(workflow)].workflow, int(task))
-        shown = name_line(failure.task)
-        if parameters:
-            shown += f" ({name_line(parameters)})"
-        text = Text()
-        text.append(f"{shown} at {failure.site} {word}", style="red")
-        text.append(f" ({failure.cause}, attempt {failure.key})", style="dim")
-        for line in failure.message.strip().split("\n")[-4:]:
-            text.append(f"\n{name_line(line, MAX_EXCERPT_LINE)}")
-        parts.append(Hanging(text))
-    return Group(*parts)
-
-
-def nothing_succeeds(state: RunState, run: str) -> str | None:
-    """A remark for a run with `MANY_FAILURES` failures or more and no success."""
-    count = sum(site.failed for site in state.sites)
-    if state.done or count < MANY_FAILURES or not state.recent_failures:
-        return None
-    command = command_line("wfrun", "logs", run, state.recent_failures[-1].task)
-    return (
-        f"no task has succeeded, and {count} attempts have failed: "
-        f"`{command}` "
-        "shows the output of one, Ctrl-C stops the run"
-    )
-
-
 def summary(state: RunState, *, driven: bool = False) -> RenderableType:
     """The summary of a run that has ended, or is running (``driven``)."""
     now_s = time.time() if driven else state.now_s
-    elapsed_s = max(1e-9, now_s - state.started_s)
-    head = Text()
-    word = outcome_text(state, driven=driven)
-    style = {"done": "bold green", "failed": "bold red"}.get(word, "bold yellow")
-    head.append(word, style=style)
-    head.append(f": {progress_line(state)} in {duration(elapsed_s)}")
-    ran = max(0, state.done - state.reused)
-    head.append(f" ({ran / elapsed_s:.1f} tasks/s), policy {state.settings.policy}")
-    if state.settings.selection:
-        head.append(f", selection {state.settings.selection}")
-    parts: list[RenderableType] = [head]
+    parts: list[RenderableType] = [_headline(state, now_s, driven=driven)]
     if state.end_reason:
         parts.append(Hanging(Text(state.end_reason, style="red")))
-    parts.append(SiteTable(state))
+    parts += [SiteTable(state), *launcher_lines(state), *idle_lines(state, now_s, driven=driven)]
     if len(state.workflows) > 1:
         parts.append(workflow_table(state))
+    if driven:
+        parts += _running(state, now_s)
     parts.append(Text(_totals(state), style="dim"))
     replication = state.find(Replication)
     if replication is not None and replication.placed_total:
         parts.append(Text(_replicas(replication), style="dim"))
     parts += [Text(line, style="dim") for line in _head_nodes(state)]
-    final = [f for f in state.recent_failures if f.final and _has_failed(state, f)]
-    if final:
-        parts.append(failure_list(state, final))
-        if state.failed > len(final):
-            parts.append(
-                Text(
-                    f"and {state.failed - len(final)} more: `wfrun results` lists all tasks",
-                    style="red",
-                )
-            )
+    failures = failure_summary(state)
+    if failures is not None:
+        parts.append(failures)
     for problem in state.uncollected[:10]:
         parts.append(Hanging(Text(f"output not collected: {problem}", style="red")))
     return Group(*parts)
 
 
-def _has_failed(state: RunState, failure: Failure) -> bool:
-    """Whether this failure is the reason for which the task has failed. The task may have been
-    retried since, after a resume."""
-    _, workflow, task, number = failure.key.rsplit(".", 3)
-    w = state.workflows[int(workflow)]
-    return w.status[int(task)] == TaskStatus.FAILED and w.attempts_of[int(task)] == int(number)
+def _headline(state: RunState, now_s: float, *, driven: bool) -> Text:
+    elapsed_s = max(1e-9, now_s - state.started_s)
+    head = Text()
+    word = outcome_text(state, driven=driven)
+    style = {"done": "bold green", "failed": "bold red"}.get(word, "bold yellow")
+    head.append(word, style=style)
+    head.append(f": {task_counts(state, is_over=not driven)} in {duration(elapsed_s)}")
+    ran = max(0, state.done - state.reused)
+    head.append(f" ({ran / elapsed_s:.1f} tasks/s), policy {state.settings.policy}")
+    if state.settings.selection:
+        head.append(f", selection {state.settings.selection}")
+    head.append(retries_text(state))
+    return head
+
+
+def idle_lines(state: RunState, now_s: float, *, driven: bool) -> list[RenderableType]:
+    """Why sites have free cores, a line for each reason. Of a run that nothing drives only the
+    paused sites."""
+    return [
+        Hanging(Text(found.line(now_s), style="yellow"))
+        for found in idle_sites(state)
+        if driven or found.reason.kind == "paused"
+    ]
+
+
+def _running(state: RunState, now_s: float) -> list[RenderableType]:
+    tasks = running_tasks(state, now_s, MAX_RUNNING_ROWS)
+    count = sum(site.phases[Phase.RUNNING] for site in state.sites)
+    return [running_table(tasks, count - len(tasks))] if tasks else []
 
 
 def _totals(state: RunState) -> str:
@@ -275,7 +135,7 @@ def _totals(state: RunState) -> str:
 def _replicas(replicas: Replication) -> str:
     """Number of replicas, their successes, and the core time of superseded attempts."""
     return (
-        f"{_plural(replicas.placed_total, 'replica')}, {replicas.won} done first; "
+        f"{counted(replicas.placed_total, 'replica')}, {replicas.won} done first; "
         f"superseded attempts used {replicas.superseded_core_s:.1f} core seconds"
     )
 
@@ -290,15 +150,11 @@ def _head_nodes(state: RunState) -> list[str]:
         commands = site.commands.most_common(MAX_PROGRAMS)
         each = ", ".join(f"{n} {name_line(program)}" for program, n in commands)
         lines.append(
-            f"head node of {site.spec.name}: {_plural(site.connections, 'connection')}, "
-            f"{_plural(count, 'command')}{f' ({each})' if each else ''}, "
+            f"head node of {site.spec.name}: {counted(site.connections, 'connection')}, "
+            f"{counted(count, 'command')}{f' ({each})' if each else ''}, "
             f"{site.head_cpu_s:.1f} s CPU"
         )
     return lines
-
-
-def _plural(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 def policy_table() -> Table:
@@ -336,15 +192,3 @@ def selection_table() -> Table:
     for policy in SELECTION.values():
         table.add_row(policy.name, policy.summary)
     return table
-
-
-def duration(seconds: float) -> str:
-    """``0.4 s``, ``3:07``, ``2:03:07`` or ``4 d 02:03``."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, second = divmod(round(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    if hours == 0:
-        return f"{minute}:{second:02}"
-    days, hour = divmod(hours, 24)
-    return f"{days} d {hour:02}:{minute:02}" if days else f"{hours}:{minute:02}:{second:02}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import re
 import sys
+import time
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import TextIOWrapper
@@ -22,10 +23,11 @@ from wfrun.engine.bag import parameter_names, tasks_of
 from wfrun.engine.core import Core
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.exchange import Outcome
-from wfrun.engine.state import Phase, RunState, TaskStatus, WorkflowState
+from wfrun.engine.state import Attempt, Phase, RunState, TaskStatus, WorkflowState
 from wfrun.engine.visible import MAX_LINE, name_line
 from wfrun.runners.display.parameter_types import parameter_types
-from wfrun.runners.run.directory import RunDir, await_start
+from wfrun.runners.display.running import expected_s, host_of
+from wfrun.runners.run.directory import RunDir, await_start, is_driven
 from wfrun.runners.run.log_errors import replay
 from wfrun.runners.run.store import Store
 
@@ -51,9 +53,10 @@ BEFORE: Mapping[str, type] = {"bag": str, "owner": str, "task": int, "id": str, 
 AFTER: Mapping[str, type] = {
     "site": str, "host": str, "attempts": int, "replicas": int, "started_s": float,
     "ended_s": float, "run_time_s": float, "cpu_s": float, "peak_memory_bytes": int,
-    "exit_code": int, "outputs": str,
+    "exit_code": int, "outputs": str, "expected_s": float,
 }  # fmt: skip
-"""Columns after the parameters. Times are in seconds since the start of the run."""
+"""Columns after the parameters. Times are in seconds since the start of the run. For a running task
+``run_time_s`` is the time that it has run, and ``expected_s`` its expected run time."""
 
 Row = list[Any]
 
@@ -156,6 +159,8 @@ class Results:
             store.close()
         self._state = core.state
         self._run = run
+        self._now_s = time.time() if is_driven(run) else core.state.now_s
+        """The present; of a run that nothing drives the time of its last event."""
         self._user = _owner(run)
         """Owner of the tasks that name none."""
         names: dict[str, None] = {}
@@ -178,17 +183,16 @@ class Results:
 
     def rows(self) -> Iterator[Row]:
         """A row for each task, in the order of the documents; None is an unknown value."""
-        running = {
-            (a.workflow, a.task)
-            for a in self._state.attempts.values()
-            if a.phase is Phase.RUNNING
-        }  # fmt: skip
+        running: dict[tuple[int, int], Attempt] = {}
+        for a in self._state.attempts.values():
+            if a.phase is Phase.RUNNING:
+                running.setdefault((a.workflow, a.task), a)
         for w in self._state.workflows:
             ends = self._collected.ends_of(w.index)
             values = self._values(w)
             folder = self._folder(w)
             for task in range(len(w.workflow.tasks)):
-                yield self._row(w, ends, task, values(task), folder, (w.index, task) in running)
+                yield self._row(w, ends, task, values(task), folder, running.get((w.index, task)))
 
     def _values(self, w: WorkflowState) -> Callable[[int], list[str | None]]:
         if w.workflow.bag is None:
@@ -215,13 +219,25 @@ class Results:
         task: int,
         values: Sequence[str | None],
         path: Callable[[int], str],
-        running: bool,
+        running: Attempt | None,
     ) -> Row:
         record, status = w.workflow.tasks[task], TaskStatus(w.status[task])
         files = w.workflow.files
         site, host = ends.site[task], ends.host[task]
+        names = (
+            None if site < 0 else self._state.sites[site].spec.name,
+            None if host < 0 else self._collected.hosts[host],
+        )
         started_s = _number(ends.started_s[task] - self._state.started_s)
         ended_s = _number(ends.ended_s[task] - self._state.started_s)
+        elapsed_s = None if started_s is None or ended_s is None else round(ended_s - started_s, 6)
+        expected = None
+        if running is not None:
+            names = self._state.sites[running.site].spec.name, host_of(self._state, running) or None
+            begun_s = self._state.now_s if running.started_s is None else running.started_s
+            started_s, ended_s = _number(begun_s - self._state.started_s), None
+            elapsed_s = _number(max(0.0, self._now_s - begun_s))
+            expected = _number_or_none(expected_s(self._state, running))
         outputs = (
             [path(f) for f in record.outputs if files[f].collect]
             if status is TaskStatus.DONE
@@ -232,19 +248,19 @@ class Results:
             w.workflow.owner or self._user,
             task,
             record.id,
-            "running" if running else _STATES[status],
+            "running" if running is not None else _STATES[status],
             *values,
-            None if site < 0 else self._state.sites[site].spec.name,
-            None if host < 0 else self._collected.hosts[host],
+            *names,
             ends.attempts[task],
             ends.replicas[task],
             started_s,
             ended_s,
-            None if started_s is None or ended_s is None else round(ended_s - started_s, 6),
+            elapsed_s,
             _number(ends.cpu_s[task]),
             None if ends.peak_bytes[task] < 0 else ends.peak_bytes[task],
             None if ends.exit_code[task] < 0 else ends.exit_code[task],
             ";".join(outputs) or None,
+            expected,
         ]
 
 
@@ -254,6 +270,10 @@ def _owner(run: RunDir) -> str | None:
         return run.path.owner()
     except (KeyError, OSError):
         return None
+
+
+def _number_or_none(value: float | None) -> float | None:
+    return None if value is None else _number(value)
 
 
 def _number(value: float) -> float | None:

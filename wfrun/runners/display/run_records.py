@@ -8,9 +8,15 @@ from pathlib import Path
 
 import msgspec
 
-from wfrun.engine.state import Failure, Phase, RunState, SiteState, WorkflowState
+from wfrun.engine.failures import Failure, FailureGroup
+from wfrun.engine.idleness import Idleness, explain_idleness
+from wfrun.engine.state import Phase, RunState, SiteState, WorkflowState
 from wfrun.runners.display.ascii_json import as_ascii
 from wfrun.runners.display.report import outcome_text
+from wfrun.runners.display.running import running_tasks
+
+MAX_RUNNING = 1000
+"""Maximum number of running tasks in a document."""
 
 
 class TaskCounts(msgspec.Struct, frozen=True):
@@ -33,6 +39,13 @@ class AttemptCounts(msgspec.Struct, frozen=True):
     failed: int
 
 
+class IdleRecord(msgspec.Struct, frozen=True):
+    """Why a site has free cores."""
+
+    kind: str
+    text: str
+
+
 class SiteRecord(msgspec.Struct, frozen=True):
     """A site of a run."""
 
@@ -44,6 +57,8 @@ class SiteRecord(msgspec.Struct, frozen=True):
     bytes_in: int
     paused: str | None
     """Why the site gets no work; None: it gets work."""
+    idle: IdleRecord | None
+    """Why it has free cores; None: it has none, or nothing drives the run."""
 
 
 class WorkflowRecord(msgspec.Struct, frozen=True):
@@ -68,6 +83,20 @@ class FailureRecord(msgspec.Struct, frozen=True):
     message: str
 
 
+class FailureKindRecord(msgspec.Struct, frozen=True):
+    """Failures with one cause and one kind of message, since the run was started or resumed."""
+
+    cause: str
+    """With the exit code or the signal."""
+    message: str
+    """``…`` stands for what differs between them."""
+    tasks: int
+    """Failed tasks."""
+    attempts: int
+    """Failed attempts."""
+    first_task: str
+
+
 class RunRecord(msgspec.Struct, frozen=True):
     """A run."""
 
@@ -86,21 +115,40 @@ class RunRecord(msgspec.Struct, frozen=True):
     attempts: AttemptCounts | None = None
 
 
+class RunningRecord(msgspec.Struct, frozen=True):
+    """A running attempt."""
+
+    task: str
+    """Its id, with the parameters of a bag's task."""
+    site: str
+    host: str
+    """Empty: unknown."""
+    elapsed_s: float
+    expected_s: float | None
+    """None: nothing is known."""
+
+
 class StatusRecord(RunRecord, frozen=True):
-    """A run with its parts. Failures are the last ones."""
+    """A run with its parts. Failures are the last ones, running tasks the oldest."""
 
     workflows: tuple[WorkflowRecord, ...] = ()
     sites: tuple[SiteRecord, ...] = ()
     failures: tuple[FailureRecord, ...] = ()
+    failure_kinds: tuple[FailureKindRecord, ...] = ()
+    running: tuple[RunningRecord, ...] = ()
 
 
 def status_record(path: Path, state: RunState, *, driven: bool) -> StatusRecord:
     """The record of a run that can be read. ``driven``: an engine drives it now."""
+    now_s = time.time() if driven else state.now_s
+    idle = explain_idleness(state) if driven else [None] * len(state.sites)
     return StatusRecord(
         **msgspec.structs.asdict(run_record(path, state, driven=driven)),
         workflows=tuple(_workflow(w, state.now_s) for w in state.workflows),
-        sites=tuple(map(_site, state.sites)),
+        sites=tuple(map(_site, state.sites, idle)),
         failures=tuple(map(_failure, state.recent_failures)),
+        failure_kinds=tuple(map(_failure_kind, state.failure_groups.largest_first())),
+        running=tuple(RunningRecord(*task) for task in running_tasks(state, now_s, MAX_RUNNING)),
     )
 
 
@@ -144,7 +192,7 @@ def _attempts(*sites: SiteState) -> AttemptCounts:
     )
 
 
-def _site(site: SiteState) -> SiteRecord:
+def _site(site: SiteState, idle: Idleness | None) -> SiteRecord:
     return SiteRecord(
         site.spec.name,
         site.spec.slots,
@@ -153,6 +201,7 @@ def _site(site: SiteState) -> SiteRecord:
         site.transfers_in,
         site.bytes_in,
         site.pause_reason,
+        None if idle is None else IdleRecord(idle.kind, idle.text),
     )
 
 
@@ -166,3 +215,7 @@ def _failure(failure: Failure) -> FailureRecord:
     return FailureRecord(
         failure.task, failure.key, failure.site, failure.cause, failure.final, failure.message
     )
+
+
+def _failure_kind(group: FailureGroup) -> FailureKindRecord:
+    return FailureKindRecord(group.head, group.text, group.tasks, group.attempts, group.first.task)

@@ -8,7 +8,7 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from wfrun.runners.display.console import make_console
-from wfrun.runners.display.report import duration
+from wfrun.runners.display.durations import duration
 
 LINE_EVERY_S = 10.0
 """Interval of lines of progress, if stderr is not a terminal."""

@@ -58,15 +58,16 @@ class Attempts:
         """Number of attempts in the batch system."""
         return sum(1 for attempt in self.open.values() if attempt.submitted_s is not None)
 
-    def start(self, key: str, started_s: float | None = None) -> None:
-        """Post the start of an attempt, at ``started_s`` by our clock or at an unknown time."""
+    def start(self, key: str, started_s: float | None = None, host: str = "") -> None:
+        """Post the start of an attempt, at ``started_s`` by our clock or at an unknown time, on the
+        node ``host`` if that is known."""
         attempt = self.open[key]
         attempt.started = True
         at_s = now_s = self.clock()
         if started_s is not None:
             # The clocks of scheduler and nodes may differ from that of the head node.
             at_s = min(now_s, max(attempt.submitted_at_s or 0.0, started_s))
-        self.post(AttemptStarted(at_s, key))
+        self.post(AttemptStarted(at_s, key, host=host))
 
     def end(self, key: str, outcome: Outcome) -> None:
         """Post the end of an attempt, from its record or the batch system. An attempt that has

@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
-from wfrun.engine.events import SitePaused, SiteReopened
+from wfrun.engine.events import JobLimitLifted, JobLimitReached, SitePaused, SiteReopened
 from wfrun.sites.batch.system import BatchSystem, Ending, Job, QueueUnknownError
 from wfrun.sites.cluster.attempts import Attempts
 from wfrun.sites.cluster.batches import Batches
@@ -62,14 +62,16 @@ class HeadNode:
         self._set_up = set_up
         self._unsure: set[str] = set()
         """Arrays with elements that may have ended, at the last look at the queue."""
+        self._limit: int | None = None
+        """Number of our jobs in the queue when the limit on jobs was reported; None: it was not."""
         self._reasons: dict[str, str] = {}
         """Reasons why the site is paused, by what paused it."""
 
-    def start(self, key: str, started_s: float | None) -> None:
+    def start(self, key: str, started_s: float | None, host: str = "") -> None:
         """Post the start of an attempt; ``started_s`` is by the cluster's clock."""
         if started_s is not None:
             started_s -= self.facts.clock_offset_s
-        self._attempts.start(key, started_s)
+        self._attempts.start(key, started_s, host)
 
     async def retry_until_answered(self, request: Callable[[Host], Awaitable[_T]]) -> _T:
         """Repeat a request through losses of the connection until it is answered.
@@ -106,6 +108,20 @@ class HeadNode:
         if not self._reasons:
             self._attempts.post(SitePaused(self._attempts.clock(), self.index, reason))
         self._reasons[what] = reason
+
+    def reach_limit(self) -> None:
+        """Report that the queue takes no further job of ours, at the first time and when the number
+        of those in it has changed by more than a tenth."""
+        jobs = self._attempts.in_queue()
+        if self._limit is None or abs(jobs - self._limit) * 10 > self._limit:
+            self._limit = jobs
+            self._attempts.post(JobLimitReached(self._attempts.clock(), self.index, jobs))
+
+    def lift_limit(self) -> None:
+        """Report that no attempt waits for room in the queue."""
+        if self._limit is not None:
+            self._limit = None
+            self._attempts.post(JobLimitLifted(self._attempts.clock(), self.index))
 
     def reopen(self, what: str) -> None:
         """Withdraw one reason of a pause."""

@@ -141,7 +141,7 @@ class QueueWatch:
             if job.state in ("running", "ending") and not attempt.started:
                 changed = True
                 attempt.begin_deadline_s = asked_s + MAX_BEGIN_S
-                self._head.start(key, job.started_s)
+                self._head.start(key, job.started_s, job.nodes[0] if job.nodes else "")
         for key, attempt in self._attempts.open.items():
             if key in shown or attempt.submitted_s is None or attempt.submitted_s > asked_s:
                 continue

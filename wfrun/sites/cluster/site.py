@@ -322,7 +322,7 @@ class ClusterSite:
                 self._attempts.ended.setdefault(key, outcome)
             return
         if not attempt.started:
-            self.head.start(key, outcome.started_s)
+            self.head.start(key, outcome.started_s, outcome.host or "")
         if outcome.cause not in ("lost", "signal", "exit"):
             self._attempts.end(key, outcome)
         elif attempt.cancelled_s is not None:

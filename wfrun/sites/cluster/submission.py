@@ -76,8 +76,12 @@ class Submission:
                     await asyncio.sleep(delay_s(self._refusals))
                     self._refusals += 1
                     break
-            if self.pending and self._room():
+            if not self.pending:
+                self._head.lift_limit()
+            elif self._room():
                 self.now.set()
+            else:
+                self._head.reach_limit()
 
     def _room(self) -> int:
         """Number of jobs to submit now.
@@ -124,6 +128,7 @@ class Submission:
                 batch.ids.add(await self._run_submission(job, script.path))
             except BackPressureError as error:
                 _LOGGER.info("site %s: %s", self._head.site, error.message)
+                self._head.reach_limit()
                 if await self._was_accepted(batch):
                     break
                 self._wait_for_places(len(requests), error.message)

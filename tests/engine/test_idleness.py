@@ -1,0 +1,189 @@
+"""Why a site has free cores, by the state of the run: each kind of reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from wfrun.engine import events as ev
+from wfrun.engine.actions import CopyFile, SubmitAttempts
+from wfrun.engine.core import Core
+from wfrun.engine.exchange import Outcome
+from wfrun.engine.idleness import Idleness, explain_idleness
+from wfrun.engine.model import (
+    Access,
+    File,
+    LauncherSpec,
+    LinkSpec,
+    Resources,
+    SiteSpec,
+    Task,
+    Workflow,
+)
+
+ALPHA, BETA = SiteSpec("alpha", 4), SiteSpec("beta", 4)
+
+
+def tasks(count: int, *, cores: int = 1, parents: Sequence[tuple[int, ...]] = ()) -> Workflow:
+    some = [
+        Task(f"t{n}", "x", "x", resources=Resources(cores=cores), runtime_s=60.0)
+        for n in range(count)
+    ]
+    return Workflow("w", "w.dax", some, [], parents or [()] * count)
+
+
+class Run:
+    """A core whose sites answer what the test says."""
+
+    def __init__(
+        self,
+        workflow: Workflow,
+        *sites: SiteSpec,
+        policy: str = "round-robin",
+        throttle: int | None = None,
+        links: tuple[LinkSpec, ...] = (),
+    ) -> None:
+        self.core = Core({"w": workflow})
+        self.submitted: list[tuple[int, str]] = []
+        self.copies: list[CopyFile] = []
+        settings = ev.Settings(policy, throttle=throttle, retries=3)
+        self.step(ev.RunStarted(1.0, "r", settings, sites, links, 1, own_outputs=True))
+        self.step(ev.WorkflowAdded(1.0, 0, "w", "w"))
+
+    def step(self, event: ev.Event) -> None:
+        _, actions = self.core.step(event)
+        for action in actions:
+            if isinstance(action, SubmitAttempts):
+                self.submitted += [(action.site, key) for key, _, _ in action.attempts]
+            elif isinstance(action, CopyFile):
+                self.copies.append(action)
+
+    def start(self, site: int) -> None:
+        """Start all attempts of a site that do not run."""
+        for at, key in self.submitted:
+            if at == site and key in self.core.state.attempts:
+                self.step(ev.AttemptStarted(2.0, key))
+
+    @property
+    def reasons(self) -> list[Idleness | None]:
+        return explain_idleness(self.core.state)
+
+    def reason(self, site: int) -> Idleness:
+        found = self.reasons[site]
+        assert found is not None
+        return found
+
+
+def test_a_site_without_free_cores_has_no_reason() -> None:
+    run = Run(tasks(4), ALPHA)
+    run.start(0)
+    assert run.reasons == [None]
+
+
+def test_a_paused_site_says_why_and_what_to_do() -> None:
+    run = Run(tasks(4), ALPHA)
+    run.step(ev.SitePaused(2.0, 0, "it needs a login\n  ssh alpha"))
+    assert run.reason(0) == Idleness("paused", "paused: it needs a login\n  ssh alpha")
+
+
+def test_a_job_limit_is_named_with_those_that_wait() -> None:
+    run = Run(tasks(7), ALPHA)
+    run.step(ev.AttemptsSubmitted(2.0, 0, tuple(key for _, key in run.submitted[:2])))
+    run.step(ev.JobLimitReached(2.0, 0, 2))
+    assert run.reason(0) == Idleness("limit", "job limit reached (2), 5 waiting for room")
+    run.step(ev.JobLimitLifted(3.0, 0))
+    assert run.reason(0).kind == "queue"
+
+
+def test_a_queue_in_which_tasks_wait() -> None:
+    run = Run(tasks(3), ALPHA)
+    run.step(ev.AttemptsSubmitted(2.0, 0, tuple(key for _, key in run.submitted)))
+    assert run.reason(0) == Idleness("queue", "3 tasks in its queue")
+
+
+def test_inputs_on_their_way() -> None:
+    """The files, their size, and where they come from."""
+    files = [File("in", size_bytes=5_000_000)]
+    task = Task("t", "x", "x", inputs=(0,), runtime_s=1.0)
+    run = Run(Workflow("w", "w.dax", [task], files, [()]), ALPHA)
+    assert len(run.copies) == 1
+    expected = "inputs of 1 task on their way: 1 file, 5.0 MB from here"
+    assert run.reason(0) == Idleness("staging", expected)
+
+
+def test_a_throttle_is_named() -> None:
+    run = Run(tasks(9), ALPHA, throttle=2)
+    run.start(0)
+    assert run.reason(0) == Idleness("throttle", "throttle (2) reached, 7 tasks held back")
+
+
+def test_a_task_that_is_too_wide_for_the_free_cores() -> None:
+    run = Run(tasks(3, cores=3), ALPHA, policy="fpf")
+    run.start(0)
+    assert run.reason(0) == Idleness("room", "the next task needs 3 cores, 1 are free")
+
+
+def test_a_policy_that_prefers_a_faster_site() -> None:
+    """Of one that knows speeds the factor is the reason; of others the queue that it filled."""
+    fast = SiteSpec("fast", 4, speed_ratio=1.4)
+    run = Run(tasks(6), ALPHA, fast, policy="single-cluster")
+    (chosen,) = {site for site, _ in run.submitted}
+    found = run.reason(1 - chosen)
+    name = ("alpha", "fast")[chosen]
+    assert found.kind == "policy"
+    assert found.text == f"policy single-cluster gave it none: 6 tasks in the queue of {name}"
+    run = Run(tasks(3), ALPHA, fast, policy="heft")
+    assert {site for site, _ in run.submitted} == {1}
+    assert run.reason(0) == Idleness("policy", "policy heft gave it none: slower by 1.4")
+
+
+def test_tasks_that_may_not_run_there() -> None:
+    """The others are in the queue of the only site that takes them."""
+    small = SiteSpec("small", 2)
+    run = Run(tasks(9, cores=4), small, ALPHA, policy="fpf")
+    assert run.reason(0) == Idleness("misfit", "none of the 8 tasks that wait may run there")
+
+
+def test_tasks_that_wait_for_others() -> None:
+    run = Run(tasks(3, parents=[(), (0,), (0,)]), ALPHA)
+    run.start(0)
+    assert run.reason(0) == Idleness("predecessors", "2 tasks waiting for predecessors")
+
+
+def test_a_task_that_waits_to_be_retried() -> None:
+    run = Run(tasks(1), ALPHA)
+    run.step(ev.AttemptEnded(2.0, run.submitted[0][1], Outcome("exit", exit_code=1)))
+    assert run.reason(0) == Idleness("retry", "1 task waiting to retry")
+
+
+def test_no_task_is_left() -> None:
+    run = Run(tasks(1), ALPHA)
+    run.start(0)
+    assert run.reason(0).kind == "done"
+
+
+def test_launchers_that_start() -> None:
+    """Since the first of them was requested."""
+    launchers = LauncherSpec(cores=4, max=2)
+    access = Access(("head",), dispatch="launchers", launchers=launchers)
+    run = Run(tasks(9), SiteSpec("c", 8, kind="slurm", access=access))
+    found = run.reason(0)
+    assert (found.kind, found.since_s) == ("launchers", 1.0)
+    assert found.text in ("launcher starting", "2 launchers starting")
+
+
+@pytest.mark.parametrize("mode", ["drain", "kill"])
+def test_a_run_that_is_being_stopped(mode: str) -> None:
+    run = Run(tasks(9), ALPHA, throttle=2)
+    run.start(0)
+    run.step(ev.CancelAsked(3.0, mode))  # type: ignore[arg-type]
+    assert run.reason(0).kind == "stopping"
+
+
+def test_after_the_end_only_a_pause_is_a_reason() -> None:
+    run = Run(tasks(1), ALPHA, BETA)
+    run.step(ev.SitePaused(2.0, 1, "away"))
+    run.step(ev.AttemptEnded(3.0, run.submitted[0][1], Outcome("done", exit_code=0)))
+    assert run.core.state.ended == "done"
+    assert run.reasons == [None, Idleness("paused", "paused: away")]

@@ -1,0 +1,107 @@
+"""The failed attempts of a run, in groups of one cause and one kind of message."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from wfrun.engine.exchange import Cause, Outcome
+
+MAX_GROUPS = 100
+"""Maximum number of groups; further kinds of failures share one."""
+MAX_TEXT = 200
+"""Maximum number of characters of the message of a group."""
+_VARIABLE = re.compile(
+    r"'[^']*'|\"[^\"]*\"|`[^`]*`"  # in quotes
+    r"|(?:[\w.~-]*/)+[\w.~-]*"  # a path
+    r"|\b(?=\w*\d)[\w.]+\b",  # a number, or a name with one
+)
+"""What differs between messages of one kind: names, paths, numbers."""
+
+_ONLY_ENDINGS = ("ended with exit code", "killed by signal")
+"""Begins of messages that say how a task ended, without any output of it."""
+
+
+class Failure(NamedTuple):
+    """A failed attempt."""
+
+    task: str
+    site: str
+    key: str
+    cause: Cause
+    message: str
+    final: bool
+    """Whether no retry follows: the task has failed."""
+
+
+class FailureGroup:
+    """Failures of one kind since the run was started or resumed."""
+
+    __slots__ = ("attempts", "first", "head", "tasks", "text")
+
+    def __init__(self, head: str, text: str, first: Failure) -> None:
+        self.head = head
+        """The cause, with the exit code or signal."""
+        self.text = text
+        """The message; ``…`` stands for what differs between the attempts."""
+        self.first = first
+        """The first failure; if tasks have failed, that of the first of them."""
+        self.attempts = 0
+        """Number of failed attempts."""
+        self.tasks = 0
+        """Number of failed tasks: their last attempt is in this group."""
+
+
+class FailureGroups:
+    """All failures, by kind. The cost of a failure is constant."""
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[str, str], FailureGroup] = {}
+
+    def add(self, failure: Failure, outcome: Outcome) -> None:
+        """Add a failure to its group."""
+        head, text = _head(outcome), _message(outcome)
+        kind = head, _VARIABLE.sub(_gap, text)
+        if kind not in self._groups and len(self._groups) >= MAX_GROUPS:
+            kind = "other causes", ""
+        group = self._groups.get(kind)
+        if group is None:
+            group = self._groups[kind] = FailureGroup(kind[0], text if kind[1] else "", failure)
+        elif group.text != text:
+            group.text = kind[1]
+        group.attempts += 1
+        if failure.final:
+            if not group.tasks:
+                group.first = failure
+            group.tasks += 1
+
+    def clear(self) -> None:
+        """Forget all failures: failed tasks are retried."""
+        self._groups.clear()
+
+    def largest_first(self) -> list[FailureGroup]:
+        """The groups, those with most failed tasks first, then those with most failed attempts."""
+        return sorted(self._groups.values(), key=lambda g: (-g.tasks, -g.attempts))
+
+
+def _gap(match: re.Match[str]) -> str:
+    """What stands for a variable part: in the quotes that it has."""
+    quote = match[0][0] if match[0][0] in "'\"`" else ""
+    return f"{quote}…{quote}"
+
+
+def _head(outcome: Outcome) -> str:
+    if outcome.cause == "exit" and outcome.exit_code is not None:
+        return f"exit {outcome.exit_code}"
+    if outcome.cause == "signal" and outcome.signal is not None:
+        return f"signal {outcome.signal}"
+    return outcome.cause
+
+
+def _message(outcome: Outcome) -> str:
+    """The line of the message that says most: the last of what the task printed, where programs
+    name the error, else the only one."""
+    lines = [line.strip() for line in (outcome.message or "").splitlines() if line.strip()]
+    if len(lines) == 1 and lines[0].startswith(_ONLY_ENDINGS):
+        return "it printed nothing to stderr"
+    return lines[-1][:MAX_TEXT] if lines else ""

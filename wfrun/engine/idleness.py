@@ -1,0 +1,190 @@
+"""Why a site has free cores: the reason, from the state of the run alone.
+
+The display, the lines of a run without a terminal and ``wfrun status`` show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from wfrun.engine.capabilities.launchers.launchers import pool_at
+from wfrun.engine.capabilities.launchers.pool import LauncherPhase, LauncherPool
+from wfrun.engine.information import Knowledge
+from wfrun.engine.model import ORIGIN
+from wfrun.engine.state import Phase, RunState, SiteState, TaskStatus
+
+Kind = Literal[
+    "paused", "limit", "launchers", "staging", "queue", "stopping", "throttle", "room", "policy",
+    "misfit", "retry", "predecessors", "done",
+]  # fmt: skip
+
+MAX_WORKFLOWS = 2000
+"""Maximum number of workflows whose eligible tasks are looked at; the explanation costs as much."""
+MIN_FACTOR = 1.05
+"""Minimum ratio of the speeds of two sites that is named."""
+
+
+class Idleness(NamedTuple):
+    """Why a site has free cores."""
+
+    kind: Kind
+    text: str
+    """For the user, without the name of the site."""
+    since_s: float | None = None
+    """Begin of what is waited for; None: unknown."""
+
+
+class _Waiting(NamedTuple):
+    """Eligible tasks of one class of a workflow."""
+
+    sites: int
+    """The sites that may run them, as a mask."""
+    cores: int
+    tasks: int
+    is_throttled: bool
+
+
+def explain_idleness(state: RunState) -> list[Idleness | None]:
+    """For each site the reason why it has free cores; None for one that has none. After the end of
+    the run only paused sites have one. Cost: the open attempts, and the sites times the workflows
+    that are looked at."""
+    if state.ended is not None:
+        return [_pause(site) for site in state.sites]
+    used = [0] * len(state.sites)
+    for attempt in state.attempts.values():
+        if attempt.phase is Phase.RUNNING:
+            used[attempt.site] += attempt.cores
+    waiting = list(_waiting(state))
+    return [_explain(state, index, used[index], waiting) for index in range(len(state.sites))]
+
+
+def _waiting(state: RunState) -> Iterator[_Waiting]:
+    throttle = state.settings.throttle
+    for w in state.workflows[:MAX_WORKFLOWS]:
+        is_throttled = throttle is not None and w.dispatched >= throttle
+        for kind, count in w.eligible.counts.items():
+            yield _Waiting(kind.mask & state.queue_sites(w), kind.cores, count, is_throttled)
+
+
+def _explain(state: RunState, index: int, used: int, waiting: list[_Waiting]) -> Idleness | None:
+    site = state.sites[index]
+    pool = pool_at(state, index)
+    if not site.is_healthy:
+        return _pause(site)
+    if used >= (site.spec.slots if pool is None else max(1, pool.live_slots)):
+        return None
+    if site.job_limit is not None:
+        return _at_limit(state, index, pool, site.job_limit)
+    if pool is not None and not pool.live_slots:
+        reason = _without_launchers(pool)
+        if reason is not None and (
+            site.committed_cores or any(x.sites >> index & 1 for x in waiting)
+        ):
+            return reason
+    if site.phases[Phase.STAGING]:
+        return _staging(state, index)
+    queued = site.phases[Phase.QUEUED] + site.phases[Phase.SUBMITTING]
+    if queued:
+        others = (
+            f", other users hold or want {site.foreign_cores} cores" if site.foreign_cores else ""
+        )
+        return Idleness("queue", f"{_tasks(queued)} in its queue{others}")
+    return _pause(site) or _without_work(state, index, waiting)
+
+
+def _pause(site: SiteState) -> Idleness | None:
+    """What its site, or its health, says; with what the user has to do."""
+    reason = site.pause_reason
+    return None if reason is None else Idleness("paused", f"paused: {reason.strip()}")
+
+
+def _at_limit(state: RunState, index: int, pool: LauncherPool | None, limit: int) -> Idleness:
+    waiting = state.sites[index].phases[Phase.SUBMITTING] if pool is None else pool.queued
+    what = "" if pool is None else " launchers"
+    return Idleness("limit", f"job limit reached ({limit}), {waiting}{what} waiting for room")
+
+
+def _without_launchers(pool: LauncherPool) -> Idleness | None:
+    """Why no launcher takes tasks."""
+    if pool.reason is not None:
+        return Idleness("launchers", _first_line(pool.reason))
+    coming = [x for x in pool.launchers.values() if x.is_coming]
+    if not coming:
+        return Idleness("launchers", "no launcher is requested yet")
+    since_s = min(x.asked_s for x in coming)
+    if all(x.phase is LauncherPhase.AWAY for x in coming):
+        return Idleness("launchers", "its launchers have not reconnected yet", since_s)
+    count = "launcher" if len(coming) == 1 else f"{len(coming)} launchers"
+    return Idleness("launchers", f"{count} starting", since_s)
+
+
+def _staging(state: RunState, index: int) -> Idleness:
+    """The inputs on their way to a site."""
+    size, sources, files = 0, set[int](), 0
+    for (workflow, file, destination), copy in state.copies.items():
+        if destination == index:
+            files += 1
+            size += max(0, state.workflows[workflow].sizes[file])
+            sources.add(copy.source)
+    names = ["here" if s == ORIGIN else state.sites[s].spec.name for s in sorted(sources)]
+    count = state.sites[index].phases[Phase.STAGING]
+    what = f"{files} file{'s' * (files != 1)}, {size / 1e6:.1f} MB from {', '.join(names)}"
+    return Idleness("staging", f"inputs of {_tasks(count)} on their way: {what}")
+
+
+def _without_work(state: RunState, index: int, waiting: list[_Waiting]) -> Idleness:
+    """Why a site that could take tasks has none."""
+    if not state.is_placing:
+        return Idleness("stopping", "the run starts no further task")
+    here = [x for x in waiting if x.sites >> index & 1]
+    if here:
+        return _left_out(state, index, here)
+    if waiting:
+        count = sum(x.tasks for x in waiting)
+        return Idleness("misfit", f"none of the {_tasks(count)} that wait may run there")
+    queues = [s.phases[Phase.QUEUED] + s.phases[Phase.SUBMITTING] for s in state.sites]
+    longest = max(range(len(queues)), key=queues.__getitem__)
+    if queues[longest]:
+        name = state.sites[longest].spec.name
+        return _not_chosen(state, index, f": {_tasks(queues[longest])} in the queue of {name}")
+    delayed, unready = state.counts[TaskStatus.DELAYED], state.counts[TaskStatus.WAITING]
+    if delayed:
+        return Idleness("retry", f"{_tasks(delayed)} waiting to retry")
+    if unready:
+        return Idleness("predecessors", f"{_tasks(unready)} waiting for predecessors")
+    return Idleness("done", "no task is left for it")
+
+
+def _left_out(state: RunState, index: int, here: list[_Waiting]) -> Idleness:
+    """Why none of these eligible tasks goes to a site."""
+    count = sum(x.tasks for x in here)
+    free = [x for x in here if not x.is_throttled]
+    if not free:
+        text = f"throttle ({state.settings.throttle}) reached, {_tasks(count)} held back"
+        return Idleness("throttle", text)
+    room = state.sites[index].slots_now - state.sites[index].committed_cores
+    narrowest = min(x.cores for x in free)
+    if narrowest > room:
+        return Idleness("room", f"the next task needs {narrowest} cores, {max(0, room)} are free")
+    return _not_chosen(state, index, f", {_tasks(count)} waiting")
+
+
+def _not_chosen(state: RunState, index: int, what: str) -> Idleness:
+    """The policy prefers other sites. Their speed is the reason if the policy knows speeds."""
+    slower = ""
+    if state.information.processing_speed is not Knowledge.UNKNOWN:
+        speeds = [s.spec.speed_ratio for s in state.sites if s.committed_cores]
+        factor = max(speeds, default=0.0) / state.sites[index].spec.speed_ratio
+        if factor >= MIN_FACTOR:
+            slower = f": slower by {factor:.1f}"
+            what = ""
+    return Idleness("policy", f"policy {state.settings.policy} gave it none{slower}{what}")
+
+
+def _tasks(count: int) -> str:
+    return f"{count} task{'s' * (count != 1)}"
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]

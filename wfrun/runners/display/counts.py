@@ -1,0 +1,66 @@
+"""Numbers of tasks by state. Attempts are counted apart: a task has one for each retry and
+replica."""
+
+from __future__ import annotations
+
+from wfrun.engine.state import Attempt, Phase, RunState, TaskStatus
+
+_WORDS = {Phase.RUNNING: "running", Phase.QUEUED: "queued", Phase.STAGING: "staging"}
+
+
+def tasks_under_way(state: RunState) -> dict[str, int]:
+    """Number of dispatched tasks by the phase of their furthest attempt."""
+    if not state.max_replicas:  # each task has one attempt
+        phases = [sum(site.phases[phase] for site in state.sites) for phase in Phase]
+    else:
+        furthest: dict[tuple[int, int], Attempt] = {}
+        for attempt in state.attempts.values():
+            if not attempt.superseded:
+                task = attempt.workflow, attempt.task
+                if task not in furthest or attempt.phase > furthest[task].phase:
+                    furthest[task] = attempt
+        phases = [0] * len(Phase)
+        for attempt in furthest.values():
+            phases[attempt.phase] += 1
+    phases[Phase.QUEUED] += phases[Phase.SUBMITTING]
+    return {word: phases[phase] for phase, word in _WORDS.items()}
+
+
+def progress_line(state: RunState) -> str:
+    """Numbers of tasks by state, and of failed attempts, on one line."""
+    return task_counts(state) + retries_text(state)
+
+
+def task_counts(state: RunState, *, is_over: bool = False) -> str:
+    """Numbers of tasks by state. ``is_over``: nothing drives the run, so what waits is not run."""
+    counts = tasks_under_way(state)
+    waiting = state.counts[TaskStatus.WAITING] + state.counts[TaskStatus.ELIGIBLE]
+    delayed = state.counts[TaskStatus.DELAYED]
+    counts |= {
+        "waiting to retry": 0 if is_over else delayed,
+        "waiting": 0 if is_over else waiting,
+        "failed": state.failed,
+        "blocked": state.blocked,
+        "not run": waiting + delayed if is_over else 0,
+    }
+    parts = [f"{count} {word}" for word, count in counts.items() if count]
+    if state.reused:
+        parts.insert(0, f"{state.reused} of {state.tasks} reused")
+    return ", ".join([f"{state.done}/{state.tasks} tasks done", *parts])
+
+
+def retries_text(state: RunState) -> str:
+    """The number of failed attempts, to follow those of tasks; empty if each was that of a failed
+    task."""
+    attempts = failed_attempts(state)
+    return "" if attempts == state.failed else f"; {counted(attempts, 'failed attempt')}"
+
+
+def failed_attempts(state: RunState) -> int:
+    """Number of attempts that have failed."""
+    return sum(site.failed for site in state.sites)
+
+
+def counted(count: int, word: str) -> str:
+    """``1 task``, ``2 tasks``."""
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"

@@ -1,0 +1,15 @@
+"""Durations for people."""
+
+from __future__ import annotations
+
+
+def duration(seconds: float) -> str:
+    """``0.4 s``, ``3:07``, ``2:03:07`` or ``4 d 02:03``."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    if hours == 0:
+        return f"{minute}:{second:02}"
+    days, hour = divmod(hours, 24)
+    return f"{days} d {hour:02}:{minute:02}" if days else f"{hours}:{minute:02}:{second:02}"

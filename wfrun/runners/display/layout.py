@@ -1,0 +1,69 @@
+"""The layout of a live display: sections that share the lines of the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
+from rich.text import Text
+
+Lines = list[list[Segment]]
+
+
+class Section(NamedTuple):
+    """A part of the display that can be cut at its end."""
+
+    body: RenderableType
+    minimum: int
+    """Number of lines that it has if there are so many, whatever others need."""
+    noun: str = "lines"
+    """What its lines show, for the line that says how many are cut."""
+
+
+class SharedLines:
+    """Sections in their order, in at most as many lines as the terminal has. Lines beyond the
+    minimum of each section are shared out one by one in turn; a section that is cut says by how
+    much."""
+
+    def __init__(self, sections: Sequence[Section]) -> None:
+        self._sections = sections
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        height = console.size.height - 1  # the line of the cursor
+        options = options.update(height=None)
+        drawn = [console.render_lines(s.body, options, pad=False) for s in self._sections]
+        shares = share(height, [s.minimum for s in self._sections], [len(d) for d in drawn])
+        for section, lines, count in zip(self._sections, drawn, shares, strict=True):
+            for line in _cut(console, options, section, lines, count):
+                yield from line
+                yield Segment.line()
+
+
+def share(lines: int, minima: Sequence[int], wanted: Sequence[int]) -> list[int]:
+    """Share out lines: first the minima, in order, then the rest in turn."""
+    shares = [0] * len(wanted)
+    for index, (minimum, most) in enumerate(zip(minima, wanted, strict=True)):
+        shares[index] = min(minimum, most, lines)
+        lines -= shares[index]
+    while lines:
+        open_ = [index for index, most in enumerate(wanted) if shares[index] < most]
+        if not open_:
+            break
+        for index in open_[:lines]:
+            shares[index] += 1
+        lines -= min(lines, len(open_))
+    return shares
+
+
+def _cut(
+    console: Console, options: ConsoleOptions, section: Section, lines: Lines, count: int
+) -> Iterator[list[Segment]]:
+    if count >= len(lines):
+        yield from lines
+        return
+    if count > 0:
+        yield from lines[: count - 1]
+        rest = Text(f"and {len(lines) - count + 1} more {section.noun}", style="dim")
+        yield from console.render_lines(rest, options, pad=False)[:1]

@@ -1,0 +1,138 @@
+"""The display of a running run on a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from wfrun.engine.state import Phase, RunState, WorkflowState
+from wfrun.runners.display.console import Hanging, name_cell, stderr_above
+from wfrun.runners.display.counts import progress_line
+from wfrun.runners.display.durations import duration
+from wfrun.runners.display.failures import failure_line, nothing_succeeds
+from wfrun.runners.display.layout import Section, SharedLines
+from wfrun.runners.display.rate import Rate
+from wfrun.runners.display.report import idle_lines
+from wfrun.runners.display.running import running_table, running_tasks
+from wfrun.runners.display.site_table import SiteTable, launcher_lines
+
+REFRESH_S = 0.25
+"""Interval between two refreshes of the live display, in seconds."""
+BAR_COLUMNS = 30
+"""Width of a progress bar."""
+MAX_ROWS = 100
+"""Maximum number of rows that are drawn of running tasks and of documents: more than terminals
+have lines."""
+
+
+class LiveProgress:
+    """The display on a terminal: the run and its documents, the sites and why some have free cores,
+    running tasks, failures by kind. It fills the terminal and never exceeds it."""
+
+    def __init__(self, console: Console, state: RunState, title: str) -> None:
+        self._console = console
+        self._state = state
+        self._title = title
+        self._rate = Rate()
+        self.note = ""
+        """A line under the display, for example after a Ctrl-C."""
+
+    async def show(self) -> None:
+        """Refresh the display until cancelled, then clear it."""
+        with stderr_above(self._console):
+            while True:
+                await self._show_at(self._console.size)
+                # A terminal that changes its width wraps the lines that are there, so nobody knows
+                # how many there are to be erased.
+                self._console.clear()
+
+    async def _show_at(self, size: object) -> None:
+        """Refresh the display until the terminal has another size."""
+        live = Live(
+            console=self._console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        with live:
+            while self._console.size == size:
+                live.update(self.render(), refresh=True)
+                await asyncio.sleep(REFRESH_S)
+
+    def render(self) -> RenderableType:
+        """The display of the current state."""
+        state, now_s = self._state, time.time()
+        sections = [Section(self._head(now_s), 2)]
+        if len(state.workflows) > 1:
+            sections.append(Section(_documents(state), 2, "documents"))
+        height = self._console.size.height
+        table = SiteTable(state, max_rows=height * 2 // 3 - 1)
+        sections.append(Section(table, height * 2 // 3, "lines of sites"))
+        notes = [*launcher_lines(state), *idle_lines(state, now_s, driven=True)]
+        if notes:
+            sections.append(Section(Group(*notes), 2))
+        tasks = running_tasks(state, now_s, MAX_ROWS)
+        if tasks:
+            count = sum(site.phases[Phase.RUNNING] for site in state.sites)
+            oldest = running_table(tasks, count - len(tasks))
+            sections.append(Section(oldest, 3, "running tasks"))
+        groups = state.failure_groups.largest_first()
+        if groups:
+            lines = [Hanging(failure_line(state, group)) for group in groups[:MAX_ROWS]]
+            sections.append(Section(Group(*lines), 2, "kinds of failures"))
+        remarks = [r for r in (nothing_succeeds(state, self._title), self.note) if r]
+        if remarks:
+            text = Group(*(Text(remark, style="yellow") for remark in remarks))
+            sections.append(Section(text, 2))
+        return SharedLines(sections)
+
+    def _head(self, now_s: float) -> RenderableType:
+        """The run on one line, and the numbers of its tasks on a second."""
+        state = self._state
+        tasks, settled = state.tasks, state.done + state.failed + state.blocked
+        rate, seconds_per_task = self._rate.update(state.done)
+        elapsed_s = now_s - state.started_s if state.started_s else 0.0
+        left = f"{duration((tasks - settled) * seconds_per_task)} left" if seconds_per_task else ""
+        bar = Table.grid(padding=(0, 2), pad_edge=False)
+        for shrinks in (True, True, False, False, False, False):
+            bar.add_column(no_wrap=not shrinks)
+        bar.add_row(
+            Text(self._title, style="bold", no_wrap=True, overflow="ellipsis"),
+            ProgressBar(total=max(1, tasks), completed=settled, width=BAR_COLUMNS),
+            Text(f"{settled}/{tasks}"),
+            Text(f"{rate:.1f} tasks/s", style="cyan"),
+            Text(duration(elapsed_s)),
+            Text(left, style="cyan"),
+        )
+        return Group(
+            bar, Text(progress_line(state), style="dim", no_wrap=True, overflow="ellipsis")
+        )
+
+
+def _documents(state: RunState) -> Table:
+    """A bar for each workflow or bag, those that are not done first."""
+    table = Table.grid(padding=(0, 2), pad_edge=False)
+    for _ in range(4):
+        table.add_column(no_wrap=True)
+    for w in sorted(state.workflows, key=lambda w: not w.open)[:MAX_ROWS]:
+        tasks = len(w.status)
+        settled = w.done + w.failed + w.blocked
+        table.add_row(
+            name_cell(w.workflow.name),
+            ProgressBar(total=max(1, tasks), completed=settled, width=BAR_COLUMNS),
+            f"{settled}/{tasks}",
+            Text(_of_document(w), style="dim"),
+        )
+    return table
+
+
+def _of_document(w: WorkflowState) -> str:
+    counts = {"under way": w.dispatched, "failed": w.failed, "blocked": w.blocked}
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
