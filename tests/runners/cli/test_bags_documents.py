@@ -284,6 +284,26 @@ def test_bags_are_simulated(user: User) -> None:
     assert "heft" not in done.out
 
 
+def test_tables_and_lists_of_commands_are_simulated(user: User) -> None:
+    (user.folder / "t.csv").write_text("n;file\n1;a\n2;b\n4;c\n")
+    (user.folder / "list.txt").write_text("./x\n./y\n")
+    user.catalog("sites:\n  a: {slots: 1}\n")
+    words = ("--sites", "sites.yaml", "--policy", "ect")
+    table = ("t.csv", "--command", "x {n}", "--delimiter", ";", "--input", "{file}")
+    done = user.wfrun("simulate", *table, "--estimate", "{n} min", *words)
+    assert done.status == 0, done.text
+    assert done.out.splitlines()[1].split()[:2] == ["ect", "420"]
+    done = user.wfrun("simulate", "list.txt", "--estimate", "50 s", *words)
+    assert done.out.splitlines()[1].split()[:2] == ["ect", "100"]
+    assert_refused(user.wfrun("simulate", *table, *words), 2, ["have no run time", "--estimate"])
+    output = ("--estimate", "1 s", "--output", "{n}.txt")
+    assert_refused(user.wfrun("simulate", *table, *output), 2, ["{n}.txt", "leave that out"])
+    result = wfrun.simulate(
+        user.folder / "t.csv", command="x {n}", delimiter=";", estimate="{n}", policy="ect"
+    )
+    assert [row.policy for row in result.rows] == ["ect"]
+
+
 def test_bags_are_simulated_as_they_would_be_run(user: User) -> None:
     user.catalog("sites:\n  a: {slots: 1}\n  b: {slots: 1}\n")
     for name, times in (("long", "[40, 50, 60]"), ("short", "[1, 2]")):
@@ -295,8 +315,9 @@ def test_bags_are_simulated_as_they_would_be_run(user: User) -> None:
     done = user.wfrun(*both, "--selection", "s-u-rr", "--replicas", "0")
     assert done.status == 0, done.text
     first, second = done.out.split("makespan s of each workflow")
-    assert {line.split()[0] for line in first.splitlines()[1:9]} == set(POLICIES)
-    assert {line.split()[0] for line in second.splitlines()[2:]} == set(POLICIES)
+    policies = {*POLICIES, "file-aware"}
+    assert {line.split()[0] for line in first.splitlines()[1:10]} == policies
+    assert {line.split()[0] for line in second.splitlines()[2:]} == policies
 
     def short_s(*words: str) -> float:
         out = user.wfrun(*both, "--policy", "fpf", *words).out

@@ -10,12 +10,12 @@ import click
 
 from wfrun.engine.settings import EMULATION, FILES, SCHEDULING
 from wfrun.engine.visible import message_block
+from wfrun.runners.cli.line_options import line_options, line_template
 from wfrun.runners.cli.options import settings_from, settings_options
 from wfrun.runners.cli.runs import run_argument, trust_option
 from wfrun.runners.cli.sections import SectionedCommand, option
 
 if TYPE_CHECKING:
-    from wfrun.parsers.bags.line_template import LineTemplate
     from wfrun.runners.run.prepare import Plan
 
 _DOCUMENTS = "Documents and sites"
@@ -34,24 +34,7 @@ _keep_option = option("--keep-files", is_flag=True, section=FILES,
         help="Site catalog (YAML). Default: one site, this machine.")  # fmt: skip
 @option("--inputs", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR",
         section=_DOCUMENTS, help="Folder of the initial input files.")  # fmt: skip
-@option("--command", metavar="TEMPLATE", section=_DOCUMENTS,
-        help="Command for each row of the tables (CSV, TSV) among the documents, with names of "
-        "columns in braces.")  # fmt: skip
-@option("--delimiter", metavar="CHARACTER", section=_DOCUMENTS,
-        help="Delimiter of the cells of tables. Default: a tab in .tsv files, otherwise a "
-        "comma.")  # fmt: skip
-@option("--input", multiple=True, metavar="TEMPLATE", section=_DOCUMENTS,
-        help="For tables and lists of commands: a file that each task reads. "
-        "Repeatable.")  # fmt: skip
-@option("--output", multiple=True, metavar="TEMPLATE", section=_DOCUMENTS,
-        help="For tables and lists of commands: a file that each task writes, such as "
-        "`{ligand}-{seed}.pdbqt`. Repeatable.")  # fmt: skip
-@option("--stdout", metavar="TEMPLATE", section=_DOCUMENTS,
-        help="For tables and lists of commands: the output file for what a task prints. It must "
-        "differ for each task, such as `{index}.txt`.")  # fmt: skip
-@option("--estimate", metavar="TEMPLATE", section=_DOCUMENTS,
-        help="For tables and lists of commands: the expected run time of a task, such as `90 s` "
-        "or `{column}`, for policies that use it.")  # fmt: skip
+@line_options(_DOCUMENTS, outputs=True)
 @option("--reuse", metavar="RUN|auto|none", default="none", show_default=True, section=_DOCUMENTS,
         help="Take over the outputs of tasks that an earlier run did with the same command, "
         "environment, program and inputs: the run RUN, or with `auto` the latest ones in "
@@ -96,7 +79,7 @@ def run(documents: tuple[Path, ...], run_dir: Path | None, **options: Any) -> No
         raise click.UsageError("--reuse has no effect with --emulate: its outputs have no content")
     if options["connect"] and not options["dry_run"]:
         raise click.UsageError("--connect has no effect without --dry-run")
-    template = _line_template(options)
+    template = line_template(options)
     catalog = read_catalog(options["sites"]) if options["sites"] else this_machine()
     plan = prepare(
         documents, catalog, settings, inputs=options["inputs"], at_sites=options["at_sites"],
@@ -127,31 +110,6 @@ def _run_name(plan: Plan, document: Path) -> str:
     """The name of the first document, or of the only bag in it."""
     bags = [w.bag for w in plan.workflows if w.source == str(document)]
     return bags[0].name if len(bags) == 1 and bags[0] is not None else document.stem
-
-
-def _line_template(options: dict[str, Any]) -> LineTemplate | None:
-    """The templates for rows of tables and for lists of commands; None if none is given. Raises
-    UsageError for a delimiter without tables, or one that is not a single character."""
-    from wfrun.parsers.bags.line_template import LineTemplate
-    from wfrun.parsers.bags.values import to_delimiter
-
-    delimiter: str | None = options["delimiter"]
-    if delimiter is not None:
-        if options["command"] is None:
-            raise click.UsageError("--delimiter has no effect without --command")
-        try:
-            delimiter = to_delimiter("\t" if delimiter == "\\t" else delimiter)
-        except ValueError as error:
-            raise click.UsageError(f"--delimiter: {error}") from error
-    template = LineTemplate(
-        options["command"],
-        delimiter,
-        options["input"],
-        options["output"],
-        options["stdout"],
-        options["estimate"],
-    )
-    return None if template == LineTemplate() else template
 
 
 @click.command(cls=SectionedCommand)

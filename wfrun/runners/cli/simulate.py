@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from wfrun.runners.cli.line_options import line_options
 from wfrun.runners.cli.options import settings_from, settings_options
 from wfrun.runners.cli.sections import SectionedCommand, option
 
@@ -23,6 +24,7 @@ _DIMENSIONS = ("policy", "selection", "throttle", "seed")
 @option("--sites", type=click.Path(path_type=Path), metavar="CATALOG", section=_SUBJECT,
         help="Site catalog (YAML). Default: one site, this machine; for workloads of bags the "
         "DAS-3 and Grid'5000, 20 clusters.")  # fmt: skip
+@line_options(_SUBJECT, outputs=False)
 @option("--separately", is_flag=True, section=_SUBJECT, old_names=("--each",),
         help="Documents: simulate each in a run of its own, not all together.")  # fmt: skip
 @option("--runtime", type=click.FloatRange(min=0), metavar="SECONDS", section=_SUBJECT,

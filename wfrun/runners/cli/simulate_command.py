@@ -14,6 +14,7 @@ from wfrun.engine.model import Catalog
 from wfrun.engine.settings import Settings
 from wfrun.engine.visible import message_block
 from wfrun.parsers.units import parse_bandwidth
+from wfrun.runners.cli.line_options import line_template
 from wfrun.runners.cli.simulate_queue import simulate_queue
 from wfrun.runners.display.console import make_console
 from wfrun.runners.display.report import summary
@@ -53,6 +54,12 @@ def simulate(
             output=options["output"],
         )
         return
+    if options["output"] is not None and "{" in str(options["output"]):
+        raise InvalidError(
+            f"--output {options['output']} is no name for the file of results",
+            hint="here --output is not the template of what tasks write: leave that out, it does "
+            "not change what is simulated",
+        )
     described = _description(settings, options)
     if kind == "workloads":
         experiment = workloads_experiment(described, subjects, _warn)
@@ -104,6 +111,7 @@ def _description(settings: Settings, options: Mapping[str, Any]) -> Description:
         runtime_s=options["runtime"],
         runtimes=options["runtimes"],
         from_run=options["from_run"],
+        template=line_template(options),
         platform=Platform(
             Catalog(()),
             SiteModel(

@@ -19,6 +19,7 @@ import msgspec
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Catalog, Workflow
 from wfrun.engine.settings import make_settings
+from wfrun.parsers.bags.line_template import LineTemplate
 from wfrun.runners.experiments.cells import Row, grouped
 from wfrun.runners.experiments.command import open_results
 from wfrun.runners.experiments.concerns import check_concerns
@@ -73,6 +74,9 @@ class SimulationResult(msgspec.Struct, frozen=True):
 def simulate(
     *subjects: str | Path | Workflow,
     sites: str | Path | Catalog | None = None,
+    command: str | None = None,
+    delimiter: str | None = None,
+    estimate: str | None = None,
     policy: str | Sequence[str] = "all",
     selection: str | Sequence[str] = (),
     architecture: str | Sequence[str] = "csp",
@@ -139,6 +143,7 @@ def simulate(
         runtime_s=runtime_s,
         runtimes=runtimes,
         from_run=from_run,
+        template=LineTemplate(command, delimiter, estimate=estimate),
         background=background,
         tasks=tasks,
         skip_bad_lines=skip_bad_lines,

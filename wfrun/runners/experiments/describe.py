@@ -13,6 +13,7 @@ from wfrun.engine.model import Catalog, Workflow
 from wfrun.engine.policies.placement import PLACEMENT, placement_class, placement_options
 from wfrun.engine.policies.selection import SELECTION, selection_class
 from wfrun.engine.settings import Settings
+from wfrun.parsers.bags.line_template import LineTemplate
 from wfrun.parsers.workflows.runtimes import read_runtimes
 from wfrun.runners.experiments.cells import Cell
 from wfrun.runners.experiments.documents import Documents
@@ -55,6 +56,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     runtime_s: float | None = None
     runtimes: str | Path | None = None
     from_run: str | None = None
+    template: LineTemplate | None = None
+    """For documents whose lines are tasks."""
     platform: Platform = Platform(Catalog(()))
     """All but the catalog."""
     settings: Settings = Settings()
@@ -77,7 +80,9 @@ def documents_experiment(
         selections = selections or ((past.selection,) if past.selection else ())
     else:
         table = read_runtimes(described.runtimes) if described.runtimes is not None else None
-        workflows = workflows_of(documents, described.runtime_s, table, warn)
+        workflows = workflows_of(
+            documents, described.runtime_s, table, warn, template=described.template
+        )
         are_bags = all(workflow.bag is not None for workflow in workflows)
     catalog = _catalog(described.sites) or catalog or this_machine()
     subject = Documents(workflows, described.separately)
@@ -85,7 +90,7 @@ def documents_experiment(
     experiment = Experiment(
         subject=subject,
         platform=msgspec.structs.replace(described.platform, catalog=catalog),
-        policies=_policies(described.policies, are_bags=are_bags),
+        policies=_policies(described.policies, are_bags=are_bags, with_default=True),
         selections=selections or (None,),
         throttles=tuple(dict.fromkeys(described.throttles)),
         loads=tuple(described.loads) or (None,),
@@ -117,7 +122,7 @@ def workloads_experiment(described: Description, names: Sequence[str], warn: War
     experiment = Experiment(
         subject=subject,
         platform=msgspec.structs.replace(described.platform, catalog=catalog),
-        policies=_policies(described.policies, are_bags=True),
+        policies=_policies(described.policies, are_bags=True, with_default=False),
         architectures=_names(described.architectures, ARCHITECTURES, architecture_class),
         selections=_names(described.selections, SELECTION, selection_class) or ("s-t",),
         throttles=tuple(dict.fromkeys(described.throttles)),
@@ -143,10 +148,13 @@ def _catalog(sites: str | Path | Catalog | None) -> Catalog | None:
     return sites if sites is None or isinstance(sites, Catalog) else read_catalog(sites)
 
 
-def _policies(names: Names, *, are_bags: bool) -> tuple[str, ...]:
-    """``all``: those for bags, or those for workflows."""
+def _policies(names: Names, *, are_bags: bool, with_default: bool) -> tuple[str, ...]:
+    """``all``: those for bags, or those for workflows; ``with_default`` also that of runs."""
     bags = set(POLICIES)
-    everything = POLICIES if are_bags else [name for name in PLACEMENT if name not in bags]
+    everything = list(POLICIES) if are_bags else [name for name in PLACEMENT if name not in bags]
+    default = Settings().policy
+    if with_default and default not in everything:
+        everything.insert(0, default)
     return _names(names, everything, placement_class)
 
 

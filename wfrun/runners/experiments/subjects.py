@@ -12,6 +12,7 @@ import msgspec
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Workflow
+from wfrun.parsers.bags.line_template import LineTemplate
 from wfrun.parsers.generate.bots_model import ROWS
 from wfrun.parsers.read import read_workflows
 from wfrun.parsers.workflows.runtimes import RuntimeTable, with_estimate
@@ -107,16 +108,18 @@ def workflows_of(
     runtime_s: float | None,
     table: RuntimeTable | None,
     warn: Warn,
+    *,
+    template: LineTemplate | None = None,
 ) -> list[Workflow]:
     """The workflows of documents, with run times: those of the document, else of the table, else
-    ``runtime_s``. Raises InvalidError."""
+    ``runtime_s``. ``template``: for documents whose lines are tasks. Raises InvalidError."""
     workflows: list[Workflow] = []
     for document in documents:
         if isinstance(document, Workflow):
             workflows.append(document)
             continue
         _check_exists(document)
-        for workflow in read_workflows(document, emulate=True):
+        for workflow in read_workflows(document, emulate=True, template=template):
             source = workflow.source
             for warning in workflow.warnings:
                 warn(warning if source in warning else f"{source}: {warning}")

@@ -331,5 +331,6 @@ def check_runtimes(workflow: Workflow) -> None:
             f"{unknown[0].id!r} ({unknown[0].name})",
             source=workflow.source,
             hint="give one to all with --runtime SECONDS, one to each type of task with "
-            "--runtimes FILE, or take them from a past run with --from-run RUN",
+            "--runtimes FILE, one to each line of a table with --estimate, or take them from a "
+            "past run with --from-run RUN",
         )
