@@ -184,7 +184,8 @@ def end_server(struck: Struck) -> Remedy | None:
 
 def _nothing_starts(struck: Struck) -> bool:
     """Keep Grid Engine from starting jobs; returns whether none is on its way to the execution
-    daemon. If the daemon ends then, the job is shown as starting for ten minutes."""
+    daemon. If the daemon ends then, the job is shown as starting, and holds its slot, for five
+    minutes."""
     with contextlib.suppress(TestbedError):
         _qmod(struck, "-d")
         if wait_until(lambda: not _has_starting(struck.grid.queue("gamma")), 10):
