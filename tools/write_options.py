@@ -37,11 +37,13 @@ def arguments() -> str:
     """The module with the types of the keyword arguments."""
     common = [s for s in all_settings().values() if s.option.simulate and s.name not in VARIED]
     others = [s for s in all_settings().values() if s not in common]
+    changed = [s for s in all_settings().values() if s.option.resume]
     said = "Options that the runs of an experiment have in common."
     return (
         HEADER
         + _typed_dict("SimulateArguments(TypedDict", said, common)
         + _typed_dict("RunArguments(SimulateArguments", "The other options of a real run.", others)
+        + _typed_dict("ResumeArguments(TypedDict", "Options that a resume can change.", changed)
     )
 
 

@@ -218,7 +218,7 @@ def attempts_found(run: Run, event: ev.AttemptsFound) -> None:
         attempt = state.attempts.get(key)
         if attempt is None:
             continue
-        closing = state.draining or state.stopping
+        closing = state.draining or state.stopping or state.left >> attempt.site & 1
         if attempt.superseded or closing or not _has_inputs(state, attempt):
             undispatch(run, attempt)
             continue

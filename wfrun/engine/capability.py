@@ -146,6 +146,11 @@ class Capability:
         numbers in the name of the timer are its arguments."""
         return {}
 
+    def take_over(self, before: Any) -> None:
+        """Take over what ``before``, the same capability until a change of the run's options or
+        sites, has observed. Called once the workflows and open attempts are known. Sites have the
+        numbers that they had; there may be more."""
+
     # Facts
 
     def on_workflow_added(self, w: WorkflowState) -> None:

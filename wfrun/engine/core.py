@@ -12,7 +12,7 @@ from typing import Literal
 from wfrun.engine.actions import Action, EndRun
 from wfrun.engine.attempts import key_of
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.events import AttemptPlaced, Event, RunEnded
+from wfrun.engine.events import AttemptPlaced, Event, RunChanged, RunEnded, RunResumed
 from wfrun.engine.interpreter import Interpreter
 from wfrun.engine.model import Workflow
 from wfrun.engine.policy_error import policy_error
@@ -32,12 +32,17 @@ class Core:
         """Apply a log without deciding anything. The caller then steps a RunResumed event, which
         makes the core ask the sites for the state of all open attempts, copies and launchers."""
         run = self.run
+        decides = True
+        """Whether the core that lived decided after the event: not from a change of the run until
+        it was resumed."""
         for event in events:
+            decides = decides and not isinstance(event, RunChanged)
             try:
-                for call in run.hooks.before_replay:
+                for call in run.hooks.before_replay if decides else ():
                     call(event)
                 self._interpreter.apply(event)
-                for call in run.hooks.after_replay:
+                decides = decides or isinstance(event, RunResumed)
+                for call in run.hooks.after_replay if decides else ():
                     call(event)
             except Exception as error:
                 self._blame_policy(error)
@@ -82,9 +87,9 @@ class Core:
         if found is not None:
             raise found from error
 
-    def apply_after_end(self, event: Event) -> None:
-        """Apply an event that arrives after the end of the run, such as the last counts of a site.
-        Decides nothing."""
+    def apply_undecided(self, event: Event) -> None:
+        """Apply an event while the run is not driven: after its end, such as the last counts of a
+        site, or before it is resumed. Decides nothing."""
         self._interpreter.apply(event)
         self.run.outbox.clear()
 

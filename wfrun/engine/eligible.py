@@ -115,6 +115,12 @@ class EligibleSet:
         if fresh is not None:
             self.fill(fresh)
 
+    def renew_fresh(self, kind: TaskClass, keys: Sequence[float] | float) -> None:
+        """Remove all tasks except fresh ones, and give these another class and order."""
+        if self._fresh is not None:
+            self._fresh = self._fresh.renewed(len(self._serials), kind, keys)
+        self.clear()
+
     def __len__(self) -> int:
         """Number of stored entries, stale ones included; fresh tasks have none."""
         return sum(map(len, self._heaps.values()))
@@ -140,6 +146,20 @@ class FreshTasks:
         self._gone: set[int] = set()
         """Tasks that were removed before their turn, as in the replay of a log whose version had
         another order."""
+
+    def renewed(self, tasks: int, kind: TaskClass, keys: Sequence[float] | float) -> FreshTasks:
+        """The same ones of ``tasks`` tasks, with another class and order."""
+        is_left = bytearray(tasks)
+        for position in range(self._position, tasks):
+            is_left[position if self._order is None else self._order[position]] = True
+        for task in self._gone:
+            is_left[task] = False
+        renewed = FreshTasks(tasks, kind, self._serial, keys)
+        for position in range(tasks):
+            task = position if renewed._order is None else renewed._order[position]
+            if not is_left[task]:
+                renewed.remove(task)
+        return renewed
 
     def first(self) -> Entry:
         """The first entry. At least one task is left."""

@@ -22,7 +22,7 @@ SCHEMA_VERSION = 6
 CoresReserved, ReservationDeclined and SitesDeclined exist since version 2, and
 ``Access.batch_settings`` since version 3. Version 4 renamed two causes (see ``RENAMED_CAUSES``).
 Version 5 added ``RunStarted.site_directory`` and ``RunStarted.own_outputs``, version 6
-``Settings.max_log_bytes``, FilesRemoved, ``WorkflowAdded.reused``, ``Settings.wait``,
+``Settings.max_log_bytes``, FilesRemoved, RunChanged, ``WorkflowAdded.reused``, ``Settings.wait``,
 ``AttemptStarted.host``, JobLimitReached and JobLimitLifted."""
 
 
@@ -111,6 +111,20 @@ class RunResumed(Event, frozen=True, tag="run-resumed"):
     lost: tuple[tuple[int, int, int], ...] = ()
     """(workflow, file, site) of each file that was written, but is missing or incomplete in the
     site's store: it was removed, or the site failed before the file was on disk."""
+
+
+class RunChanged(Event, frozen=True, tag="run-changed"):
+    """The user changed options or sites of the run, which is then resumed. Capabilities begin anew,
+    with what `Capability.take_over` keeps."""
+
+    settings: Settings
+    sites: tuple[SiteSpec, ...]
+    """The sites of the run until now, in their order and as they are described now, then new
+    ones."""
+    links: tuple[LinkSpec, ...]
+    left: tuple[int, ...] = ()
+    """Sites that are no longer in the catalog. They get no more attempts; what runs there is
+    awaited, and their files are read."""
 
 
 class AttemptPlaced(Event, frozen=True, gc=False, tag="attempt-placed"):
@@ -382,6 +396,7 @@ AnyEvent = (
     | SubmissionEnded
     | HistoryRead
     | RunResumed
+    | RunChanged
     | AttemptPlaced
     | AttemptsSubmitted
     | AttemptStarted

@@ -12,16 +12,16 @@ from wfrun.engine.model import LauncherSpec, Resources, SiteSpec, Task
 from wfrun.engine.state import RunState, WorkflowState
 
 
-def classify(state: RunState, w: WorkflowState) -> None:
+def classify(state: RunState, w: WorkflowState, *, required: bool = True) -> None:
     """Group the tasks of a workflow by their resource requests. Raises InvalidError for a request
-    that fits no site."""
+    that fits no site, if ``required``."""
     classes: dict[Resources, int] = {}
     numbers = array("I")
     specs = [s.spec for s in state.sites]
     allowed = state.queue_sites(w)
     if w.workflow.bag is not None:
         w.resource_class = bytes(len(w.workflow.tasks))
-        _add_class(state, w, w.workflow.tasks[0], specs, allowed)
+        _add_class(state, w, w.workflow.tasks[0], specs, allowed, required)
         return
     last: Resources | None = None
     number: int | None = None
@@ -33,15 +33,22 @@ def classify(state: RunState, w: WorkflowState) -> None:
             number = classes.get(last)
         if number is None:
             number = classes[task.resources] = len(classes)
-            _add_class(state, w, task, specs, allowed)
+            _add_class(state, w, task, specs, allowed, required)
         numbers.append(number)
     w.resource_class = numbers
 
 
 def _add_class(
-    state: RunState, w: WorkflowState, task: Task, specs: Sequence[SiteSpec], allowed: int
+    state: RunState,
+    w: WorkflowState,
+    task: Task,
+    specs: Sequence[SiteSpec],
+    allowed: int,
+    required: bool,
 ) -> None:
-    mask = site_mask(task, specs, w.workflow.source, allowed)
+    mask = allowed & _fitting(task.resources, specs)
+    if required:
+        mask = site_mask(task, specs, w.workflow.source, allowed)
     w.class_masks.append(mask)
     w.task_classes.append(TaskClass(mask, task.resources.cores))
     state.openings_for(task.resources.cores)
@@ -60,7 +67,7 @@ def site_mask(task: Task, sites: Sequence[SiteSpec], source: str, allowed: int =
             source=source,
             hint="The cores are those of all nodes together, on each the same number.",
         )
-    mask = allowed & sum(1 << i for i, spec in enumerate(sites) if fits(task.resources, spec))
+    mask = allowed & _fitting(task.resources, sites)
     if mask == 0:
         raise InvalidError(
             f"task {task.id!r} fits no site: it asks for {_request(task.resources)}",
@@ -73,6 +80,11 @@ def site_mask(task: Task, sites: Sequence[SiteSpec], source: str, allowed: int =
             ),
         )
     return mask
+
+
+def _fitting(asked: Resources, sites: Sequence[SiteSpec]) -> int:
+    """The sites that could ever run a task with this request, as a mask."""
+    return sum(1 << i for i, spec in enumerate(sites) if fits(asked, spec))
 
 
 def fits(asked: Resources, site: SiteSpec) -> bool:

@@ -16,9 +16,10 @@ from wfrun.engine import events as ev
 from wfrun.engine.actions import Action, CopyFile, FindAttempts, SetTimer
 from wfrun.engine.bag import BagFiles
 from wfrun.engine.capabilities import CAPABILITIES
-from wfrun.engine.capability import Run
+from wfrun.engine.capability import Hooks, Run
+from wfrun.engine.changes import change_sites, introduce
 from wfrun.engine.fit import classify
-from wfrun.engine.model import ORIGIN, Workflow
+from wfrun.engine.model import ORIGIN, LinkSpec, Workflow
 from wfrun.engine.network import Network
 from wfrun.engine.policies.placement import max_replicas, placement_class
 from wfrun.engine.retry import reset_retries
@@ -27,10 +28,9 @@ from wfrun.engine.state import SUPERSEDED, Phase, RunState, SiteState, WorkflowS
 from wfrun.engine.tasks import (
     BLOCKED,
     DELAYED,
-    ELIGIBLE,
     FAILED,
     WAITING,
-    enter,
+    enter_eligible,
     make_all_eligible,
     make_eligible,
     reopen,
@@ -57,7 +57,11 @@ class Interpreter:
     def __init__(self, documents: Mapping[str, Workflow]) -> None:
         self.state = RunState(documents)
         self.run = Run(self.state)
-        self._interpret = _INTERPRET | {ev.RunStarted: self._begin}
+        self._own: dict[type[ev.Event], Interpret] = {
+            ev.RunStarted: self._begin,
+            ev.RunChanged: self._change,
+        }
+        self._interpret = _INTERPRET | self._own
 
     def apply(self, event: ev.Event) -> None:
         """Change the state by one fact or decision. A fact that is known already changes
@@ -69,8 +73,35 @@ class Interpreter:
     def _begin(self, run: Run, event: ev.RunStarted) -> None:
         """Begin the run, and let its capabilities interpret events from now on."""
         _run_started(run, event)
+        self._add_capabilities(event)
+
+    def _change(self, run: Run, event: ev.RunChanged) -> None:
+        """Change the options and sites of the run, with new capabilities. Nothing is decided until
+        it is resumed, which follows."""
+        state = run.state
+        change_sites(run, event)
+        _configure(state, event.settings, event.links)
+        if not state.own_outputs:  # replicas would write files of the same names
+            state.max_replicas = 0
+        before, state.capabilities = state.capabilities, {}
+        run.hooks = Hooks()
+        begun = ev.RunStarted(
+            event.at_s, state.run_id, event.settings, event.sites, event.links, state.expected
+        )
+        self._add_capabilities(begun)
+        introduce(run, before)
+        run.placement_possible = run.decision_due = False
+
+    def _add_capabilities(self, begun: ev.RunStarted) -> None:
+        """Make the capabilities that the run wants, and chain their interpreters of events."""
+        run = self.run
+        for capability in CAPABILITIES:
+            if capability.is_wanted(run, begun):
+                run.state.capabilities[capability] = made = capability(run)
+                run.hooks.add(made)
+        self._interpret = _INTERPRET | self._own
         for kind, calls in run.hooks.events.items():
-            self._interpret[kind] = _then(_INTERPRET[kind], calls)
+            self._interpret[kind] = _then(self._interpret[kind], calls)
 
     def actions(self) -> list[Action]:
         """Remove and return the actions in the outbox."""
@@ -98,26 +129,25 @@ def _no_change(run: Run, event: ev.Event) -> None:
 
 def _run_started(run: Run, event: ev.RunStarted) -> None:
     state = run.state
-    settings = event.settings
     state.run_id = event.run_id
     state.site_directory = event.site_directory or f"wfrun-{event.run_id}"
-    state.settings = settings
     state.expected = event.workflows
     state.started_s = event.at_s
     state.sites = [SiteState(spec) for spec in event.sites]
-    state.links = event.links
-    scale = settings.time_scale if settings.emulate else 1.0
-    state.network = Network([s.name for s in event.sites], event.links, time_scale=scale)
-    state.information = placement_class(settings.policy).information
-    if settings.selection:
-        everywhere = (1 << len(state.sites)) - 1
-        state.queues = [sum(1 << s for s in sites) for sites in event.queues] or [everywhere]
-    state.max_replicas = max_replicas(settings, len(state.sites))
+    _configure(state, event.settings, event.links)
+    if event.queues and event.settings.selection:
+        state.queues = [sum(1 << s for s in sites) for sites in event.queues]
     state.own_outputs = event.own_outputs or state.max_replicas > 0
-    for kind in CAPABILITIES:
-        if kind.is_wanted(run, event):
-            state.capabilities[kind] = capability = kind(run)
-            run.hooks.add(capability)
+
+
+def _configure(state: RunState, settings: ev.Settings, links: tuple[LinkSpec, ...]) -> None:
+    """Set what follows from the options, the sites and the links of a run."""
+    state.settings, state.links = settings, links
+    scale = settings.time_scale if settings.emulate else 1.0
+    state.network = Network([s.spec.name for s in state.sites], links, time_scale=scale)
+    state.information = placement_class(settings.policy).information
+    state.queues = [(1 << len(state.sites)) - 1] if settings.selection else []
+    state.max_replicas = max_replicas(settings, len(state.sites) - state.left.bit_count())
 
 
 def _workflow_added(run: Run, event: ev.WorkflowAdded) -> None:
@@ -203,12 +233,7 @@ def _retry_failed(run: Run, w: WorkflowState) -> None:
                 make_eligible(run, w, task)
     # The classes of eligible tasks change: sites that they avoided are allowed again.
     w.eligible.clear()
-    if w.counts[ELIGIBLE] > w.eligible.count:
-        for task, status in enumerate(w.status):
-            if (
-                status == ELIGIBLE and w.serials[task]
-            ):  # Tasks without a serial are fresh ones of a bag.
-                enter(w, task)
+    enter_eligible(w)
     run.placement_possible = True
     for call in run.hooks.eligible:
         call(w)

@@ -39,6 +39,8 @@ class Option(NamedTuple):
     """The field that must be set for this one to have an effect."""
     simulate: bool = True
     """Whether ``wfrun simulate`` has it, too."""
+    resume: bool = False
+    """Whether ``wfrun resume`` can change it."""
 
 
 SCHEDULING, FAILURES, REPLICAS = "Scheduling", "Failures", "Replicas"
@@ -52,11 +54,11 @@ class Settings(msgspec.Struct, frozen=True):
     # fmt: off
     policy: Annotated[str, Option(
         "Placement policy, which chooses the site of each task. `wfrun policies` lists them.",
-        SCHEDULING, "NAME", short="-p",
+        SCHEDULING, "NAME", short="-p", resume=True,
     )] = "file-aware"
     policy_options: Annotated[Mapping[str, int | float | str], Option(
         "Option of the placement policy, such as `size=50` for coarsening. Repeatable.",
-        SCHEDULING, "NAME=VALUE", flag="--policy-option", short="-O",
+        SCHEDULING, "NAME=VALUE", flag="--policy-option", short="-O", resume=True,
     )] = {}
     selection: Annotated[str, Option(
         "Selection policy, which orders the eligible tasks of all workflows and bags together. "
@@ -64,21 +66,22 @@ class Settings(msgspec.Struct, frozen=True):
         SCHEDULING, "NAME",
     )] = ""
     throttle: Annotated[int | None, Option(
-        "Maximum number of dispatched tasks of each workflow.", SCHEDULING, "N", minimum=1,
+        "Maximum number of dispatched tasks of each workflow.",
+        SCHEDULING, "N", minimum=1, resume=True,
     )] = None
     seed: Annotated[int, Option("Seed of all random choices.", SCHEDULING, "N")] = 0
     retries: Annotated[int, Option(
         "Maximum number of retries of a task after its first attempt has failed.",
-        FAILURES, "N", minimum=0,
+        FAILURES, "N", minimum=0, resume=True,
     )] = 2
     retry_delay_s: Annotated[float, Option(
         "Delay before the first retry of a task; doubled for each further one.",
-        FAILURES, "SECONDS", minimum=0,
+        FAILURES, "SECONDS", minimum=0, resume=True,
     )] = 1.0
     on_failure: Annotated[Literal["continue", "stop"], Option(
         "When a task has no retries left: run all tasks that do not depend on it, or start no "
         "further task.",
-        FAILURES,
+        FAILURES, resume=True,
     )] = "continue"
     wait: Annotated[bool, Option(
         "Wait for sites that cannot be reached when the run starts, and use the others meanwhile. "
@@ -88,23 +91,24 @@ class Settings(msgspec.Struct, frozen=True):
     replicas: Annotated[int | None, Option(
         "Maximum number of replicas of a running task, each at another site; the first attempt "
         "to succeed counts. Default: the policy's number; for stragglers at least 1.",
-        REPLICAS, "N", minimum=0,
+        REPLICAS, "N", minimum=0, resume=True,
     )] = None
     replication: Annotated[Literal["idle", "stragglers"], Option(
         "Replicate running tasks when cores are idle and no task waits for them, or only tasks "
         "that run much longer than others of their class.",
-        REPLICAS,
+        REPLICAS, resume=True,
     )] = "idle"
     replica_share: Annotated[float, Option(
-        "Maximum share of all cores that replicas use.", REPLICAS, "X", minimum=0, maximum=1,
+        "Maximum share of all cores that replicas use.",
+        REPLICAS, "X", minimum=0, maximum=1, resume=True,
     )] = 1.0
     straggler_quantile: Annotated[float, Option(
         "Quantile of the run times of a class of tasks to which stragglers are compared.",
-        REPLICAS, "X", minimum=0, maximum=1,
+        REPLICAS, "X", minimum=0, maximum=1, resume=True,
     )] = 0.75
     straggler_factor: Annotated[float, Option(
         "A task is a straggler once it has run longer than this factor times the quantile.",
-        REPLICAS, "X", minimum=0,
+        REPLICAS, "X", minimum=0, resume=True,
     )] = 1.5
     emulate: Annotated[bool, Option(
         "Replace each task by one that takes its documented run time (divided by the speed of the "

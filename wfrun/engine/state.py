@@ -356,6 +356,8 @@ class RunState:
         self.sites: list[SiteState] = []
         self.links: tuple[LinkSpec, ...] = ()
         self.network = Network((), ())
+        self.left = 0
+        """Sites that are no longer in the catalog, as a mask."""
         self.information = Information()
         """The information that the placement policy declares."""
         self.capabilities: dict[type, object] = {}
@@ -426,8 +428,9 @@ class RunState:
         return cast("T", self.capabilities[kind])
 
     def queue_sites(self, w: WorkflowState) -> int:
-        """The sites of the resource manager of a workflow, as a mask."""
-        return self.queues[w.queue] if self.queues else (1 << len(self.sites)) - 1
+        """The sites of the resource manager of a workflow that are in the catalog, as a mask."""
+        mask = self.queues[w.queue] if self.queues else (1 << len(self.sites)) - 1
+        return mask & ~self.left
 
     def openings_for(self, cores: int) -> Openings:
         """The sites with room for a task of this number of cores. Kept up to date once asked
@@ -473,6 +476,11 @@ class RunState:
                 openings.prefetching |= bit
             return not was_open
         return False
+
+    @property
+    def left_sites(self) -> tuple[int, ...]:
+        """Sites that are no longer in the catalog."""
+        return tuple(n for n in range(len(self.sites)) if self.left >> n & 1)
 
     @property
     def is_placing(self) -> bool:

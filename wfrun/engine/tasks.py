@@ -83,6 +83,16 @@ def block_descendants(state: RunState, w: WorkflowState, task: int) -> None:
                 stack.append(child)
 
 
+def enter_eligible(w: WorkflowState) -> None:
+    """Enter all eligible tasks into the eligible set, which has fresh ones alone."""
+    if w.counts[ELIGIBLE] > w.eligible.count:
+        for task, status in enumerate(w.status):
+            if (
+                status == ELIGIBLE and w.serials[task]
+            ):  # Tasks without a serial are fresh ones of a bag.
+                enter(w, task)
+
+
 def settle(state: RunState, w: WorkflowState, at_s: float) -> None:
     """Note the end of a workflow if nothing of it is left to do."""
     counts = w.counts

@@ -26,6 +26,7 @@ from wfrun.engine.settings import all_settings, make_settings
 from wfrun.engine.state import RunState
 from wfrun.parsers.bags.line_template import LineTemplate
 from wfrun.runners.run import directory as rundir
+from wfrun.runners.run.changes import changed_run
 from wfrun.runners.run.history import history_file
 from wfrun.runners.run.plugins import load_policies
 from wfrun.runners.run.prepare import prepare, this_machine
@@ -37,7 +38,7 @@ from wfrun.sites.catalog import read_catalog
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from wfrun.runners.run.arguments import RunArguments
+    from wfrun.runners.run.arguments import ResumeArguments, RunArguments
 
 Document = str | Path | Workflow
 Observer = Callable[[Sequence[Event]], None]
@@ -81,11 +82,16 @@ def _blocking(function: Callable[_P, Coroutine[Any, Any, _T]], name: str) -> Cal
 
 
 def _with_settings(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """The function with a signature that names the options of a run, for ``help``."""
+    """The function with a signature that names the options of a run, for ``help``; of ``resume``,
+    those that it can change."""
     own = signature(function)
     *params, _ = own.parameters.values()
     keyword = Parameter.KEYWORD_ONLY
-    params += [Parameter(s.name, keyword, default=s.default) for s in all_settings().values()]
+    for setting in all_settings().values():
+        if function.__name__ == "run_async":
+            params.append(Parameter(setting.name, keyword, default=setting.default))
+        elif setting.option.resume:
+            params.append(Parameter(setting.name, keyword, default=None))
     function.__signature__ = own.replace(parameters=params)  # type: ignore[attr-defined]
     return function
 
@@ -144,6 +150,7 @@ async def run_async(
     return await _drive(session, observer)
 
 
+@_with_settings
 async def resume_async(
     run: str | Path | None = None,
     *,
@@ -151,13 +158,16 @@ async def resume_async(
     observer: Observer | None = None,
     dead_hosts: Collection[str] = (),
     trust: bool = False,
+    sites: str | Path | Catalog | None = None,
+    **options: Unpack[ResumeArguments],
 ) -> RunResult:
     """Resume a run, and wait for its end.
 
     ``run`` is the path of a run directory, a name in ``wfrun-runs``, or None for the last run.
     ``observer`` is called with every group of events once it is in the log. Tasks that are done are
     not run again, running tasks are adopted, failed tasks get all their retries again.
-    ``dead_hosts`` are names of hosts that are down with all that they ran for the run. Raises
+    ``dead_hosts`` are names of hosts that are down with all that they ran for the run. ``sites``,
+    a catalog or the path of one, and ``options`` replace those of the run. Raises
     InvalidError if there is no such run, if another process drives it, if it was simulated, or if
     other users own or may write its directory and ``trust`` is not set, and InfeasibleError for a
     site that cannot be used.
@@ -166,7 +176,10 @@ async def resume_async(
     session = Session(keep_files=keep_files)
     found = find_own(None if run is None else str(run), "resume", trust=trust)
     refuse_simulated(found, "there is nothing to continue")
-    session.resume(found, dead_hosts=dead_hosts)
+    catalog = read_catalog(sites) if isinstance(sites, (str, Path)) else sites
+    session.resume(
+        found, dead_hosts=dead_hosts, change=lambda state: changed_run(state, options, catalog)
+    )
     return await _drive(session, observer)
 
 

@@ -193,6 +193,16 @@ class FakeWorld:
             if isinstance(event, _FROM_USERS):
                 self.post(resumes_s, msgspec.structs.replace(event, at_s=resumes_s))
 
+    def change(self, event: ev.RunChanged) -> None:
+        """Change the options and sites of the run. Called after `crash`, before the next step."""
+        for spec in event.sites[len(self._sites) :]:
+            self._sites.append(self._make_site(len(self._sites), spec))
+        self.catalog = Catalog(event.sites, event.links)
+        self._network = Network([s.name for s in event.sites], event.links)
+        self.core.apply_undecided(event)
+        self.log.append(event)
+        self._durable = len(self.log)
+
     def _forget(self) -> list[ev.Event]:
         """Remove and return the part of the log that was not durable."""
         missed = self.log[self._durable :]

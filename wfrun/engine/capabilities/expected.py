@@ -19,6 +19,9 @@ class ExpectedTimes(Capability):
         super().__init__(run)
         self._runtimes = RuntimeEstimates()
 
+    def take_over(self, before: ExpectedTimes) -> None:
+        self._runtimes = before._runtimes
+
     def on_done(self, attempt: Attempt, outcome: Outcome) -> None:
         if outcome.started_s is None or outcome.ended_s is None:
             return

@@ -21,6 +21,9 @@ class Performance(Capability):
         self.by_site: list[float | None] = [None] * len(self.state.sites)
         """Speed by site; None until a task has ended there."""
 
+    def take_over(self, before: Performance) -> None:
+        self.by_site[: len(before.by_site)] = before.by_site
+
     @classmethod
     def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
         return run.state.information.processing_speed is Knowledge.HISTORICAL

@@ -12,6 +12,7 @@ from wfrun.engine.capability import Capability, Run
 from wfrun.engine.information import Knowledge
 from wfrun.engine.model import Workflow
 from wfrun.engine.policies.placement import placement_class, placement_options
+from wfrun.engine.policies.placement.base import BasePlacement
 from wfrun.engine.protocols import Placement
 from wfrun.engine.state import Attempt, WorkflowState
 
@@ -26,6 +27,9 @@ class Placements(Capability):
         super().__init__(run)
         self.by_workflow: list[Placement] = []
         """Policy objects by workflow."""
+        self._sites: list[array[int] | None] = []
+        """By workflow: the site of the last placement of each task, -1 before; None for policies
+        that do not follow placements."""
         settings = self.state.settings
         self._policy = placement_class(settings.policy)
         self._options = placement_options(self._policy, settings.policy_options)
@@ -37,9 +41,24 @@ class Placements(Capability):
         placement = self._policy(StateView(self.run, w), self._options)
         w.order = placement.order()
         self.by_workflow.append(placement)
+        follows = type(placement).placed is not BasePlacement.placed
+        self._sites.append(array("h", [-1]) * len(w.status) if follows else None)
 
     def on_placed(self, attempt: Attempt) -> None:
         self.by_workflow[attempt.workflow].placed(attempt.task, attempt.site)
+        if (sites := self._sites[attempt.workflow]) is not None:
+            sites[attempt.task] = attempt.site
+
+    def take_over(self, before: Placements) -> None:
+        """A policy that keeps tasks together goes on with the sites that it has chosen."""
+        for number, sites in enumerate(before._sites):
+            own = self._sites[number]
+            if sites is None or own is None:
+                continue
+            for task, site in enumerate(sites):
+                if site >= 0 and not self.state.left >> site & 1:
+                    own[task] = site
+                    self.by_workflow[number].placed(task, site)
 
 
 def expected_runtimes_s(workflow: Workflow) -> Sequence[float]:

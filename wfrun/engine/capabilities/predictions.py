@@ -35,6 +35,10 @@ class Predictions(Capability):
         """The latest question and its class. A cache: a policy asks about one task for every
         site."""
 
+    def take_over(self, before: Predictions) -> None:
+        self.run_times = before.run_times
+        self._observes = self._observes or before._observes
+
     def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
         return {ev.HistoryRead: self._history_read}
 

@@ -35,6 +35,10 @@ class QueueEstimates(Capability):
         self._jobs: list[dict[str, ev.BackgroundJob]] = [{} for _ in self.state.sites]
         """Other users' jobs of the latest observation, by site and id."""
 
+    def take_over(self, before: QueueEstimates) -> None:
+        """The next observations show other users' jobs again."""
+        self._foreign[: len(before._foreign)] = before._foreign
+
     @classmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
         return uses_queues(run.state.information)

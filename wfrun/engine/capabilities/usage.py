@@ -57,6 +57,9 @@ class Usages(Capability):
         self.by_owner: dict[str, Usage] = {}
         """Usage by owner."""
 
+    def take_over(self, before: Usages) -> None:
+        self.by_owner = before.by_owner
+
     @classmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
         return bool(run.state.queues)

@@ -55,24 +55,30 @@ class _Size(click.IntRange):
 
 
 def settings_options(
-    command: Literal["run", "simulate"], *, without: Collection[str] = ()
+    command: Literal["run", "simulate", "resume"], *, without: Collection[str] = ()
 ) -> Callable[[_C], _C]:
     """Add an option for each field of `Settings` that concerns the command, except the fields in
-    ``without``."""
+    ``without``. Those of ``resume`` have no defaults: without them nothing changes."""
 
     def add(function: _C) -> _C:
         for setting in reversed(all_settings().values()):
-            if setting.name not in without and (command == "run" or setting.option.simulate):
-                function = _settings_option(setting)(function)
+            if setting.name not in without and _concerns(setting, command):
+                function = _settings_option(setting, keeps=command == "resume")(function)
         return function
 
     return add
 
 
-def _settings_option(setting: Setting) -> Callable[[_C], _C]:
+def _concerns(setting: Setting, command: Literal["run", "simulate", "resume"]) -> bool:
+    option = setting.option
+    return {"run": True, "simulate": option.simulate, "resume": option.resume}[command]
+
+
+def _settings_option(setting: Setting, *, keeps: bool) -> Callable[[_C], _C]:
+    """The option of a command; ``keeps``: its absence means that nothing changes."""
     described = setting.option
     is_mapping = setting.type is Mapping
-    has_default = not is_mapping and setting.default not in (None, "")
+    has_default = not (is_mapping or keeps) and setting.default not in (None, "")
     return option(
         setting.name,
         *filter(None, (setting.flag, described.short)),
@@ -110,6 +116,12 @@ def settings_from(options: Mapping[str, Any], **fixed: Any) -> Settings:
     return make_settings(
         {name: _mapping(v) if isinstance(v, tuple) else v for name, v in given.items()}, as_flag
     )
+
+
+def changes_from(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that the user gives to a resume, by field of `Settings`."""
+    given = {n: options[n] for n in all_settings() if options.get(n) not in (None, ())}
+    return {name: _mapping(v) if isinstance(v, tuple) else v for name, v in given.items()}
 
 
 def _mapping(texts: Sequence[str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ import click
 from wfrun.engine.settings import EMULATION, FILES, SCHEDULING
 from wfrun.engine.visible import message_block
 from wfrun.runners.cli.line_options import line_options, line_template
-from wfrun.runners.cli.options import settings_from, settings_options
+from wfrun.runners.cli.options import changes_from, settings_from, settings_options
 from wfrun.runners.cli.runs import run_argument, trust_option
 from wfrun.runners.cli.sections import SectionedCommand, option
 
@@ -114,6 +114,10 @@ def _run_name(plan: Plan, document: Path) -> str:
 
 @click.command(cls=SectionedCommand)
 @run_argument
+@option("--sites", type=click.Path(path_type=Path), metavar="CATALOG", section=_DOCUMENTS,
+        help="Site catalog (YAML) from now on. Sites that are not in it get no more tasks.",
+        )  # fmt: skip
+@settings_options("resume")
 @_keep_option
 @_json_option
 @_quiet_option
@@ -128,22 +132,36 @@ def resume(
     quiet: bool,
     dead_hosts: tuple[str, ...],
     trust: bool,
+    sites: Path | None,
+    **options: Any,
 ) -> None:
     """Continue RUN after a crash, an interrupt or a failure.
 
     Tasks that are done are not run again, running tasks are adopted, failed tasks are retried.
+    Options of the run that are given replace those that it has.
     """
+    from wfrun.engine.settings import as_flag
     from wfrun.runners.cli.driving import drive
+    from wfrun.runners.run.changes import changed_run, described
     from wfrun.runners.run.plugins import load_policies
     from wfrun.runners.run.session import Session
     from wfrun.runners.run.trust import find_own
     from wfrun.runners.simulate.simulated_run import refuse_simulated
+    from wfrun.sites.catalog import read_catalog
 
     load_policies()
     session = Session(keep_files=keep_files)
     found = find_own(run, "resume", trust=trust)
     refuse_simulated(found, "there is nothing to continue")
-    session.resume(found, dead_hosts=dead_hosts)
+    given = changes_from(options)
+    catalog = None if sites is None else read_catalog(sites)
+    session.resume(
+        found, dead_hosts=dead_hosts,
+        change=lambda state: changed_run(state, given, catalog, as_flag),
+    )  # fmt: skip
+    if session.change is not None and not quiet:
+        for line in described(session.state, session.change):
+            click.echo(line, err=True)
     sys.exit(drive(session, as_json=as_json, quiet=quiet))
 
 

@@ -34,3 +34,19 @@ class RunArguments(SimulateArguments, total=False):
     size_scale: float
     pack_logs: bool
     max_log_bytes: int | None
+
+
+class ResumeArguments(TypedDict, total=False):
+    """Options that a resume can change."""
+
+    policy: str
+    policy_options: Mapping[str, int | float | str]
+    throttle: int | None
+    retries: int
+    retry_delay_s: float
+    on_failure: Literal["continue", "stop"]
+    replicas: int | None
+    replication: Literal["idle", "stragglers"]
+    replica_share: float
+    straggler_quantile: float
+    straggler_factor: float

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import PurePosixPath
 
 from wfrun.engine import events as ev
@@ -25,16 +25,21 @@ its time."""
 
 
 async def clean_sites(
-    state: RunState, sites: Sequence[AnySite], early: Sequence[ev.Event] | None
+    state: RunState,
+    sites: Sequence[AnySite],
+    early: Sequence[ev.Event] | None,
+    unreachable: Collection[int] = (),
 ) -> list[int]:
     """Remove the run's files from all sites, concurrently; a site that fails is a warning. Returns
     the sites that have no files of the run left.
 
     ``early`` are the events that sites have posted to a session that found its run done, and has
-    first to end what is left of it; None for the session that ran it to its end.
+    first to end what is left of it; None for the session that ran it to its end. ``unreachable``
+    sites are left out.
     """
-    done = await asyncio.gather(*(_clean(state, n, site, early) for n, site in enumerate(sites)))
-    return [number for number, is_clean in enumerate(done) if is_clean]
+    reached = [number for number in range(len(sites)) if number not in unreachable]
+    done = await asyncio.gather(*(_clean(state, n, sites[n], early) for n in reached))
+    return [number for number, is_clean in zip(reached, done, strict=True) if is_clean]
 
 
 async def remove_directories(sites: Sequence[AnySite]) -> None:

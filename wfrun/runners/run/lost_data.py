@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -22,6 +22,8 @@ from wfrun.runners.run.stored_names import stored_as
 
 RETRY_S = 1.0
 """Interval between questions to a site that does not answer."""
+LostFiles = tuple[tuple[int, int, int], ...]
+"""(workflow, file, site) of each."""
 MAX_NAMED = 3
 """Maximum number of files that a message names."""
 
@@ -63,9 +65,12 @@ def _lost(outcome: Outcome, gone: Sequence[str]) -> Outcome:
     return msgspec.structs.replace(outcome, cause="lost", message=text, sizes=())
 
 
-async def find_lost(state: RunState, sites: Sequence[Site]) -> tuple[tuple[int, int, int], ...]:
-    """(workflow, file, site) of each written file that is missing in its site's store, or differs
-    there. Nothing is known of a site out of reach."""
+async def find_lost(
+    state: RunState, sites: Sequence[Site], unreachable: Collection[int] = ()
+) -> LostFiles:
+    """The written files that are missing in their site's store, or differ there, and all that are
+    at ``unreachable`` sites, which nobody waits for. Of another site out of reach nothing is
+    known."""
     lost: list[tuple[int, int, int]] = []
     for index, site in enumerate(sites):
         names: dict[str, tuple[int, int]] = {}
@@ -77,6 +82,9 @@ async def find_lost(state: RunState, sites: Sequence[Site]) -> tuple[tuple[int, 
                     name = stored_as(w, file)
                     names[name] = (w.index, file)
                     contents[name] = Content(w.sizes[file])
+        if index in unreachable:
+            lost += [(*file, index) for file in names.values()]
+            continue
         with contextlib.suppress(TransientError):
             lost += [(*names[name], index) for name in await site.absent(contents)]
     return tuple(lost)

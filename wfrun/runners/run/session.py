@@ -16,6 +16,8 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
+
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
 from wfrun.engine.errors import InfeasibleError, InvalidError, WfrunError
@@ -24,6 +26,7 @@ from wfrun.engine.policies.placement import observed_of
 from wfrun.engine.protocols import Transfer
 from wfrun.engine.state import RunState
 from wfrun.engine.visible import command_line, name_line
+from wfrun.runners.run.changes import present_of
 from wfrun.runners.run.cleaning import clean_sites, remove_directories
 from wfrun.runners.run.clock import WallClock
 from wfrun.runners.run.directory import (
@@ -39,7 +42,8 @@ from wfrun.runners.run.history import add_history, read_history
 from wfrun.runners.run.lock import BEAT_S, Lock
 from wfrun.runners.run.log_errors import replay
 from wfrun.runners.run.loop import Loop, Observer
-from wfrun.runners.run.lost_data import RecordCheck, find_lost
+from wfrun.runners.run.lost_data import LostFiles, RecordCheck, find_lost
+from wfrun.runners.run.lost_sites import lose_sites, unreachable_of
 from wfrun.runners.run.new_run import NewRun
 from wfrun.runners.run.prepare import Plan
 from wfrun.runners.run.requests import Requests, make_emulated_inputs
@@ -100,7 +104,11 @@ class Session:
         """What a new run takes over from earlier ones; None for a resumed or emulated run."""
         self._reused: Sequence[tuple[ev.ReusedTasks, ...]] = ()
         """Tasks that earlier runs did, by workflow."""
-        self._lost: tuple[tuple[int, int, int], ...] = ()
+        self.change: ev.RunChanged | None = None
+        """The change of a resumed run, logged once the sites are open; None: there is none."""
+        self._unreachable: dict[int, str] = {}
+        """Sites that left the catalog and cannot be reached, with the reasons."""
+        self._lost: LostFiles = ()
         self._dead_hosts: tuple[str, ...] = ()
         self._run_id = f"r{secrets.token_hex(4)}"
         self._site_directory = f"wfrun-{self._run_id}-{secrets.token_hex(8)}"
@@ -127,6 +135,8 @@ class Session:
     def _specs(self) -> Sequence[SiteSpec]:
         if self._plan is not None:
             return self._plan.catalog.sites
+        if self.change is not None:
+            return self.change.sites
         return [site.spec for site in self.state.sites]
 
     @property
@@ -162,12 +172,19 @@ class Session:
         self._core = Core(dict(zip(digests, plan.workflows, strict=True)))
         self._plan, self._digests = plan, digests
 
-    def resume(self, run: RunDir, *, dead_hosts: Collection[str] = ()) -> None:
+    def resume(
+        self,
+        run: RunDir,
+        *,
+        dead_hosts: Collection[str] = (),
+        change: Callable[[RunState], ev.RunChanged | None] | None = None,
+    ) -> None:
         """Take over a run: replay its log. Driving a run that is done removes the files that it may
-        still have at its sites.
+        still have at its sites, and changes nothing.
 
-        ``dead_hosts`` are names of hosts that are down, by the user's word. Raises InvalidError if
-        another process drives the run, or may do so on another host.
+        ``dead_hosts`` are names of hosts that are down, by the user's word. ``change`` returns the
+        change of a run from its state. Raises InvalidError if another process drives the run, or
+        may do so on another host, and what ``change`` raises.
         """
         self.run, self._dead_hosts = run, tuple(dead_hosts)
         # A request to cancel from before this moment was for an earlier engine. One that is written
@@ -184,6 +201,8 @@ class Session:
             if not self.state.run_id:
                 raise never_started(run.path)
             self._note_changed_documents()
+            if change is not None and self.state.ended != "done":
+                self.change = change(self.state)
         except WfrunError:
             self._lock.release()
             raise
@@ -207,7 +226,8 @@ class Session:
         """Run to the end. Raises InfeasibleError if a site cannot be opened; no task has then been
         started, and the directory of a new run is removed."""
         sites = self._make_sites()
-        links = self._plan.catalog.links if self._plan else self.state.links
+        changed = self.change or self.state
+        links = self._plan.catalog.links if self._plan else changed.links
         transfer = make_transfer(sites, links, self.run.outputs)
         far = {n: s.connection for n, s in enumerate(sites) if not isinstance(s, LocalSite)}
         usage = Usage(far, self._clock.now)
@@ -246,7 +266,7 @@ class Session:
         return self.state
 
     def _make_sites(self) -> list[AnySite]:
-        settings = self._plan.settings if self._plan else self.state.settings
+        settings = (self._plan or self.change or self.state).settings
         observed = observed_of(settings, len(self._specs))
         prompter = terminal_prompter()
         return [
@@ -264,12 +284,20 @@ class Session:
         return [self.run.site_directory(spec, self._site_directory) for spec in self._specs]
 
     async def _find_lost(self, sites: Sequence[AnySite]) -> None:
-        """Remove partial copies of an earlier engine, and note the files that sites have lost."""
+        """Remove partial copies of an earlier engine, and note what sites have lost. A change of
+        the run is logged first, since it numbers the sites."""
+        if self.state.ended != "done":
+            now_s = self._clock.now()
+            if self._unreachable and self.change is None:
+                self.change = present_of(self.state)
+            if self.change is not None:
+                self._log([msgspec.structs.replace(self.change, at_s=now_s)])
+            self._log(lose_sites(self.state, self._unreachable, now_s))
         remove_parts(self.run.outputs)
         for site in sites:
             if isinstance(site, LocalSite):
                 remove_parts(site.store)
-        self._lost = await find_lost(self.state, sites)
+        self._lost = await find_lost(self.state, sites, self._unreachable)
 
     async def _take_over(self, sites: Sequence[AnySite]) -> None:
         """Take the outputs of reused tasks over."""
@@ -288,7 +316,8 @@ class Session:
             self._clock.post(event)
         self._begun = True
         await self._watched(loop, usage)
-        await asyncio.gather(*(s.dismiss() for s in sites if isinstance(s, BatchLauncherSite)))
+        reached = [s for number, s in enumerate(sites) if number not in self._unreachable]
+        await asyncio.gather(*(s.dismiss() for s in reached if isinstance(s, BatchLauncherSite)))
 
     async def _clean(self, sites: Sequence[AnySite]) -> None:
         """Remove the run's files from the sites, unless interrupted."""
@@ -300,7 +329,7 @@ class Session:
             _LOGGER.warning("interrupted: some of the run's files stay at its sites")
 
     async def _clean_sites(self, sites: Sequence[AnySite], early: list[ev.Event] | None) -> None:
-        done = await clean_sites(self.state, sites, early)
+        done = await clean_sites(self.state, sites, early, self._unreachable)
         self._log([ev.FilesRemoved(self._clock.now(), number) for number in done])
 
     async def _unless_interrupted(self, work: Coroutine[Any, Any, None]) -> None:
@@ -326,6 +355,12 @@ class Session:
         if self._plan is not None and not self._plan.settings.wait:
             results = with_unreachable(results, self._early)
         opened += [site for site, error in zip(sites, results, strict=True) if error is None]
+        left = self.state.left_sites if self.change is None else self.change.left
+        self._unreachable = unreachable_of(left, results, self._early)
+        for number in self._unreachable:
+            results[number] = None
+            await sites[number].close()
+        self._early = [e for e in self._early if getattr(e, "site", -1) not in self._unreachable]
         raise_unusable(results, sites, None if self._plan is None else self._plan.catalog)
 
     def _post(self, event: ev.Event) -> None:
@@ -369,11 +404,11 @@ class Session:
         ]
 
     def _log(self, events: Sequence[ev.Event]) -> None:
-        """Log events that come after the end of the run."""
+        """Log events while the loop does not run."""
         if events:
             events = [storable(event) for event in events]
             for event in events:
-                self._core.apply_after_end(event)
+                self._core.apply_undecided(event)
             self._store.append(events)
             self._store.commit()
             for observer in self.observers:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any
 
+import msgspec
+
 from wfrun.engine import events as ev
 from wfrun.engine.actions import FindLaunchers, StartLaunchers, StopLaunchers
 from wfrun.engine.bag import tasks_of
@@ -60,6 +62,17 @@ class Launchers(Capability):
                 self.pools[index] = LauncherPool(access.launchers)
                 site.is_provisioned = True
                 self._update_site(index)
+
+    def take_over(self, before: Launchers) -> None:
+        """Keep the launchers, with the attempts in them."""
+        self.runtimes, self._unlocated = before.runtimes, before._unlocated
+        for index, pool in before.pools.items():
+            spec = self.pools[index].spec
+            # No launcher waits for work at a site that gets none.
+            has_left = self.state.left >> index & 1
+            pool.spec = msgspec.structs.replace(spec, min=0) if has_left else spec
+            self.pools[index] = pool
+            self._changed(index)
 
     @classmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:

@@ -56,6 +56,11 @@ class Replication(Capability):
         self._distributions: dict[tuple[str, str], RuntimeDistribution] = {}
         """Run times by owner and application."""
 
+    def take_over(self, before: Replication) -> None:
+        self.placed_total, self.won = before.placed_total, before.won
+        self.superseded_core_s = before.superseded_core_s
+        self._distributions = before._distributions
+
     @classmethod
     def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
         return run.state.max_replicas > 0

@@ -1,0 +1,111 @@
+"""A change of the options and sites of a run. Part of the interpreter of the log.
+
+The change replaces the settings and the descriptions of sites, and then all capabilities, since
+these depend on both. The new ones learn of the workflows and the open attempts through their hooks,
+as if these had just been added and placed, and keep what `Capability.take_over` takes over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+
+from wfrun.engine import events as ev
+from wfrun.engine.attempts import undispatch
+from wfrun.engine.capability import Capability, Run
+from wfrun.engine.fit import classify
+from wfrun.engine.model import ORIGIN
+from wfrun.engine.state import SUPERSEDED, Attempt, Condition, Phase, SiteState, WorkflowState
+from wfrun.engine.tasks import enter_eligible
+
+_LEFT = "catalog"
+"""The name of the condition of sites that are no longer in the catalog."""
+
+
+def change_sites(run: Run, event: ev.RunChanged) -> None:
+    """Give the sites their new descriptions, and add new sites. Sites that left the catalog are
+    closed, and attempts that wait for inputs there are given up."""
+    state = run.state
+    before = state.network.bit(ORIGIN)
+    for site, spec in zip(state.sites, event.sites, strict=False):
+        site.spec = spec
+    state.sites += [SiteState(spec) for spec in event.sites[len(state.sites) :]]
+    state.left = sum(1 << index for index in event.left)
+    for index, site in enumerate(state.sites):
+        _reset(site, has_left=bool(state.left >> index & 1))
+    for attempt in [a for a in state.attempts.values() if a.phase is Phase.STAGING]:
+        if state.left >> attempt.site & 1:
+            undispatch(run, attempt)
+    state.site_tuples.clear()
+    state.is_bounded = False
+    after = 1 << len(state.sites)
+    for w in state.workflows:
+        w.present = [p & ~before | after if p & before else p for p in w.present]
+
+
+def _reset(site: SiteState, *, has_left: bool) -> None:
+    """Forget what capabilities know of a site."""
+    site.slots = site.slots_now = site.spec.slots
+    site.capacity = inf
+    site.holds_prefetch = site.is_provisioned = False
+    site.conditions.clear()
+    if has_left:
+        reason = "it is no longer in the catalog, and gets no more tasks"
+        site.conditions[_LEFT] = Condition(reason, closes=True)
+    site.is_healthy = site.reported is None and not has_left
+
+
+def introduce(run: Run, before: Mapping[type, object]) -> None:
+    """Tell new capabilities of the workflows and open attempts, and let them take over what those
+    before the change have observed. Attempts that wait at a site that left are withdrawn."""
+    state = run.state
+    state.openings.clear()
+    for w in state.workflows:
+        w.class_masks, w.task_classes = [], []
+        classify(state, w, required=False)
+        w.order = w.runtimes_s = None
+        for call in run.hooks.workflow_added:
+            call(w)
+        _renew_eligible(run, w)
+    attempts = list(state.attempts.values())
+    for attempt in attempts:
+        _introduce(run, attempt)
+    for kind, capability in state.capabilities.items():
+        if kind in before:
+            assert isinstance(capability, Capability)
+            capability.take_over(before[kind])
+    for index in range(len(state.sites)):
+        if state.left >> index & 1:
+            waiting = (Phase.SUBMITTING, Phase.QUEUED)
+            run.withdraw(index, [a for a in attempts if a.site == index and a.phase in waiting])
+    kinds = run.hooks.timers.keys() | {"retry", "copy", "paused", SUPERSEDED}
+    state.timers = {t: at_s for t, at_s in state.timers.items() if t.split(":")[0] in kinds}
+
+
+def _renew_eligible(run: Run, w: WorkflowState) -> None:
+    keys = float(-w.workflow.priority) if w.order is None else w.order
+    if w.task_classes:
+        w.eligible.renew_fresh(w.task_classes[0], keys)
+    enter_eligible(w)
+    for call in run.hooks.eligible:
+        call(w)
+
+
+def _introduce(run: Run, attempt: Attempt) -> None:
+    """Call the hooks for what has happened to an open attempt so far."""
+    hooks, phase = run.hooks, attempt.phase
+    for placed in hooks.placed:
+        placed(attempt)
+    for ready in hooks.ready if phase is not Phase.STAGING else ():
+        ready(attempt)
+    for queued in hooks.queued if phase in (Phase.QUEUED, Phase.RUNNING) else ():
+        queued(attempt)
+    if phase is Phase.RUNNING:
+        at_s = run.state.now_s if attempt.started_s is None else attempt.started_s
+        event = ev.AttemptStarted(at_s, attempt.key, attempt.launcher, attempt.host)
+        for started in hooks.started:
+            started(attempt, event)
+    for withdrawn in hooks.withdrawn if attempt.withdrawn else ():
+        withdrawn(attempt)
+    for superseded in hooks.superseded if attempt.superseded else ():
+        superseded(attempt)
