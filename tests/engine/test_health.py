@@ -10,7 +10,7 @@ import pytest
 
 from wfrun.engine import events as ev
 from wfrun.engine.actions import CopyFile
-from wfrun.engine.capabilities.health import MAX_PAUSES, Breaker, Health
+from wfrun.engine.capabilities.health import FAILURES_IN_A_ROW, MAX_PAUSES, Breaker, Health
 from wfrun.engine.core import Core
 from wfrun.engine.exchange import Cause, Outcome
 from wfrun.engine.model import Access, Catalog, File, SiteSpec, Task, Workflow
@@ -182,6 +182,18 @@ def test_a_run_whose_only_site_fails_waits_long_and_ends_with_the_reason() -> No
     trouble.how = lambda now_s, number: DONE
     trouble.world.crash()
     assert trouble.world.run() == "done"
+
+
+def test_an_environment_that_has_never_worked_is_not_waited_for() -> None:
+    alone = Trouble(30, 1, always("environment"), throttle=1)
+    assert alone.world.run() == "failed"
+    assert alone.started == FAILURES_IN_A_ROW
+    assert alone.world.core.state.now_s < 60
+    reason = alone.world.core.state.end_reason or ""
+    assert "alpha: it is given up after 3 failures in a row, the last by environment" in reason
+    worked = Trouble(30, 1, lambda now_s, number: DONE if number <= 1 else Outcome("environment"))
+    assert worked.world.run() == "failed"
+    assert worked.world.core.state.now_s > 7000
 
 
 def test_a_trial_need_not_last_as_long_as_its_task() -> None:

@@ -20,7 +20,9 @@ from typing import NamedTuple
 from wfrun import File, Resources, Task, Workflow, write_dax
 
 WFRUN = Path(sys.executable).with_name("wfrun")
-MARK = "WFRUN_TEST_USER"
+MARK = "LC_WFRUN_TEST_USER"
+"""Variable that marks the processes of a user. Tasks on this machine get it, because its name is
+that of a locale."""
 PATIENCE_S = 30.0
 """For what happens soon, on a machine that is busy with other things."""
 

@@ -23,7 +23,8 @@ CoresReserved, ReservationDeclined and SitesDeclined exist since version 2, and
 ``Access.batch_settings`` since version 3. Version 4 renamed two causes (see ``RENAMED_CAUSES``).
 Version 5 added ``RunStarted.site_directory`` and ``RunStarted.own_outputs``, version 6
 ``Settings.max_log_bytes``, FilesRemoved, RunChanged, ``WorkflowAdded.reused``, ``Settings.wait``,
-``AttemptStarted.host``, JobLimitReached and JobLimitLifted."""
+``AttemptStarted.host``, JobLimitReached, JobLimitLifted, ``SiteSpec.environment``,
+``Resources.container`` and the cause ``environment``."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import msgspec
 
+from wfrun.engine.containers import SiteEnvironment
 from wfrun.engine.model import Resources
 
 
@@ -52,6 +53,8 @@ class AttemptRequest(msgspec.Struct, frozen=True, gc=False):
     first."""
     max_log_bytes: int | None = None
     """Maximum size of each of its logs. None: no limit."""
+    environment: SiteEnvironment | None = None
+    """What the site sets up for the task; None: nothing."""
 
 
 class LauncherRequest(msgspec.Struct, frozen=True):
@@ -77,6 +80,7 @@ Cause = Literal[
     "walltime",
     "output",  # exited with 0 but did not write a declared output
     "launch-failed",  # could not be started: the executable is missing or not executable there
+    "environment",  # the site's prologue failed, or its container runtime or an image is missing
     "staging",  # an input did not arrive
     "disk-full",  # the site's disk is full or its directory cannot be written
     "refused",  # the scheduler never accepts such a request

@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Sequence
 from math import inf
 
+from wfrun.engine.containers import container_fault
 from wfrun.engine.eligible import TaskClass
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import LauncherSpec, Resources, SiteSpec, Task
@@ -89,6 +90,8 @@ def _fitting(asked: Resources, sites: Sequence[SiteSpec]) -> int:
 
 def fits(asked: Resources, site: SiteSpec) -> bool:
     """Whether a site could ever run a task with this request."""
+    if asked.container is not None and container_fault(asked.container, site.environment):
+        return False
     if site.access is not None and site.access.launchers is not None:
         return _fits_launcher(asked, site.access.launchers)
     return (
@@ -146,10 +149,15 @@ def _request(asked: Resources) -> str:
         parts.append(f"{asked.gpus} GPUs")
     if asked.walltime_s is not None:
         parts.append(f"{asked.walltime_s:.0f} s walltime")
+    if asked.container is not None:
+        parts.append(f"the container {asked.container.shown}")
     return ", ".join(parts)
 
 
 def _offer(site: SiteSpec, asked: Resources) -> str:
+    fault = container_fault(asked.container, site.environment)
+    if fault is not None:
+        return fault
     if site.access is not None and site.access.launchers is not None:
         x = site.access.launchers
         whole = Resources(x.cores * x.nodes, x.memory_bytes, x.gpus, x.walltime_s, x.nodes)

@@ -12,6 +12,8 @@ from typing import Literal
 
 import msgspec
 
+from wfrun.engine.containers import Container, SiteEnvironment
+
 
 class Resources(msgspec.Struct, frozen=True):
     """The resource request of one task. Tasks with equal requests often share one object."""
@@ -26,6 +28,8 @@ class Resources(msgspec.Struct, frozen=True):
     """The task is killed after this time; None: no limit of its own."""
     nodes: int = 1
     """Number of nodes; the cores are spread evenly over them."""
+    container: Container | None = None
+    """The container that it runs in; None: its document declares none."""
 
 
 class File(msgspec.Struct, frozen=True, gc=False):
@@ -342,6 +346,8 @@ class SiteSpec(msgspec.Struct, frozen=True):
     """Nodes of a simulated site; their cores are the ``slots``. Empty: one pool of cores."""
     access: Access | None = None
     """None for a site on this machine."""
+    environment: SiteEnvironment | None = None
+    """None: tasks get the environment of the site as it is."""
 
     @property
     def has_batch_system(self) -> bool:

@@ -45,6 +45,7 @@ RULES: dict[Cause, Rule] = {
     "walltime": Rule(True, "anywhere", "walltime"),
     "refused": Rule(False, "never there"),
     "staging": Rule(False, "elsewhere first"),
+    "environment": Rule(False, "elsewhere first"),
     "disk-full": Rule(False, "elsewhere first"),
     "preempted": Rule(False, "elsewhere first"),
     "expired": Rule(False, "anywhere"),

@@ -29,6 +29,7 @@ MAX_SECONDS = 1e12
 
 CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Characters that act on terminals, end lines, or are no text."""
+_VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _OUTSIDE = re.compile(r"\A\Z|\A/|(?:\A|/)\.\.(?:/|\Z)|\A\.?/*\Z")
 
 ID_RULE = (
@@ -91,10 +92,13 @@ def text_fault(text: str) -> str | None:
 
 
 def variable_fault(name: str, value: str) -> str | None:
-    """What is wrong with a variable of the environment."""
-    if not name or "=" in name:
-        return f"the variable {name!r}, which cannot be the name of one"
-    return text_fault(name) or text_fault(value)
+    """What is wrong with a variable of the environment.
+
+    Shells pass on no other names. Source: POSIX.1-2017, XBD section 8.1.
+    """
+    if not _VARIABLE.fullmatch(name):
+        return f"the variable {cut(name)}; a name has letters, digits and '_', no digit at first"
+    return text_fault(value)
 
 
 def request_fault(asked: Resources) -> str | None:

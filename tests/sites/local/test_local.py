@@ -54,7 +54,7 @@ def asking(attempt: AttemptRequest, **resources: int) -> AttemptRequest:
         attempt.stdin,
         attempt.stdout,
         attempt.stderr,
-        Resources(**resources),
+        Resources(**resources),  # type: ignore[arg-type]
     )
 
 

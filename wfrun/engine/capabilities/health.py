@@ -45,7 +45,9 @@ have started any."""
 
 _TASK_OR_SITE: frozenset[Cause] = frozenset({"exit", "signal", "launch-failed", "output"})
 """Causes for which the task or the site may be to blame: they count if they come quickly."""
-_SITE: frozenset[Cause] = frozenset({"staging", "disk-full", "node", "lost", "refused"})
+_SITE: frozenset[Cause] = frozenset(
+    {"staging", "environment", "disk-full", "node", "lost", "refused"}
+)
 """Causes for which the site is to blame."""
 _NEVER_THE_HOST: frozenset[Cause] = frozenset(
     {"memory", "walltime", "preempted", "expired", "cancelled", "refused"}
@@ -264,7 +266,8 @@ class Health(Capability):
         breaker.probe = None
         self.state.timers.pop(_trial_timer(index), None)
         text = (outcome.message or "").strip()
-        last = f"{outcome.cause}: {text.splitlines()[0]}" if text else outcome.cause
+        first = text.partition("\n")[0].removesuffix("; the end of its stderr:")
+        last = f"{outcome.cause}: {first}" if text else outcome.cause
         count = breaker.failures
         what = (
             f"{count} failures in a row, the last by {last}"
@@ -273,7 +276,11 @@ class Health(Capability):
         )
         breaker.failures = 0
         breaker.counted_s.clear()
-        if breaker.pauses > max(MAX_PAUSES, self.state.settings.retries):
+        # An environment that has never worked is a mistake in the catalog, which no pause mends.
+        if outcome.cause == "environment" and not self.state.sites[index].done:
+            breaker.phase = BreakerPhase.GIVEN_UP
+            breaker.reason = f"it is given up after {what}"
+        elif breaker.pauses > max(MAX_PAUSES, self.state.settings.retries):
             breaker.phase = BreakerPhase.GIVEN_UP
             breaker.reason = f"it is given up after {breaker.pauses - 1} pauses and {what}"
         else:

@@ -14,7 +14,13 @@ from wfrun.parsers.bags.columns import MAX_VALUES, are_whole, columns_by_name, d
 from wfrun.parsers.bags.draft import Refuse
 from wfrun.parsers.bags.lengths import MAX_TEXT_BYTES, longest
 from wfrun.parsers.bags.text import delimiter_hint
-from wfrun.parsers.limits import MAX_PRIORITY, cut, label_fault, request_fault
+from wfrun.parsers.limits import (
+    MAX_PRIORITY,
+    cut,
+    label_fault,
+    request_fault,
+    variable_fault,
+)
 
 _SHOWN = 12
 """Maximum number of parameters that a message lists."""
@@ -33,6 +39,9 @@ def check_bag(bag: Bag, refuse: Refuse) -> None:
             raise refuse(f"{what}, {cut(text)}, {fault}", text, "Rename it.")
     if fault := request_fault(bag.resources):
         raise refuse(f"each task asks for {fault}", "", "Ask for what a task needs.")
+    for name, template in (bag.env or {}).items():
+        if fault := variable_fault(name, template):
+            raise refuse(f"its environment has {fault}", template, "Rename the variable.")
     if abs(bag.priority) > MAX_PRIORITY:
         raise refuse(f"its priority is not from -{MAX_PRIORITY} to {MAX_PRIORITY}", "")
 

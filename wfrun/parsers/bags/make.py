@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from msgspec.structs import replace
+
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Axis, Bag, BagFile, Column, Resources, Workflow
 from wfrun.engine.templates import NAME
@@ -14,6 +16,7 @@ from wfrun.parsers.bags.build import build_bag
 from wfrun.parsers.bags.columns import ColumnMaker, progression
 from wfrun.parsers.bags.draft import BagDraft
 from wfrun.parsers.bags.values import to_text, words_of
+from wfrun.parsers.containers import to_container
 
 Scalar = str | int | float
 Values = Iterable[Scalar] | Iterable[Sequence[Scalar]]
@@ -38,6 +41,7 @@ def bag(
     env: Mapping[str, str] | None = None,
     estimate: str | float | None = None,
     resources: Resources = Resources(),  # noqa: B008
+    container: str | Mapping[str, Any] | None = None,
     owner: str = "",
     application: str = "",
     priority: int = 0,
@@ -62,6 +66,8 @@ def bag(
     try:
         words = words_of(command) if isinstance(command, str) else tuple(map(to_text, command))
         shown = None if estimate is None else to_text(estimate)
+        if container is not None:
+            resources = replace(resources, container=to_container(container))
     except ValueError as error:
         raise refuse(str(error), "") from None
     if not words or not words[0]:

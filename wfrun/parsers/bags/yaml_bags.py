@@ -15,6 +15,7 @@ from wfrun.parsers.bags.draft import BagDraft
 from wfrun.parsers.bags.line_template import LineTemplate
 from wfrun.parsers.bags.parameters import read_parameters
 from wfrun.parsers.bags.values import is_elsewhere, to_command, to_name, to_priority, to_text
+from wfrun.parsers.containers import to_container
 from wfrun.parsers.sections import (
     Section,
     in_words,
@@ -32,6 +33,7 @@ Place = tuple[str | int, ...]
 KEYS = (
     "bag", "owner", "application", "priority", "command", "parameters", "estimate", "cores",
     "memory", "gpus", "nodes", "walltime", "inputs", "outputs", "stdin", "stdout", "stderr", "env",
+    "container",
 )  # fmt: skip
 _INPUT_KEYS = ("name", "from", "executable")
 _OUTPUT_KEYS = ("name", "to", "optional")
@@ -209,7 +211,7 @@ class _BagReader:
             )
         env: dict[str, str] = {}
         for name, value in values.items():
-            if not isinstance(name, str) or not name or "=" in name or "\0" in name:
+            if not isinstance(name, str):
                 raise section.error(f"{name!r} cannot be the name of a variable", "env", name)
             try:
                 env[name] = to_text(value)
@@ -225,6 +227,7 @@ class _BagReader:
             gpus=self._take("gpus", to_count_or_zero, 0),
             walltime_s=self._take("walltime", to_duration, None),
             nodes=self._take("nodes", to_count, 1),
+            container=self._take("container", to_container, None),
         )
         if resources.cores % resources.nodes:
             section = self._section("cores") or self._section("nodes")

@@ -21,6 +21,7 @@ from wfrun.parsers.catalog.access import (
     read_access,
     remote_path,
 )
+from wfrun.parsers.catalog.environment_section import ENVIRONMENT_KEYS, read_environment
 from wfrun.parsers.catalog.kinds import CatalogKind
 from wfrun.parsers.catalog.launcher_section import with_launchers
 from wfrun.parsers.sections import (
@@ -52,6 +53,7 @@ _SITE_KEYS = (
     "gpus",
     "walltime",
     "pin_cores",
+    *ENVIRONMENT_KEYS,
 )
 """Keys that sites of every kind take."""
 _NODE_KEYS = ("count", "cores", "speed", "mtbf", "mttr")
@@ -137,6 +139,7 @@ def _read_site(
         directory=directory,
         pin_cores=site.take("pin_cores", to_truth, False),
         access=access,
+        environment=read_environment(site, is_remote=kind.is_remote, base=base),
     )
     return with_launchers(site, spec)
 

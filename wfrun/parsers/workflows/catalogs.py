@@ -9,9 +9,10 @@ from pathlib import Path
 
 import msgspec
 
+from wfrun.engine.containers import Container
 from wfrun.parsers.file_urls import path_of_url
 from wfrun.parsers.workflows.document import Document
-from wfrun.parsers.workflows.draft import SubworkflowDraft, TaskDraft
+from wfrun.parsers.workflows.draft import FileUse, SubworkflowDraft, TaskDraft
 
 
 def local_path(url: str, directory: Path) -> str | None:
@@ -30,6 +31,10 @@ class PhysicalNames(msgspec.Struct):
 
     places: list[tuple[str, str]] = []
     env: dict[str, str] = {}
+    container: Container | None = None
+    """The container of an executable, which is in the container unless it is staged."""
+    is_staged: bool = False
+    """Whether an executable is copied to where it runs."""
 
     def path(self, directory: Path) -> str | None:
         """A path on this machine; an entry of the site ``local`` comes before others."""
@@ -113,11 +118,16 @@ def find_subworkflow(
 def use_catalog_entry(
     document: Document, entry: PhysicalNames, draft: TaskDraft, directory: Path, line: int
 ) -> None:
-    """Take the program and the environment of a task from the transformation catalog."""
+    """Take a task's program, environment and container from the transformation catalog."""
     if entry.env:
         draft.env = entry.env
+    draft.container = entry.container
     path = entry.path(directory)
-    if path is not None:
+    if path is not None and entry.container is not None and entry.is_staged:
+        draft.executable = f"./{draft.name}"
+        draft.inputs.append(FileUse(draft.name, executable=True))
+        document.add_url(draft.name, path)
+    elif path is not None:
         draft.executable = path
     elif entry.places:
         text = "transformation whose catalog entry is not on this machine, looked up by name"

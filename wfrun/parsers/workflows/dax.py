@@ -471,6 +471,7 @@ class _DaxTarget:
         if self._profiles:
             requests = document.requests(self._profiles, self._line)
             draft.resources, draft.priority = requests.resources, requests.priority
+            draft.container = requests.container
             if runtime is None:
                 runtime = requests.runtime_s
             if requests.env:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from wfrun.engine.containers import Container
 from wfrun.engine.model import Resources
 from wfrun.parsers.workflows.document import Document
 
@@ -42,6 +43,8 @@ class TaskDraft(msgspec.Struct):
     stderr: str | None = None
     env: dict[str, str] | None = None
     resources: Resources = Resources()
+    """Without its container."""
+    container: Container | None = None
     runtime_s: float | None = None
     priority: int = 0
     line: int | None = None

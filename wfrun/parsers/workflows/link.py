@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from wfrun.engine.containers import Container
 from wfrun.engine.model import Resources, Task
 from wfrun.parsers.limits import MAX_PRIORITY, request_fault, text_fault, variable_fault
 from wfrun.parsers.workflows.document import Document
@@ -61,6 +62,8 @@ class _Linker:
         """One object of equal ones: tasks of a kind have names and arguments in common."""
         self._checked: set[Resources] = set()
         """The requests that are within the limits."""
+        self._contained: dict[tuple[Resources, Container], Resources] = {}
+        """Requests with their containers."""
 
     def add(self, document: Document, drafts: Iterable[Draft], including: tuple[str, ...]) -> None:
         """Add the drafts of a document. ``including``: the documents that are open."""
@@ -95,11 +98,19 @@ class _Linker:
                 stdout=outputs[by_name[draft.stdout].index] if draft.stdout is not None else None,
                 stderr=outputs[by_name[draft.stderr].index] if draft.stderr is not None else None,
                 env=draft.env,
-                resources=draft.resources,
+                resources=self._resources(draft),
                 runtime_s=draft.runtime_s,
                 priority=draft.priority,
             )
         )
+
+    def _resources(self, draft: TaskDraft) -> Resources:
+        if draft.container is None:
+            return draft.resources
+        key = (draft.resources, draft.container)
+        if key not in self._contained:
+            self._contained[key] = msgspec.structs.replace(key[0], container=key[1])
+        return self._contained[key]
 
     def _check(self, document: Document, draft: TaskDraft) -> None:
         """Refuse texts and numbers that no site could take."""

@@ -3,7 +3,8 @@
 Source: Pegasus 5.0 schemas workflow.yml, rc.yml, tc.yml and common.yml, and its user guide,
 "Workflow API" and "Catalogs". The reader takes jobs, their files, arguments, streams and profiles,
 the dependencies, the replica and transformation catalogs (inline or as ``$ref`` to a local file),
-and sub-workflows (``pegasusWorkflow``). It ignores site catalog, hooks, metadata and containers.
+their containers, and sub-workflows (``pegasusWorkflow``). It ignores site catalog, hooks and
+metadata.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from wfrun.engine.containers import Container
+from wfrun.parsers.containers import to_checksum, to_image, to_mount
 from wfrun.parsers.file_urls import scheme_of
 from wfrun.parsers.workflows.catalogs import (
     PhysicalNames,
@@ -161,6 +164,9 @@ class _Pegasus5Reader:
         self.document.source = outer.source
 
     def _entries(self, catalog: _Part) -> None:
+        containers = {
+            part.need("name", "a container"): part for part in catalog.parts("containers")
+        }
         for replica in catalog.parts("replicas"):
             name = replica.need("lfn", "a replica")
             names = self._pfns.setdefault(name, PhysicalNames())
@@ -180,6 +186,29 @@ class _Pegasus5Reader:
             for site in transformation.parts("sites"):
                 place = (site.text("name") or "local", site.need("pfn", "a site of it"))
                 entry.places.append(place)
+                entry.is_staged = entry.is_staged or site.text("type") == "stageable"
+                named = site.text("container")
+                if named is not None and named not in containers:
+                    self.refuse(f"there is no container {named!r}", site.line("container"))
+                if named is not None and entry.container is None:
+                    entry.container = self._container(containers[named])
+                    entry.env = {**_env_of(self._profiles(containers[named])), **entry.env}
+
+    def _container(self, part: _Part) -> Container:
+        """A container of the transformation catalog. Its ``type`` says nothing that its image does
+        not."""
+        checksum = part.part("checksum")
+        sha256 = None if checksum is None else checksum.text("sha256")
+        key = "image"
+        try:
+            image = to_image(part.need(key, "a container"))
+            key = "checksum"
+            digest = "" if sha256 is None else to_checksum(sha256)
+            key = "mounts"
+            mounts = tuple(map(to_mount, part.list(key)))
+        except ValueError as error:
+            self.refuse(f"{key} of a container: {error}", part.line(key))
+        return Container(image, sha256=digest, mounts=mounts)
 
     # Jobs.
 
@@ -233,6 +262,7 @@ class _Pegasus5Reader:
         # Conflict Resolution").
         draft.env = {**self._env, **(requests.env or {}), **(draft.env or {})} or None
         draft.resources, draft.priority = requests.resources, requests.priority
+        draft.container = draft.container or requests.container
         if requests.runtime_s is not None:
             draft.runtime_s = self.document.runtime(requests.runtime_s, job.line())
         return draft

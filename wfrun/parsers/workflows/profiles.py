@@ -1,7 +1,8 @@
 """Profiles of DAX and Pegasus 5 documents: the requests that they make for a task.
 
 Source: Pegasus 5.0 user guide, "Configuration" (profile namespaces, their keys and units);
-HTCondor 10 manual, "Submit description file commands" (units of ``request_memory``).
+HTCondor 10 manual, "Submit description file commands" (units of ``request_memory``,
+``container_image`` and ``docker_image``); ``+SingularityImage`` is that of the OSG.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from wfrun.engine.containers import Container
 from wfrun.engine.model import Resources
+from wfrun.parsers.containers import to_container
 
 Profiles = dict[tuple[str, str], str]
 """Values by namespace and key. Keys are in lower case, except those of ``env``."""
@@ -31,6 +34,7 @@ class Requests(msgspec.Struct, frozen=True):
     runtime_s: str | None = None
     """Run time in seconds, as written: the reader of the document checks it."""
     priority: int = 0
+    container: Container | None = None
 
 
 NO_REQUESTS = Requests()
@@ -112,6 +116,15 @@ _FIELDS: dict[str, tuple[tuple[str, str, _Converter, str], ...]] = {
 converter, and what the value must be. The first key that is given counts."""
 
 
+_IMAGES = (
+    ("pegasus", "container"),
+    ("condor", "container_image"),
+    ("condor", "docker_image"),
+    ("condor", "+singularityimage"),
+)
+"""Profile keys that name the image of a container. The first key that is given counts."""
+
+
 def requests_of(
     profiles: Mapping[tuple[str, str], str], warn: Callable[[str], None], *, emulate: bool
 ) -> Requests:
@@ -144,6 +157,7 @@ def requests_of(
         resources=msgspec.convert(found, Resources) if found else Resources(),
         runtime_s=profiles.get(("pegasus", "runtime"), profiles.get(("pegasus", "job.runtime"))),
         priority=int(priority or 0),
+        container=_container(profiles),
     )
 
 
@@ -153,6 +167,18 @@ def _round_up(found: dict[str, float], warn: Callable[[str], None]) -> None:
     if cores and nodes and _PPN not in found and cores % nodes:
         found["cores"] = math.ceil(cores / nodes) * nodes
         warn(f"{cores:g} cores on {nodes:g} nodes, emulated with {found['cores']:g} cores")
+
+
+def _container(profiles: Mapping[tuple[str, str], str]) -> Container | None:
+    for key in _IMAGES:
+        text = profiles.get(key)
+        if text is None:
+            continue
+        try:
+            return to_container(text.strip().strip('"'))  # a string of a ClassAd has quotes
+        except ValueError as error:
+            raise ProfileError(f"profile {' '.join(key)}: {error}") from None
+    return None
 
 
 def _spread(found: dict[str, float]) -> None:

@@ -6,7 +6,8 @@ id, or up to 1.4 by name. From 1.5 on a task is in the specification and, with i
 command, in the execution.
 
 The instances are traces of runs: their memory was measured, so it is no request; ``coreCount`` was
-requested. Absolute file names are identifiers there; emulation drops their leading slash.
+requested. Absolute file names are identifiers there; emulation drops their leading slash. A task
+may have a ``container``, which the schema does not mention: an image, or a mapping as in bags.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from wfrun.engine.model import Resources
+from wfrun.parsers.containers import to_container
 from wfrun.parsers.limits import cut
 from wfrun.parsers.workflows.document import Document
 from wfrun.parsers.workflows.draft import Draft, EdgeDraft, FileUse, TaskDraft
@@ -205,6 +207,12 @@ class _WfFormatReader:
         cores = self._number(facts, number, "coreCount", "cores")
         if cores is not None and cores > 1:
             draft.resources = Resources(cores=math.ceil(cores))
+        container = facts.get("container")
+        if container is not None:
+            try:
+                draft.container = to_container(container)
+            except ValueError as error:
+                self._document.refuse(f"container of task {draft.id}: {error}", number)
         draft.priority = round(self._number(facts, number, "priority") or 0)
         return draft
 

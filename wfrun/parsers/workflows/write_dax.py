@@ -16,6 +16,7 @@ from decimal import Decimal
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
+from wfrun.engine.containers import Container
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import File, Task, Workflow
 from wfrun.parsers.atomic import replacing
@@ -179,6 +180,12 @@ def _profiles(task: Task, path: str) -> Iterator[str]:
         yield _profile("pegasus", "gpus", str(resources.gpus))
     if resources.walltime_s is not None:
         yield _profile("pegasus", "maxwalltime", repr(_minutes(resources.walltime_s)))
+    container = resources.container
+    if container is not None:
+        if container != Container(container.image):
+            message = f"task {task.id}: a checksum or mounts of its container"
+            raise _unsayable(path, message)
+        yield _profile("condor", "container_image", container.image)
     if task.priority:
         yield _profile("pegasus", "priority", str(task.priority))
 

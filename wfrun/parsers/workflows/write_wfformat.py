@@ -76,7 +76,7 @@ def _task_obstacles(task: Task) -> Iterator[str]:
     if task.optional:
         yield f"an optional file of task {task.id}"
     if task.resources != Resources(cores=task.resources.cores):
-        yield f"the nodes, memory, GPUs or walltime that task {task.id} asks for"
+        yield f"the nodes, memory, GPUs, walltime or container that task {task.id} asks for"
     if not task.name or not task.executable or "" in task.arguments:
         yield f"an empty word in the command of task {task.id}"
     if any(word.startswith("-") and " " in word for word in task.arguments):

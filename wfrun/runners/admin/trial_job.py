@@ -6,6 +6,9 @@ import asyncio
 import contextlib
 import time
 
+import msgspec
+
+from wfrun.engine.containers import SiteEnvironment
 from wfrun.engine.errors import WfrunError
 from wfrun.engine.events import (
     AttemptEnded,
@@ -39,6 +42,7 @@ _LAUNCHER = "check-launcher"
 _ADVICE: dict[Cause, str] = {
     "refused": "Correct the site's queue, account, options or walltime in the catalog.",
     "launch-failed": "Do the nodes have /bin/sh and Python 3.6 or later?",
+    "environment": "Correct the site's 'prologue' or 'container' in the catalog.",
     "lost": "Do the nodes see the site's 'directory'? It must be on a file system that they share. "
     "If the job has printed something, correct what prints it, such as ~/.profile.",
     "node": "Try again: the node that it ran on has failed.",
@@ -46,6 +50,8 @@ _ADVICE: dict[Cause, str] = {
     "memory": "Request more memory for small jobs with 'options' in the catalog, as [--mem=1G].",
     "walltime": "The nodes or their file system are very slow; try again later.",
 }
+_ABSENT = "absent"
+_SCRIPT = f'uname -n >node && cat node && {{ [ $# = 0 ] || "$@" 2>&1 || echo {_ABSENT}; }}'
 _ASK = "Ask the cluster's administrators."
 
 
@@ -76,8 +82,11 @@ class TrialJob:
         try:
             if isinstance(site, BatchLauncherSite):
                 await self._start_launcher(site)
-            if await self._try(site, "test job", [_KEY]) and _has_arrays(site):
-                await self._try(site, "array", _ELEMENTS)
+            if await self._try(site, "test job", [_KEY]):
+                if self._runtime:
+                    await self._report_runtime(site)
+                if _has_arrays(site):
+                    await self._try(site, "array", _ELEMENTS)
         finally:
             if isinstance(site, BatchLauncherSite):
                 await self._dismiss(site)
@@ -125,7 +134,7 @@ class TrialJob:
         stored = f"{key}.node"
         return AttemptRequest(
             key=key,
-            argv=("/bin/sh", "-c", "uname -n >node && cat node"),
+            argv=("/bin/sh", "-c", _SCRIPT, "sh", *self._runtime),
             env={},
             inputs=(),
             outputs=(OutputFile("node", stored),),
@@ -133,7 +142,35 @@ class TrialJob:
             stdout=None,
             stderr=None,
             resources=Resources(walltime_s=walltime_s),
+            environment=self._bare_environment(),
         )
+
+    @property
+    def _runtime(self) -> tuple[str, ...]:
+        """The command that shows whether there is a container runtime, and which version; empty
+        without one in the catalog."""
+        environment = self._spec.environment
+        runtime = None if environment is None else environment.container
+        if runtime is None:
+            return ()
+        return ("command", "-v", runtime.command[0]) if runtime.command else (
+            runtime.name, "--version"
+        )  # fmt: skip
+
+    def _bare_environment(self) -> SiteEnvironment | None:
+        """The environment of the site outside of containers."""
+        environment = self._spec.environment
+        return environment and msgspec.structs.replace(environment, container=None)
+
+    async def _report_runtime(self, site: AnySite) -> None:
+        """Report what the test job has found of the container runtime on its node."""
+        lines = (await site.log(_KEY))[0].decode(errors="replace").splitlines()[1:]
+        if lines and lines[-1] != _ABSENT:
+            self._report.ok("container", lines[-1])
+        else:
+            text = " ".join(lines[:-1]) or "there is no output"
+            hint = "Load it in the site's 'prologue', or correct its 'container' in the catalog."
+            self._report.fail("container", f"{' '.join(self._runtime)} failed: {text}", hint)
 
     async def _start_launcher(self, site: BatchLauncherSite) -> None:
         """Start a launcher and wait until it connects. Raises CheckFailedError if it does not."""

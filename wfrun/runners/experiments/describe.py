@@ -22,6 +22,7 @@ from wfrun.runners.experiments.past_run import past_run
 from wfrun.runners.experiments.subjects import Warn, warn_of_sizes, workflows_of, workloads_of
 from wfrun.runners.experiments.workloads import POLICIES, Workloads
 from wfrun.runners.run.prepare import this_machine
+from wfrun.runners.run.scaling import without_containers
 from wfrun.runners.simulate.architectures import ARCHITECTURES, architecture_class
 from wfrun.runners.simulate.background import background_of, read_log, unfit
 from wfrun.runners.simulate.das3_grid5000 import das3_grid5000
@@ -84,6 +85,7 @@ def documents_experiment(
             documents, described.runtime_s, table, warn, template=described.template
         )
         are_bags = all(workflow.bag is not None for workflow in workflows)
+    workflows = [without_containers(workflow) for workflow in workflows]
     catalog = _catalog(described.sites) or catalog or this_machine()
     subject = Documents(workflows, described.separately)
     background = described.background

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from wfrun.engine.containers import container_fault
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import Settings
 from wfrun.engine.fit import fits, site_mask
@@ -36,6 +37,20 @@ def check_template(template: LineTemplate, paths: Sequence[Path]) -> None:
         )
 
 
+def container_warnings(workflow: Workflow, catalog: Catalog) -> list[str]:
+    """Warnings for sites that cannot run the containers of a workflow, which others can."""
+    tasks = workflow.tasks if workflow.bag is None else workflow.tasks[:1]
+    containers = dict.fromkeys(task.resources.container for task in tasks)
+    return [
+        f"{workflow.source}: site {site.name} gets no task in the container {container.shown}: "
+        f"{fault}"
+        for container in containers
+        if container is not None
+        for site in catalog.sites
+        if (fault := container_fault(container, site.environment))
+    ]
+
+
 def check_fits(read: ReadDocument, workflow: Workflow, catalog: Catalog) -> None:
     """Raise InvalidError for a task that fits no site; of a bag, with the line of the request."""
     if workflow.bag is not None:
@@ -57,6 +72,7 @@ def _check_bag_fits(read: ReadDocument, task: Task, catalog: Catalog) -> None:
             "memory": Resources(memory_bytes=asked.memory_bytes),
             "gpus": Resources(gpus=asked.gpus),
             "walltime": Resources(walltime_s=asked.walltime_s),
+            "container": Resources(container=asked.container),
         }
         blamed = [k for k, r in alone.items() if not any(fits(r, s) for s in catalog.sites)]
         asks = [key for key, request in alone.items() if request != Resources()]

@@ -19,7 +19,7 @@ from wfrun.engine.model import Catalog, SiteSpec, Workflow
 from wfrun.engine.policies.placement import placement_class, placement_options
 from wfrun.parsers.bags.line_template import LineTemplate
 from wfrun.parsers.read import ReadDocument, read_document
-from wfrun.runners.run.checks import check_fits, check_template, with_selection
+from wfrun.runners.run.checks import check_fits, check_template, container_warnings, with_selection
 from wfrun.runners.run.resolve import resolve
 from wfrun.runners.run.runtimes import check_runtimes
 from wfrun.runners.run.scaling import emulated
@@ -75,6 +75,7 @@ def prepare(
             warnings += check_runtimes(read, policy, settings)
             workflow = resolve(read, catalog, settings, inputs)
             check_fits(read, workflow, catalog)
+            warnings += container_warnings(workflow, catalog)
             workflows.append(workflow)
     settings = with_selection(settings, workflows, catalog)
     return Plan(workflows, catalog, settings, tuple(warnings))

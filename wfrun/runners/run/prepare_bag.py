@@ -16,6 +16,7 @@ from wfrun.engine.model import Bag, BagFile, Workflow
 from wfrun.engine.templates import placeholders
 from wfrun.parsers.bags.values import escaped
 from wfrun.parsers.read import ReadDocument
+from wfrun.runners.run.images import bag_with_image
 from wfrun.runners.run.located import (
     SHOWN,
     find_locked,
@@ -33,15 +34,21 @@ MAX_PROGRAMS = 10_000
 """Maximum number of programs that the command of a bag may name: each is looked for."""
 
 
-def with_files(read: ReadDocument, places: Sequence[Path], *, clusters: bool) -> Workflow:
-    """Give inputs the absolute paths where they are and their true sizes, and find the program.
+def with_files(
+    read: ReadDocument, places: Sequence[Path], *, at_sites: bool, remote_sites: bool
+) -> Workflow:
+    """Give inputs the absolute paths where they are and their true sizes, and find the program and
+    the image of a container.
 
-    With clusters among the sites, a program of the document's own becomes an input. Raises
-    InvalidError for inputs and programs that are missing.
+    With ``at_sites``, and in a container, a program is looked up there when its task starts; one of
+    the document's own becomes an input. Raises InvalidError for inputs, programs and images that
+    are missing.
     """
     bag = read.workflow.bag
     assert bag is not None
-    bag = _with_executable(bag, read, places, clusters=clusters)
+    at_sites = at_sites or bag.resources.container is not None
+    bag = _with_executable(bag, read, places, at_sites=at_sites)
+    bag = bag_with_image(bag, read, places, remote_sites=remote_sites)
     expansion = Expansion(bag)
     inputs = [_located(expansion, file, read, places) for file in bag.inputs]
     return expand(replace(bag, inputs=tuple(inputs)))
@@ -77,7 +84,7 @@ def _located(
 
 
 def _with_executable(
-    bag: Bag, read: ReadDocument, places: Sequence[Path], *, clusters: bool
+    bag: Bag, read: ReadDocument, places: Sequence[Path], *, at_sites: bool
 ) -> Bag:
     """Find the program. A relative path is a file of the document's own, or an input."""
     executable = bag.executable
@@ -89,21 +96,21 @@ def _with_executable(
         path = (bag.env or {}).get("PATH")
         plain = path if path is None or not placeholders(path) else None
         missing = [p for p in programs if shutil.which(p, path=plain) is None]
-        if missing and not clusters:
+        if missing and not at_sites:
             raise _not_found(read, missing, "in the PATH", in_path(missing[0], plain))
         return bag
     if os.path.isabs(executable):
         inside = is_inside(executable, read.folder)
-        if not clusters or inside:
+        if not at_sites or inside:
             missing = [p for p in programs if not is_program(Path(p))]
             if missing:
                 raise _not_found(read, missing, "there", [Path(missing[0])])
-        return _carried(bag, executable) if clusters and inside else bag
+        return _carried(bag, executable) if at_sites and inside else bag
     candidates = list(dict.fromkeys((*(p.absolute() for p in places), Path.cwd())))
     for place in candidates:
         if all(is_program(place / program) for program in programs):
             found = os.path.join(escaped(str(place)), name)
-            return _carried(bag, found) if clusters else replace(bag, executable=found)
+            return _carried(bag, found) if at_sites else replace(bag, executable=found)
     missing = [p for p in programs if not any(is_program(c / p) for c in candidates)] or programs
     places_text = " or ".join(map(str, candidates))
     raise _not_found(read, missing, f"in {places_text}", [c / missing[0] for c in candidates])

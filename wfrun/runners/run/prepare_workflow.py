@@ -77,26 +77,28 @@ def _locate(file: File, places: Sequence[Path], folder: Path) -> Path | None:
     return next((c.absolute() for c in candidates if c.exists()), None)
 
 
-def with_executables(workflow: Workflow, folder: Path, *, clusters: bool) -> Workflow:
+def with_executables(workflow: Workflow, folder: Path, *, at_sites: bool) -> Workflow:
     """Make relative paths of executables absolute. Raises InvalidError for all that are missing.
 
-    With clusters among the sites, a program is looked up there when its task starts. A relative
-    path, or one in the document's folder, is a file of the document's own: it becomes an input.
+    With ``at_sites``, and in a container, a program is looked up there when its task starts. A
+    relative path, or one in the document's folder, is a file of the document's own: it becomes an
+    input.
     """
-    resolved: dict[tuple[str, str | None], str | None] = {}
+    resolved: dict[tuple[str, str | None, bool], str | None] = {}
     missing: dict[str, list[Task]] = {}
     carried: dict[str, int] = {}
     files = list(workflow.files)
     tasks = []
     for task in workflow.tasks:
         path = (task.env or {}).get("PATH")
-        key = (task.executable, path)
+        elsewhere = at_sites or task.resources.container is not None
+        key = (task.executable, path, elsewhere)
         if key not in resolved:
-            resolved[key] = _resolve(task.executable, path, folder, clusters=clusters)
+            resolved[key] = _resolve(task.executable, path, folder, elsewhere=elsewhere)
         executable = resolved[key]
         if executable is None:
             missing.setdefault(task.executable, []).append(task)
-        elif clusters and os.path.isabs(executable) and _is_own(task.executable, folder):
+        elif elsewhere and os.path.isabs(executable) and _is_own(task.executable, folder):
             task = _carry(task, executable, carried, files)
         elif executable != task.executable:
             task = replace(task, executable=executable)
@@ -137,11 +139,11 @@ def _carry(task: Task, executable: str, carried: dict[str, int], files: list[Fil
     return replace(task, executable=f"./{files[file].name}", inputs=(*task.inputs, file))
 
 
-def _resolve(executable: str, path: str | None, folder: Path, *, clusters: bool) -> str | None:
+def _resolve(executable: str, path: str | None, folder: Path, *, elsewhere: bool) -> str | None:
     """What to put into argv[0]; None where there is no such program."""
     if executable.startswith("./"):
         return executable  # one of the task's inputs
-    if clusters and not _is_own(executable, folder):
+    if elsewhere and not _is_own(executable, folder):
         return executable
     if "/" not in executable:
         return executable if shutil.which(executable, path=path) else None

@@ -63,6 +63,7 @@ class Requests:
             avoid_hosts=() if self._health is None else self._health.avoided_hosts(site),
             expected_s=self._expected_s(w, task_index, site),
             max_log_bytes=self._state.settings.max_log_bytes,
+            environment=self._specs[site].environment,
         )
         if not self._state.settings.emulate:
             return request

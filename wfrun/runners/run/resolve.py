@@ -7,6 +7,7 @@ from pathlib import Path
 from wfrun.engine.events import Settings
 from wfrun.engine.model import Catalog, Workflow
 from wfrun.parsers.read import ReadDocument
+from wfrun.runners.run.images import with_images
 from wfrun.runners.run.prepare_bag import with_files
 from wfrun.runners.run.prepare_workflow import check_outputs, with_executables, with_inputs
 from wfrun.runners.run.scaling import scaled
@@ -25,7 +26,10 @@ def resolve(
     if settings.emulate:
         return scaled(workflow, settings)
     places = [place for place in (inputs, folder) if place is not None]
-    clusters = any(site.access is not None for site in catalog.sites)
+    remote_sites = any(site.access is not None for site in catalog.sites)
+    # A site that sets up an environment may have programs that this process does not see.
+    at_sites = remote_sites or any(site.environment is not None for site in catalog.sites)
     if workflow.bag is not None:
-        return with_files(read, places, clusters=clusters)
-    return with_executables(with_inputs(workflow, places, folder), folder, clusters=clusters)
+        return with_files(read, places, at_sites=at_sites, remote_sites=remote_sites)
+    workflow = with_executables(with_inputs(workflow, places, folder), folder, at_sites=at_sites)
+    return with_images(workflow, places, remote_sites=remote_sites)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from wfrun.engine.bag import expand
 from wfrun.engine.capabilities.placements import expected_runtimes_s
 from wfrun.engine.events import Settings
-from wfrun.engine.model import Catalog, LinkSpec, SiteSpec, Workflow
+from wfrun.engine.model import Catalog, LinkSpec, Resources, SiteSpec, Workflow
 from wfrun.parsers.limits import MAX_BYTES
 
 
@@ -15,9 +15,11 @@ def emulated(catalog: Catalog, time_scale: float, *, at_sites: bool) -> Catalog:
     """The sites and links of an emulated run.
 
     Unless tasks run ``at_sites``, a local site of its size replaces each cluster. Transfers shrink
-    with the time scale, as run times do.
+    with the time scale, as run times do. Emulated tasks need no environment.
     """
-    sites = catalog.sites if at_sites else tuple(map(_local, catalog.sites))
+    sites = tuple(replace(site, environment=None) for site in catalog.sites)
+    if not at_sites:
+        sites = tuple(map(_local, sites))
     links = tuple(_scaled_link(link, time_scale) for link in catalog.links)
     return replace(catalog, sites=sites, links=links)
 
@@ -31,25 +33,43 @@ def _local(site: SiteSpec) -> SiteSpec:
 def scaled(workflow: Workflow, settings: Settings) -> Workflow:
     """Multiply run times and sizes by the scales of the settings.
 
-    Walltimes are dropped: an emulated task takes its documented time. A task of a bag without an
-    estimate takes 1 s.
+    Walltimes and containers are dropped: an emulated task takes its documented time, and runs
+    nothing of its document. A task of a bag without an estimate takes 1 s.
     """
     if workflow.bag is not None:
         return _scaled_bag(workflow, settings)
     runtimes_s = expected_runtimes_s(workflow)
-    unlimited = {t.resources: replace(t.resources, walltime_s=None) for t in workflow.tasks}
+    emulated = {t.resources: _emulated_request(t.resources) for t in workflow.tasks}
     return replace(
         workflow,
         tasks=[
             replace(
                 task,
                 runtime_s=runtime_s * settings.time_scale,
-                resources=unlimited[task.resources],
+                resources=emulated[task.resources],
             )
             for task, runtime_s in zip(workflow.tasks, runtimes_s, strict=True)
         ],
         files=[replace(f, size_bytes=_scaled_size(f.size_bytes, settings)) for f in workflow.files],
     )
+
+
+def without_containers(workflow: Workflow) -> Workflow:
+    """A workflow whose tasks run at any site that has the resources, for simulations: their
+    catalogs describe machines, which may not exist."""
+    bag = workflow.bag
+    if bag is not None:
+        bare = replace(bag.resources, container=None)
+        return workflow if bare == bag.resources else expand(replace(bag, resources=bare))
+    if all(task.resources.container is None for task in workflow.tasks):
+        return workflow
+    bares = {t.resources: replace(t.resources, container=None) for t in workflow.tasks}
+    tasks = [replace(task, resources=bares[task.resources]) for task in workflow.tasks]
+    return replace(workflow, tasks=tasks)
+
+
+def _emulated_request(asked: Resources) -> Resources:
+    return replace(asked, walltime_s=None, container=None)
 
 
 def _scaled_size(size_bytes: int | None, settings: Settings) -> int:
@@ -65,7 +85,7 @@ def _scaled_bag(workflow: Workflow, settings: Settings) -> Workflow:
             bag,
             estimate=bag.estimate or "1",
             scale=bag.scale * settings.time_scale,
-            resources=replace(bag.resources, walltime_s=None),
+            resources=_emulated_request(bag.resources),
             output_bytes=_scaled_size(bag.output_bytes, settings),
         )
     )

@@ -28,6 +28,15 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
+BASE_VARIABLES = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "LANG", "LANGUAGE", "LC_*",
+    "CUDA_VISIBLE_DEVICES",
+)  # fmt: skip
+"""Variables of wfrun's own environment that tasks on this machine get: those of a login, and the
+GPUs that wfrun was granted. A task that depends on others, such as those of an activated
+environment, would succeed here and fail at other sites."""
+
+
 class LocalSite(DirectLauncherSite):
     """A site on this machine with its files in ``directory``. ``python`` runs the launcher."""
 
@@ -92,7 +101,8 @@ class _LocalHost:
         # Isolated and without site-packages: starts faster and takes less memory.
         flags = ("-I", "-S", "-X", "utf8")
         # JSON is ASCII, also for a directory whose name is not UTF-8.
-        words = json.dumps({"directory": str(self._directory), **config})
+        own = {"directory": str(self._directory), "variables": BASE_VARIABLES}
+        words = json.dumps({**own, **config})
         argv = (self._python, *flags, program, words)
         return Pipes(argv, self.launcher_log, on_lines, on_end)
 

@@ -13,6 +13,7 @@ _RUNNER = (
     "limits.py",
     "runner.py",
     "starter.py",
+    "environment.py",
     "slots.py",
     "logs.py",
     "log_limits.py",

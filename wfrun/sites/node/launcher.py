@@ -6,7 +6,8 @@ It needs Linux, the standard library of Python >= 3.6, and the files beside it. 
     python launcher.py '{"directory": "/scratch/run-7", "slots": 32}'
 
 with the optional keys ``memory_bytes``, ``gpus``, ``pin_cores``, ``pack_logs``, ``dead_hosts``
-(names of hosts that the user calls dead) and ``patience_s`` (``PATIENCE_S`` of journals.py).
+(names of hosts that the user calls dead), ``patience_s`` (``PATIENCE_S`` of journals.py) and
+``variables`` (names of those variables of its environment that tasks get; without it all).
 Messages are JSON lines.
 
 From the engine, on stdin (an attempt is an AttemptRequest of ``wfrun.engine.exchange``):

@@ -15,7 +15,12 @@ if TYPE_CHECKING or __package__:
     from wfrun.sites.node.log_limits import LOOK_S, LogLimits
     from wfrun.sites.node.logs import FEW_BYTES
     from wfrun.sites.node.outputs import commit
-    from wfrun.sites.node.processes import attempt_of, become_subreaper, signal_group
+    from wfrun.sites.node.processes import (
+        attempt_of,
+        become_subreaper,
+        kill_leftovers,
+        signal_group,
+    )
     from wfrun.sites.node.slots import RunningAttempt, Slots
     from wfrun.sites.node.starter import SHORT_S, SPARE_MARGIN, Starter
     from wfrun.sites.node.store import AttemptError, failure_of, tail
@@ -28,7 +33,7 @@ else:
     from log_limits import LOOK_S, LogLimits
     from logs import FEW_BYTES
     from outputs import commit
-    from processes import attempt_of, become_subreaper, signal_group
+    from processes import attempt_of, become_subreaper, kill_leftovers, signal_group
     from slots import RunningAttempt, Slots
     from starter import SHORT_S, SPARE_MARGIN, Starter
     from store import AttemptError, failure_of, tail
@@ -75,7 +80,9 @@ class Runner:
         self.directory = directory
         self.host = os.uname().nodename
         self.slots = Slots(config)
-        self.starter = Starter(directory, self.slots, bool(config.get("pack_logs")))
+        self.starter = Starter(
+            directory, self.slots, bool(config.get("pack_logs")), config.get("variables")
+        )
         self.poller = select.poll()
         self.running: "Dict[int, RunningAttempt]" = {}
         """Running attempts by pid."""
@@ -349,8 +356,10 @@ class Runner:
             outcome["exit_code"] = code
         else:
             outcome["signal"] = number
-        failure = None
-        if status != 0 or attempt.reason is not None:
+        failure = self._environment_failure(attempt, status, code)
+        if failure is not None:
+            pass
+        elif status != 0 or attempt.reason is not None:
             cause = attempt.reason or ("exit" if number is None else "signal")
             if cause == "exit" and self._is_full(but_for=sandbox):
                 cause = "disk-full"
@@ -367,7 +376,6 @@ class Runner:
                 if failure.cause == "launch-failed":
                     failure = AttemptError("output", "its outputs cannot be committed: %s" % error)
         if failure is not None:
-            self.starter.show(attempt)
             outcome["cause"] = failure.cause
             outcome["message"] = failure.message + self._quote(attempt)
         empty = failure is None or failure.cause == "cancelled" or self._is_full()
@@ -377,11 +385,28 @@ class Runner:
         del self.keys[attempt.key]
         self._on_outcome(attempt.key, outcome)
 
-    def _quote(self, attempt: RunningAttempt) -> str:
-        """The end of an attempt's stderr, for the message of its outcome."""
+    def _environment_failure(
+        self, attempt: RunningAttempt, status: int, code: "Optional[int]"
+    ) -> "Optional[AttemptError]":
+        """The failure of an attempt whose environment could not be set up; None: its task ran, or
+        we have ended it."""
+        if attempt.setup is None:
+            return None
+        if attempt.setup.is_detached and status != 0:
+            kill_leftovers({attempt.key}, [])
+        if attempt.reason is not None or self._is_full():
+            return None
+        return attempt.setup.failure(code, lambda: self._stderr_tail(attempt))
+
+    def _stderr_tail(self, attempt: RunningAttempt) -> str:
+        self.starter.show(attempt)
         stderr = attempt.request["stderr"]
         named = self.starter.attempts + attempt.key + ".err"
-        text = tail(attempt.sandbox + "/" + stderr if stderr else named).strip()
+        return tail(attempt.sandbox + "/" + stderr if stderr else named)
+
+    def _quote(self, attempt: RunningAttempt) -> str:
+        """The end of an attempt's stderr, for the message of its outcome."""
+        text = self._stderr_tail(attempt).strip()
         if text:
             return "; the end of its stderr:\n" + text
         if not os.path.exists(self.starter.attempts):

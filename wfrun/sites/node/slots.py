@@ -6,6 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, Dict, List, Optional, Tuple
 
+    from wfrun.sites.node.environment import Setup
     from wfrun.sites.node.logs import Log
 
     Request = Dict[str, Any]
@@ -97,6 +98,7 @@ class RunningAttempt:
         "setbacks",
         "end",
         "committed",
+        "setup",
     )
 
     def __init__(self, request: "Request", grant: "Grant", serial: int) -> None:
@@ -122,3 +124,5 @@ class RunningAttempt:
         """Status, resource usage and time of its end, while its outputs wait to be committed."""
         self.committed: "Dict[str, int]" = {}
         """Sizes of the outputs that are in the store, by their names there."""
+        self.setup: "Optional[Setup]" = None
+        """Set if a script sets up its environment."""

@@ -12,6 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
+    from wfrun.sites.node.environment import Setup
     from wfrun.sites.node.limits import max_running, open_files
     from wfrun.sites.node.logs import MAX_PACKED_BYTES, MAX_SPARE_LOGS, Log, Logs, Pack
     from wfrun.sites.node.processes import boot_clock, kill_leftovers
@@ -27,6 +28,7 @@ if TYPE_CHECKING or __package__:
 
     Request = Dict[str, Any]
 else:
+    from environment import Setup
     from limits import max_running, open_files
     from logs import MAX_PACKED_BYTES, MAX_SPARE_LOGS, Log, Logs, Pack
     from processes import boot_clock, kill_leftovers
@@ -46,7 +48,15 @@ class Starter:
     """Claims attempts, makes their sandboxes and starts their processes. Empty sandboxes and logs
     are used again (see ``Logs``)."""
 
-    def __init__(self, directory: str, slots: Slots, pack_logs: bool = False) -> None:
+    def __init__(
+        self,
+        directory: str,
+        slots: Slots,
+        pack_logs: bool = False,
+        variables: "Optional[List[str]]" = None,
+    ) -> None:
+        """``variables``: see ``launcher.py``."""
+        self._directory = directory
         self.attempts = directory + "/attempts/"
         self.store = directory + "/files"
         self._slots = slots
@@ -65,7 +75,10 @@ class Starter:
         self.has_short_tasks = False
         """The last task that ended was short."""
         self._programs: "Dict[Tuple[str, str], str]" = {}
-        self._environments: "Dict[int, Dict[str, str]]" = {}
+        self._inherited = variables
+        self._base: "Dict[str, str]" = {}
+        """The environment that all tasks start from, set before the first one: the launcher takes
+        variables of its own out of it first."""
 
     def claim(self, attempt: RunningAttempt, is_known: "Callable[[], bool]") -> None:
         """Claim an attempt. Raises FileExistsError if another process has claimed it, or this one
@@ -99,11 +112,23 @@ class Starter:
                 streams = self._redirect(request, base, streams, opened)
             # The task inherits the current directory, which the launcher uses for nothing else.
             os.chdir(base)
-            environment = self._environment(attempt)
-            program = self._program(request["argv"][0], environment.get("PATH", os.defpath))
+            given, declared = self._variables(attempt)
+            self._base = self._base or inherited(self._inherited)
+            environment = dict(self._base, **given)
+            environment.update(declared)
+            attempt.setup = None
+            if request["resources"].get("container") or request.get("environment"):
+                setup = Setup(request, base, self._directory)
+                attempt.setup = setup if setup.is_needed else None
+            if attempt.setup is None:
+                argv = request["argv"]
+                program = self._program(argv[0], environment.get("PATH", os.defpath))
+            else:
+                argv = attempt.setup.write(given, declared)
+                program = argv[0]
             attempt.started_s = time.time()
             attempt.boot_s = boot_clock()
-            attempt.pid = self._spawn(attempt, program, environment, streams)
+            attempt.pid = self._spawn(attempt, program, argv, environment, streams)
         finally:
             for fd in opened:
                 os.close(fd)
@@ -222,23 +247,21 @@ class Starter:
             opened.append(streams[number])
         return streams
 
-    def _environment(self, attempt: RunningAttempt) -> "Dict[str, str]":
-        """The environment of a task: the launcher's, threads and GPUs as granted, then the task's
-        own variables."""
+    def _variables(self, attempt: RunningAttempt) -> "Tuple[Dict[str, str], Dict[str, str]]":
+        """The variables that are added to the environment of this process for a task: those that
+        its site sets, with threads and GPUs as granted, and those that the task declares."""
         cores, _, gpus, _ = attempt.grant
-        if cores not in self._environments:
-            base = dict(os.environ)
-            base.update((name, str(cores)) for name in THREADS)
-            self._environments[cores] = base
-        environment = self._environments[cores].copy()
+        given = dict.fromkeys(THREADS, str(cores))
+        site = attempt.request.get("environment")
+        if site:
+            given.update(site["variables"])
         if gpus:
-            environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
-        environment.update(attempt.request["env"])
-        environment["WFRUN_ATTEMPT"] = attempt.key
+            given["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+        declared = dict(attempt.request["env"], WFRUN_ATTEMPT=attempt.key)
         hosts = attempt.request.get("hosts")
         if hosts:
-            environment.update(self._node_file(attempt, hosts))
-        return environment
+            declared.update(self._node_file(attempt, hosts))
+        return given, declared
 
     def _node_file(self, attempt: RunningAttempt, hosts: "List[str]") -> "Dict[str, str]":
         """Write the node file of a task on several nodes, and return the variables that go with it.
@@ -283,11 +306,11 @@ class Starter:
         self,
         attempt: RunningAttempt,
         program: str,
+        argv: "List[str]",
         environment: "Dict[str, str]",
         streams: "List[int]",
     ) -> int:
         """Start the process of an attempt; returns its pid."""
-        argv = attempt.request["argv"]
         pins = attempt.grant[3]
         if pins:
             os.sched_setaffinity(0, pins)  # inherited by the task
@@ -342,6 +365,20 @@ class Starter:
             self._interpreter = False
             kill_leftovers({environment["WFRUN_ATTEMPT"]}, [])
             raise AttemptError("lost", "its warm interpreter is gone: %s" % error) from None
+
+
+def inherited(names: "Optional[List[str]]") -> "Dict[str, str]":
+    """The variables of this process that tasks get: those with these names, in which a ``*`` at the
+    end stands for any further characters; None: all."""
+    if names is None:
+        return dict(os.environ)
+    whole = {name for name in names if not name.endswith("*")}
+    starts = tuple(name[:-1] for name in names if name.endswith("*"))
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in whole or name.startswith(starts)
+    }
 
 
 def spawn(

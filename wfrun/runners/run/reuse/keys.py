@@ -132,6 +132,7 @@ class _Contents:
         program = self._program(task, inputs)
         streams = [None if f is None else files[f].name
                    for f in (task.stdin, task.stdout, task.stderr)]  # fmt: skip
+        container = task.resources.container
         return (
             program,
             task.arguments,
@@ -139,6 +140,11 @@ class _Contents:
             sorted(item for item in inputs.items() if not item[0].startswith(_CARRIED)),
             [(files[file].name, file in task.optional) for file in task.outputs],
             streams,
+            *(
+                ()
+                if container is None
+                else (msgspec.structs.astuple(container), inputs.get(container.image, b""))
+            ),
         )
 
     def _input(self, file: int) -> bytes:

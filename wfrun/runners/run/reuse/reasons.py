@@ -68,6 +68,8 @@ class _Reasons:
             return "has another command"
         if (task.env or {}) != (then.env or {}):
             return "has another environment"
+        if task.resources.container != then.resources.container:
+            return "has another container"
         files = self._tasks.workflow.files
         now_names = {files[file].name: files[file].url for file in task.inputs}
         then_names = {before.files[file].name: before.files[file].url for file in then.inputs}

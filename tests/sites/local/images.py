@@ -1,0 +1,63 @@
+"""Images of containers, made of what this machine has."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+_COMMANDS = ("sh", "cat", "echo", "env", "ls", "mkdir", "sleep", "true", "touch", "uname")
+_CONFIGURATION = """\
+[containers]
+cgroupns = "host"
+netns = "none"
+default_ulimits = ["nofile=1024:1024", "nproc=1000:1000"]
+log_driver = "k8s-file"
+[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+runtime = "runc"
+"""
+"""For a machine without systemd, which may itself be a container."""
+
+
+def make_root(root: Path) -> Path:
+    """Make a root file system with a shell and some commands. Skips the test without busybox."""
+    busybox = shutil.which("busybox")
+    if busybox is None:
+        pytest.skip("needs busybox (Debian: busybox-static)")
+    for name in ("bin", "dev", "etc", "proc", "tmp"):
+        (root / name).mkdir(parents=True)
+    shutil.copy(busybox, root / "bin" / "busybox")
+    for name in _COMMANDS:
+        (root / "bin" / name).symlink_to("busybox")
+    return root
+
+
+def podman_environment(folder: Path) -> dict[str, str]:
+    """Make ``image.tar``, and return the variables that podman needs here. Skips the test where
+    podman is absent or cannot run."""
+    if shutil.which("podman") is None or shutil.which("runc") is None:
+        pytest.skip("needs podman and runc")
+    root = make_root(folder / "root")
+    (root / "in-the-image").touch()
+    (folder / "containers.conf").write_text(_CONFIGURATION)
+    variables = {"CONTAINERS_CONF": str(folder / "containers.conf")}
+    script = (
+        f"tar -C {root} -c . | podman import - localhost/wfrun-test:1 && "
+        f"podman save --output {folder}/image.tar localhost/wfrun-test:1 && "
+        "podman run --rm localhost/wfrun-test:1 true"
+    )
+    done = subprocess.run(
+        ["sh", "-c", script],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        pytest.skip(f"podman does not run here: {done.stderr[-300:]}")
+    return variables

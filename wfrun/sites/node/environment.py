@@ -1,0 +1,299 @@
+"""The shell script that sets up what a task's site and document declare, and then runs the task.
+
+Without a prologue and a container there is none: tasks are started directly. The script runs in the
+sandbox, in these stages, and keeps the name of the present one in a file:
+
+    shell    a login shell reads its profiles, where the site has a prologue
+    1, 2, …  the items of the prologue
+    image    the checksum of the container's image, before its first use at this site
+    program  the program, or the container runtime, is looked for
+
+The file is empty from then on. So whatever ends the script earlier, such as `exit 0` in a profile,
+a syntax error or a signal, is known to have ended the environment and not the task.
+"""
+
+import os
+import re
+from shlex import quote
+
+TYPE_CHECKING = False
+if TYPE_CHECKING or __package__:
+    from typing import Any, Callable, Dict, List, Optional
+
+    from wfrun.sites.node.store import AttemptError, inside
+
+    Request = Dict[str, Any]
+else:
+    from store import AttemptError, inside
+
+SCRIPT = ".wfrun-script"
+STAGE = ".wfrun-stage"
+"""Names of the script and of the file with its stage, in the sandbox."""
+STOP_S = 2
+"""Time between SIGTERM and SIGKILL in a container of a daemon: shorter than ``runner.GRACE_S``,
+because its processes are not in the process group of the task."""
+
+_DETACHED = ("docker", "podman")
+"""Runtimes whose containers run outside of the process group that starts them."""
+_LOGIN = 'exec 3<&0 4>&1 </dev/null >&2 && exec "$@"'
+"""Keeps the task's standard input from the login shell, and what that prints out of the task's
+output."""
+_FAILED_TO_START = {
+    "apptainer": (255, r"^FATAL: "),
+    "singularity": (255, r"^FATAL: "),
+    "docker": (125, r"^docker: "),
+    "podman": (125, r"^Error: "),
+}
+"""The exit code of a runtime that could not start a container, and what its stderr has then. A task
+may end with the same code."""
+
+
+class Setup:
+    """The environment of one attempt."""
+
+    def __init__(self, request: "Request", sandbox: str, directory: str) -> None:
+        """``directory`` is the run's directory at the site."""
+        site = request.get("environment") or {}
+        self.prologue: "List[str]" = site.get("prologue") or []
+        self.sandbox = sandbox
+        self._request = request
+        self._runtime: "Optional[Dict[str, Any]]" = site.get("container")
+        self._directory = directory
+        declared = request["resources"].get("container")
+        if declared is None and self._runtime is not None and self._runtime.get("image"):
+            declared = {"image": self._runtime["image"]}
+        self.container: "Optional[Dict[str, Any]]" = declared
+        if declared is not None and self._runtime is None:
+            text = "its document declares a container, and the site runs none"
+            raise AttemptError("environment", text)
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the task cannot be started directly."""
+        return bool(self.prologue) or self.container is not None
+
+    @property
+    def is_detached(self) -> bool:
+        """Whether the task runs outside of the process group of the attempt."""
+        return self.container is not None and self._name in _DETACHED
+
+    @property
+    def _name(self) -> str:
+        assert self._runtime is not None
+        return str(self._runtime["name"])
+
+    def write(self, base: "Dict[str, str]", declared: "Dict[str, str]") -> "List[str]":
+        """Write the script; returns the command that runs it. ``base`` are variables that the
+        prologue may change, ``declared`` those that are set after it."""
+        self._put(STAGE, "shell")
+        self._put(SCRIPT, "\n".join(self._script(base, declared)) + "\n")
+        path = os.path.join(self.sandbox, SCRIPT)
+        if not self.prologue:
+            return ["/bin/sh", path]
+        shell = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
+        return ["/bin/sh", "-c", _LOGIN, "sh", shell, "-l", path]
+
+    def failure(
+        self, code: "Optional[int]", stderr: "Callable[[], str]"
+    ) -> "Optional[AttemptError]":
+        """The failure of the environment, if it is why the attempt has ended; None if its task
+        ran. ``code`` is its exit code, ``stderr`` returns the end of its stderr."""
+        try:
+            with open(os.path.join(self.sandbox, STAGE)) as file:
+                stage = file.read().strip()
+        except OSError:
+            stage = ""  # the task has removed it
+        if not stage:
+            return self._not_started(code, stderr)
+        ended = "" if code is None else " (exit code %d)" % code
+        if stage == "program":
+            return self._no_program()
+        if stage == "image":
+            text = (
+                "its container image at the site is not the one that was sent: its checksum differs"
+            )
+        elif stage.isdigit() and 0 < int(stage) <= len(self.prologue):
+            line = self.prologue[int(stage) - 1]
+            text = "item %s of the site's prologue failed%s: %s" % (stage, ended, line)
+        else:
+            text = (
+                "the login shell ended before the prologue%s: see ~/.profile and the like" % ended
+            )
+        return AttemptError("environment", text)
+
+    def _not_started(
+        self, code: "Optional[int]", stderr: "Callable[[], str]"
+    ) -> "Optional[AttemptError]":
+        if self.container is None or self._name not in _FAILED_TO_START:
+            return None
+        expected, pattern = _FAILED_TO_START[self._name]
+        if code != expected or not re.search(pattern, stderr(), re.MULTILINE):
+            return None
+        return AttemptError("environment", "%s could not start its container" % self._name)
+
+    def _no_program(self) -> AttemptError:
+        if self.container is None:
+            text = "executable %r is not at the site, or not in the PATH after its prologue"
+            return AttemptError("launch-failed", text % self._request["argv"][0])
+        program = self._command_of_runtime()[0]
+        return AttemptError("environment", "the container runtime %r is not in the PATH" % program)
+
+    def _put(self, name: str, text: str) -> None:
+        path = os.path.join(self.sandbox, name)
+        # An input of that name would be a link to a file of the store.
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(fd, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text)
+
+    # -- the script
+
+    def _script(self, base: "Dict[str, str]", declared: "Dict[str, str]") -> "List[str]":
+        stage = ">|%s" % quote(os.path.join(self.sandbox, STAGE))
+        lines = exports(base) if self.prologue else []
+        for number, item in enumerate(self.prologue, 1):
+            lines += ["echo %d %s" % (number, stage), "eval %s || exit" % quote(item)]
+        lines += ["cd %s || exit" % quote(self.sandbox), "unset OLDPWD", *exports(declared)]
+        if self.container is None:
+            command = self._request["argv"]
+        else:
+            lines += self._image_check(stage)
+            if self._name in ("apptainer", "singularity"):
+                # These variables are those of a container with a clean environment.
+                prefix = self._name.upper() + "ENV_"
+                lines += ['export %s%s="$%s"' % (prefix, n, n) for n in [*base, *declared]]
+            command = self._command([*base, *declared])
+        lines += ["echo program %s" % stage, "command -v %s >/dev/null || exit" % quote(command[0])]
+        lines.append(": %s" % stage)
+        if self.prologue:
+            lines.append("exec <&3 >&4 3<&- 4>&-")
+        words = " ".join(map(quote, command))
+        return lines + (self._attended(words) if self.is_detached else ["exec " + words])
+
+    def _attended(self, words: str) -> "List[str]":
+        """Lines that run a container and stop it on SIGTERM. Its client, which gets the signal too,
+        passes it to the first process of the container, and that ignores it without a handler."""
+        stop = "%s stop --time %d %s" % (self._name, STOP_S, self._container_name)
+        return [
+            "exec 3<&0",  # the shell gives a background process /dev/null
+            words + " <&3 3<&- &",
+            "trap %s TERM" % quote(stop + " >/dev/null 2>&1"),
+            "wait $!",
+            "status=$?",
+            # A trap ends `wait`.
+            "while kill -0 $! 2>/dev/null; do wait $!; status=$?; done",
+            "exit $status",
+        ]
+
+    def _image_check(self, stage: str) -> "List[str]":
+        assert self.container is not None
+        checksum = self.container.get("sha256")
+        if not checksum or not self.container.get("is_staged"):
+            return []
+        path = self._image()
+        found = os.stat(path)
+        mark = os.path.join(self._directory, "attempts", "image-" + checksum)
+        stamp = "%d %d" % (found.st_size, found.st_mtime_ns)
+        try:
+            with open(mark) as file:
+                if file.read().strip() == stamp:
+                    return []
+        except OSError:
+            pass
+        return [
+            "echo image %s" % stage,
+            '[ "$(sha256sum <%s | cut -c1-64)" = %s ] || exit' % (quote(path), quote(checksum)),
+            "echo %s >|%s" % (quote(stamp), quote(mark)),
+        ]
+
+    # -- the command line of the runtime
+
+    def _image(self) -> str:
+        """The path or the URL of the image."""
+        assert self.container is not None
+        image = str(self.container["image"])
+        if self.container.get("is_staged"):
+            return os.path.realpath(os.path.join(self.sandbox, inside(image)))
+        return image if "://" in image else expanded(image)
+
+    @property
+    def _container_name(self) -> str:
+        return "wfrun-" + str(self._request["key"])
+
+    def _command_of_runtime(self) -> "List[str]":
+        assert self._runtime is not None
+        return list(self._runtime["command"]) if self._name == "command" else [self._name]
+
+    def _command(self, names: "List[str]") -> "List[str]":
+        """The command that runs the task in its container. ``names`` are the variables that are
+        passed to it."""
+        assert self._runtime is not None
+        assert self.container is not None
+        argv: "List[str]" = self._request["argv"]
+        image = self._image()
+        files = os.path.join(self._directory, "files")
+        if self._name == "command":
+            places = {"{image}": image, "{sandbox}": self.sandbox, "{files}": files}
+            return [filled(word, places) for word in self._command_of_runtime()] + argv
+        binds = ["%s:%s" % (self.sandbox, self.sandbox), "%s:%s:ro" % (files, files)]
+        for bind in self._runtime.get("binds") or []:
+            source, colon, rest = bind.partition(":")
+            binds.append(expanded(source) + ":" + (rest if colon else expanded(source)))
+        binds += self.container.get("mounts") or []
+        for bind in binds[:2]:
+            if bind.count(":") != 1 + bind.endswith(":ro") or "," in bind:
+                raise AttemptError(
+                    "environment", "a container cannot see %r, whose name has ':' or ','" % bind
+                )
+        options = self._runtime.get("options") or []
+        if self._name in _DETACHED:
+            return [*self._run_options(binds, names), *options, reference(image), *argv]
+        words = [self._name, "exec", "--cleanenv"]
+        for bind in binds:
+            words += ["--bind", bind]
+        return [*words, "--pwd", self.sandbox, *options, image_of_apptainer(image), *argv]
+
+    def _run_options(self, binds: "List[str]", names: "List[str]") -> "List[str]":
+        words = [self._name, "run", "--rm", "--interactive", "--name", self._container_name]
+        if self._name == "docker":
+            # The daemon is root: the task is the user, and cannot become another one.
+            words += ["--init", "--user", "%d:%d" % (os.getuid(), os.getgid())]
+            words += ["--security-opt", "no-new-privileges"]
+        else:
+            # Root in a container is the user, whose rights podman has.
+            words += ["--quiet", "--user", "0:0"]
+        for bind in binds:
+            words += ["--volume", bind]
+        for name in names:
+            words += ["--env", name]  # the value is on no command line
+        return [*words, "--workdir", self.sandbox]
+
+
+def exports(variables: "Dict[str, str]") -> "List[str]":
+    """Lines that set variables of the environment."""
+    return ["export %s=%s" % (name, quote(value)) for name, value in variables.items()]
+
+
+def expanded(path: str) -> str:
+    """A path of the catalog with ``~`` and ``$NAME`` replaced."""
+    found = os.path.expanduser(os.path.expandvars(path))
+    if not found.startswith("/") or "$" in found:
+        raise AttemptError("environment", "%r is no path at the site: %s" % (path, found))
+    return found
+
+
+def filled(word: str, places: "Dict[str, str]") -> str:
+    """A word of a command with the paths that it names."""
+    return re.sub(r"\{\w+\}", lambda match: places[match.group()], word)
+
+
+def reference(image: str) -> str:
+    """An image as docker and podman name it."""
+    if image.startswith("docker://"):
+        return image[len("docker://") :]
+    return "docker-archive:" + image
+
+
+def image_of_apptainer(image: str) -> str:
+    """An image as apptainer names it."""
+    is_archive = image.endswith((".tar", ".tar.gz", ".tgz")) and "://" not in image
+    return "docker-archive:" + image if is_archive else image
