@@ -14,7 +14,7 @@ import pytest
 
 from tests.integration.clusters import Grid
 from tests.runners.harness import kill, wait_until
-from tests.testbed import faults, processes
+from tests.testbed import faults, grid_engine, processes
 from tests.testbed.layout import MissingError
 from tests.testbed.testbed import Testbed
 from wfrun.engine import events as ev
@@ -251,12 +251,12 @@ def test_commands_hang_and_an_execution_daemon_dies(testbed: Testbed, grid: Grid
     grid.wait_begun(engine, 20)
     faults.misbehave(testbed, "alpha", "squeue", "hang", 2)
     faults.misbehave(testbed, "beta", "squeue", "hang", 1)
-    # What it had been given and not begun would be shown in state t for good, and be given up after
-    # ten minutes.
     grid.wait(engine, lambda: sum(" r " in line for line in grid.queue("gamma")) == 8)
+    grid_engine.hold_queues(testbed.layout)
     faults.kill(testbed, "gamma.sge_execd")
     time.sleep(5)
     faults.start(testbed, "gamma.sge_execd")
+    grid_engine.reopen_queues(testbed.layout)
     grid.check_results(engine.done(150))
     grid.check_quiet(120)  # a new daemon sees a minute late what ended before it
     assert not grid.failures()

@@ -14,8 +14,9 @@ from tests.integration.clusters import Grid
 from tests.integration.test_faults_clusters import fill
 from tests.runners.harness import Engine, kill, wait_until
 from tests.soak.work import Work
-from tests.testbed import faults, processes
+from tests.testbed import faults, grid_engine, processes
 from tests.testbed.layout import TestbedError
+from tests.testbed.testbed import Testbed
 
 Remedy = Callable[[], None]
 
@@ -163,8 +164,12 @@ def cut(struck: Struck) -> None:
 def end_server(struck: Struck) -> Remedy | None:
     testbed, site = struck.grid.testbed, struck.site
     server = struck.random.choice(SERVERS[site])
-    if server == "gamma.sge_execd" and not _nothing_starts(struck):
-        return None
+    if server == "gamma.sge_execd":
+        try:
+            grid_engine.hold_queues(testbed.layout)
+        except TestbedError:
+            _reopen(testbed)
+            return None
     how = struck.random.choice((faults.kill, faults.stop))
     how(testbed, server)
     if server.endswith("sshd") and struck.random.random() < 0.5:
@@ -176,33 +181,14 @@ def end_server(struck: Struck) -> Remedy | None:
                 faults.resume(testbed, other)  # A slurmd ends that starts without them.
         faults.start(testbed, server)
         if site == "gamma":
-            with contextlib.suppress(TestbedError):  # Another fault has ended its master.
-                _qmod(struck, "-e")
+            _reopen(testbed)
 
     return start
 
 
-def _nothing_starts(struck: Struck) -> bool:
-    """Keep Grid Engine from starting jobs; returns whether none is on its way to the execution
-    daemon. If the daemon ends then, the job is shown as starting, and holds its slot, for five
-    minutes."""
-    with contextlib.suppress(TestbedError):
-        _qmod(struck, "-d")
-        if wait_until(lambda: not _has_starting(struck.grid.queue("gamma")), 10):
-            return True
-    with contextlib.suppress(TestbedError):
-        _qmod(struck, "-e")
-    return False
-
-
-def _has_starting(queue: list[str]) -> bool:
-    rows = [row.split() for row in queue]
-    return any(len(row) > 4 and "t" in row[4] for row in rows if row and row[0].isdigit())
-
-
-def _qmod(struck: Struck, what: str) -> None:
-    layout = struck.grid.testbed.layout
-    processes.run(["qmod", what, "*"], layout.environment(layout.site("gamma")), timeout_s=5)
+def _reopen(testbed: Testbed) -> None:
+    with contextlib.suppress(TestbedError):  # Another fault has ended the master.
+        grid_engine.reopen_queues(testbed.layout, 5)
 
 
 def pause_server(struck: Struck) -> Remedy:

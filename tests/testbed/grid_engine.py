@@ -193,17 +193,32 @@ def configure_host(layout: Layout) -> None:
     processes.wait_until(ready, "a queue of gamma without an alarm (qstat -f)")
 
 
-def reopen_queues(layout: Layout) -> None:
-    """Take queues out of error states and enable them, as administrators do. A job whose start or
-    end failed leaves its queue in error. Returns when the master has done it."""
+def hold_queues(layout: Layout) -> None:
+    """Keep jobs from starting, until ``reopen_queues``. Returns when none is on its way to the
+    execution daemon: if that ended then, the job would hold its slot for five minutes. Raises
+    TestbedError where the master does not answer."""
+    environment = layout.environment(_site(layout))
+    processes.run(["qmod", "-d", "*"], environment, timeout_s=5)
+
+    def none_starts() -> bool:
+        lines = processes.run(["qstat", "-u", "*"], environment).stdout.splitlines()
+        return not any("t" in line.split()[4] for line in lines[2:])
+
+    processes.wait_until(none_starts, "the start of jobs on their way", 10)
+
+
+def reopen_queues(layout: Layout, patience_s: float = processes.WAIT_S) -> None:
+    """Take queues out of error states and enable them, as administrators do. A failed start or end
+    of a job leaves its queue in error. Raises TestbedError where the master does not answer."""
     environment = layout.environment(_site(layout))
 
     def done() -> bool:
-        answers = [processes.run(["qmod", what, "*"], environment, check=False)
-                   for what in ("-c", "-e")]  # fmt: skip
+        answers = [
+            processes.run(["qmod", what, "*"], environment, check=False) for what in ("-c", "-e")
+        ]
         return not any(answer.returncode for answer in answers)
 
-    processes.wait_until(done, "an answer of sge_qmaster (qmod)")
+    processes.wait_until(done, "an answer of sge_qmaster (qmod)", patience_s)
 
 
 def _site(layout: Layout) -> Site:
