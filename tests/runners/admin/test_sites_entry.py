@@ -282,6 +282,29 @@ def test_local_sites_are_checked_and_shown(tmp_path: Path) -> None:
     assert "here" in shown.stdout
 
 
+def test_environments_are_checked_on_the_node(tmp_path: Path) -> None:
+    """The prologue is run, and the container runtime is looked for after it."""
+    (tmp_path / "bin").mkdir()
+    runtime = tmp_path / "bin" / "apptainer"
+    runtime.write_text("#!/bin/sh\necho apptainer version 1.3.4 $1\n")
+    runtime.chmod(0o755)
+    (tmp_path / "sites.yaml").write_text(
+        "sites:\n"
+        f"  loaded: {{slots: 1, prologue: 'PATH={tmp_path}/bin:$PATH', container: apptainer}}\n"
+        "  absent: {slots: 1, container: apptainer}\n"
+        "  failing: {slots: 1, prologue: module load gcc/99}\n"
+    )
+    found = json.loads(sites(tmp_path, "check", "--json").stdout)
+    last = {site["site"]: site["checks"][-1] for site in found}
+    loaded, absent, failing = (last[name] for name in ("loaded", "absent", "failing"))
+    assert (loaded["check"], loaded["state"]) == ("container", "ok")
+    assert loaded["text"] == "apptainer version 1.3.4 --version"
+    assert (absent["check"], absent["state"]) == ("container", "failed")
+    assert "'prologue'" in absent["hint"]
+    assert (failing["check"], failing["state"]) == ("test job", "failed")
+    assert "environment: item 1 of the site's prologue failed" in failing["text"]
+
+
 @pytest.mark.parametrize("end", ["\r", "\x85", "\u2028", "\n"])
 def test_a_host_cannot_write_lines_of_the_catalog(tmp_path: Path, end: str) -> None:
     """YAML has more line ends than a reader may think of; a further key could make the site run its

@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.runners.harness import User
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.events import Settings
 from wfrun.runners.run.directory import RunDir
+from wfrun.runners.run.prepare import prepare
 from wfrun.runners.run.session import read_state
+from wfrun.sites.catalog import read_catalog
 
 SITES = """\
 sites:
@@ -75,12 +79,13 @@ def test_an_image_is_copied_once_to_the_sites_that_run_it(user: User) -> None:
     ],
 )
 def test_an_image_that_is_not_there(container: str, message: str, user: User) -> None:
-    user.catalog(SITES % "/dev/null")
+    catalog = read_catalog(user.catalog(SITES % "/dev/null"))
     text = BAG.replace("images/root.sif\n", f"{container}\n")
-    done = user.wfrun("run", document(user, text), "--sites", "sites.yaml")
-    assert done.status == 2
-    assert "bag.yaml:4: " in done.err
-    assert message in done.err
+    bag = user.folder / document(user, text)
+    with pytest.raises(InvalidError) as caught:
+        prepare([bag], catalog, Settings("file-aware"))
+    assert "bag.yaml:4: " in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_emulated_tasks_have_no_container(user: User) -> None:

@@ -126,12 +126,13 @@ async def test_a_prologue_stays_out_of_the_streams_of_its_task(tmp_path: Path, h
     assert errors.split("\n") == ["from the profile", "from the prologue", ""]
 
 
-@pytest.mark.parametrize("text", ODD_NAMES)
-async def test_values_are_quoted(text: str, tmp_path: Path) -> None:
-    site = SiteEnvironment(("true",), {"SITE": text})
+async def test_values_are_quoted(tmp_path: Path, home: Path) -> None:
     async with opened(tmp_path) as place:
-        attempt = shell("envs-1", 'echo "$1:$SITE:$DOCUMENT"', text, env={"DOCUMENT": text})
-        assert await place.output(attempt, site) == f"{text}:{text}:{text}\n"
+        for number, text in enumerate(ODD_NAMES):
+            site = SiteEnvironment(("true",), {"SITE": text})
+            words = ('echo "$1:$SITE:$DOCUMENT"', text)
+            attempt = shell(f"envs-{number}", *words, env={"DOCUMENT": text})
+            assert await place.output(attempt, site) == f"{text}:{text}:{text}\n"
 
 
 @pytest.mark.parametrize(
@@ -222,6 +223,22 @@ async def test_a_task_runs_in_its_container(
         assert place.site.store_path("stored").read_text() == "input\n"
         failed = await place.run(shell("envs-2", "exit 3"), site, container=Container(str(root)))
     assert (failed.cause, failed.exit_code) == ("exit", 3)
+
+
+async def test_what_runs_in_a_container_ends_with_its_attempt(
+    tmp_path: Path, root: Path, chroot: ContainerRuntime
+) -> None:
+    site = SiteEnvironment(container=msgspec.structs.replace(chroot, image=str(root)))
+    async with opened(tmp_path) as place:
+        await place.site.submit([set_up(shell("envs-1", WAIT, "pid"), site)])
+        inside = tmp_path / "site" / "attempts" / "envs-1" / "pid"
+        await place.probe.started("envs-1")
+        while not (inside.exists() and inside.read_text()):
+            await place.probe.let_pass(0.02)
+        pid = int(inside.read_text())
+        await place.site.cancel(["envs-1"])
+        assert (await place.probe.ended("envs-1")).cause == "cancelled"
+        assert wait_for_death([pid])
 
 
 async def test_an_image_of_the_site_is_for_tasks_without_one(
