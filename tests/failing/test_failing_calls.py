@@ -13,12 +13,18 @@ from tests.testbed.layout import MissingError
 
 QUICK = (
     Case("engine", "fsync", errno.EIO, 12),
-    Case("engine", "write", errno.ENOSPC, 20),
+    Case("engine", "write", errno.ENOSPC, 23),
+    Case("engine", "read", errno.EIO, 3),
+    Case("engine", "spawn", errno.EAGAIN, 2),
     Case("launcher", "open", errno.EIO, 6),
     Case("launcher", "rename", errno.EIO, 1),
 )
 SLOW = (
-    Case("agent", "open", errno.EIO, 10),
+    Case("engine", "open", errno.ESTALE, 5),
+    Case("engine", "stat", errno.EIO, 49),
+    Case("agent", "open", errno.EIO, 23),
+    Case("agent", "spawn", errno.EAGAIN, 4),
+    Case("agent", "spawn", errno.EAGAIN, 5),
     Case("agent", "write", errno.ENOSPC, 4),
     Case("agent", "rename", errno.ESTALE, 3),
     Case("launcher", "spawn", errno.EAGAIN, 1),

@@ -412,3 +412,16 @@ def test_what_is_precious_is_refused(tmp_path: Path) -> None:
             refuse_precious(path, home)
     refuse_precious(home + b"/x", home)
     refuse_precious(b"/absent/x", b"/absent/home")
+
+
+UNREADABLE = "/proc/self/mem"
+"""A regular file whose first bytes cannot be read: EIO."""
+
+
+async def test_what_may_be_readable_soon_is_not_absent(host: AgentHost, tmp_path: Path) -> None:
+    """A journal or a record that is taken for absent would be done again."""
+    with pytest.raises(TransientError, match="Input/output error"):
+        await host.read([UNREADABLE])
+    with pytest.raises(TransientError, match="Input/output error"):
+        await host.read_part(UNREADABLE, 0, 10)
+    assert await host.read([str(tmp_path / "none"), str(tmp_path)]) == [None, None]

@@ -29,6 +29,19 @@ def stores(tmp_path: Path) -> list[Path]:
     return stores
 
 
+UNREADABLE = "/proc/self/mem"
+"""A regular file whose first bytes cannot be read: EIO."""
+
+
+async def test_what_may_be_readable_soon_is_not_given_up(tmp_path: Path) -> None:
+    with pytest.raises(TransientError, match="Input/output error"):
+        await LocalEndpoint().read_small(UNREADABLE)
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(InfeasibleError, match="loop cannot be read: Too many levels"):
+        await LocalEndpoint().stat(str(tmp_path / "loop"))
+    assert await LocalEndpoint().stat(str(tmp_path / "none")) is None
+
+
 def local_transfer(stores: Sequence[Path], *links: LinkSpec) -> TransferRouter:
     return TransferRouter(
         [

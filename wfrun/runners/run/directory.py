@@ -157,6 +157,12 @@ class StartingError(TransientError):
     """The run is starting: an engine holds its lock, and its log has no event yet."""
 
 
+def not_started(error: TransientError) -> InfeasibleError:
+    """The error for a new run whose log could not be written, and which is removed again."""
+    hint = "nothing was started; start the run again when the disk can be written"
+    return InfeasibleError(error.message, source=error.source, hint=hint)
+
+
 def never_started(path: Path) -> InvalidError:
     """The error for a run whose engine ended before it committed the first event."""
     # A power failure can leave an empty log beside the files of tasks.

@@ -69,7 +69,7 @@ class LogErrors:
                 "the run directory was removed during the run",
                 source=str(self._path.parent),
             )
-        if isinstance(error, sqlite3.OperationalError) and any(s in str(error) for s in _PASSING):
+        if self._passes(error):
             return TransientError(
                 f"the event store cannot be used: {error}",
                 source=str(self._path),
@@ -87,6 +87,27 @@ class LogErrors:
             text = str(error) or type(error).__name__
             return damaged(self._path, f"it is no event store, or is damaged: {text}")
         return None
+
+    def _passes(self, error: BaseException) -> bool:
+        if isinstance(error, sqlite3.OperationalError):
+            return any(part in str(error) for part in _PASSING)
+        # SQLite says so after EIO, too (SQLITE_IOERR_CORRUPTFS).
+        is_malformed = isinstance(error, sqlite3.DatabaseError) and "malformed" in str(error)
+        return is_malformed and _is_sound(self._path)
+
+
+def _is_sound(path: Path) -> bool:
+    """Whether SQLite finds no damage in a file now."""
+    try:
+        db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)
+        try:
+            return bool(db.execute("PRAGMA quick_check(1)").fetchall() == [("ok",)])
+        finally:
+            db.close()
+    except sqlite3.OperationalError:
+        return True  # it cannot be told now, for instance as the file is locked
+    except sqlite3.Error:
+        return False
 
 
 def replay(core: Core, events: Iterable[AnyEvent], path: Path) -> None:

@@ -43,8 +43,10 @@ class NewRun:
         # made. From here on nobody else makes files here, except requests to cancel.
         try:
             _refuse_used(folder)
-        except InvalidError:
+        except (InvalidError, OSError) as error:
             self.lock.release() if has_log(folder) else self.lock.remove()
+            if isinstance(error, OSError):
+                raise _unmakable(folder, error) from error
             raise
 
     def abandon(self, folders: Iterable[Path] = ()) -> None:
@@ -84,10 +86,14 @@ def _make(path: Path | None, name: str) -> tuple[Path, bool]:
             number += 1
         return RUNS / f"{stem}-{number}", True
     except OSError as error:
-        raise InfeasibleError(
-            f"the run directory {path or RUNS} cannot be made: {error.strerror}",
-            hint="name another directory with --run-dir",
-        ) from error
+        raise _unmakable(path or RUNS, error) from error
+
+
+def _unmakable(path: Path, error: OSError) -> InfeasibleError:
+    return InfeasibleError(
+        f"the run directory {path} cannot be made: {error.strerror}",
+        hint="name another directory with --run-dir",
+    )
 
 
 def _make_given(path: Path) -> bool:

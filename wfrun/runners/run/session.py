@@ -20,7 +20,7 @@ import msgspec
 
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
-from wfrun.engine.errors import InfeasibleError, InvalidError, WfrunError
+from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError, WfrunError
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.policies.placement import observed_of
 from wfrun.engine.protocols import Transfer
@@ -36,6 +36,7 @@ from wfrun.runners.run.directory import (
     has_log,
     is_driven,
     never_started,
+    not_started,
 )
 from wfrun.runners.run.dispatch import Dispatcher
 from wfrun.runners.run.history import add_history, read_history
@@ -168,6 +169,8 @@ class Session:
                 raise InfeasibleError(
                     f"the run directory cannot be written: {error}", source=str(self.run.path)
                 ) from error
+            if isinstance(error, TransientError):
+                raise not_started(error) from error
             raise
         self._core = Core(dict(zip(digests, plan.workflows, strict=True)))
         self._plan, self._digests = plan, digests
@@ -223,8 +226,8 @@ class Session:
             )  # fmt: skip
 
     async def drive(self) -> RunState:
-        """Run to the end. Raises InfeasibleError if a site cannot be opened; no task has then been
-        started, and the directory of a new run is removed."""
+        """Run to the end. Raises InfeasibleError if a site cannot be opened, or the start cannot be
+        logged; no task has then been started, and the directory of a new run is removed."""
         sites = self._make_sites()
         changed = self.change or self.state
         links = self._plan.catalog.links if self._plan else changed.links
@@ -247,11 +250,14 @@ class Session:
                 await self._clean(sites)
             self._log(await usage.new_counts())
             add_history(self.state)
-        except (InfeasibleError, KeyboardInterrupt):
-            abandoned = self._plan is not None and not self._begun
+        except (InfeasibleError, TransientError, KeyboardInterrupt) as error:
+            # Not even the start is in the log.
+            abandoned = self._plan is not None and not self._store.next_seq
             if abandoned:
                 await remove_directories(sites)
             opened = sites if abandoned else opened
+            if abandoned and isinstance(error, TransientError):
+                raise not_started(error) from error
             raise
         finally:
             heart.cancel()

@@ -69,7 +69,7 @@ if TYPE_CHECKING or __package__:
     from typing import Any, Dict, List, Optional, Set, Tuple
 
     from wfrun.sites.node.journals import BEAT_S, PATIENCE_S, AttemptTrace, Journal, JournalHistory
-    from wfrun.sites.node.limits import open_files
+    from wfrun.sites.node.limits import open_files, retried
     from wfrun.sites.node.processes import (
         boot_clock,
         close_inherited,
@@ -81,7 +81,7 @@ if TYPE_CHECKING or __package__:
     from wfrun.sites.node.runner import GRACE_S
     from wfrun.sites.node.slots import RunningAttempt
     from wfrun.sites.node.stdio_channel import StdioChannel
-    from wfrun.sites.node.store import remove
+    from wfrun.sites.node.store import mode_of, remove
 
     Request = Dict[str, Any]
     Outcome = Dict[str, Any]
@@ -89,13 +89,13 @@ if TYPE_CHECKING or __package__:
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     from journals import BEAT_S, PATIENCE_S, AttemptTrace, Journal, JournalHistory
-    from limits import open_files
+    from limits import open_files, retried
     from processes import boot_clock, close_inherited, is_running, kill_leftovers, signal_group
     from queue_runner import PROTOCOL, QueueRunner
     from runner import GRACE_S
     from slots import RunningAttempt
     from stdio_channel import StdioChannel
-    from store import remove
+    from store import mode_of, remove
 
 
 class WatchedAttempt:
@@ -404,7 +404,7 @@ class DirectLauncher(QueueRunner):
             return "ended"
         if trace.owner is not None:
             return "active" if trace.owner in living else "lost"
-        if not os.path.exists(self.starter.attempts + key + ".out"):
+        if not retried(mode_of, self.starter.attempts + key + ".out"):
             return "absent"
         return "active" if trace.candidates & living else "lost"
 

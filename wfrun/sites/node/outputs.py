@@ -13,11 +13,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, Dict, List, Optional
 
-    from wfrun.sites.node.store import AttemptError, remove, write_all
+    from wfrun.sites.node.limits import is_setback
+    from wfrun.sites.node.store import AttemptError, mode_of, remove, write_all
 
     Request = Dict[str, Any]
 else:
-    from store import AttemptError, remove, write_all
+    from limits import is_setback
+    from store import AttemptError, mode_of, remove, write_all
 
 COPY_BYTES = 1 << 20
 """Size of a read while a file is copied."""
@@ -44,7 +46,7 @@ def commit(
         path = sandbox + "/" + output["name"]
         if output["stored"] in committed:
             continue
-        if os.path.exists(path):
+        if mode_of(path):
             paths[output["stored"]] = path
         elif not output["optional"]:
             missing.append(repr(output["name"]))
@@ -62,21 +64,36 @@ def own(path: str, sandbox: str, site: str, number: int) -> str:
     """Make an output independent of what is outside of it; returns its path. ``site`` is the site's
     directory, ``number`` differs for each output of a sandbox."""
     refuse_special(path)
-    if os.path.islink(path):
+    if is_link(path):
         resolve_link(path, site)
-    elif not is_in(os.path.realpath(path), os.path.realpath(sandbox)):
+    elif not is_in(real_path(path), real_path(sandbox)):
         # Behind a link of the task: a rename would take the file away from its owner.
         copy = "%s/.wfrun-output-%d" % (sandbox, number)
         remove(copy)
         copy_any(path, copy)
         return copy
-    if os.path.isdir(path):
-        for directory, names, others in os.walk(path):
+    if stat.S_ISDIR(mode_of(path)):
+        for directory, names, others in os.walk(path, onerror=refuse_setback):
             for name in names + others:
                 member = os.path.join(directory, name)
-                if os.path.islink(member) and not stays_inside(path, member):
+                if is_link(member) and not stays_inside(path, member):
                     replace_link(path, member)
     return path
+
+
+def is_link(path: str) -> bool:
+    """Whether a path names a symbolic link."""
+    return stat.S_ISLNK(mode_of(path, links=False))
+
+
+def real_path(path: str) -> str:
+    """The path of what exists, without links. os.path.realpath() takes a link for none if it cannot
+    be looked at. Raises OSError."""
+    fd = os.open(path, os.O_PATH)
+    try:
+        return os.readlink("/proc/self/fd/%d" % fd)
+    finally:
+        os.close(fd)
 
 
 def is_in(path: str, directory: str) -> bool:
@@ -101,7 +118,7 @@ def stays_inside(top: str, path: str) -> bool:
             place.pop()
             continue
         here = "/".join([top, *place, part])
-        if not os.path.islink(here):
+        if not is_link(here):
             place.append(part)
             continue
         text = os.readlink(here)
@@ -115,9 +132,9 @@ def stays_inside(top: str, path: str) -> bool:
 def replace_link(top: str, path: str) -> None:
     """Replace a symbolic link that leads out of the directory ``top`` by a copy of the file that it
     leads to. Raises AttemptError if it leads to no file."""
-    if not os.path.isfile(path):
+    if not stat.S_ISREG(mode_of(path)):
         text = "its output %r has the link %r, which leads out of it to %s: copy what is needed"
-        what = "a directory" if os.path.isdir(path) else "nothing"
+        what = "a directory" if stat.S_ISDIR(mode_of(path)) else "nothing"
         inner = os.path.relpath(path, top)
         raise AttemptError("output", text % (os.path.basename(top), inner, what))
     temporary = path + ".wfrun-copy"
@@ -128,11 +145,11 @@ def replace_link(top: str, path: str) -> None:
 def resolve_link(path: str, site: str) -> None:
     """Replace a symbolic link that is an output by its target: linked if the target is in the
     site's directory ``site``, else copied, since it belongs to somebody else."""
-    target = os.path.realpath(path)
+    target = real_path(path)
     temporary = path + ".wfrun-copy"
     remove(temporary)
-    if os.path.isdir(target):
-        if is_in(os.path.realpath(os.path.dirname(path)), target):
+    if stat.S_ISDIR(mode_of(target)):
+        if is_in(real_path(os.path.dirname(path)), target):
             text = "its output %r is a link to a directory that it is in"
             raise AttemptError("output", text % os.path.basename(path))
         copy_tree(target, temporary)
@@ -149,8 +166,8 @@ def resolve_link(path: str, site: str) -> None:
 
 def copy_any(source: str, target: str) -> None:
     """Copy a file or a directory."""
-    if os.path.isdir(source):
-        copy_tree(os.path.realpath(source), target)
+    if stat.S_ISDIR(mode_of(source)):
+        copy_tree(real_path(source), target)
     else:
         copy_file(source, target)
 
@@ -162,15 +179,21 @@ def copy_tree(source: str, target: str, top: str = "") -> None:
     os.mkdir(target)
     for name in os.listdir(source):
         path, copy = source + "/" + name, target + "/" + name
-        if os.path.islink(path) and stays_inside(top, path):
+        if is_link(path) and stays_inside(top, path):
             os.symlink(os.readlink(path), copy)
-        elif os.path.islink(path):
+        elif is_link(path):
             os.symlink(os.path.realpath(path), copy)
             replace_link(target, copy)
-        elif os.path.isdir(path):
+        elif stat.S_ISDIR(mode_of(path)):
             copy_tree(path, copy, top)
         else:
             copy_file(path, copy)
+
+
+def refuse_setback(error: OSError) -> None:
+    """Raise an error that passes. What a task made unreadable for good stays as it is."""
+    if is_setback(error):
+        raise error
 
 
 def refuse_special(path: str) -> None:
@@ -191,7 +214,7 @@ def copy_file(source: str, target: str) -> None:
         fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             while True:
-                data = file.read(COPY_BYTES)
+                data = os.read(file.fileno(), COPY_BYTES)
                 if not data:
                     break
                 write_all(fd, data)
@@ -214,7 +237,7 @@ def make_read_only(path: str, status: os.stat_result) -> int:
         os.chmod(path, 0o555 if status.st_mode & 0o111 else 0o444)
         return status.st_size
     size = 0
-    for directory, _, names in os.walk(path):
+    for directory, _, names in os.walk(path, onerror=refuse_setback):
         for name in names:
             member = os.path.join(directory, name)
             status = os.lstat(member)

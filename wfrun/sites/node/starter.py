@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import stat
 import time
 
 if not hasattr(os, "posix_spawn"):  # Python 3.6 and 3.7: an import needs open files
@@ -22,6 +23,7 @@ if TYPE_CHECKING or __package__:
         inside,
         link_input,
         make_parent,
+        mode_of,
         remove,
         remove_tree,
     )
@@ -33,7 +35,7 @@ else:
     from logs import MAX_PACKED_BYTES, MAX_SPARE_LOGS, Log, Logs, Pack
     from processes import boot_clock, kill_leftovers
     from slots import THREADS, RunningAttempt, Slots
-    from store import AttemptError, inside, link_input, make_parent, remove, remove_tree
+    from store import AttemptError, inside, link_input, make_parent, mode_of, remove, remove_tree
 
 SPARE_MARGIN = 8
 """Spare sandboxes and pairs of logs beyond one for each core, for tasks that have ended and are not
@@ -189,7 +191,8 @@ class Starter:
             return
         try:
             for name in os.listdir(base):
-                remove(base + "/" + name)
+                if not remove(base + "/" + name):  # the next task would find it
+                    raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), base)
             if base == named:
                 base = self._logs.spare_name()
                 os.rename(named, base)
@@ -209,7 +212,7 @@ class Starter:
         """Link the inputs into a sandbox, and make the directories of the outputs."""
         for link in request["inputs"]:
             stored = self.store + "/" + link["stored"]
-            if not os.path.exists(stored):
+            if not mode_of(stored):
                 raise AttemptError(
                     "staging", "its input %r is not in the site's store" % link["name"]
                 )
@@ -290,12 +293,13 @@ class Starter:
         else:
             candidates = [os.path.join(entry, name) for entry in path.split(os.pathsep)]
         for candidate in candidates:
-            if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):
+            mode = mode_of(candidate)
+            if mode and not stat.S_ISDIR(mode) and os.access(candidate, os.X_OK):
                 if candidate.startswith("/"):
                     self._programs[name, path] = candidate
                 return candidate
         for candidate in candidates:
-            if os.path.exists(candidate):
+            if mode_of(candidate):
                 raise AttemptError(
                     "launch-failed", "executable %r is not executable (see chmod)" % candidate
                 )

@@ -43,6 +43,18 @@ def inside(name: str) -> str:
     return name
 
 
+def mode_of(path: str, links: bool = True) -> int:
+    """Type and permissions of a file, of what it leads to with ``links``; 0 if it is absent. Raises
+    OSError after a setback: os.path.exists() would call the file absent, which is a verdict on its
+    task."""
+    try:
+        return os.stat(path, follow_symlinks=links).st_mode
+    except (OSError, ValueError) as error:  # ValueError: the name has a NUL
+        if is_setback(error):
+            raise
+        return 0
+
+
 def make_parent(path: str) -> None:
     """Make the directory of a path."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -90,20 +102,22 @@ def write_all(fd: int, data: bytes) -> None:
         data = data[os.write(fd, data) :]
 
 
-def remove(path: str) -> None:
-    """Remove a file, a link or a directory; nothing happens if it does not exist."""
+def remove(path: str) -> bool:
+    """Remove a file, a link or a directory; returns whether it is gone."""
     try:
         os.unlink(path)
     except IsADirectoryError:
         remove_tree(path)
-    except OSError:
-        pass
+        return not os.path.lexists(path)
+    except OSError as error:
+        return isinstance(error, FileNotFoundError)
+    return True
 
 
 def refuse_revoked(attempts: str, key: str) -> None:
     """Raise AttemptError for an attempt that was revoked while it ran: another attempt of its task
     may have committed its outputs by now."""
-    if os.path.exists(attempts + key + ".revoked"):
+    if mode_of(attempts + key + ".revoked"):
         raise AttemptError("lost", "was given up before it ended")
 
 

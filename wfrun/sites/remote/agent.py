@@ -116,6 +116,10 @@ OUTPUT_BYTES = 1 << 26
 """Maximum output of a command; one that prints more is killed."""
 LOGIN_S = 10.0
 """Timeout of the login shell. After it the agent's own environment is used."""
+START_S = 10.0
+START_PAUSE_S = 0.2
+"""Time for which the start of a thread is tried again, and of the login shell, and between tries: a
+head node may have too many processes for a moment."""
 LINGER_S = 1.0
 """Maximum wait for the end of output after a command has ended: a child may keep it open."""
 QUICK_S = 0.5
@@ -362,18 +366,19 @@ def open_regular(path: bytes, flags: int = 0) -> "Tuple[int, os.stat_result]":
 
 def read_part(path: bytes, limit: int, start: "Optional[int]") -> "Optional[bytes]":
     """Return bytes of a file from ``start``, or its last ones if that is None; None if it is absent
-    or unreadable."""
+    or unreadable. Raises OSError if it may be readable soon: what is taken for absent, such as a
+    journal, would be done again."""
     try:
         fd, status = open_regular(path)
-    except OSError:
+        try:
+            os.lseek(fd, max(0, status.st_size - limit) if start is None else start, os.SEEK_SET)
+            return read_at_most(fd, limit)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        if error.errno in TRANSIENT:
+            raise OSError(error.errno, error.strerror, path) from None
         return None
-    try:
-        os.lseek(fd, max(0, status.st_size - limit) if start is None else start, os.SEEK_SET)
-        return read_at_most(fd, limit)
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
 
 
 def stat_of(path: bytes) -> "Optional[List[int]]":
@@ -491,10 +496,27 @@ class Commands:
         return self._run(argv, None, stdin, environment, timeout_s)
 
     def find_environment(self) -> None:
-        """Get the environment of the user's login shell, in which clusters set PATH.
+        """Get the environment of the user's login shell, in which clusters set PATH. While the
+        shell cannot be started, as on a head node with too many processes, it is tried again: with
+        another PATH the agent would find no batch system, or another one, as long as it lives."""
+        deadline_s = time.monotonic() + START_S
+        try:
+            while True:
+                try:
+                    self._ask_shell()
+                    return
+                except OSError as error:
+                    if error.errno not in TRANSIENT or time.monotonic() > deadline_s:
+                        return
+                except (ValueError, RefusedError):
+                    return
+                time.sleep(START_PAUSE_S)
+        finally:
+            self._known.set()
 
-        A dash before its name makes any shell a login shell (sh, bash, zsh, ksh, csh, tcsh, fish).
-        """
+    def _ask_shell(self) -> None:
+        """Ask the login shell. A dash before its name makes any shell a login shell (sh, bash, zsh,
+        ksh, csh, tcsh, fish). Raises OSError if it cannot be started."""
         try:
             shell = pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh"
         except KeyError:
@@ -507,19 +529,14 @@ class Commands:
         words = (sys.executable, "-I", "-S", "-c", code.replace("'", '"'))
         line = " ".join(shlex.quote(word) for word in words)
         name = b"-" + os.path.basename(encoded(shell))
-        try:
-            argv = [name, b"-c", encoded(line)]
-            output = self._run(argv, encoded(shell), b"", dict(os.environb), LOGIN_S)[1]
-            pieces = output.split(self._mark)
-            if len(pieces) >= 3:
-                found = dict(item.split(b"=", 1) for item in pieces[1].split(b"\0"))
-                for name in (b"_", b"SHLVL", b"PWD", b"OLDPWD"):
-                    found.pop(name, None)
-                self._environment = found
-        except (OSError, ValueError, RefusedError):
-            pass
-        finally:
-            self._known.set()
+        argv = [name, b"-c", encoded(line)]
+        output = self._run(argv, encoded(shell), b"", dict(os.environb), LOGIN_S)[1]
+        pieces = output.split(self._mark)
+        if len(pieces) >= 3:
+            found = dict(item.split(b"=", 1) for item in pieces[1].split(b"\0"))
+            for name in (b"_", b"SHLVL", b"PWD", b"OLDPWD"):
+                found.pop(name, None)
+            self._environment = found
 
     def kill_all(self) -> None:
         """Kill all running commands with their process groups."""
@@ -1252,10 +1269,18 @@ class Pool:
 
 
 def start_thread(target: "Callable[[], None]") -> None:
-    """Start a daemon thread."""
-    thread = threading.Thread(target=target)
-    thread.daemon = True
-    thread.start()
+    """Start a daemon thread. Raises RuntimeError after START_S without room for one."""
+    deadline_s = time.monotonic() + START_S
+    while True:
+        thread = threading.Thread(target=target)
+        thread.daemon = True
+        try:
+            thread.start()
+            return
+        except RuntimeError:
+            if time.monotonic() > deadline_s:
+                raise
+        time.sleep(START_PAUSE_S)
 
 
 class Agent:

@@ -95,11 +95,13 @@ class Host(Protocol):
         written; those before it are written."""
 
     async def read(self, paths: Sequence[str], limit: int = 1 << 20) -> list[bytes | None]:
-        """The last ``limit`` bytes of each file; None if it is absent or unreadable."""
+        """The last ``limit`` bytes of each file; None if it is absent or unreadable. Raises
+        TransientError if one may be readable soon."""
 
     async def read_part(self, path: str, start: int, limit: int) -> bytes | None:
         """At most ``limit`` bytes of a file from this position, none at its end; None if it is
-        absent or unreadable. ``limit`` is at most 16 MiB."""
+        absent or unreadable. ``limit`` is at most 16 MiB. Raises TransientError if it may be
+        readable soon."""
 
     async def stat(self, paths: Sequence[str]) -> list[Stat | None]:
         """Status of each path, symbolic links followed; None if it is absent."""

@@ -15,6 +15,7 @@ from wfrun.sites.transfers.endpoint import PART_PATTERN, file_mode
 
 _CHUNK_BYTES = 16 << 20
 """Maximum number of bytes copied between two looks at the abort flags."""
+_MAKE_ROOM = "Make room at the destination, or check permissions."
 _PERMANENT = {
     errno.ENOSPC,
     errno.EDQUOT,
@@ -186,12 +187,12 @@ def sync_tree(path: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or directory, as far as it is there."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-        return
+    """Remove a file or directory, as far as it is there and the file system answers."""
     with contextlib.suppress(OSError):
-        path.unlink()
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()
 
 
 def remove_parts(directory: Path) -> None:
@@ -208,15 +209,20 @@ def explain(error: OSError, source: Path, destination: Path) -> WfrunError:
     return _failed(f"{source} cannot be copied to {destination}", error)
 
 
+def explain_read(error: OSError, source: Path) -> WfrunError:
+    """The error of reading a file that goes elsewhere."""
+    return _failed(f"{source} cannot be read", error, "Was it removed? Check permissions.")
+
+
 def explain_write(error: OSError, destination: Path) -> WfrunError:
     """The error of writing a file that came from elsewhere."""
     return _failed(f"{destination} cannot be written", error)
 
 
-def _failed(what: str, error: OSError) -> WfrunError:
+def _failed(what: str, error: OSError, hint: str = _MAKE_ROOM) -> WfrunError:
     message = f"{what}: {error.strerror or error}"
     if error.errno in _PERMANENT:
-        return InfeasibleError(message, hint="Make room at the destination, or check permissions.")
+        return InfeasibleError(message, hint=hint)
     return TransientError(message)
 
 

@@ -40,11 +40,18 @@ class LocalCopy:
         temporary = final.with_name(part_name(key))
         writable = destination.endpoint.spec is None
         abort = threading.Event()
-        work: Future[int] = self._pool.submit(
-            copy_path, origin, temporary, writable, (abort, self._aborted)
-        )
         arrival: asyncio.Task[None] | None = None
+
+        def carry() -> int:
+            try:
+                return copy_path(origin, temporary, writable, (abort, self._aborted))
+            finally:
+                if abort.is_set():  # nobody waits for it any more
+                    remove(temporary)
+
         try:
+            # Where no thread can be started it stays in the queue, and another one may take it up.
+            work: Future[int] = self._pool.submit(carry)
             ends = endpoint_name(source.endpoint), endpoint_name(destination.endpoint)
             if link := self._links.get(ends):
                 # Beside the copy: the emulated time includes that of the disk.
@@ -61,8 +68,7 @@ class LocalCopy:
             abort.set()
             if arrival is not None:
                 arrival.cancel()
-            # After a cancellation the thread may still write: it removes its part at its end.
-            work.add_done_callback(lambda _: remove(temporary))
+            remove(temporary)  # after a cancellation the thread may still write, and does it too
         return Receipt(size_bytes, loop.time() - begun_s)
 
     def close(self) -> None:

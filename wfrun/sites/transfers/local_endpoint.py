@@ -15,6 +15,7 @@ from wfrun.engine.model import ORIGIN, SiteSpec
 from wfrun.sites.remote.host import Stat
 from wfrun.sites.remote.local_transport import LocalProcess
 from wfrun.sites.transfers.disk import (
+    explain_read,
     explain_write,
     make_folders,
     open_regular,
@@ -48,8 +49,10 @@ class LocalEndpoint:
         def look() -> Stat | None:
             try:
                 found = os.stat(self.path(name))
-            except OSError:
+            except (FileNotFoundError, NotADirectoryError):
                 return None
+            except OSError as error:
+                raise explain_read(error, Path(self.path(name))) from error
             return Stat(found.st_size, bool(found.st_mode & 0o111), S_ISDIR(found.st_mode))
 
         return await asyncio.to_thread(look)
@@ -66,7 +69,7 @@ class LocalEndpoint:
                 while chunk := await asyncio.to_thread(file.read, CHUNK_BYTES):
                     yield chunk
         except OSError as error:
-            raise InfeasibleError(f"{self.path(name)} cannot be read: {error.strerror}") from error
+            raise explain_read(error, Path(self.path(name))) from error
 
     async def write(
         self,

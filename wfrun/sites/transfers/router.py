@@ -7,12 +7,16 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from wfrun.engine.errors import TransientError
 from wfrun.engine.exchange import Receipt
 from wfrun.engine.model import ORIGIN
 from wfrun.sites.contained import contained
 from wfrun.sites.transfers.endpoint import Endpoint
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
 from wfrun.sites.transfers.method import Location, TransferMethod
+
+NO_THREAD = "can't start new thread"
+"""The message of the RuntimeError that Python raises when the system has no room for a thread."""
 
 
 class TransferRouter:
@@ -47,9 +51,15 @@ class TransferRouter:
         key = f"{os.getpid()}-{next(self._serial)}"
         for method in self._methods.values():
             if await method.can_carry(from_, to):
-                return await method.copy(
-                    Location(from_, source_path), Location(to, destination_path), key
-                )
+                ends = Location(from_, source_path), Location(to, destination_path)
+                try:
+                    return await method.copy(*ends, key)
+                except RuntimeError as error:
+                    if NO_THREAD not in str(error):
+                        raise
+                    raise TransientError(
+                        f"this machine has no room for a thread: {error}"
+                    ) from error
         raise AssertionError("the last method carries between any two sites")
 
     def close(self) -> None:
