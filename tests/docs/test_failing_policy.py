@@ -11,12 +11,15 @@ from tests.docs.test_policy_plugin import installed, package, wfrun
 
 __all__ = ["installed", "package"]
 
+RAISE = "raise KeyError('no such cluster')"
 BREAK = {
-    "place": (
-        "draw = Random",
-        "if task == 3: raise KeyError('no such cluster')\n        draw = Random",
-    ),
-    "__init__": ("super().__init__", "raise KeyError('no such cluster')\n        super().__init__"),
+    "place": ("draw = Random", f"if task == 3: {RAISE}\n        draw = Random", RAISE),
+    "__init__": ("super().__init__", f"{RAISE}\n        super().__init__", RAISE),
+    "view": ("draw = Random", "self.view.runtime_s(task)\n        draw = Random", "self.view.run"),
+}
+"""Texts of the policy, what replaces them, and what the line that fails contains."""
+SAYS = {
+    "view": "raised InvalidError: a placement policy asked for View.runtime_s without declaring"
 }
 
 
@@ -24,15 +27,17 @@ BREAK = {
 def test_the_run_is_resumed_with_a_corrected_policy(installed: Path, method: str) -> None:
     module = installed / "wfrun_two_choices.py"
     good = module.read_text()
-    bad = good.replace(*BREAK[method])
+    old, new, fails = BREAK[method]
+    bad = good.replace(old, new)
     module.write_text(bad)
-    line = next(n for n, text in enumerate(bad.splitlines(), 1) if "raise KeyError" in text)
+    line = next(n for n, text in enumerate(bad.splitlines(), 1) if fails in text)
     assert wfrun(installed, "generate", "bag", "--tasks", "5").returncode == 0
     command = ["bag-5.dax", "--policy", "two-choices", "--run-dir", "run"]
     failed = wfrun(installed, *command, "--emulate", "--time-scale", "0")
     assert failed.returncode == 3, failed.stderr
     assert "Traceback" not in failed.stderr
-    message = f"{module}:{line}: policy 'two-choices' raised KeyError: 'no such cluster'"
+    says = SAYS.get(method, "raised KeyError: 'no such cluster'")
+    message = f"{module}:{line}: policy 'two-choices' {says}"
     assert failed.stderr.count(message) == 1, failed.stderr
     assert "to continue: wfrun resume run" in failed.stderr
     module.write_text(good)

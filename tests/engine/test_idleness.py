@@ -93,13 +93,22 @@ def test_a_job_limit_is_named_with_those_that_wait() -> None:
     run.step(ev.JobLimitReached(2.0, 0, 2))
     assert run.reason(0) == Idleness("limit", "job limit reached (2), 5 waiting for room")
     run.step(ev.JobLimitLifted(3.0, 0))
-    assert run.reason(0).kind == "queue"
+    assert run.reason(0).kind == "submission"
 
 
 def test_a_queue_in_which_tasks_wait() -> None:
     run = Run(tasks(3), ALPHA)
     run.step(ev.AttemptsSubmitted(2.0, 0, tuple(key for _, key in run.submitted)))
     assert run.reason(0) == Idleness("queue", "3 tasks in its queue")
+
+
+def test_tasks_that_a_batch_system_has_not_accepted_yet() -> None:
+    """sbatch waits for minutes at a limit on all jobs before it says so."""
+    run = Run(tasks(3), ALPHA)
+    assert run.reason(0) == Idleness("submission", "3 tasks being submitted", 1.0)
+    run.step(ev.AttemptsSubmitted(2.0, 0, (run.submitted[0][1],)))
+    text = "1 task in its queue, 2 tasks being submitted"
+    assert run.reason(0) == Idleness("submission", text, 1.0)
 
 
 def test_inputs_on_their_way() -> None:
@@ -149,6 +158,12 @@ def test_tasks_that_wait_for_others() -> None:
     run = Run(tasks(3, parents=[(), (0,), (0,)]), ALPHA)
     run.start(0)
     assert run.reason(0) == Idleness("predecessors", "2 tasks waiting for predecessors")
+
+
+def test_one_task_in_another_queue_is_no_reason_beside_many_that_wait() -> None:
+    run = Run(tasks(9, parents=[(), *[(0,)] * 8]), ALPHA, BETA)
+    ((site, _),) = run.submitted
+    assert run.reason(1 - site).kind == "predecessors"
 
 
 def test_a_task_that_waits_to_be_retried() -> None:

@@ -21,6 +21,7 @@ from tests.sites.batch.recordings import OPENPBS, recorded
 from wfrun.engine.events import SitePaused, SiteReopened
 from wfrun.engine.model import Access, SiteSpec
 from wfrun.runners.run.sites import make_site
+from wfrun.sites.entry_error import EntryError
 from wfrun.sites.kind import AnySite
 from wfrun.testing.probe import Probe, request, shell
 
@@ -328,3 +329,17 @@ def test_its_jobs_look_like_recorded_ones(directory: Path) -> None:
     assert ended["0.pbshost"]["substate"] == deleted["substate"]
     assert set(ended["0.pbshost"]) == set(deleted) - {"session_id"}
     assert {ended[f"1[{n}].pbshost"]["job_state"] for n in range(5)} == {"F"}
+
+
+async def test_a_queue_that_does_not_exist_is_found_when_the_site_is_opened(
+    directory: Path, opened: Opened
+) -> None:
+    pbs.install(directory, 2)
+    spec = site_of(directory)
+    assert spec.access is not None
+    spec = msgspec.structs.replace(spec, access=msgspec.structs.replace(spec.access, queue="nope"))
+    with pytest.raises(EntryError, match="Unknown queue") as refused:
+        async with opened(spec):
+            pass
+    assert refused.value.key == "queue"
+    assert not (directory / "state.json").exists() or not jobs_of(directory)

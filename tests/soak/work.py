@@ -56,7 +56,9 @@ def choose_work(grid: Grid, random: Random, seconds: float) -> Work:
         grid.jobs = [_with_cores(job, random) for job in grid.jobs]
         document = grid.user.write(grid.jobs)
     options, has_replicas = _options(random, len(described))
-    words: list[str | Path] = [document, "--sites", catalog, "--run-dir", grid.run, *options]
+    words: list[str | Path] = [
+        document, "--sites", catalog, "--run-dir", grid.run, "--wait", *options
+    ]  # fmt: skip
     title = f"{shape} of {len(grid.jobs)} x {task_s:g} s at {', '.join(described)}"
     return Work(words, sites, len(grid.jobs), has_replicas, f"{title}; {' '.join(options)}")
 

@@ -15,8 +15,8 @@ from wfrun.engine.model import ORIGIN
 from wfrun.engine.state import Phase, RunState, SiteState, TaskStatus
 
 Kind = Literal[
-    "paused", "limit", "launchers", "staging", "queue", "stopping", "throttle", "room", "policy",
-    "misfit", "retry", "predecessors", "done",
+    "paused", "limit", "launchers", "staging", "submission", "queue", "stopping", "throttle",
+    "room", "policy", "misfit", "retry", "predecessors", "done",
 ]  # fmt: skip
 
 MAX_WORKFLOWS = 2000
@@ -52,11 +52,18 @@ def explain_idleness(state: RunState) -> list[Idleness | None]:
     if state.ended is not None:
         return [_pause(site) for site in state.sites]
     used = [0] * len(state.sites)
+    submitting_s: dict[int, float] = {}
     for attempt in state.attempts.values():
         if attempt.phase is Phase.RUNNING:
             used[attempt.site] += attempt.cores
+        elif attempt.phase is Phase.SUBMITTING and attempt.ready_s is not None:
+            before_s = submitting_s.get(attempt.site, attempt.ready_s)
+            submitting_s[attempt.site] = min(before_s, attempt.ready_s)
     waiting = list(_waiting(state))
-    return [_explain(state, index, used[index], waiting) for index in range(len(state.sites))]
+    return [
+        _explain(state, index, used[index], submitting_s.get(index), waiting)
+        for index in range(len(state.sites))
+    ]
 
 
 def _waiting(state: RunState) -> Iterator[_Waiting]:
@@ -67,7 +74,9 @@ def _waiting(state: RunState) -> Iterator[_Waiting]:
             yield _Waiting(kind.mask & state.queue_sites(w), kind.cores, count, is_throttled)
 
 
-def _explain(state: RunState, index: int, used: int, waiting: list[_Waiting]) -> Idleness | None:
+def _explain(
+    state: RunState, index: int, used: int, submitting_s: float | None, waiting: list[_Waiting]
+) -> Idleness | None:
     site = state.sites[index]
     pool = pool_at(state, index)
     if not site.is_healthy:
@@ -84,12 +93,8 @@ def _explain(state: RunState, index: int, used: int, waiting: list[_Waiting]) ->
             return reason
     if site.phases[Phase.STAGING]:
         return _staging(state, index)
-    queued = site.phases[Phase.QUEUED] + site.phases[Phase.SUBMITTING]
-    if queued:
-        others = (
-            f", other users hold or want {site.foreign_cores} cores" if site.foreign_cores else ""
-        )
-        return Idleness("queue", f"{_tasks(queued)} in its queue{others}")
+    if site.phases[Phase.QUEUED] or site.phases[Phase.SUBMITTING]:
+        return _queued(site, submitting_s)
     return _pause(site) or _without_work(state, index, waiting)
 
 
@@ -103,6 +108,18 @@ def _at_limit(state: RunState, index: int, pool: LauncherPool | None, limit: int
     waiting = state.sites[index].phases[Phase.SUBMITTING] if pool is None else pool.queued
     what = "" if pool is None else " launchers"
     return Idleness("limit", f"job limit reached ({limit}), {waiting}{what} waiting for room")
+
+
+def _queued(site: SiteState, submitting_s: float | None) -> Idleness:
+    """The tasks in the queue of a site, and those that it has not accepted since some time."""
+    queued, submitting = site.phases[Phase.QUEUED], site.phases[Phase.SUBMITTING]
+    cores = site.foreign_cores
+    others = f", other users hold or want {cores} cores" if cores else ""
+    there = f"{_tasks(queued)} in its queue{others}"
+    if not submitting:
+        return Idleness("queue", there)
+    text = f"{_tasks(submitting)} being submitted"
+    return Idleness("submission", f"{there}, {text}" if queued else text, submitting_s)
 
 
 def _without_launchers(pool: LauncherPool) -> Idleness | None:
@@ -145,10 +162,11 @@ def _without_work(state: RunState, index: int, waiting: list[_Waiting]) -> Idlen
         return Idleness("misfit", f"none of the {_tasks(count)} that wait may run there")
     queues = [s.phases[Phase.QUEUED] + s.phases[Phase.SUBMITTING] for s in state.sites]
     longest = max(range(len(queues)), key=queues.__getitem__)
-    if queues[longest]:
+    delayed, unready = state.counts[TaskStatus.DELAYED], state.counts[TaskStatus.WAITING]
+    # A few tasks that wait elsewhere are no reason where many more cannot start anywhere.
+    if queues[longest] and sum(queues) >= min(unready, state.sites[index].slots):
         name = state.sites[longest].spec.name
         return _not_chosen(state, index, f": {_tasks(queues[longest])} in the queue of {name}")
-    delayed, unready = state.counts[TaskStatus.DELAYED], state.counts[TaskStatus.WAITING]
     if delayed:
         return Idleness("retry", f"{_tasks(delayed)} waiting to retry")
     if unready:

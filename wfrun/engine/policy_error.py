@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from wfrun.engine.errors import InfeasibleError, WfrunError
 from wfrun.engine.events import Settings
-from wfrun.engine.policies.placement import placement_class
-from wfrun.engine.policies.selection import selection_class
+from wfrun.engine.policies.placement import PLACEMENT
+from wfrun.engine.policies.selection import SELECTION
 from wfrun.engine.protocols import Placement, Selection
 
 
@@ -15,25 +15,32 @@ class PolicyError(InfeasibleError):
 
 def policy_error(error: Exception, settings: Settings) -> PolicyError | None:
     """The error that names the policy of the run, its file and its line, if ``error`` comes out of
-    one of them; None if it comes from elsewhere, or is one of ours."""
-    if isinstance(error, WfrunError):
-        return None  # it says what is wrong
-    policies: list[tuple[str, type[Placement] | type[Selection]]] = []
-    if settings.policy:
-        policies.append(("policy", placement_class(settings.policy)))
-    if settings.selection:
-        policies.append(("selection policy", selection_class(settings.selection)))
-    for kind, policy in policies:
-        place = _last_place(error, policy.__module__)
+    one of them; None if it comes from elsewhere."""
+    for kind, policies, name in (
+        ("policy", PLACEMENT, settings.policy),
+        ("selection policy", SELECTION, settings.selection),
+    ):
+        policy: type[Placement] | type[Selection] | None = policies.get(name)
+        place = None if policy is None else _last_place(error, policy.__module__)
         if place is not None:
-            text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             return PolicyError(
-                f"{kind} {policy.name!r} raised {text}",
+                f"{kind} {name!r} raised {_said(error)}",
                 source=place[0],
                 line=place[1],
-                hint="Correct the policy, then continue the run with `wfrun resume`.",
+                hint=_hint(error),
             )
     return None
+
+
+def _said(error: Exception) -> str:
+    text = error.message if isinstance(error, WfrunError) else str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _hint(error: Exception) -> str:
+    advice = "Correct the policy, then continue the run with `wfrun resume`."
+    own = error.hint if isinstance(error, WfrunError) else None
+    return f"{advice}\n  {own}" if own else advice
 
 
 def _last_place(error: Exception, module: str) -> tuple[str, int] | None:

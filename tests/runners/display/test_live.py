@@ -73,6 +73,12 @@ def test_the_number_of_what_is_cut_is_said() -> None:
     assert f"and {37 - len(rows)} more running tasks" in shown
 
 
+def test_many_documents_are_counted() -> None:
+    shown = drawn(busy(1, workflows=100, tasks=1, failures=0))
+    bars = [line for line in shown if line.startswith("w")]
+    assert f"and {100 - len(bars)} more documents" in shown
+
+
 def test_a_large_terminal_is_used() -> None:
     shown = drawn(busy(4, tasks=80), 200, 50)
     assert len(shown) == 49

@@ -20,6 +20,8 @@ class Section(NamedTuple):
     """Number of lines that it has if there are so many, whatever others need."""
     noun: str = "lines"
     """What its lines show, for the line that says how many are cut."""
+    beyond: int = 0
+    """Number of lines that ``body`` leaves out because no terminal has room for them."""
 
 
 class SharedLines:
@@ -65,5 +67,6 @@ def _cut(
         return
     if count > 0:
         yield from lines[: count - 1]
-        rest = Text(f"and {len(lines) - count + 1} more {section.noun}", style="dim")
+        cut = len(lines) - count + 1 + section.beyond
+        rest = Text(f"and {cut} more {section.noun}", style="dim")
         yield from console.render_lines(rest, options, pad=False)[:1]

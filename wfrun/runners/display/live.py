@@ -24,11 +24,11 @@ from wfrun.runners.display.site_table import SiteTable, launcher_lines
 
 REFRESH_S = 0.25
 """Interval between two refreshes of the live display, in seconds."""
+MAX_SHARE = 0.1
+"""Maximum share of a core that the display uses: with very many open attempts it is refreshed less
+often."""
 BAR_COLUMNS = 30
 """Width of a progress bar."""
-MAX_ROWS = 100
-"""Maximum number of rows that are drawn of running tasks and of documents: more than terminals
-have lines."""
 
 
 class LiveProgress:
@@ -63,30 +63,34 @@ class LiveProgress:
         )
         with live:
             while self._console.size == size:
+                begun_s = time.process_time()
                 live.update(self.render(), refresh=True)
-                await asyncio.sleep(REFRESH_S)
+                cost_s = time.process_time() - begun_s
+                await asyncio.sleep(max(REFRESH_S, cost_s / MAX_SHARE))
 
     def render(self) -> RenderableType:
         """The display of the current state."""
         state, now_s = self._state, time.time()
+        height = self._console.size.height
         sections = [Section(self._head(now_s), 2)]
         if len(state.workflows) > 1:
-            sections.append(Section(_documents(state), 2, "documents"))
-        height = self._console.size.height
+            beyond = max(0, len(state.workflows) - height)
+            sections.append(Section(_documents(state, height), 2, "documents", beyond))
         table = SiteTable(state, max_rows=height * 2 // 3 - 1)
         sections.append(Section(table, height * 2 // 3, "lines of sites"))
         notes = [*launcher_lines(state), *idle_lines(state, now_s, driven=True)]
         if notes:
             sections.append(Section(Group(*notes), 2))
-        tasks = running_tasks(state, now_s, MAX_ROWS)
+        tasks = running_tasks(state, now_s, height)
         if tasks:
             count = sum(site.phases[Phase.RUNNING] for site in state.sites)
-            oldest = running_table(tasks, count - len(tasks))
-            sections.append(Section(oldest, 3, "running tasks"))
+            beyond = count - len(tasks)
+            sections.append(Section(running_table(tasks), 3, "running tasks", beyond))
         groups = state.failure_groups.largest_first()
         if groups:
-            lines = [Hanging(failure_line(state, group)) for group in groups[:MAX_ROWS]]
-            sections.append(Section(Group(*lines), 2, "kinds of failures"))
+            lines = [Hanging(failure_line(state, group)) for group in groups[:height]]
+            beyond = len(groups) - len(lines)
+            sections.append(Section(Group(*lines), 2, "lines of failures", beyond))
         remarks = [r for r in (nothing_succeeds(state, self._title), self.note) if r]
         if remarks:
             text = Group(*(Text(remark, style="yellow") for remark in remarks))
@@ -116,12 +120,12 @@ class LiveProgress:
         )
 
 
-def _documents(state: RunState) -> Table:
+def _documents(state: RunState, rows: int) -> Table:
     """A bar for each workflow or bag, those that are not done first."""
     table = Table.grid(padding=(0, 2), pad_edge=False)
     for _ in range(4):
         table.add_column(no_wrap=True)
-    for w in sorted(state.workflows, key=lambda w: not w.open)[:MAX_ROWS]:
+    for w in sorted(state.workflows, key=lambda w: not w.open)[:rows]:
         tasks = len(w.status)
         settled = w.done + w.failed + w.blocked
         table.add_row(
