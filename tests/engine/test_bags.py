@@ -244,19 +244,6 @@ def test_sites_get_no_more_than_they_have_room_for() -> None:
         assert world.run() == "done"
 
 
-def test_short_tasks_are_dispatched_ahead_of_free_processors() -> None:
-    """Prefetching keeps processors from waiting for the engine."""
-    bag = expand(Bag("b", "b", "x", axes=(Axis(("i",), (Progression(0, 1, 500),)),)))
-    core = Core({"b": bag})
-    core.step(ev.RunStarted(0, "r", ev.Settings(policy="fpf", selection="s-t"),
-                            (SiteSpec("one", slots=2),), (), 1))  # fmt: skip
-    core.step(ev.WorkflowAdded(0, 0, "b", "b"))
-    core.step(ev.AttemptStarted(1, "r.0.0.1"))
-    done = Outcome("done", started_s=1, ended_s=1.0078125)
-    decided, _ = core.step(ev.AttemptEnded(1.0078125, "r.0.0.1", done))
-    assert len(decided) == 13  # for 2 slots 2 * 0.02 s / 0.0078 s in stock, and the free slot's
-
-
 def test_dfplt_ranks_clusters_by_what_they_did() -> None:
     """The catalog is wrong: the site with the higher speed is the slower one."""
     catalog = Catalog((SiteSpec("a", slots=1, speed_ratio=9.0), SiteSpec("b", slots=1)))

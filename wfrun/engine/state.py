@@ -52,9 +52,9 @@ class Phase(IntEnum):
 class Attempt:
     """An open attempt of a task at a site."""
 
-    __slots__ = ("cores", "host", "is_replica", "key", "launcher", "missing", "phase", "placed_s",
-                 "ready_s", "site", "started_s", "superseded", "task", "withdrawn",
-                 "workflow")  # fmt: skip
+    __slots__ = ("cores", "found_idle", "host", "is_replica", "key", "launcher", "missing",
+                 "phase", "placed_s", "ready_s", "site", "started_s", "superseded", "task",
+                 "withdrawn", "workflow")  # fmt: skip
 
     def __init__(
         self, key: str, workflow: int, task: int, site: int, placed_s: float, cores: int
@@ -70,6 +70,9 @@ class Attempt:
         self.placed_s = placed_s
         self.ready_s: float | None = None
         """Time when the last input arrived."""
+        self.found_idle = False
+        """Whether its site had idle slots for it when it was placed, and an engine has observed it
+        since."""
         self.started_s: float | None = None
         self.launcher = ""
         """Key of the launcher that runs it; empty if none does."""
@@ -364,6 +367,9 @@ class RunState:
         """The capabilities of this run, by class."""
         self.is_bounded = False
         """Whether sites take only as many attempts as their capacity allows."""
+        self.binds_late = False
+        """Whether the policy assigns tasks to free processors. A task that a site takes although
+        others hold its cores counts as prefetched then."""
         self.openings: dict[int, Openings] = {}
         """Sites with room, by the number of cores of a task. Its size is the number of different
         widths of tasks, which the size of the largest site bounds."""
@@ -472,7 +478,7 @@ class RunState:
         # its queue knows when the task can start.
         if committed_cores + cores <= site.capacity or not (committed_cores or cores > site.slots):
             openings.open |= bit
-            if site.holds_prefetch:
+            if site.holds_prefetch and (committed_cores or self.binds_late):
                 openings.prefetching |= bit
             return not was_open
         return False

@@ -10,15 +10,9 @@ from tests.engine.model.known_run import (
 )
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
-from wfrun.engine.capabilities.binding import (
-    BATCH_LATENCY_S,
-    LOCAL_LATENCY_S,
-    MAX_COMMITTED_RATIO,
-    SSH_LATENCY_S,
-)
+from wfrun.engine.capabilities.binding import MAX_COMMITTED_RATIO
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.fit import fits
-from wfrun.engine.prefetch import prefetch_per_slot
 
 _COUNTED = frozenset({"exit", "signal", "output", "cancelled"})
 """Causes that cost a retry and have no other consequence."""
@@ -77,9 +71,7 @@ class AttemptRules(KnownRun):
             live = sum(x.slots for x in self._launchers[site].values() if x.is_live)
             self._require("launcher-room", live > 0, what)
             return
-        shortest_s = self._shortest_s.get(site)
-        latency_s = {"local": LOCAL_LATENCY_S, "ssh": SSH_LATENCY_S}.get(spec.kind, BATCH_LATENCY_S)
-        room = spec.slots * (1 + prefetch_per_slot(latency_s, shortest_s))
+        room = spec.slots + self._ended_cores[site]
         counts = f"{what}: {committed} cores committed, room for {room}"
         if self._is_late:
             self._require("late-room", committed + cores <= room, counts)
@@ -156,6 +148,7 @@ class AttemptRules(KnownRun):
         owner = self._workflows[one.task[0]].owner
         if outcome.started_s is not None and outcome.ended_s is not None:
             self.used_s[owner] += one.cores * (outcome.ended_s - outcome.started_s)
+            self._ended_cores[one.placed.site] += one.cores
         elif one.started_s is not None:
             self.used_s[owner] += one.cores * (self._now_s - one.started_s)
 
@@ -163,9 +156,6 @@ class AttemptRules(KnownRun):
         site, number = one.placed.site, one.task[0]
         self._require("success", one.task not in self.done, f"{one.key} is done again")
         self.done.add(one.task)
-        if outcome.started_s is not None and outcome.ended_s is not None:
-            elapsed_s = outcome.ended_s - outcome.started_s
-            self._shortest_s[site] = min(elapsed_s, self._shortest_s.get(site, elapsed_s))
         for file, size in zip(self._task(one.task).outputs, outcome.sizes, strict=False):
             if size is not None:
                 self.present[number, file] = {site}

@@ -219,12 +219,15 @@ class Explorer:
 
 
 def _but_reminders(actions: Sequence[act.Action]) -> list[act.Action]:
-    """The actions without wake-ups for decisions on launchers, which each engine sets for
-    itself."""
+    """The actions without wake-ups for decisions on launchers and withdrawals, which each engine
+    sets for itself."""
     return [
         action
         for action in actions
-        if not (isinstance(action, act.SetTimer) and action.timer.startswith("launchers:"))
+        if not (
+            isinstance(action, act.SetTimer)
+            and action.timer.startswith(("launchers:", "withdrawals"))
+        )
     ]
 
 

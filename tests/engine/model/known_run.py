@@ -89,8 +89,8 @@ class KnownRun:
         self._written: set[tuple[int, int]] = set()
         self._copy_failures: Counter[tuple[int, int, int]] = Counter()
         self._background_cores: Counter[int] = Counter()
-        self._shortest_s: dict[int, float] = {}
-        """Shortest run time of a done attempt, by site."""
+        self._ended_cores: Counter[int] = Counter()
+        """Cores of attempts that ran and ended, by site."""
         self._launchers: dict[int, dict[str, LauncherRecord]] = {}
         self._launcher_keys: set[str] = set()
         self._failures: Counter[tuple[int, int]] = Counter()

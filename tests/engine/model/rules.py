@@ -19,7 +19,7 @@ RULES: dict[str, str] = {
     "closing": "nothing is placed or submitted after a cancellation or the end, until a resume",
     "launcher-room": "a task is placed at a site with launchers while one of them is live",
     "ahead-room": "a site of a run with late binding gets no attempts beyond its prefetch",
-    "late-room": "a late policy commits no more cores at a site than its slots and its prefetch",
+    "late-room": "a late policy commits no more cores at a site than it has slots and has ended",
     "durable": "an attempt is submitted after its placement is durable, while it is open",
     "twice": "an attempt is submitted once, and again only after the site reported it absent",
     "inputs": "an attempt is submitted when its inputs are at the site",

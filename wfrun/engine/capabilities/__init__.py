@@ -7,7 +7,6 @@ from wfrun.engine.capabilities.expected import ExpectedTimes
 from wfrun.engine.capabilities.health import Health
 from wfrun.engine.capabilities.launchers.allocation import Allocation
 from wfrun.engine.capabilities.launchers.launchers import Launchers
-from wfrun.engine.capabilities.launchers.withdrawals import Withdrawals
 from wfrun.engine.capabilities.performance import Performance
 from wfrun.engine.capabilities.placements import Placements
 from wfrun.engine.capabilities.placing.in_order import InOrder
@@ -17,6 +16,7 @@ from wfrun.engine.capabilities.predictions import Predictions
 from wfrun.engine.capabilities.queue_estimates import QueueEstimates
 from wfrun.engine.capabilities.replication.replication import Replication
 from wfrun.engine.capabilities.usage import Usages
+from wfrun.engine.capabilities.withdrawals import Withdrawals
 from wfrun.engine.capability import Capability
 
 CAPABILITIES: list[type[Capability]] = [

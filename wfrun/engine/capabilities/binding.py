@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from wfrun.engine.capability import Capability, Run
 from wfrun.engine.exchange import Outcome
-from wfrun.engine.information import Knowledge
+from wfrun.engine.information import Knowledge, uses_queues
 from wfrun.engine.model import SiteSpec
+from wfrun.engine.pace import Pace
 from wfrun.engine.policies.placement import binds_late, placement_class
-from wfrun.engine.prefetch import prefetch_per_slot
 from wfrun.engine.state import Attempt, WorkflowState
 
 MAX_COMMITTED_RATIO = 2
@@ -17,11 +17,8 @@ tasks to queues. Without a limit such a site would take all eligible tasks befor
 launchers, have room for them."""
 
 LOCAL_LATENCY_S, SSH_LATENCY_S, BATCH_LATENCY_S = 0.02, 0.2, 10.0
-"""Assumed time from the end of an attempt to the start of the next one that is submitted then: at a
-local site, over SSH, and through a batch system."""
-
-LATEST_WEIGHT = 0.1
-"""Weight of the latest run time in the mean."""
+"""Latency of a site that is assumed before one is observed: of a local site, over SSH, and through
+a batch system."""
 
 
 class Binding(Capability):
@@ -32,14 +29,14 @@ class Binding(Capability):
     The limit is what makes binding late: tasks that no site has room for stay eligible, and go to
     the site that gets room first.
 
-    Cost: constant.
+    Cost: constant; of a resume, the open attempts.
     """
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        self._binds_late = binds_late(placement_class(self.state.settings.policy))
-        self._runtime_s: list[float | None] = [None] * len(self.state.sites)
-        """Recent mean run time of tasks, by site; None before the first."""
+        self.state.binds_late = binds_late(placement_class(self.state.settings.policy))
+        self.paces = [Pace(_assumed_latency_s(site.spec)) for site in self.state.sites]
+        """What was observed of each site; nothing of sites with launchers."""
         self._prefetch = [0] * len(self.state.sites)
         """Cores that prefetched tasks may hold, by site."""
         self._beside_launchers = any(has_launchers(site.spec) for site in self.state.sites)
@@ -47,7 +44,7 @@ class Binding(Capability):
         if (
             self._beside_launchers
             or self.state.queues
-            or self._binds_late
+            or self.state.binds_late
             or self.state.max_replicas
             or Knowledge.HISTORICAL in (information.processing_speed, information.task_runtime)
         ):
@@ -56,8 +53,10 @@ class Binding(Capability):
     def _limit_capacity(self) -> None:
         """Limit the capacity of all sites from now on."""
         self.state.is_bounded = True
+        # A policy that estimates queues itself may prefer a queue to idle slots of a slower site.
+        estimates_queues = uses_queues(self.state.information) and not self.state.binds_late
         for index, site in enumerate(self.state.sites):
-            site.holds_prefetch = self._binds_late or self._beside_launchers
+            site.holds_prefetch = self._beside_launchers or not estimates_queues
             self._update(index)
 
     def _update(self, index: int) -> None:
@@ -67,7 +66,9 @@ class Binding(Capability):
             return
         capacity = site.slots_now + self._prefetch[index]
         site.capacity = (
-            capacity if self._binds_late else max(MAX_COMMITTED_RATIO * site.spec.slots, capacity)
+            capacity
+            if self.state.binds_late
+            else max(MAX_COMMITTED_RATIO * site.spec.slots, capacity)
         )
         self.run.site_changed(index)
 
@@ -81,18 +82,37 @@ class Binding(Capability):
         if self.state.is_bounded:
             self._update(site)
 
+    def on_resumed(self, dismissed: bool) -> None:
+        """What was dispatched was not observed while there was no engine."""
+        for attempt in self.state.attempts.values():
+            attempt.found_idle = False
+        for pace in self.paces:
+            pace.on_interruption()
+
+    def on_placed(self, attempt: Attempt) -> None:
+        site = self.state.sites[attempt.site]
+        attempt.found_idle = site.committed_cores <= site.slots_now
+
+    def on_ended(self, attempt: Attempt, outcome: Outcome, core_s: float | None) -> None:
+        site = self.state.sites[attempt.site]
+        if core_s is not None and self.state.is_bounded and not has_launchers(site.spec):
+            others_wait = site.committed_cores + attempt.cores > site.slots_now
+            self.paces[attempt.site].on_end(
+                self.state.now_s, attempt.cores, site.spec.slots, others_wait=others_wait
+            )
+
     def on_done(self, attempt: Attempt, outcome: Outcome) -> None:
         if not self.state.is_bounded or outcome.started_s is None or outcome.ended_s is None:
             return
         index = attempt.site
-        spec = self.state.sites[index].spec
-        if has_launchers(spec):
+        site = self.state.sites[index]
+        if has_launchers(site.spec):
             return
-        elapsed_s = max(0.0, outcome.ended_s - outcome.started_s)
-        mean_s = self._runtime_s[index]
-        mean_s = elapsed_s if mean_s is None else mean_s + LATEST_WEIGHT * (elapsed_s - mean_s)
-        self._runtime_s[index] = mean_s
-        prefetch = spec.slots * prefetch_per_slot(_latency_s(spec), mean_s)
+        runtime_s = max(0.0, outcome.ended_s - outcome.started_s)
+        overhead_s = max(0.0, self.state.now_s - attempt.placed_s - runtime_s)
+        pace = self.paces[index]
+        pace.on_success(runtime_s, overhead_s, found_idle=attempt.found_idle)
+        prefetch = pace.prefetched_cores(site.slots_now)
         if prefetch != self._prefetch[index]:
             self._prefetch[index] = prefetch
             self._update(index)
@@ -103,8 +123,8 @@ def has_launchers(spec: SiteSpec) -> bool:
     return spec.access is not None and spec.access.dispatch == "launchers"
 
 
-def _latency_s(spec: SiteSpec) -> float:
-    """Assumed time between two attempts in a slot of a site."""
+def _assumed_latency_s(spec: SiteSpec) -> float:
+    """Latency of a site before one is observed."""
     if spec.has_batch_system:
         return BATCH_LATENCY_S
     return LOCAL_LATENCY_S if spec.access is None else SSH_LATENCY_S

@@ -1,0 +1,302 @@
+"""Withdrawals: attempts that wait at one site are taken back when another one could start them
+sooner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import inf
+from typing import Any, NamedTuple
+
+from wfrun.engine.actions import SetTimer
+from wfrun.engine.capabilities.binding import Binding
+from wfrun.engine.capabilities.launchers.launchers import Launchers
+from wfrun.engine.capabilities.launchers.pool import LauncherPool
+from wfrun.engine.capability import Capability, Decisions, Run
+from wfrun.engine.events import AttemptStarted, AttemptsWithdrawn, TimerFired, WorkflowAdded
+from wfrun.engine.exchange import Outcome
+from wfrun.engine.pace import Pace
+from wfrun.engine.state import Attempt, Phase, SiteState, TaskStatus
+
+_TIMER = "withdrawals"
+
+MIN_RUNTIME_RATIO = 4
+"""Minimum ratio of the run time of tasks to the time of moving one, at sites with launchers. Below
+it, a waiting task would start at its site before it could start elsewhere."""
+
+MIN_WAIT_RATIO = 2
+"""Minimum ratio of the expected wait of an attempt to the time of moving it, at other sites. Both
+vary, and an attempt that is moved in vain loses its place in the queue."""
+
+MAX_ANSWER_S = 1.0
+"""Assumed maximum time in which a site answers a withdrawal: a command on its head node, which does
+not wait for the queue."""
+
+MAX_EXAMINED = 256
+"""Maximum number of waiting attempts examined at a site, the latest first, since they would wait
+longest. Those that fit no idle site are skipped."""
+
+
+class _Surplus(NamedTuple):
+    """Attempts at a site that others could start sooner."""
+
+    cores: int
+    others: int
+    """The sites with idle slots that could, as a mask."""
+
+
+_NO_SURPLUS = _Surplus(0, 0)
+
+
+class Withdrawals(Capability):
+    """Withdraws attempts that have not started, in runs whose sites bind late, when no eligible
+    task is left: eligible tasks can use idle slots without being moved.
+
+    An attempt is moved if it is expected to wait longer than moving it takes. At a site without
+    launchers this follows from its place behind others and the pace of the site, or from a queue
+    that stalls: where nothing has started or ended for longer than the latency, it is expected to
+    stall for as long again. A stalled site gets nothing while others have room, until something
+    starts or ends there. Its latency is taken to be what was waited, so that attempts which are
+    moved between stalled sites move more and more rarely.
+
+    A withdrawal that the site has not answered yet is counted: its cores as taken where slots are
+    idle, and as gone at its site. So the same idle slots are never the reason for two withdrawals.
+
+    Cost: constant; of a decision, the square of the number of sites and ``MAX_EXAMINED``.
+    """
+
+    is_dormant = True
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        launchers = self.state.find(Launchers)
+        self._pools: Mapping[int, LauncherPool] = {} if launchers is None else launchers.pools
+        self._paces = self.state.get(Binding).paces
+        count = len(self.state.sites)
+        self._waiting: list[dict[str, Attempt]] = [{} for _ in range(count)]
+        """Attempts that have been submitted and have not started, by site and key."""
+        self._leaving_cores = [0] * count
+        """Cores of withdrawn attempts that the site has not answered for, by site."""
+        self._moved_s = [-inf] * count
+        """Time of the latest start or end at a site, or since which an attempt waits there."""
+        self._stalled = 0
+        """Sites from which attempts were withdrawn because their queue stalls; a mask."""
+        self._wake_up_s = inf
+        """When to decide again if nothing happens before. The log does not state it: each engine
+        sets its own."""
+        self._is_awake = False
+        self._due = False
+
+    def events(self) -> Mapping[type, Callable[[Any], None]]:
+        return {WorkflowAdded: self._workflow_added, TimerFired: self._timer_fired}
+
+    def _workflow_added(self, event: WorkflowAdded) -> None:
+        """Begin as soon as sites bind late. Without it, tasks wait where the policy wants them."""
+        if self._is_awake or not self.state.is_bounded:
+            return
+        self._is_awake = True
+        self.run.hooks.wake(self)
+        for attempt in self.state.attempts.values():
+            if attempt.started_s is None and attempt.phase is not Phase.STAGING:
+                if attempt.withdrawn:
+                    self._leaving_cores[attempt.site] += attempt.cores
+                else:
+                    self._wait(attempt)
+
+    def _timer_fired(self, event: TimerFired) -> None:
+        if event.timer == _TIMER:
+            self._wake_up_s = inf
+            self._due = self.run.decision_due = True
+
+    def on_resumed(self, dismissed: bool) -> None:
+        """Nothing was observed while there was no engine, and its timers ended with it."""
+        self._moved_s = [self.state.now_s] * len(self._moved_s)
+        self._wake_up_s = inf
+        self._due = self.run.decision_due = True
+
+    def on_ready(self, attempt: Attempt) -> None:
+        self._wait(attempt)
+
+    def on_queued(self, attempt: Attempt) -> None:
+        if not (attempt.withdrawn or attempt.superseded):
+            self._wait(attempt)
+            if attempt.site in self._pools:
+                self._due = self.run.decision_due = True
+
+    def _wait(self, attempt: Attempt) -> None:
+        waiting = self._waiting[attempt.site]
+        if not waiting:
+            self._moved_s[attempt.site] = self.state.now_s
+            self._due = self.run.decision_due = True
+        waiting[attempt.key] = attempt
+
+    def on_withdrawn(self, attempt: Attempt) -> None:
+        site = attempt.site
+        self._waiting[site].pop(attempt.key, None)
+        self._leaving_cores[site] += attempt.cores
+        if site in self._pools:
+            return
+        now_s, pace = self.state.now_s, self._paces[site]
+        if now_s - self._moved_s[site] > MIN_WAIT_RATIO * pace.latency_s:
+            self._stalled |= 1 << site
+        if self._stalled >> site & 1:
+            pace.on_waited(now_s - attempt.placed_s)
+
+    def on_started(self, attempt: Attempt, event: AttemptStarted) -> None:
+        """A withdrawal came too late, perhaps."""
+        self._settle(attempt)
+        self._move(attempt.site)
+
+    def on_ended(self, attempt: Attempt, outcome: Outcome, core_s: float | None) -> None:
+        if core_s is not None:
+            self._move(attempt.site)
+
+    def _move(self, site: int) -> None:
+        """Note that the queue of a site moves."""
+        self._moved_s[site] = self.state.now_s
+        if self._stalled >> site & 1:
+            self._stalled &= ~(1 << site)
+            self.run.placement_possible = True
+
+    def on_left(self, attempt: Attempt) -> None:
+        if attempt.started_s is None:
+            self._settle(attempt)
+
+    def on_absent(self, attempt: Attempt) -> None:
+        """The attempt will be queued again."""
+        if attempt.started_s is None:
+            self._settle(attempt)
+
+    def _settle(self, attempt: Attempt) -> None:
+        if self._waiting[attempt.site].pop(attempt.key, None) is None and attempt.withdrawn:
+            self._leaving_cores[attempt.site] -= attempt.cores
+
+    def on_site_changed(self, site: int) -> None:
+        if any(self._waiting):
+            self._due = self.run.decision_due = True
+
+    def limit_candidates(self, w: object, task: int, cores: int, mask: int) -> int:
+        """Leave out stalled sites where there are others. While nothing is under way, no site is
+        left out: the policy may want one of them alone."""
+        return (mask & ~self._stalled if self.state.attempts else mask) or mask
+
+    def end_replay(self) -> None:
+        """The decisions that follow from the log are in the log."""
+        self._due = False
+
+    # Decisions
+
+    def decide(self, decisions: Decisions, possible: bool) -> None:
+        if not self._due:
+            return
+        self._due = False
+        state = self.state
+        if state.counts[TaskStatus.ELIGIBLE]:
+            return
+        idle = [
+            0 if self._stalled >> index & 1 else _idle_cores(site)
+            for index, site in enumerate(state.sites)
+        ]
+        room = sum(idle) - sum(self._leaving_cores)
+        for index, waiting in enumerate(self._waiting):
+            if room <= 0:
+                return
+            if not waiting:
+                continue
+            surplus = self._surplus(index, idle)
+            if surplus.cores <= 0:
+                continue
+            # Idle slots of the site itself are no reason: its own waiting attempts get them.
+            there = sum(cores for i, cores in enumerate(idle) if surplus.others >> i & 1)
+            chosen = self._choose(index, surplus, min(surplus.cores, there, room - idle[index]))
+            if chosen:
+                room -= sum(attempt.cores for attempt in chosen)
+                keys = tuple(attempt.key for attempt in chosen)
+                decisions.take(AttemptsWithdrawn(state.now_s, index, keys))
+
+    def _surplus(self, index: int, idle: list[int]) -> _Surplus:
+        """What waits at a site that those with idle slots could start sooner."""
+        site, pool = self.state.sites[index], self._pools.get(index)
+        runs = max(site.slots_now, 0 if pool is None else pool.busy_cores)
+        behind = site.committed_cores - self._leaving_cores[index] - runs
+        if pool is None:
+            return self._surplus_of_queue(index, behind, idle)
+        if behind <= 0 or not _is_worth_it(pool):
+            return _NO_SURPLUS
+        return _Surplus(behind, sum(1 << i for i, cores in enumerate(idle) if cores and i != index))
+
+    def _surplus_of_queue(self, index: int, behind: int, idle: list[int]) -> _Surplus:
+        """The same for a site without launchers. ``behind`` are the cores of attempts that wait for
+        others to end."""
+        site, pace = self.state.sites[index], self._paces[index]
+        if not site.holds_prefetch:
+            return _NO_SURPLUS
+        moved_s, latency_s = self._moved_s[index], pace.latency_s
+        stalls_s = self.state.now_s - moved_s
+        if behind <= 0 and stalls_s <= MIN_WAIT_RATIO * latency_s:
+            self._decide_again_at(moved_s + MIN_WAIT_RATIO * latency_s)
+            return _NO_SURPLUS
+        rate = pace.cores_per_s(site.slots_now)
+        most, others, next_s = 0, 0, inf
+        for other, idle_cores in enumerate(idle):
+            if not idle_cores or other == index:
+                continue
+            moving_s = self._moving_s(pace, other)
+            stall_s = MIN_WAIT_RATIO * max(moving_s, latency_s)
+            if stalls_s > stall_s:
+                cores = sum(attempt.cores for attempt in self._waiting[index].values())
+            else:
+                soon = inf if rate is None else rate * MIN_WAIT_RATIO * moving_s
+                cores = int(behind - soon) if soon < behind else 0
+                next_s = min(next_s, stall_s)
+            if cores > 0:
+                most, others = max(most, cores), others | 1 << other
+        if not others:
+            self._decide_again_at(moved_s + next_s)
+        return _Surplus(most, others)
+
+    def _moving_s(self, pace: Pace, other: int) -> float:
+        """Time until an attempt that is withdrawn from a site of this pace starts at another
+        one."""
+        answer_s = min(pace.latency_s, MAX_ANSWER_S)
+        pool = self._pools.get(other)
+        if pool is not None:
+            return answer_s + pool.latency_s + pool.staging_s
+        return answer_s + self._paces[other].latency_s
+
+    def _decide_again_at(self, at_s: float) -> None:
+        """Decide again just after a time."""
+        at_s += 1e-3
+        if self.state.now_s < at_s < self._wake_up_s:
+            self._wake_up_s = at_s
+            self.run.outbox.append(SetTimer(_TIMER, at_s))
+
+    def _choose(self, index: int, surplus: _Surplus, room: int) -> list[Attempt]:
+        """The latest attempts at a site, as many as others have cores for."""
+        chosen = []
+        for looked, attempt in enumerate(reversed(self._waiting[index].values())):
+            if room <= 0 or looked >= MAX_EXAMINED:
+                break
+            if attempt.superseded or attempt.cores > room or self._is_new(attempt):
+                continue
+            w = self.state.workflows[attempt.workflow]
+            idle = self.state.openings_for(attempt.cores).idle & surplus.others
+            if idle and self.run.candidates(w, attempt.task, attempt.cores) & idle:
+                chosen.append(attempt)
+                room -= attempt.cores
+        return chosen
+
+    def _is_new(self, attempt: Attempt) -> bool:
+        """Whether an attempt was submitted by the same decision, perhaps."""
+        return attempt.phase is Phase.SUBMITTING and attempt.ready_s == self.state.now_s
+
+
+def _is_worth_it(pool: LauncherPool) -> bool:
+    """Whether attempts at a site with launchers would wait long enough."""
+    if not pool.live_slots:
+        return True
+    moving_s = pool.latency_s + pool.staging_s
+    return pool.task_s is not None and pool.task_s > MIN_RUNTIME_RATIO * moving_s
+
+
+def _idle_cores(site: SiteState) -> int:
+    return max(0, site.slots_now - site.committed_cores) if site.is_healthy else 0
