@@ -40,6 +40,14 @@ def init(testbed: Testbed, folder: Path, site: str, *more: str) -> str:
     return wfrun(folder, "sites", "init", site, "--ssh-config", config, *more)
 
 
+def give_each_task_a_job(catalog: Path) -> None:
+    """Remove the launchers that ``init`` writes."""
+    lines = catalog.read_text().splitlines(keepends=True)
+    kept = [line for line in lines if not line.startswith(("    dispatch:", "    launchers:"))]
+    assert len(kept) < len(lines)
+    catalog.write_text("".join(kept))
+
+
 def at(testbed: Testbed, site: str, command: str) -> str:
     """What a command printed there."""
     words = ["ssh", "-F", str(testbed.layout.ssh_config), site, command]
@@ -78,7 +86,7 @@ def test_all_sites_are_checked_and_shown(testbed: Testbed, all_sites: Path) -> N
     assert list(found) == list(KINDS)
     for site, checks in found.items():
         names = ["connection", "agent", "clock", "limits", "directory", "test job"]
-        expected = set(names if KINDS[site] == "ssh" else [*names, "batch system", "array"])
+        expected = set(names if KINDS[site] == "ssh" else [*names, "batch system", "launcher"])
         assert set(checks) == expected
         assert "its end known" in checks["test job"]["text"]
     shown = json.loads(wfrun(all_sites, "sites", "show", "--json"))
@@ -104,7 +112,7 @@ def test_one_bad_site_does_not_stop_the_others(testbed: Testbed, all_sites: Path
         for site, checks in found.items()
     }
     assert failed == {
-        "alpha": ["connection"], "beta": ["batch system"], "gamma": ["test job"], "delta": [],
+        "alpha": ["connection"], "beta": ["batch system"], "gamma": ["launcher"], "delta": [],
     }  # fmt: skip
     for checks in found.values():
         assert all(check["hint"] for check in checks.values() if check["state"] == "failed")
@@ -115,6 +123,7 @@ def test_one_bad_site_does_not_stop_the_others(testbed: Testbed, all_sites: Path
 def test_limits_beyond_those_of_the_cluster_fail(testbed: Testbed, tmp_path: Path) -> None:
     init(testbed, tmp_path, "alpha")
     catalog = tmp_path / "sites.yaml"
+    give_each_task_a_job(catalog)
     right = catalog.read_text()
     catalog.write_text(right.replace("slots: 16", "slots: 400").replace("1-00:00:00", "9-00:00:00"))
     limits = checked(tmp_path, status=1)["alpha"]["limits"]
@@ -128,6 +137,7 @@ def test_limits_beyond_those_of_the_cluster_fail(testbed: Testbed, tmp_path: Pat
 
 def test_a_job_that_waits_is_withdrawn(testbed: Testbed, tmp_path: Path) -> None:
     init(testbed, tmp_path, "alpha")
+    give_each_task_a_job(tmp_path / "sites.yaml")
     at(testbed, "alpha", FILL)
     found = checked(tmp_path, "--wait", "4")["alpha"]["test job"]
     assert (found["state"], "was cancelled" in found["text"]) == ("note", True)
@@ -149,6 +159,7 @@ def test_an_unknown_host_key_is_to_be_accepted_first(testbed: Testbed, tmp_path:
 
 def test_an_interrupted_check_leaves_no_job(testbed: Testbed, tmp_path: Path) -> None:
     init(testbed, tmp_path, "alpha")
+    give_each_task_a_job(tmp_path / "sites.yaml")
     at(testbed, "alpha", FILL)
     check = subprocess.Popen([WFRUN, "sites", "check"], cwd=tmp_path, stdin=subprocess.DEVNULL)
     try:
@@ -174,6 +185,7 @@ def test_pbs_as_far_as_recordings_play_it(tmp_path: Path, monkeypatch: pytest.Mo
         for line in ("kind: pbs", "queue: workq", "slots: 3", "max_array: 100"):
             assert f"    {line}" in text
         assert "# The server keeps no history of jobs (job_history_enable)." in text
+        give_each_task_a_job(tmp_path / "sites.yaml")
         found = checked(tmp_path)["here"]
         assert "done" in found["test job"]["text"]
         assert "done" in found["array"]["text"]
@@ -199,6 +211,7 @@ def test_a_check_finds_what_keeps_the_jobs_of_pbs_from_running(
     try:
         wfrun(tmp_path, "sites", "init", "--transport", "local", "--name", "here")
         catalog = tmp_path / "sites.yaml"
+        give_each_task_a_job(catalog)
         catalog.write_text(catalog.read_text() + "    poll_min: 0.3\n")
         profile.write_text(f'{path}[ -z "$PBS_JOBID" ] || export -f nothing\n')
         found = checked(tmp_path, "--wait", "30", status=1)["here"]

@@ -68,15 +68,15 @@ def test_an_entry_says_what_was_chosen_and_what_else_there_is(tmp_path: Path) ->
         assert words in text
 
 
-def test_launchers_of_a_whole_node_are_proposed(tmp_path: Path) -> None:
+def test_tasks_run_in_launchers_of_a_whole_node(tmp_path: Path) -> None:
     offer = slurm_offer.read_offer(
         recorded(SLURM, "sinfo-busy").output, recorded(SLURM, "config").output, ""
     )
     text = entry([HOME], offer)
-    assert "    # launchers: {cores: 4, memory: 4 GiB, walltime: 04:00:00}\n" in text
-    taken = text.replace("# dispatch", "dispatch").replace("# launchers", "launchers")
-    access = read(taken, tmp_path).access
+    assert "    # are wider or longer than a launcher.\n    dispatch: launchers\n" in text
+    access = read(text, tmp_path).access
     assert access is not None
+    assert access.dispatch == "launchers"
     assert access.launchers == LauncherSpec(
         cores=4, max=3, memory_bytes=4 * GIB, walltime_s=4 * 3600
     )

@@ -44,6 +44,10 @@ class Lines:
         shown = str(value) if plain else quoted(str(value))
         self._lines.append(f"    {key}: {shown}" + (f"  # {name_line(why)}" if why else ""))
 
+    def mapping(self, key: str, pairs: Sequence[str]) -> None:
+        """Add a mapping of keys and values as YAML writes them."""
+        self._lines.append(f"    {key}: {{{', '.join(pairs)}}}")
+
     def text(self) -> str:
         return "".join(f"{line}\n" for line in self._lines)
 
@@ -160,7 +164,8 @@ def cluster_entry(
 
 
 def _launcher_lines(lines: Lines, queue: Queue) -> None:
-    """Propose launchers of a whole node, in a comment."""
+    """Let tasks run in launchers of a whole node. That is the default since it pays for tasks of up
+    to minutes, and costs longer ones nothing."""
     if not queue.node_cores:
         return
     cores = min(queue.node_cores, _usable(queue))
@@ -170,10 +175,15 @@ def _launcher_lines(lines: Lines, queue: Queue) -> None:
     if cores == queue.node_cores and queue.node_gpus:
         keys.append(f"gpus: {queue.node_gpus}")
     keys.append(f"walltime: {walltime(min(queue.walltime_s or _LAUNCHER_S, _LAUNCHER_S))}")
-    lines.comment("For many short tasks: one job a node that runs them, instead of one job a task")
-    lines.comment("(docs/launchers.md):")
-    lines.comment("dispatch: launchers")
-    lines.comment(f"launchers: {{{', '.join(keys)}}}")
+    lines.comment(
+        "One job a node runs many tasks (docs/launchers.md): a job for each task costs a second"
+    )
+    lines.comment(
+        "or more beside the task. Without these two lines each task is a job, as tasks need that"
+    )
+    lines.comment("are wider or longer than a launcher.")
+    lines.add("dispatch", "launchers")
+    lines.mapping("launchers", keys)
 
 
 def _usable(queue: Queue) -> int:

@@ -209,6 +209,10 @@ class TrialJob:
             hint = "Correct 'launchers' in the catalog."
             self._report.fail("launcher", f"{text}: {paused}", hint)
             return
+        if not self._has_launcher:
+            text = f"it could not be submitted in {self._wait_s:.0f} s"
+            self._report.fail("launcher", text, "Does the batch system accept jobs of yours?")
+            return
         hint = (
             "It waits in the queue (see `wfrun sites show`; --wait waits longer), or its node "
             f"does not reach this machine by {' or '.join(channels)} "
