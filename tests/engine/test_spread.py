@@ -12,6 +12,7 @@ import pytest
 from wfrun.engine import events as ev
 from wfrun.engine.bag import expand
 from wfrun.engine.capabilities.withdrawals import MAX_ANSWER_S, MIN_WAIT_RATIO
+from wfrun.engine.idleness import explain_idleness
 from wfrun.engine.information import Information, K
 from wfrun.engine.model import (
     Access,
@@ -93,6 +94,8 @@ class World:
         """The longest time for which a site was idle while attempts waited at another one."""
         self.withdrawn: Counter[int] = Counter()
         """Number of withdrawals, by task."""
+        self.reasons: set[str] = set()
+        """Reasons that users read for the idleness of sites from which tasks were withdrawn."""
 
     def run(self) -> float:
         """Run to the end; returns the makespan."""
@@ -108,7 +111,7 @@ class World:
 
         world.core.place = noted  # type: ignore[method-assign]
         since_s: float | None = None
-        for event in world.steps():
+        for _ in world.steps():
             if not self._is_unbalanced():
                 since_s = None
             elif since_s is None:
@@ -116,7 +119,9 @@ class World:
             else:
                 lasted_s = world.now_s - since_s
                 self.idle_while_others_wait_s = max(lasted_s, self.idle_while_others_wait_s)
-            del event
+            for reason in explain_idleness(world.core.state)[:1]:
+                if reason is not None and "taken back" in reason.text:
+                    self.reasons.add(reason.text)
         assert world.core.state.ended == "done"
         for decision in world.log:
             if isinstance(decision, ev.AttemptsWithdrawn):
@@ -251,6 +256,7 @@ def test_tasks_leave_a_queue_that_does_not_start_them() -> None:
     assert world.run() <= 100
     assert world.done == [0, 40]
     assert world.withdrawn
+    assert world.reasons == {"its queue started nothing, and its tasks were taken back"}
 
 
 def test_a_queue_that_moves_again_gets_tasks_again() -> None:

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 from wfrun.engine.capabilities.launchers.launchers import pool_at
 from wfrun.engine.capabilities.launchers.pool import LauncherPhase, LauncherPool
+from wfrun.engine.capabilities.withdrawals import Withdrawals
 from wfrun.engine.information import Knowledge
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.state import Phase, RunState, SiteState, TaskStatus
@@ -154,6 +155,9 @@ def _without_work(state: RunState, index: int, waiting: list[_Waiting]) -> Idlen
     """Why a site that could take tasks has none."""
     if not state.is_placing:
         return Idleness("stopping", "the run starts no further task")
+    withdrawals = state.find(Withdrawals)
+    if withdrawals is not None and withdrawals.stalls(index):
+        return Idleness("queue", "its queue started nothing, and its tasks were taken back")
     here = [x for x in waiting if x.sites >> index & 1]
     if here:
         return _left_out(state, index, here)

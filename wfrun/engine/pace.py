@@ -50,14 +50,16 @@ class Moments:
 class Pace:
     """The pace of one site. ``assumed_latency_s`` counts until a latency was observed."""
 
-    __slots__ = ("_busy_cores", "_busy_s", "_ended_cores", "_last_end_s", "_latency", "_runtime",
-                 "_assumed_latency_s")  # fmt: skip
+    __slots__ = ("_assumed_latency_s", "_busy_cores", "_busy_s", "_cost", "_ended_cores",
+                 "_last_end_s", "_latency", "_runtime")  # fmt: skip
 
     def __init__(self, assumed_latency_s: float) -> None:
         self._assumed_latency_s = assumed_latency_s
         self._latency = Moments()
         """Time that an attempt takes beside its run time where it finds idle slots: staging,
         submission, start, and the report of its end."""
+        self._cost = Moments()
+        """The same without staging."""
         self._runtime = Moments()
         self._ended_cores = 0
         self._busy_cores = 0.0
@@ -78,17 +80,21 @@ class Pace:
         return self._runtime.mean
 
     @property
-    def measured_latency_s(self) -> float | None:
-        """Mean latency; None before the first observation."""
-        return self._latency.mean
+    def cost_s(self) -> float | None:
+        """Mean time that a task costs beside its staging and its run time, such as that of a job;
+        None before the first observation."""
+        return self._cost.mean
 
-    def on_success(self, runtime_s: float, overhead_s: float, *, found_idle: bool) -> None:
+    def on_success(
+        self, runtime_s: float, overhead_s: float, staging_s: float = 0.0, *, found_idle: bool
+    ) -> None:
         """Observe an attempt that succeeded. ``overhead_s`` is the time that it was dispatched
-        beside its run time. If it found no idle slot when it was placed, this contains the wait for
-        one, and is an upper bound of the latency."""
+        beside its run time, of which ``staging_s`` for its inputs. If it found no idle slot when it
+        was placed, this contains the wait for one, and is an upper bound of the latency."""
         self._runtime.observe(runtime_s)
         if found_idle or overhead_s < self.latency_s:
             self._latency.observe(overhead_s)
+            self._cost.observe(max(0.0, overhead_s - staging_s))
 
     def on_end(self, now_s: float, cores: int, slots: int, *, others_wait: bool) -> None:
         """Observe the end of an attempt that ran. ``others_wait``: more was dispatched than the

@@ -102,16 +102,17 @@ class Binding(Capability):
             )
 
     def on_done(self, attempt: Attempt, outcome: Outcome) -> None:
-        if not self.state.is_bounded or outcome.started_s is None or outcome.ended_s is None:
-            return
         index = attempt.site
         site = self.state.sites[index]
-        if has_launchers(site.spec):
+        if outcome.started_s is None or outcome.ended_s is None or has_launchers(site.spec):
             return
         runtime_s = max(0.0, outcome.ended_s - outcome.started_s)
         overhead_s = max(0.0, self.state.now_s - attempt.placed_s - runtime_s)
+        staging_s = (attempt.ready_s or attempt.placed_s) - attempt.placed_s
         pace = self.paces[index]
-        pace.on_success(runtime_s, overhead_s, found_idle=attempt.found_idle)
+        pace.on_success(runtime_s, overhead_s, staging_s, found_idle=attempt.found_idle)
+        if not self.state.is_bounded:
+            return
         prefetch = pace.prefetched_cores(site.slots_now)
         if prefetch != self._prefetch[index]:
             self._prefetch[index] = prefetch

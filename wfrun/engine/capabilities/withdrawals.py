@@ -86,6 +86,11 @@ class Withdrawals(Capability):
         self._is_awake = False
         self._due = False
 
+    def stalls(self, site: int) -> bool:
+        """Whether attempts were withdrawn from a site because its queue stalls, and it has started
+        and ended nothing since."""
+        return bool(self._stalled >> site & 1)
+
     def events(self) -> Mapping[type, Callable[[Any], None]]:
         return {WorkflowAdded: self._workflow_added, TimerFired: self._timer_fired}
 

@@ -18,7 +18,7 @@ from wfrun.runners.display.durations import duration
 from wfrun.runners.display.failures import failure_line, nothing_succeeds
 from wfrun.runners.display.layout import Section, SharedLines
 from wfrun.runners.display.rate import Rate
-from wfrun.runners.display.report import idle_lines
+from wfrun.runners.display.report import advice_lines, idle_lines
 from wfrun.runners.display.running import running_table, running_tasks
 from wfrun.runners.display.site_table import SiteTable, launcher_lines
 
@@ -78,7 +78,8 @@ class LiveProgress:
             sections.append(Section(_documents(state, height), 2, "documents", beyond))
         table = SiteTable(state, max_rows=height * 2 // 3 - 1)
         sections.append(Section(table, height * 2 // 3, "lines of sites"))
-        notes = [*launcher_lines(state), *idle_lines(state, now_s, driven=True)]
+        idle = idle_lines(state, now_s, driven=True)
+        notes = [*launcher_lines(state), *idle, *advice_lines(state)]
         if notes:
             sections.append(Section(Group(*notes), 2))
         tasks = running_tasks(state, now_s, height)

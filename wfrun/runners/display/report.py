@@ -18,6 +18,7 @@ from wfrun.runners.display.counts import counted, retries_text, task_counts
 from wfrun.runners.display.durations import duration
 from wfrun.runners.display.failures import failure_summary
 from wfrun.runners.display.idle_sites import idle_sites
+from wfrun.runners.display.launcher_advice import launcher_advice
 from wfrun.runners.display.running import running_table, running_tasks
 from wfrun.runners.display.site_table import SiteTable, launcher_lines
 
@@ -72,6 +73,7 @@ def summary(state: RunState, *, driven: bool = False) -> RenderableType:
     if state.end_reason:
         parts.append(Hanging(Text(state.end_reason, style="red")))
     parts += [SiteTable(state), *launcher_lines(state), *idle_lines(state, now_s, driven=driven)]
+    parts += advice_lines(state)
     if len(state.workflows) > 1:
         parts.append(workflow_table(state))
     if driven:
@@ -112,6 +114,12 @@ def idle_lines(state: RunState, now_s: float, *, driven: bool) -> list[Renderabl
         for found in idle_sites(state)
         if driven or found.reason.kind == "paused"
     ]
+
+
+def advice_lines(state: RunState) -> list[RenderableType]:
+    """What would make the run faster."""
+    advice = launcher_advice(state)
+    return [] if advice is None else [Hanging(Text(advice, style="yellow"))]
 
 
 def _running(state: RunState, now_s: float) -> list[RenderableType]:
