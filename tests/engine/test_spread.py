@@ -305,3 +305,26 @@ def test_a_policy_that_wants_one_site_alone_gets_it_although_others_hold_its_cor
     world.post(5.0, ev.SiteObserved(5.0, 1, one))
     assert world.run() == "done"
     assert [site.done for site in world.core.state.sites] == [0, 3]
+
+
+class Keeping(Behaviour):
+    """Sites keep everything when the engine dies."""
+
+    def keeps(self, key: str, crash: int, *, started: bool) -> bool:
+        return True
+
+
+def test_a_site_that_is_added_by_a_resume_gets_what_waits_elsewhere() -> None:
+    sites = (SiteSpec("stuck", 8), SiteSpec("added", 8))
+    settings = ev.Settings("round-robin", selection="s-bot")
+    world = FakeWorld([bag_of(8)], Catalog(sites[:1]), settings, behaviour=Keeping(),
+                      runtime_s=lambda workflow, task, site: 10.0)  # fmt: skip
+    world._sites[0]._free = 0
+    steps = world.steps()
+    while not isinstance(next(steps), ev.AttemptsSubmitted):
+        pass
+    world.crash()
+    world.change(ev.RunChanged(0.0, settings, sites, (), ()))
+    assert world.run() == "done"
+    assert [site.done for site in world.core.state.sites] == [0, 8]
+    assert world.now_s <= 60

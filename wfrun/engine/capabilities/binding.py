@@ -50,6 +50,9 @@ class Binding(Capability):
         ):
             self._limit_capacity()
 
+    def take_over(self, before: Binding) -> None:
+        self.paces[: len(before.paces)] = before.paces
+
     def _limit_capacity(self) -> None:
         """Limit the capacity of all sites from now on."""
         self.state.is_bounded = True

@@ -12,7 +12,14 @@ from wfrun.engine.capabilities.binding import Binding
 from wfrun.engine.capabilities.launchers.launchers import Launchers
 from wfrun.engine.capabilities.launchers.pool import LauncherPool
 from wfrun.engine.capability import Capability, Decisions, Run
-from wfrun.engine.events import AttemptStarted, AttemptsWithdrawn, TimerFired, WorkflowAdded
+from wfrun.engine.events import (
+    AttemptStarted,
+    AttemptsWithdrawn,
+    Event,
+    RunResumed,
+    TimerFired,
+    WorkflowAdded,
+)
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.pace import Pace
 from wfrun.engine.state import Attempt, Phase, SiteState, TaskStatus
@@ -92,10 +99,15 @@ class Withdrawals(Capability):
         return bool(self._stalled >> site & 1)
 
     def events(self) -> Mapping[type, Callable[[Any], None]]:
-        return {WorkflowAdded: self._workflow_added, TimerFired: self._timer_fired}
+        return {
+            WorkflowAdded: self._wake,
+            RunResumed: self._wake,
+            TimerFired: self._timer_fired,
+        }
 
-    def _workflow_added(self, event: WorkflowAdded) -> None:
-        """Begin as soon as sites bind late. Without it, tasks wait where the policy wants them."""
+    def _wake(self, event: Event) -> None:
+        """Begin as soon as sites bind late: with a workflow, or after a change of the run. Without
+        late binding, tasks wait where the policy wants them."""
         if self._is_awake or not self.state.is_bounded:
             return
         self._is_awake = True
