@@ -47,9 +47,10 @@ def podman_environment(folder: Path) -> dict[str, str]:
     (folder / "containers.conf").write_text(_CONFIGURATION)
     variables = {"CONTAINERS_CONF": str(folder / "containers.conf")}
     script = (
-        f"tar -C {root} -c . | podman import - localhost/wfrun-test:1 && "
+        f"tar -C {root} -c . | podman import --change 'ENTRYPOINT /bin/false' - "
+        "localhost/wfrun-test:1 && "
         f"podman save --output {folder}/image.tar localhost/wfrun-test:1 && "
-        "podman run --rm localhost/wfrun-test:1 true"
+        "podman run --rm --entrypoint '' localhost/wfrun-test:1 true"
     )
     done = subprocess.run(
         ["sh", "-c", script],

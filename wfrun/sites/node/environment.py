@@ -265,7 +265,8 @@ class Setup:
             words += ["--volume", bind]
         for name in names:
             words += ["--env", name]  # the value is on no command line
-        return [*words, "--workdir", self.sandbox]
+        # Without this the task's words would be arguments of a program that the image names.
+        return [*words, "--entrypoint", "", "--workdir", self.sandbox]
 
 
 def exports(variables: "Dict[str, str]") -> "List[str]":
