@@ -14,6 +14,7 @@ from wfrun.engine.protocols import LauncherSite, Site, Transfer
 from wfrun.runners.run.clock import Clock
 from wfrun.runners.run.lost_data import RecordCheck
 from wfrun.runners.run.requests import Requests
+from wfrun.sites.tasks import end_tasks
 
 _ORDERS = (
     act.SubmitAttempts,
@@ -56,9 +57,7 @@ class Dispatcher:
             self._spawn(self._serve(index))
 
     async def __aexit__(self, *_: object) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
 
     def dispatch(self, action: act.Action) -> None:
         """Start an action; returns at once."""

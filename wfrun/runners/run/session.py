@@ -59,6 +59,7 @@ from wfrun.runners.run.usage import Usage
 from wfrun.sites.kind import AnySite
 from wfrun.sites.launchers.site import BatchLauncherSite
 from wfrun.sites.local.site import LocalSite
+from wfrun.sites.tasks import end_tasks
 from wfrun.sites.transfers.disk import remove_parts
 
 _LOGGER = logging.getLogger(__name__)
@@ -345,8 +346,7 @@ class Session:
         interruption = asyncio.create_task(self._interrupted.wait())
         await asyncio.wait([task, interruption], return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
-            task.cancel()
-            await asyncio.wait([task])
+            await end_tasks([task])
             raise KeyboardInterrupt
         interruption.cancel()
         await task
