@@ -23,7 +23,9 @@ SAYS = {
 }
 
 
-@pytest.mark.parametrize("method", BREAK)
+@pytest.mark.parametrize(
+    "method", ["place", "__init__", pytest.param("view", marks=pytest.mark.slow)]
+)
 def test_the_run_is_resumed_with_a_corrected_policy(installed: Path, method: str) -> None:
     module = installed / "wfrun_two_choices.py"
     good = module.read_text()
@@ -46,6 +48,7 @@ def test_the_run_is_resumed_with_a_corrected_policy(installed: Path, method: str
     assert "5/5 tasks done" in resumed.stdout
 
 
+@pytest.mark.slow
 def test_a_selection_policy_is_named_too(installed: Path) -> None:
     module = installed / "wfrun_two_choices.py"
     module.write_text(module.read_text() + SELECTION)

@@ -51,6 +51,7 @@ def test_with_wait_the_others_work_meanwhile(user: User, catalog: Path) -> None:
     assert "Connection refused" in (read_state(RunDir(run)).sites[1].reported or "")
 
 
+@pytest.mark.slow
 def test_a_resumed_run_is_patient(user: User, catalog: Path) -> None:
     """Its sites have worked before, so they may come back."""
     begun, go = user.folder / "begun", user.folder / "go"
