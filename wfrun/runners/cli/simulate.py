@@ -34,6 +34,10 @@ _DIMENSIONS = ("policy", "selection", "throttle", "seed")
         "`mProject: 12.5 s`.")  # fmt: skip
 @option("--from-run", metavar="RUN", section=_SUBJECT,
         help="Take workflows, sites and measured run times from a past run.")  # fmt: skip
+@option("--overheads", metavar="RUN|auto|none", section=_SUBJECT,
+        help="Documents: add the times that a past run measured at the sites: start of a task, "
+        "report of its end, copies of files. Default: those of --from-run; otherwise `auto`, "
+        "those of the latest runs in ./wfrun-runs at the same clusters and hosts.")  # fmt: skip
 @option("--background", type=click.Path(path_type=Path, exists=True), metavar="LOG",
         section=_SUBJECT,
         help="Documents: other users' jobs, from a workload log (SWF or GWF).")  # fmt: skip

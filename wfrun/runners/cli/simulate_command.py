@@ -111,6 +111,7 @@ def _description(settings: Settings, options: Mapping[str, Any]) -> Description:
         runtime_s=options["runtime"],
         runtimes=options["runtimes"],
         from_run=options["from_run"],
+        overheads=options["overheads"],
         template=line_template(options),
         platform=Platform(
             Catalog(()),

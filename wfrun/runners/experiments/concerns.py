@@ -19,6 +19,7 @@ CONCERNS: Mapping[str, tuple[Kind, ...]] = {
     "--runtime": _DOCUMENTS,
     "--runtimes": _DOCUMENTS,
     "--from-run": _DOCUMENTS,
+    "--overheads": _DOCUMENTS,
     "--command": _DOCUMENTS,
     "--delimiter": _DOCUMENTS,
     "--input": _DOCUMENTS,

@@ -18,9 +18,11 @@ from wfrun.parsers.workflows.runtimes import read_runtimes
 from wfrun.runners.experiments.cells import Cell
 from wfrun.runners.experiments.documents import Documents
 from wfrun.runners.experiments.experiment import Background, Experiment, options_of
+from wfrun.runners.experiments.measured import AUTO, overheads_for
 from wfrun.runners.experiments.past_run import past_run
 from wfrun.runners.experiments.subjects import Warn, warn_of_sizes, workflows_of, workloads_of
 from wfrun.runners.experiments.workloads import POLICIES, Workloads
+from wfrun.runners.run.overheads import Overheads
 from wfrun.runners.run.prepare import this_machine
 from wfrun.runners.run.scaling import without_containers
 from wfrun.runners.simulate.architectures import ARCHITECTURES, architecture_class
@@ -57,6 +59,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     runtime_s: float | None = None
     runtimes: str | Path | None = None
     from_run: str | None = None
+    overheads: str | None = None
+    """A run that measured them, ``auto`` or ``none``; None: that of ``from_run``, or ``auto``."""
     template: LineTemplate | None = None
     """For documents whose lines are tasks."""
     platform: Platform = Platform(Catalog(()))
@@ -71,6 +75,7 @@ def documents_experiment(
     make_lrm(described.platform.model.lrm, 1)
     _check_needs(described)
     catalog, selections = None, _names(described.selections, SELECTION, selection_class)
+    overheads: Overheads | None = None
     if described.from_run is not None:
         if documents:
             raise InvalidError("--from-run takes the workflows of the run; name no others")
@@ -78,6 +83,7 @@ def documents_experiment(
             raise InvalidError("--from-run takes the run times of the run; give no others")
         past = past_run(described.from_run, warn)
         workflows, are_bags, catalog = past.workflows, past.are_bags, past.catalog
+        overheads = past.overheads
         selections = selections or ((past.selection,) if past.selection else ())
     else:
         table = read_runtimes(described.runtimes) if described.runtimes is not None else None
@@ -87,11 +93,15 @@ def documents_experiment(
         are_bags = all(workflow.bag is not None for workflow in workflows)
     workflows = [without_containers(workflow) for workflow in workflows]
     catalog = _catalog(described.sites) or catalog or this_machine()
+    if overheads is None or described.overheads is not None:
+        overheads = overheads_for(catalog, described.overheads or AUTO, warn)
     subject = Documents(workflows, described.separately)
     background = described.background
     experiment = Experiment(
         subject=subject,
-        platform=msgspec.structs.replace(described.platform, catalog=catalog),
+        platform=msgspec.structs.replace(
+            described.platform, catalog=catalog, overheads=overheads
+        ),
         policies=_policies(described.policies, are_bags=are_bags, with_default=True),
         selections=selections or (None,),
         throttles=tuple(dict.fromkeys(described.throttles)),
@@ -103,7 +113,7 @@ def documents_experiment(
         ),
     )  # fmt: skip
     _check_policy_options(experiment.policies, described.settings)
-    _warn_of_links(catalog, warn)
+    _warn_of_links(catalog, overheads, warn)
     for cell in experiment.cells()[:1]:
         subject.settings_of(experiment, cell)
     for workflow in workflows:
@@ -183,11 +193,12 @@ def _names(
     return tuple(dict.fromkeys(names))
 
 
-def _warn_of_links(catalog: Catalog, warn: Warn) -> None:
+def _warn_of_links(catalog: Catalog, overheads: Overheads, warn: Warn) -> None:
+    measured = set(overheads.links)
     added = [
         link
-        for link in complete_links(catalog)[len(catalog.links) :]
-        if "origin" not in (link.source, link.destination)
+        for link in complete_links(catalog, overheads.links)[len(catalog.links) :]
+        if "origin" not in (link.source, link.destination) and link not in measured
     ]
     if added:
         first = added[0]

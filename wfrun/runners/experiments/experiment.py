@@ -17,6 +17,7 @@ from wfrun.parsers.logs import LoggedJob
 from wfrun.runners.experiments.cells import Cell, Row
 from wfrun.runners.experiments.processes import Progress, no_progress, run_missing
 from wfrun.runners.experiments.results import Results
+from wfrun.runners.run.overheads import Overheads
 from wfrun.runners.simulate.background import WARM_UP_S, background_of, read_log
 from wfrun.runners.simulate.simulation import Platform
 
@@ -128,6 +129,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         changed = {**_non_default(self.platform.model), **_non_default(self.settings)}
         if self.platform.head_bytes_per_s is not None:
             changed["head_bytes_per_s"] = self.platform.head_bytes_per_s
+        if self.platform.overheads != Overheads():
+            changed["overheads"] = label("measured", self.platform.overheads)
         return {name: changed[name] for name in changed if name not in ("lrm", *VARIED)}
 
     def settings_of(self, cell: Cell) -> Settings:

@@ -11,8 +11,10 @@ from wfrun.engine.capabilities.placements import expected_runtimes_s
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Catalog, Workflow
 from wfrun.engine.state import RunState, WorkflowState
+from wfrun.runners.experiments.measured import measured_by
 from wfrun.runners.experiments.subjects import Warn
 from wfrun.runners.run import directory as rundir
+from wfrun.runners.run.overheads import Overheads
 from wfrun.runners.run.session import read_state
 from wfrun.runners.run.store import Store
 
@@ -25,6 +27,7 @@ class PastRun(NamedTuple):
     """All workflows are bags."""
     catalog: Catalog
     selection: str
+    overheads: Overheads
 
 
 def past_run(name: str, warn: Warn) -> PastRun:
@@ -46,7 +49,8 @@ def past_run(name: str, warn: Warn) -> PastRun:
     workflows = [_with_measured(w, measured) for w in state.workflows]
     are_bags = all(w.workflow.bag is not None for w in state.workflows)
     catalog = Catalog(tuple(s.spec for s in state.sites), state.links)
-    return PastRun(workflows, are_bags, catalog, state.settings.selection)
+    overheads = measured_by(run, state)
+    return PastRun(workflows, are_bags, catalog, state.settings.selection, overheads)
 
 
 def _measured(run: rundir.RunDir, state: RunState) -> dict[tuple[int, int], float]:

@@ -18,6 +18,7 @@ from wfrun.engine.policies.placement import observed_of
 from wfrun.engine.state import RunState
 from wfrun.runners.run.clock import VirtualClock
 from wfrun.runners.run.loop import EventLog, Loop, Observer
+from wfrun.runners.run.overheads import Overheads
 from wfrun.sites.simulated.launchers import SimulatedLauncherSite
 from wfrun.sites.simulated.network import SimNetwork
 from wfrun.sites.simulated.queues import SimulatedJob
@@ -45,6 +46,8 @@ class Platform(msgspec.Struct, frozen=True):
     start_s: float = 0.0
     """Time at which the workflows are submitted, in seconds; the background begins at 0, so that
     its queues have filled by then."""
+    overheads: Overheads = Overheads()
+    """What a real run has measured of the sites."""
 
 
 class _NoLog:
@@ -120,7 +123,7 @@ class Simulation:
                 spec,
                 index,
                 self.clock,
-                platform.model,
+                _model_of(spec, platform),
                 background=platform.background.get(spec.name, ()),
                 observed_from_s=platform.start_s,
                 observed=observed,
@@ -154,6 +157,14 @@ class Simulation:
             if collects:
                 gc.enable()
         return self.state
+
+
+def _model_of(spec: SiteSpec, platform: Platform) -> SiteModel:
+    """The model of a site, with its measured overheads."""
+    found = platform.overheads.sites.get(spec.name)
+    if found is None:
+        return platform.model
+    return msgspec.structs.replace(platform.model, start_s=found.start_s, end_s=found.end_s)
 
 
 AnySimulatedSite = SimulatedSite | SimulatedLauncherSite
@@ -209,7 +220,7 @@ class SimulatedDispatch:
             heads = dict.fromkeys(names, platform.head_bytes_per_s)
         self._network: SimNetwork[tuple[act.CopyFile, float, int]] = SimNetwork(
             names,
-            complete_links(platform.catalog),
+            complete_links(platform.catalog, platform.overheads.links),
             head_bytes_per_s=heads,
             sharing=platform.sharing,
         )
@@ -311,13 +322,14 @@ class SimulatedDispatch:
         self._schedule_advance()
 
 
-def complete_links(catalog: Catalog) -> list[LinkSpec]:
-    """The links of the catalog, and for every pair of places without one a link of unlimited
-    bandwidth and without latency, as local sites have it."""
+def complete_links(catalog: Catalog, measured: Sequence[LinkSpec] = ()) -> list[LinkSpec]:
+    """The links of the catalog; for other pairs of places the ``measured`` ones, or links of
+    unlimited bandwidth and without latency, as local sites have them."""
     places = [*(spec.name for spec in catalog.sites), "origin"]
     known = {(link.source, link.destination) for link in catalog.links}
+    found = {(link.source, link.destination): link for link in measured}
     missing = [(a, b) for a in places for b in places if a != b and (a, b) not in known]
-    return [*catalog.links, *(LinkSpec(a, b) for a, b in missing)]
+    return [*catalog.links, *(found.get(pair) or LinkSpec(*pair) for pair in missing)]
 
 
 def check_runtimes(workflow: Workflow) -> None:

@@ -71,6 +71,10 @@ class SiteModel(msgspec.Struct, frozen=True):
     overload."""
     poll_s: float = 0.0
     """Interval at which ends are reported."""
+    start_s: float = 0.0
+    """Time that each submission takes on its way to the queue, however many there are."""
+    end_s: float = 0.0
+    """Time from the end of a task to its report."""
     observe_s: float = 60.0
     """Interval at which the information service reports other users' jobs, if they have changed."""
     failure_rate: float = 0.0
@@ -82,7 +86,8 @@ class SiteModel(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         for name in (
-            "submit_s", "overload_jobs", "poll_s", "failure_rate", "outage_every_s", "outage_s",
+            "submit_s", "overload_jobs", "poll_s", "start_s", "end_s", "failure_rate",
+            "outage_every_s", "outage_s",
         ):  # fmt: skip
             value = getattr(self, name)
             if not 0 <= value < inf:
@@ -183,7 +188,7 @@ class SimulatedSite:
             elif request.key not in self._attempts:
                 self._attempts[request.key] = _Attempt(request)
                 self._pass_head(request)
-        if not self._model.submit_s:
+        if not self._model.submit_s and not self._model.start_s:
             self._schedule()
 
     async def cancel(self, keys: Sequence[str], *, queued_only: bool = False) -> None:
@@ -233,14 +238,15 @@ class SimulatedSite:
 
     def _pass_head(self, request: SimulatedRequest) -> None:
         """Serve submissions one after another, the slower the more attempts are at the site."""
-        cost_s = self._model.submit_s
-        if not cost_s:
+        cost_s, start_s = self._model.submit_s, self._model.start_s
+        if not cost_s and not start_s:
             self._arrive(request.key)
             return
         if self._model.overload_jobs:
             cost_s *= 1 + (len(self._attempts) / self._model.overload_jobs) ** 2
         self._head_free_s = max(self._head_free_s, self._time.now()) + cost_s
-        self._time.schedule(self._head_free_s, lambda: self._arrive_late(request.key), ARRIVALS)
+        arrives_s = self._head_free_s + start_s
+        self._time.schedule(arrives_s, lambda: self._arrive_late(request.key), ARRIVALS)
 
     def _arrive_late(self, key: str) -> None:
         self._arrive(key)
@@ -343,11 +349,12 @@ class SimulatedSite:
     def _report(self, key: str, outcome: Outcome) -> None:
         """Report an end at the next poll."""
         self._ended[key] = outcome
-        poll_s, now_s = self._model.poll_s, self._time.now()
-        if not poll_s:
-            self._post(AttemptEnded(now_s, key, outcome))
+        poll_s, known_s = self._model.poll_s, self._time.now() + self._model.end_s
+        if not poll_s and not self._model.end_s:
+            self._post(AttemptEnded(known_s, key, outcome))
             return
-        known_s = -(-now_s // poll_s) * poll_s
+        if poll_s:
+            known_s = -(-known_s // poll_s) * poll_s
         self._time.schedule(known_s, lambda: self._tell(key, outcome), ENDS)
 
     def _tell(self, key: str, outcome: Outcome) -> None:

@@ -1,0 +1,77 @@
+"""Overheads that past runs have measured at the sites of an experiment."""
+
+from __future__ import annotations
+
+from contextlib import closing, suppress
+from itertools import islice
+
+from wfrun.engine.errors import WfrunError
+from wfrun.engine.model import Catalog, SiteSpec
+from wfrun.engine.state import RunState
+from wfrun.runners.experiments.subjects import Warn
+from wfrun.runners.run import directory as rundir
+from wfrun.runners.run.overheads import Overheads, measure
+from wfrun.runners.run.session import read_state
+from wfrun.runners.run.store import Store
+
+NONE, AUTO = "none", "auto"
+
+_MAX_RUNS = 5
+"""Maximum number of runs that are read for ``auto``, the latest first."""
+_MAX_EVENTS = 200_000
+"""Maximum number of events of a run that are read for its overheads."""
+
+
+def overheads_for(catalog: Catalog, given: str, warn: Warn) -> Overheads:
+    """The overheads that the run ``given`` has measured; for ``auto`` those that the latest runs in
+    ``wfrun-runs`` have measured at the clusters and hosts of the catalog; for ``none`` none.
+
+    A warning names the runs of ``auto``. Raises InvalidError for a run that cannot be read.
+    """
+    if given == NONE:
+        return Overheads()
+    if given != AUTO:
+        run = rundir.find(given)
+        return measured_by(run, read_state(run))
+    found = Overheads()
+    if not any(site.access is not None for site in catalog.sites):
+        return found
+    for run in reversed(rundir.existing()[-_MAX_RUNS:]):
+        with suppress(WfrunError):  # it is starting, or damaged
+            state = read_state(run, 0.0)
+            known = {site.spec.name for site in state.sites if _is_among(site.spec, catalog)}
+            known -= found.sites.keys()
+            if known:
+                added = _at(known, measured_by(run, state))
+                if added.sites:
+                    names = ", ".join(sorted(added.sites))
+                    warn(f"overheads of {names}: as run {run.name} measured them")
+                found = Overheads({**added.sites, **found.sites}, (*added.links, *found.links))
+    return found
+
+
+def _is_among(site: SiteSpec, catalog: Catalog) -> bool:
+    """Whether a site of the catalog is the same cluster or host under the same name."""
+    return site.access is not None and any(
+        other.name == site.name
+        and other.kind == site.kind
+        and other.access is not None
+        and other.access.hosts == site.access.hosts
+        and other.access.dispatch == site.access.dispatch
+        for other in catalog.sites
+    )
+
+
+def _at(names: set[str], overheads: Overheads) -> Overheads:
+    """The overheads of these sites, and of the links between them and from here."""
+    ends = {*names, "origin"}
+    return Overheads(
+        {name: each for name, each in overheads.sites.items() if name in names},
+        tuple(x for x in overheads.links if x.source in ends and x.destination in ends),
+    )
+
+
+def measured_by(run: rundir.RunDir, state: RunState) -> Overheads:
+    """What a run has measured. Raises InvalidError for a damaged log."""
+    with closing(Store(run.path)) as store:
+        return measure(islice(store.load(), _MAX_EVENTS), state)
