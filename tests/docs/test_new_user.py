@@ -147,7 +147,7 @@ def test_tables_leave_columns_out_rather_than_cut_them(bag: Path, columns: int) 
     assert "…" not in stream.getvalue()
     headings = lines[0].split()
     assert headings[0] == "site"
-    assert {"running", "done", "failed"} <= set(headings)
+    assert {"running", "done", "errors"} <= set(headings)
     assert ("MB" in headings) == (columns >= 80)
 
 
