@@ -66,15 +66,15 @@ class _Ends:
     of the attempt that succeeded."""
 
     def __init__(self, tasks: int) -> None:
-        self.attempts = array("H", bytes(2 * tasks))
-        self.replicas = array("H", bytes(2 * tasks))
+        self.attempts = array("I", bytes(4 * tasks))
+        self.replicas = array("I", bytes(4 * tasks))
         self.site = array("h", [-1]) * tasks
         self.host = array("i", [-1]) * tasks
         self.started_s = array("d", [nan]) * tasks
         self.ended_s = array("d", [nan]) * tasks
         self.cpu_s = array("f", [nan]) * tasks
         self.peak_bytes = array("q", [-1]) * tasks
-        self.exit_code = array("i", [-1]) * tasks
+        self.exit_code = array("q", [-1]) * tasks
 
 
 class Collector:
