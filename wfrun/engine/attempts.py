@@ -360,6 +360,9 @@ def _succeed(run: Run, w: WorkflowState, attempt: Attempt, outcome: Outcome) -> 
         w.sizes[file] = size
         if files[file].collect and not state.killed:
             collect(run, w, file)
+    for file, digest in zip(definition.outputs, outcome.digests, strict=False):
+        if digest is not None:
+            w.digests[file] = digest
     waiting = w.waiting
     for child in w.children[task]:
         waiting[child] -= 1

@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from wfrun.engine.exchange import RENAMED_CAUSES, LauncherRequest, Outcome, RecordedCause
+from wfrun.engine.exchange import RENAMED_CAUSES, Digest, LauncherRequest, Outcome, RecordedCause
 from wfrun.engine.model import LinkSpec, SiteSpec
 from wfrun.engine.settings import Settings as Settings
 
@@ -24,7 +24,7 @@ CoresReserved, ReservationDeclined and SitesDeclined exist since version 2, and
 Version 5 added ``RunStarted.site_directory`` and ``RunStarted.own_outputs``, version 6
 ``Settings.max_log_bytes``, FilesRemoved, RunChanged, ``WorkflowAdded.reused``, ``Settings.wait``,
 ``AttemptStarted.host``, JobLimitReached, JobLimitLifted, ``SiteSpec.environment``,
-``Resources.container`` and the cause ``environment``."""
+``Resources.container``, the cause ``environment``, ``Settings.checksums`` and digests of files."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):
@@ -256,6 +256,8 @@ class TransferEnded(Event, frozen=True, gc=False, tag="transfer-ended"):
     destination: int
     size_bytes: int
     elapsed_s: float
+    digest: Digest | None = None
+    """With ``checksums``: that of the copy, which is the same as that of the source."""
 
 
 class TransferFailed(Event, frozen=True, tag="transfer-failed"):

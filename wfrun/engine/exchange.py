@@ -55,6 +55,8 @@ class AttemptRequest(msgspec.Struct, frozen=True, gc=False):
     """Maximum size of each of its logs. None: no limit."""
     environment: SiteEnvironment | None = None
     """What the site sets up for the task; None: nothing."""
+    checksums: bool = False
+    """Whether the exit record has digests of the outputs."""
 
 
 class LauncherRequest(msgspec.Struct, frozen=True):
@@ -120,13 +122,21 @@ class PackedLog(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Follows the stdout immediately."""
 
 
+Digest = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{32}\Z")]
+"""Of a file or a directory: see ``wfrun.sites.node.digests``."""
+
+
 class Content(msgspec.Struct, frozen=True, gc=False):
     """What a file has to contain, or a directory."""
 
-    size_bytes: int
-    """Of all its files, for a directory."""
+    size_bytes: int | None = None
+    """Of all its files, for a directory. None: unknown."""
     digest: str | None = None
-    """As ``wfrun.sites.node.digests`` computes it; None: unknown."""
+    """None: unknown."""
+
+
+ANYTHING = Content()
+"""Nothing is known of the file."""
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
@@ -145,6 +155,8 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     sizes: tuple[Count | None, ...] = ()
     """Size of each output in bytes, in the order of the request; None for an optional output that
     is absent."""
+    digests: tuple[Digest | None, ...] = ()
+    """The digest of each output in the same order, if the request asks for checksums."""
     message: Annotated[str, msgspec.Meta(max_length=100_000)] | None = None
     """For a failure: what happened, and the end of stderr."""
     packed: PackedLog | None = None
@@ -171,3 +183,5 @@ class Receipt(msgspec.Struct, frozen=True):
 
     size_bytes: int
     elapsed_s: float
+    digest: str | None = None
+    """Of what has arrived; None: it was not computed."""

@@ -34,6 +34,8 @@ def transfer_ended(run: Run, event: ev.TransferEnded) -> None:
     if not w.present[event.file] & bit:
         w.present[event.file] |= bit
         _count_arrival(state, w, event)
+    if event.digest is not None:
+        w.digests.setdefault(event.file, event.digest)
     for key in copy.waiting if copy is not None else ():
         attempt = state.attempts.get(key)
         if attempt is not None:

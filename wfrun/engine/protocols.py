@@ -10,7 +10,7 @@ from random import Random
 from typing import ClassVar, Protocol
 
 from wfrun.engine.events import Event
-from wfrun.engine.exchange import AttemptRequest, Content, Found, LauncherRequest, Receipt
+from wfrun.engine.exchange import ANYTHING, AttemptRequest, Content, Found, LauncherRequest, Receipt
 from wfrun.engine.information import Information
 from wfrun.engine.model import SiteSpec
 
@@ -290,11 +290,17 @@ class Transfer(Protocol):
     """Copies files between sites (by index; ORIGIN is the submit host)."""
 
     async def copy(
-        self, source: int, source_path: str, destination: int, destination_path: str
+        self,
+        source: int,
+        source_path: str,
+        destination: int,
+        destination_path: str,
+        expected: Content = ANYTHING,
     ) -> Receipt:
         """Copy one file. ``source_path`` and ``destination_path`` are names in the file stores of
-        the sites, or absolute paths at ORIGIN.
+        the sites, or absolute paths at ORIGIN; ``expected`` is what the file has to contain.
 
-        The result is the whole file under its final name, or an error: TransientError, or
-        InfeasibleError if a retry is pointless (the source is absent, the destination is full).
+        The result is the whole file under its final name, or an error: TransientError, also for
+        other contents, or InfeasibleError if a retry is pointless (the source is absent, the
+        destination is full).
         """

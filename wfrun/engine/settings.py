@@ -133,6 +133,11 @@ class Settings(msgspec.Struct, frozen=True):
         "longer output the beginning and the end. Files that the document declares are never cut.",
         FILES, "SIZE", minimum=4096, flag="--max-log", simulate=False,
     )] = None
+    checksums: Annotated[bool, Option(
+        "Keep a digest of each output, and compare it after each transfer and on resume; otherwise "
+        "files are compared by size.",
+        FILES, simulate=False,
+    )] = False
     # fmt: on
 
 

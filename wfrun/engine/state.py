@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeVar, cast
 from wfrun.engine.bag import BagFiles
 from wfrun.engine.eligible import EligibleSet, TaskClass
 from wfrun.engine.events import ReusedTasks, Settings
+from wfrun.engine.exchange import Content
 from wfrun.engine.failures import Failure, FailureGroups
 from wfrun.engine.information import Information
 from wfrun.engine.model import LinkSpec, Resources, SiteSpec, Workflow
@@ -199,10 +200,10 @@ class WorkflowState:
     """The state of one workflow. Lists and arrays are indexed by task or by file."""
 
     __slots__ = ("added_s", "asks", "attempts_of", "avoid", "children", "class_masks",
-                 "counts", "dispatched", "eligible", "ended_s", "failures", "index", "task_classes",
+                 "counts", "digests", "dispatched", "eligible", "ended_s", "failures", "index",
                  "lost", "masks", "order", "present", "queue", "ran_s", "refused", "resource_class",
                  "reused", "runtimes_s", "serials", "setbacks", "siblings", "sizes", "staging_s",
-                 "status", "to_collect", "variants", "waiting", "waiting_s",
+                 "status", "task_classes", "to_collect", "variants", "waiting", "waiting_s",
                  "workflow")  # fmt: skip
 
     def __init__(self, index: int, workflow: Workflow, added_s: float) -> None:
@@ -246,6 +247,8 @@ class WorkflowState:
         """Files that were written and are at no place any more."""
         self.sizes = _sizes(workflow)
         """Size of each file in bytes: as documented, then as written; -1 if unknown."""
+        self.digests: dict[int, str] = {}
+        """Digest of each file that has one, with the option ``checksums``."""
         self.to_collect = _to_collect(workflow)
         self.reused: Sequence[ReusedTasks] = ()
         """Tasks that earlier runs did."""
@@ -301,6 +304,11 @@ class WorkflowState:
     def open(self) -> bool:
         """Whether any of its tasks may still run."""
         return self.ended_s is None
+
+    def content(self, file: int) -> Content:
+        """What a file has to contain wherever it is, as far as the run knows."""
+        is_written = self.workflow.files[file].producer is not None
+        return Content(self.sizes[file] if is_written else None, self.digests.get(file))
 
     def asked(self, task: int) -> Resources:
         """The resource request of the next attempt of a task."""

@@ -4,36 +4,40 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import msgspec
 
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.exchange import Content
-from wfrun.sites.node.digests import measure
+from wfrun.sites import node
+from wfrun.sites.node.digests import ABSENT, UNREADABLE, measure
 from wfrun.sites.remote.host import Host
 
-MIN_READ_S = 60.0
+MIN_READ_S = 600.0
 SLOW_BYTES_PER_S = 10e6
 """A head node that reads stored files has this time, and one second more for so many bytes."""
 
-_PROGRAM = '. "$0/bin/python.sh"; exec "$python" -I -S -X utf8 "$0/bin/digests.py"'
 _ANSWER = msgspec.json.Decoder(list[tuple[int, str | None] | None])
 
 
 def matches(expected: Content, found: Content | None) -> bool:
     """Whether a file is there and contains what it has to, as far as that is known."""
-    if found is None or found.size_bytes != expected.size_bytes:
+    if found is None or expected.size_bytes not in (None, found.size_bytes):
         return False
-    return expected.digest is None or found.digest == expected.digest
+    return expected.digest in (None, found.digest)
 
 
 def measure_here(path: str | Path, *, digest: bool) -> Content | None:
-    """What a file or directory of this machine contains; None if it cannot be read."""
+    """What a file or directory of this machine contains; None if it is absent or belongs to others.
+    Raises TransientError where it cannot be read now."""
     try:
         return Content(*measure(str(path), digest))
-    except OSError:
+    except ABSENT:
         return None
+    except OSError as error:
+        raise TransientError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 def absent_here(store: Path, files: Mapping[str, Content]) -> list[str]:
@@ -72,31 +76,41 @@ async def _measure(
         return {}
     paths = [f"{directory}/files/{name}" for name in files]
     digest = next(iter(files.values())).digest is not None
-    size_bytes = sum(each.size_bytes for each in files.values())
-    found = await measure_at(host, directory, paths, size_bytes, digest=digest)
+    size_bytes = sum(each.size_bytes or 0 for each in files.values())
+    found = await measure_at(host, paths, size_bytes, digest=digest)
     return dict(zip(files, found, strict=True))
 
 
 async def measure_at(
-    host: Host, directory: str, paths: Sequence[str], size_bytes: int, *, digest: bool
+    host: Host, paths: Sequence[str], size_bytes: int, *, digest: bool
 ) -> list[Content | None]:
-    """What files or directories of about this size contain, by the program in the run's directory
-    there. Raises TransientError where it is not answered in time, InfeasibleError where that
-    program does not work."""
+    """What files or directories, of about this size together, contain at the far end of a
+    connection; None for one that cannot be read. Raises TransientError where the answer takes too
+    long, InfeasibleError where Python does not work there."""
     question = json.dumps({"paths": list(paths), "digests": digest}).encode()
     timeout_s = MIN_READ_S + size_bytes / SLOW_BYTES_PER_S
-    argv = ["/bin/sh", "-c", _PROGRAM, directory]
-    result = await host.run(argv, stdin=question, timeout_s=timeout_s)
+    result = await host.run(_command(), stdin=question, timeout_s=timeout_s)
+    said = result.errors[-500:].decode("utf-8", "replace").strip()
     if result.exit_code is None:
-        raise TransientError(f"{directory}: its files were not read within {timeout_s:.0f} s")
+        raise TransientError(f"{paths[0]} and others were not read within {timeout_s:.0f} s")
+    if result.exit_code == UNREADABLE:
+        raise TransientError(said)
     try:
         found = _ANSWER.decode(result.output)
         if len(found) != len(paths):
             raise ValueError("it does not answer for each file")
         return [None if one is None else Content(*one) for one in found]
     except (msgspec.MsgspecError, ValueError) as error:
-        said = result.errors[-500:].decode("utf-8", "replace").strip()
         raise InfeasibleError(
-            f"the stored files in {directory} cannot be measured: {said or error}",
+            f"{paths[0]} and others cannot be measured: {said or error}",
             hint="Check that Python 3.6 or later runs on the head node.",
         ) from error
+
+
+@cache
+def _command() -> list[str]:
+    """The command that measures what its stdin names."""
+    find_python, program = (
+        (node.FOLDER / name).read_text() for name in ("python.sh", "digests.py")
+    )
+    return ["/bin/sh", "-c", f'{find_python}exec "$python" -I -S -X utf8 -c "$0"', program]

@@ -26,6 +26,7 @@ def request(
     cores: int = 1,
     walltime_s: float | None = None,
     max_log_bytes: int | None = None,
+    checksums: bool = False,
 ) -> AttemptRequest:
     """A request. ``inputs`` and ``outputs`` map names in the sandbox to names in the store."""
     return AttemptRequest(
@@ -41,6 +42,7 @@ def request(
         stderr=stderr,
         resources=Resources(cores=cores, walltime_s=walltime_s),
         max_log_bytes=max_log_bytes,
+        checksums=checksums,
     )
 
 

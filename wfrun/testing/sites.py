@@ -19,9 +19,11 @@ from itertools import accumulate
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from wfrun.engine.exchange import AttemptRequest
 from wfrun.engine.protocols import Site
+from wfrun.sites.node.digests import INLINE_BYTES, digest_of_bytes, measure
 from wfrun.testing.any_site import AnySiteConformance, most_in_use
 from wfrun.testing.probe import PATIENCE_S, request, shell
 
@@ -270,6 +272,22 @@ class SiteConformance(AnySiteConformance):
             assert self.get(directory, "stored-twice") == b"contentcontent"
             assert self.get(directory, "stored-absent") is None
             assert self.get(directory, "stored-in") == b"content"
+
+    @pytest.mark.parametrize("size_bytes", [0, INLINE_BYTES])
+    async def test_digests_of_outputs(self, tmp_path: Path, size_bytes: int) -> None:
+        script = f"head -c {size_bytes} /dev/zero > file; mkdir d; echo x > d/x; ln -s x d/link"
+        outputs = {"file": "f", "d": "d", "absent": "a"}
+        async with self.opened(tmp_path / "site") as (site, probe):
+            attempt = shell("k-1", script, outputs=outputs, optional=["absent"], checksums=True)
+            await site.submit([attempt])
+            outcome = await probe.ended("k-1")
+        assert outcome.cause == "done", outcome
+        same = tmp_path / "same"
+        same.mkdir()
+        (same / "x").write_text("x\n")
+        (same / "link").symlink_to("x")
+        digests = digest_of_bytes(bytes(size_bytes)), measure(str(same), True)[1], None
+        assert outcome.digests == digests
 
     async def test_standard_streams_are_files(self, tmp_path: Path) -> None:
         directory = tmp_path / "site"

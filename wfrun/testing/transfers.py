@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from wfrun.engine.errors import InfeasibleError
+from wfrun.engine.errors import InfeasibleError, TransientError
+from wfrun.engine.exchange import Content
 from wfrun.engine.model import ORIGIN, LinkSpec
 from wfrun.engine.protocols import Transfer
+from wfrun.sites.node.digests import digest_of_bytes, measure
 from wfrun.testing.sites import ODD_NAMES
 
 
@@ -50,6 +52,38 @@ class TransferConformance:
         assert all(receipt.elapsed_s >= 0 for receipt in receipts)
         assert target.read_bytes() == content
         assert [path.name for path in stores[1].iterdir()] == ["g"]
+
+    @pytest.mark.parametrize("size_bytes", [7, 300_000])
+    async def test_contents_that_are_expected(self, tmp_path: Path, size_bytes: int) -> None:
+        """A copy is as long and has the digest that it has to have, or there is none."""
+        stores = self.two_stores(tmp_path)
+        transfer = self.make(stores, [])
+        content = os.urandom(size_bytes)
+        (stores[0] / "f").write_bytes(content)
+        target = tmp_path / "outputs" / "f"
+        whole = Content(size_bytes, digest_of_bytes(content))
+        others = Content(size_bytes + 1), Content(size_bytes, digest_of_bytes(b"another"))
+        for site, path, there in ((1, "f", stores[1] / "f"), (ORIGIN, str(target), target)):
+            for other in others:
+                with pytest.raises(TransientError):
+                    await transfer.copy(0, "f", site, path, other)
+                assert not list(stores[1].iterdir()) or site == ORIGIN
+                assert not there.exists()
+            assert (await transfer.copy(0, "f", site, path, whole)).digest == whole.digest
+            assert there.read_bytes() == content
+
+    async def test_contents_of_directories(self, tmp_path: Path) -> None:
+        stores = self.two_stores(tmp_path)
+        transfer = self.make(stores, [])
+        (stores[0] / "d" / "empty").mkdir(parents=True)
+        (stores[0] / "d" / "file").write_bytes(b"x" * 1000)
+        (stores[0] / "d" / "link").symlink_to("file")
+        whole = Content(*measure(str(stores[0] / "d"), True))
+        assert (await transfer.copy(0, "d", 1, "d", whole)).digest == whole.digest
+        (stores[0] / "d" / "file").write_bytes(b"x" * 999 + b"y")
+        with pytest.raises(TransientError):
+            await transfer.copy(0, "d", 1, "e", whole)
+        assert [path.name for path in stores[1].iterdir()] == ["d"]
 
     async def test_modes(self, tmp_path: Path) -> None:
         stores = self.two_stores(tmp_path)

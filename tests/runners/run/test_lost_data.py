@@ -46,7 +46,7 @@ SLOW_CASES = [
 class LossyRun:
     """A run of two tasks at a site that loses the power."""
 
-    def __init__(self, user: User, home: Path, kind: str) -> None:
+    def __init__(self, user: User, home: Path, kind: str, *more: str) -> None:
         self._user = user
         self.record, self.run = home / "record", home / "run"
         self._go, self._site = home / "go", home / "scratch"
@@ -58,7 +58,7 @@ class LossyRun:
         ]
         site = {"slots": 2, "directory": str(self._site), **SITES[kind]}
         sites = user.catalog(yaml.safe_dump({"sites": {"here": site}}))
-        options = ("--retries", "0", "--retry-delay", "0.05", "--history", "none")
+        options = ("--retries", "0", "--retry-delay", "0.05", "--history", "none", *more)
         self.engine = user.start(
             user.write(jobs), "--sites", sites, "--run-dir", self.run, *options
         )
@@ -76,10 +76,11 @@ class LossyRun:
         exits = [*self._site.glob("*/exits/*.json"), *self._site.glob("*/exits/*.jsonl")]
         return any('"done"' in path.read_text() for path in exits)
 
-    def lose(self, output: str) -> None:
+    def lose(self, output: str, *, size: bool = True) -> None:
+        """Lose the content of an output, and its size, or keep that."""
         (stored,) = self._site.glob(f"*/files/*-{output}")
         stored.chmod(0o600)
-        stored.write_text("")
+        stored.write_bytes(b"" if size else bytes(stored.stat().st_size))
 
     def check(self, done: Done, begun: list[str]) -> None:
         assert done.status == 0, done.text
@@ -117,3 +118,14 @@ def test_outputs_are_lost_before_the_engine_sees_the_end(user: User, home: Path)
     lossy.lose("a")
     lossy.engine.signal(signal.SIGCONT)
     lossy.check(lossy.engine.done(60), ["a", "a", "b"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["local", "jobs"])
+def test_a_lost_output_of_the_same_size(user: User, home: Path, kind: str) -> None:
+    """Only digests find it."""
+    lossy = LossyRun(user, home, kind, "--checksums")
+    lossy.record_an_end(signal.SIGKILL)
+    assert wait_until(lambda: not _kill_all(user))
+    lossy.lose("d/member", size=False)
+    lossy.check(user.wfrun("resume", lossy.run), ["a", "a", "b"])

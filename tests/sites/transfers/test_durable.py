@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from wfrun.engine.exchange import ANYTHING, Content
 from wfrun.engine.model import ORIGIN, SiteSpec
 from wfrun.sites.transfers import disk
 from wfrun.sites.transfers.endpoint import part_name
@@ -59,7 +60,7 @@ async def test_a_copy_on_this_machine(
     store = LocalEndpoint(0, SiteSpec("a", 1), tmp_path / "outputs")
     final = str(tmp_path / "outputs" / "out") if is_output else "out"
     there = LocalEndpoint() if is_output else store
-    await method.copy(Location(LocalEndpoint(), str(source)), Location(there, final), "k")
+    await method.copy(Location(LocalEndpoint(), str(source)), Location(there, final), "k", ANYTHING)
     method.close()
     check(calls, 1, is_output=is_output)
     assert f"fsync {tmp_path.name}" in calls  # the new directory `outputs`
@@ -72,7 +73,7 @@ async def test_a_file_from_another_site(tmp_path: Path, calls: list[str], is_out
 
     spec = None if is_output else SiteSpec("a", 1)
     endpoint = LocalEndpoint(ORIGIN, spec, tmp_path / "outputs")
-    await endpoint.write("out", content(), 1, False, "k")
+    await endpoint.write("out", content(), Content(1), False, "k")
     check(calls, 1, is_output=is_output)
 
 

@@ -169,6 +169,7 @@ class Dispatcher:
                 path(action.workflow, action.file, action.source),
                 action.destination,
                 path(action.workflow, action.file, action.destination),
+                self._requests.content(action.workflow, action.file),
             )
         except WfrunError as error:
             self._clock.post(
@@ -192,5 +193,6 @@ class Dispatcher:
                 action.destination,
                 receipt.size_bytes,
                 receipt.elapsed_s,
+                receipt.digest,
             )
         )

@@ -15,10 +15,12 @@ import msgspec
 
 from wfrun.engine.errors import TransientError
 from wfrun.engine.exchange import Content, Outcome
+from wfrun.engine.model import ORIGIN
 from wfrun.engine.protocols import Site
 from wfrun.engine.state import RunState
 from wfrun.runners.run.requests import Requests
 from wfrun.runners.run.stored_names import stored_as
+from wfrun.sites.stored import matches, measure_here
 
 RETRY_S = 1.0
 """Interval between questions to a site that does not answer."""
@@ -66,11 +68,14 @@ def _lost(outcome: Outcome, gone: Sequence[str]) -> Outcome:
 
 
 async def find_lost(
-    state: RunState, sites: Sequence[Site], unreachable: Collection[int] = ()
+    state: RunState,
+    sites: Sequence[Site],
+    requests: Requests,
+    unreachable: Collection[int] = (),
 ) -> LostFiles:
     """The written files that are missing in their site's store, or differ there, and all that are
-    at ``unreachable`` sites, which nobody waits for. Of another site out of reach nothing is
-    known."""
+    at ``unreachable`` sites, which nobody waits for; with ``checksums`` also outputs at ORIGIN. Of
+    another site out of reach nothing is known."""
     lost: list[tuple[int, int, int]] = []
     for index, site in enumerate(sites):
         names: dict[str, tuple[int, int]] = {}
@@ -81,10 +86,31 @@ async def find_lost(
                 if w.present[file] >> index & 1 and files[file].producer is not None:
                     name = stored_as(w, file)
                     names[name] = (w.index, file)
-                    contents[name] = Content(w.sizes[file])
+                    contents[name] = w.content(file)
         if index in unreachable:
             lost += [(*file, index) for file in names.values()]
             continue
         with contextlib.suppress(TransientError):
             lost += [(*names[name], index) for name in await site.absent(contents)]
+    if state.settings.checksums:
+        with contextlib.suppress(TransientError):
+            lost += await asyncio.to_thread(_lost_outputs, state, requests)
     return tuple(lost)
+
+
+def _lost_outputs(state: RunState, requests: Requests) -> list[tuple[int, int, int]]:
+    """The collected outputs that are missing at ORIGIN or differ."""
+    origin = state.network.bit(ORIGIN)
+    collected = [
+        (w, file)
+        for w in state.workflows
+        for file in range(len(w.workflow.files))
+        if w.present[file] & origin and w.workflow.files[file].producer is not None
+    ]
+    return [
+        (w.index, file, ORIGIN)
+        for w, file in collected
+        if not matches(
+            w.content(file), measure_here(requests.output_path(w.index, file), digest=True)
+        )
+    ]

@@ -64,6 +64,7 @@ class Requests:
             expected_s=self._expected_s(w, task_index, site),
             max_log_bytes=self._state.settings.max_log_bytes,
             environment=self._specs[site].environment,
+            checksums=self._state.settings.checksums,
         )
         if not self._state.settings.emulate:
             return request
@@ -86,10 +87,11 @@ class Requests:
             return {}
         w = self._state.workflows[attempt.workflow]
         own = variant(key) if self._state.own_outputs else 0
-        files = zip(w.workflow.tasks[attempt.task].outputs, outcome.sizes, strict=False)
+        files = w.workflow.tasks[attempt.task].outputs
+        digests = outcome.digests or (None,) * len(files)
         return {
-            stored_name(w.workflow, w.index, file, own): Content(size)
-            for file, size in files
+            stored_name(w.workflow, w.index, file, own): Content(size, digest)
+            for file, size, digest in zip(files, outcome.sizes, digests, strict=False)
             if size is not None
         }
 
@@ -123,6 +125,10 @@ class Requests:
     @property
     def _launchers(self) -> Launchers | None:
         return self._state.find(Launchers)
+
+    def content(self, number: int, file: int) -> Content:
+        """What a file has to contain, as far as the run knows."""
+        return self._state.workflows[number].content(file)
 
     def path(self, number: int, file: int, site: int) -> str:
         """Where a file is at a site: its name in the store, or its path at ORIGIN."""

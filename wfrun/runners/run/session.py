@@ -142,6 +142,10 @@ class Session:
         return [site.spec for site in self.state.sites]
 
     @property
+    def _settings(self) -> ev.Settings:
+        return (self._plan or self.change or self.state).settings
+
+    @property
     def logged(self) -> int:
         """Events in the log so far."""
         return self._store.next_seq
@@ -230,9 +234,8 @@ class Session:
         """Run to the end. Raises InfeasibleError if a site cannot be opened, or the start cannot be
         logged; no task has then been started, and the directory of a new run is removed."""
         sites = self._make_sites()
-        changed = self.change or self.state
-        links = self._plan.catalog.links if self._plan else changed.links
-        transfer = make_transfer(sites, links, self.run.outputs)
+        links = self._plan.catalog.links if self._plan else (self.change or self.state).links
+        transfer = make_transfer(sites, links, self.run.outputs, self._settings.checksums)
         far = {n: s.connection for n, s in enumerate(sites) if not isinstance(s, LocalSite)}
         usage = Usage(far, self._clock.now)
         opened: list[AnySite] = []
@@ -273,7 +276,7 @@ class Session:
         return self.state
 
     def _make_sites(self) -> list[AnySite]:
-        settings = (self._plan or self.change or self.state).settings
+        settings = self._settings
         observed = observed_of(settings, len(self._specs))
         prompter = terminal_prompter()
         return [
@@ -304,7 +307,8 @@ class Session:
         for site in sites:
             if isinstance(site, LocalSite):
                 remove_parts(site.store)
-        self._lost = await find_lost(self.state, sites, self._unreachable)
+        requests = Requests(self.state, self.run, self._specs)
+        self._lost = await find_lost(self.state, sites, requests, self._unreachable)
 
     async def _take_over(self, sites: Sequence[AnySite]) -> None:
         """Take the outputs of reused tasks over."""

@@ -57,10 +57,10 @@ def make_site(
 
 
 def make_transfer(
-    sites: Sequence[AnySite], links: Sequence[LinkSpec], outputs: Path
+    sites: Sequence[AnySite], links: Sequence[LinkSpec], outputs: Path, checksums: bool
 ) -> TransferRouter:
     """The transfer between these sites and this machine, by all registered methods. Files come to
-    this machine only below ``outputs``."""
+    this machine only below ``outputs``. With ``checksums`` copies are compared by digest."""
     endpoints: list[Endpoint] = [
         LocalEndpoint(index, site.spec, site.store)
         if isinstance(site, LocalSite)
@@ -68,7 +68,7 @@ def make_transfer(
         for index, site in enumerate(sites)
     ]
     methods = {name: make(links) for name, make in METHODS.items()}
-    return TransferRouter(endpoints, methods, outputs)
+    return TransferRouter(endpoints, methods, outputs, checksums=checksums)
 
 
 def terminal_prompter() -> Prompter | None:

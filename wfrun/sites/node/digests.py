@@ -3,33 +3,51 @@
 A digest is that of BLAKE2b with 128 bits, as 32 hexadecimal digits. The digest of a directory is
 taken over the paths of its members, in order, with the digests of files and the targets of links.
 
-On a head node it is a program: it reads ``{"paths": [...], "digests": true}`` on stdin, and prints
-``[[size, digest], ...]``: null for a path that is absent, and for a digest that is not asked for.
-It needs the standard library of Python >= 3.6 alone.
+On a head node it is also a program, which is passed to ``python -c``. It reads
+``{"paths": [...], "digests": true}`` on stdin, and prints ``[[size, digest], ...]``: null for a
+path that is absent, and for a digest that is not asked for. It needs the standard library of Python
+>= 3.6 alone.
 """
 
-import hashlib
+import errno
 import json
 import os
 import stat
 import sys
+import threading
+
+try:
+    from _blake2 import blake2b  # hashlib loads OpenSSL, whose memory would count for every task
+except ImportError:
+    from hashlib import blake2b
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import List, Optional, Tuple
+    from typing import Dict, List, Optional, Tuple
 
 DIGEST_BYTES = 16
+ABSENT = (FileNotFoundError, NotADirectoryError, PermissionError)
+"""Errors of a file that is absent, or not ours. Others may pass."""
+UNREADABLE = 75
+"""The program's exit code after another error."""
 READ_BYTES = 1 << 20
+INLINE_BYTES = 4 << 20
+"""Maximum size of outputs that are read at once; larger ones are read by a thread, since a launcher
+must go on meanwhile."""
+
+
+class StillReadingError(Exception):
+    """The digests are not known yet: ask again soon."""
 
 
 def digest_of_bytes(content: bytes) -> str:
     """The digest of a file with this content."""
-    return hashlib.blake2b(content, digest_size=DIGEST_BYTES).hexdigest()
+    return blake2b(content, digest_size=DIGEST_BYTES).hexdigest()
 
 
 def digest_of_file(path: bytes) -> str:
     """The digest of a regular file. Raises OSError."""
-    total = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    total = blake2b(digest_size=DIGEST_BYTES)
     with open(path, "rb", buffering=0) as file:
         while True:
             data = file.read(READ_BYTES)
@@ -55,6 +73,8 @@ def measure(path: str, with_digest: bool) -> "Tuple[int, Optional[str]]":
             content = digest_of_file(whole).encode() if with_digest else b""
         elif stat.S_ISLNK(status.st_mode):
             content = os.readlink(whole)
+        elif not stat.S_ISDIR(status.st_mode):
+            continue  # a socket or a pipe, which is not copied
         kind = stat.S_IFMT(status.st_mode)
         lines.append(b"%o %d:%s %d:%s\n" % (kind, len(member), member, len(content), content))
     return size, digest_of_bytes(b"".join(lines)) if with_digest else None
@@ -73,15 +93,69 @@ def members_of(top: bytes) -> "List[bytes]":
     return sorted(found)
 
 
+class OutputDigests:
+    """The digests of committed outputs. They never change: the store is read-only."""
+
+    def __init__(self) -> None:
+        self._readings: "Dict[str, Reading]" = {}
+
+    def of(self, key: str, paths: "List[Optional[str]]", size: int) -> "List[Optional[str]]":
+        """The digests of the outputs of an attempt, of this size together; None for an absent one.
+        Raises StillReadingError, and OSError."""
+        reading = self._readings.get(key)
+        if reading is None:
+            reading = Reading(paths)
+            if size <= INLINE_BYTES:
+                reading.run()
+                return reading.result()
+            try:
+                reading.start()
+            except RuntimeError as error:
+                raise OSError(errno.EAGAIN, "no thread can be started: %s" % error) from None
+            self._readings[key] = reading
+        if reading.is_alive():
+            raise StillReadingError
+        del self._readings[key]
+        return reading.result()
+
+
+class Reading(threading.Thread):
+    """Computes the digests of the outputs of one attempt."""
+
+    def __init__(self, paths: "List[Optional[str]]") -> None:
+        threading.Thread.__init__(self, daemon=True)
+        self._paths = paths
+        self._digests: "List[Optional[str]]" = []
+        self._error: "Optional[OSError]" = None
+
+    def run(self) -> None:
+        """Read all outputs."""
+        try:
+            self._digests = [
+                None if path is None else measure(path, True)[1] for path in self._paths
+            ]
+        except OSError as error:
+            self._error = error
+
+    def result(self) -> "List[Optional[str]]":
+        """The digests. Raises OSError."""
+        if self._error is not None:
+            raise self._error
+        return self._digests
+
+
 def main() -> None:
     """Answer the question on stdin."""
     asked = json.loads(sys.stdin.read())
-    answers = []  # type: List[Optional[Tuple[int, Optional[str]]]]
+    answers: "List[Optional[Tuple[int, Optional[str]]]]" = []
     for path in asked["paths"]:
         try:
             answers.append(measure(path, asked["digests"]))
-        except OSError:
+        except ABSENT:
             answers.append(None)
+        except OSError as error:
+            sys.stderr.write("%s cannot be read: %s" % (path, error.strerror or error))
+            sys.exit(UNREADABLE)
     print(json.dumps(answers))
 
 

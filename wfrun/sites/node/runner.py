@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, Dict, List, Optional, Set, Tuple
 
+    from wfrun.sites.node.digests import OutputDigests, StillReadingError
     from wfrun.sites.node.limits import is_setback
     from wfrun.sites.node.log_limits import LOOK_S, LogLimits
     from wfrun.sites.node.logs import FEW_BYTES
@@ -29,6 +30,7 @@ if TYPE_CHECKING or __package__:
     Outcome = Dict[str, Any]
     Grant = Tuple[int, int, List[str], List[int]]
 else:
+    from digests import OutputDigests, StillReadingError
     from limits import is_setback
     from log_limits import LOOK_S, LogLimits
     from logs import FEW_BYTES
@@ -92,6 +94,7 @@ class Runner:
         """A heap of: due time, serial number of the attempt (0: a look at the logs), pid (0: a
         timer of the subclass)."""
         self.serial = 0
+        self.digests = OutputDigests()
         self.log_limits = LogLimits()
         self.watches_logs = False
         """A timer for a look at the logs is set."""
@@ -132,6 +135,16 @@ class Runner:
     def _commit(self, attempt: RunningAttempt, sandbox: str) -> "List[Optional[int]]":
         """Commit the outputs of a successful attempt; returns their sizes in bytes."""
         return commit(attempt.request, sandbox, self.starter.store, attempt.committed)
+
+    def _digests(
+        self, attempt: RunningAttempt, sizes: "List[Optional[int]]"
+    ) -> "List[Optional[str]]":
+        """The digests of the committed outputs of an attempt. Raises StillReadingError."""
+        paths = [
+            None if size is None else self.starter.store + "/" + output["stored"]
+            for output, size in zip(attempt.request["outputs"], sizes)
+        ]
+        return self.digests.of(attempt.key, paths, sum(size or 0 for size in sizes))
 
     def _catch_signals(self) -> int:
         """Let every signal write its number into a pipe; returns the end to read. Tasks do not
@@ -367,6 +380,13 @@ class Runner:
         elif attempt.request["outputs"]:
             try:
                 outcome["sizes"] = self._commit(attempt, sandbox)
+                if attempt.request.get("checksums"):
+                    outcome["digests"] = self._digests(attempt, outcome["sizes"])
+            except StillReadingError:
+                attempt.end = status, usage, ended_s
+                attempt.setbacks = 0
+                self._delay(attempt)
+                return
             except (AttemptError, OSError) as error:
                 if self._can_be_retried(attempt, error):
                     attempt.end = status, usage, ended_s

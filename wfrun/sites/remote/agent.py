@@ -27,8 +27,8 @@ any order. Paths are absolute. ``sizes`` cuts the payload into pieces.
      "timeout_s"} + stdin                     exit_code null: killed at its timeout
     {"ask": "mkdir", "paths", "mode"}         {}
     {"ask": "own", "path"}                    {}; infeasible if others can enter or replace it
-    {"ask": "write", "paths", "sizes",        {}
-     "modes"} + contents
+    {"ask": "write", "paths", "sizes",        {}; transient if a digest that is not null differs
+     "modes", "digests"} + contents
     {"ask": "read", "paths", "limit"}         {"sizes": [bytes or null, ...]} + contents, perhaps
                                               of the first paths only: then ask for the rest; the
                                               last bytes of each, or with "start" those from there
@@ -657,9 +657,10 @@ def as_line(content: bytes) -> "Optional[bytes]":
     return content.strip().replace(b"\r", b" ").replace(b"\n", b" ")
 
 
-def digest(line: bytes) -> bytes:
-    """Return a short key of a record, by which repeated ones are found."""
-    return hashlib.blake2b(line, digest_size=16).digest()
+def digest(content: "bytes | memoryview") -> bytes:
+    """Return the digest of a record, by which repeated ones are found, or of a file, as
+    ``digests.py`` computes it."""
+    return hashlib.blake2b(content, digest_size=16).digest()
 
 
 def signature_of(status: os.stat_result) -> "Signature":
@@ -1454,8 +1455,11 @@ class Agent:
         if sum(request["sizes"]) != len(payload):
             raise RefusedError("the sizes do not add up to the payload")
         start = 0
-        for path, size, mode in zip(request["paths"], request["sizes"], request["modes"]):
+        files = zip(request["paths"], request["sizes"], request["modes"], request["digests"])
+        for path, size, mode, expected in files:
             content = memoryview(payload)[start : start + size]
+            if expected is not None and digest(content).hex() != expected:
+                raise OSError(errno.EIO, "its digest is not that of the file that was sent", path)
             write_file(path_of(path), content, mode, self._temporary())
             start += size
         for reader in list(self._spools.values()):  # replies to spool files are expected

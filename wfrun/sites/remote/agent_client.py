@@ -411,6 +411,7 @@ class AgentHost:
                 paths=[file.path for file in portion],
                 sizes=[len(file.content) for file in portion],
                 modes=[file.mode for file in portion],
+                digests=[file.digest for file in portion],
             )
             start = end
 

@@ -25,6 +25,8 @@ class NewFile(msgspec.Struct, frozen=True):
     path: str
     content: bytes
     mode: int = 0o600
+    digest: str | None = None
+    """Compared before the rename; None: it is not."""
 
 
 class Stat(msgspec.Struct, frozen=True):

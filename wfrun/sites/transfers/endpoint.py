@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, Protocol
 
 from wfrun.engine.errors import TransientError
+from wfrun.engine.exchange import Content
 from wfrun.engine.model import SiteSpec
 from wfrun.sites.remote.host import Stat
 
@@ -23,7 +24,8 @@ class Endpoint(Protocol):
 
     Reading and writing raise InfeasibleError when the source is absent or the destination cannot
     take the file, TransientError for any other failure. Writing replaces what has this name, at
-    the end and at once; a write that fails removes its part.
+    the end and at once; a write that fails removes its part. What was written is compared with
+    ``expected`` before, and raises TransientError where it differs.
     """
 
     index: int
@@ -42,7 +44,9 @@ class Endpoint(Protocol):
     async def read_small(self, name: str) -> bytes:
         """Content of a file of at most SMALL_BYTES. Concurrent calls share a message."""
 
-    async def write_small(self, name: str, content: bytes, is_executable: bool, key: str) -> None:
+    async def write_small(
+        self, name: str, content: bytes, expected: Content, is_executable: bool, key: str
+    ) -> None:
         """Write a file of at most SMALL_BYTES. Concurrent calls share a message."""
 
     def read(self, name: str) -> AsyncGenerator[bytes, None]:
@@ -52,17 +56,23 @@ class Endpoint(Protocol):
         self,
         name: str,
         content: AsyncIterator[bytes],
-        size_bytes: int,
+        expected: Content,
         is_executable: bool,
         key: str,
     ) -> None:
-        """Write a file; raises TransientError unless ``content`` has ``size_bytes``."""
+        """Write a file. Its size is given."""
 
     def read_tree(self, name: str) -> AsyncGenerator[bytes, None]:
         """Stream a directory as a tar archive. To be closed unless it is exhausted."""
 
-    async def write_tree(self, name: str, content: AsyncIterator[bytes], key: str) -> None:
+    async def write_tree(
+        self, name: str, content: AsyncIterator[bytes], expected: Content, key: str
+    ) -> None:
         """Write a directory from a tar archive, which ``CleanTree`` has checked."""
+
+    async def measure(self, path: str, size_bytes: int | None) -> Content | None:
+        """Size and digest of a file or directory, given with its size as far as that is known; None
+        if it is absent. Concurrent calls share a message."""
 
 
 def endpoint_name(endpoint: Endpoint) -> str:
@@ -95,7 +105,17 @@ def file_mode(is_executable: bool, writable: bool = False) -> int:
     return (0o555 if is_executable else 0o444) | (0o200 if writable else 0)
 
 
-def check_size(path: str, written_bytes: int, size_bytes: int) -> None:
-    """Raise TransientError unless a copy is complete."""
-    if written_bytes != size_bytes:
-        raise TransientError(f"{path}: {written_bytes} of {size_bytes} bytes were copied")
+def check_size(path: str, found_bytes: int, size_bytes: int | None) -> None:
+    """Raise TransientError unless a file has its size."""
+    if size_bytes is not None and found_bytes != size_bytes:
+        raise TransientError(f"{path} has {found_bytes} of {size_bytes} bytes")
+
+
+async def check_digest(endpoint: Endpoint, path: str, expected: Content) -> None:
+    """Read back what was written. Raises TransientError where its digest differs from the expected
+    one, if there is one."""
+    if expected.digest is None:
+        return
+    found = await endpoint.measure(path, expected.size_bytes)
+    if found is None or found.digest != expected.digest:
+        raise TransientError(f"{path}: its digest is not that of the file that was to be copied")

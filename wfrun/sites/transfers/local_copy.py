@@ -8,11 +8,17 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-from wfrun.engine.exchange import Receipt
+from wfrun.engine.exchange import Content, Receipt
 from wfrun.engine.model import LinkSpec
 from wfrun.sites.transfers.disk import copy_path, explain, remove, replace, size_of, sync_folder
 from wfrun.sites.transfers.emulated_link import EmulatedLink
-from wfrun.sites.transfers.endpoint import Endpoint, endpoint_name, part_name
+from wfrun.sites.transfers.endpoint import (
+    Endpoint,
+    check_digest,
+    check_size,
+    endpoint_name,
+    part_name,
+)
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
 from wfrun.sites.transfers.method import Location
 
@@ -33,7 +39,9 @@ class LocalCopy:
     async def can_carry(self, source: Endpoint, destination: Endpoint) -> bool:
         return isinstance(source, LocalEndpoint) and isinstance(destination, LocalEndpoint)
 
-    async def copy(self, source: Location, destination: Location, key: str) -> Receipt:
+    async def copy(
+        self, source: Location, destination: Location, key: str, expected: Content
+    ) -> Receipt:
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
         origin, final = Path(source.path), Path(destination.path)
@@ -57,6 +65,9 @@ class LocalCopy:
                 # Beside the copy: the emulated time includes that of the disk.
                 arrival = asyncio.create_task(link.carry(size_of(origin)))
             size_bytes = await asyncio.wrap_future(work)
+            if not temporary.is_dir():
+                check_size(source.path, size_bytes, expected.size_bytes)
+            await check_digest(destination.endpoint, str(temporary), expected)
             if arrival is not None:
                 await arrival
             replace(temporary, final)
@@ -69,7 +80,7 @@ class LocalCopy:
             if arrival is not None:
                 arrival.cancel()
             remove(temporary)  # after a cancellation the thread may still write, and does it too
-        return Receipt(size_bytes, loop.time() - begun_s)
+        return Receipt(size_bytes, loop.time() - begun_s, expected.digest)
 
     def close(self) -> None:
         self._aborted.set()

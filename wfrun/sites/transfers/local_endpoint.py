@@ -11,9 +11,11 @@ from stat import S_ISDIR
 from typing import Any, BinaryIO
 
 from wfrun.engine.errors import InfeasibleError, TransientError
+from wfrun.engine.exchange import Content
 from wfrun.engine.model import ORIGIN, SiteSpec
 from wfrun.sites.remote.host import Stat
 from wfrun.sites.remote.local_transport import LocalProcess
+from wfrun.sites.stored import measure_here
 from wfrun.sites.transfers.disk import (
     explain_read,
     explain_write,
@@ -24,7 +26,13 @@ from wfrun.sites.transfers.disk import (
     sync_folder,
     sync_tree,
 )
-from wfrun.sites.transfers.endpoint import CHUNK_BYTES, check_size, file_mode, part_name
+from wfrun.sites.transfers.endpoint import (
+    CHUNK_BYTES,
+    check_digest,
+    check_size,
+    file_mode,
+    part_name,
+)
 
 
 class LocalEndpoint:
@@ -60,8 +68,13 @@ class LocalEndpoint:
     async def read_small(self, name: str) -> bytes:
         return b"".join([chunk async for chunk in self.read(name)])
 
-    async def write_small(self, name: str, content: bytes, is_executable: bool, key: str) -> None:
-        await self.write(name, _one(content), len(content), is_executable, key)
+    async def write_small(
+        self, name: str, content: bytes, expected: Content, is_executable: bool, key: str
+    ) -> None:
+        await self.write(name, _one(content), expected, is_executable, key)
+
+    async def measure(self, path: str, size_bytes: int | None) -> Content | None:
+        return await asyncio.to_thread(measure_here, path, digest=True)
 
     async def read(self, name: str) -> AsyncGenerator[bytes, None]:
         try:
@@ -75,7 +88,7 @@ class LocalEndpoint:
         self,
         name: str,
         content: AsyncIterator[bytes],
-        size_bytes: int,
+        expected: Content,
         is_executable: bool,
         key: str,
     ) -> None:
@@ -89,7 +102,8 @@ class LocalEndpoint:
                     await asyncio.to_thread(file.write, chunk)
                     written += len(chunk)
                 await asyncio.to_thread(_sync, file)
-            check_size(str(final), written, size_bytes)
+            check_size(str(final), written, expected.size_bytes)
+            await check_digest(self, str(temporary), expected)
             os.chmod(temporary, file_mode(is_executable, self.spec is None))
             await self._put_in_place(temporary, final)
         except OSError as error:
@@ -122,13 +136,16 @@ class LocalEndpoint:
         finally:
             await process.close()
 
-    async def write_tree(self, name: str, content: AsyncIterator[bytes], key: str) -> None:
+    async def write_tree(
+        self, name: str, content: AsyncIterator[bytes], expected: Content, key: str
+    ) -> None:
         final = Path(self.path(name))
         temporary = final.with_name(part_name(key))
         try:
             await asyncio.to_thread(make_folders, temporary)
             await _extract(content, temporary, final)
             await asyncio.to_thread(sync_tree, temporary)
+            await check_digest(self, str(temporary), expected)
             await self._put_in_place(temporary, final)
         except OSError as error:
             raise explain_write(error, final) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from wfrun.engine.exchange import Receipt
+from wfrun.engine.exchange import Content, Receipt
 from wfrun.sites.transfers.endpoint import Endpoint
 
 
@@ -28,11 +28,14 @@ class TransferMethod(Protocol):
         """Whether this method works between the two. It may ask the sites, and then keeps their
         answer: the question comes before every copy."""
 
-    async def copy(self, source: Location, destination: Location, key: str) -> Receipt:
+    async def copy(
+        self, source: Location, destination: Location, key: str, expected: Content
+    ) -> Receipt:
         """Copy one file or directory, and replace what has the destination's name.
 
         The destination shows the whole file under its final name, or what was there before: it is
-        written as ``part_name(key)`` in the same directory, its size is checked, and it is renamed.
+        written as ``part_name(key)`` in the same directory, compared with ``expected`` there, and
+        renamed.
         A copy that fails or is cancelled removes its part. ``key`` is unique among all copies.
 
         A large copy holds a slot of both endpoints (``hold_slots``); many small files share one

@@ -11,13 +11,16 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any, Protocol
 
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
+from wfrun.engine.exchange import Content
 from wfrun.engine.model import SiteSpec
 from wfrun.sites.remote import cat
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.host import NewFile, Stat
+from wfrun.sites.stored import measure_at
 from wfrun.sites.transfers.endpoint import (
     CHUNK_BYTES,
     SMALL_BYTES,
+    check_digest,
     check_size,
     file_mode,
     part_name,
@@ -51,6 +54,7 @@ class RemoteEndpoint:
         self._stat = RequestBatcher(self._stat_all)
         self._read_small = RequestBatcher(self._read_all)
         self._write_small = RequestBatcher(self._write_all)
+        self._measure = RequestBatcher(self._measure_all)
 
     def path(self, name: str) -> str:
         return self._site.store_path(name)
@@ -74,12 +78,24 @@ class RemoteEndpoint:
                 raise InfeasibleError(f"{path} cannot be read", hint="Was it removed?")
         return [content or b"" for content in contents]
 
-    async def write_small(self, name: str, content: bytes, is_executable: bool, key: str) -> None:
-        await self._write_small(NewFile(self.path(name), content, file_mode(is_executable)))
+    async def write_small(
+        self, name: str, content: bytes, expected: Content, is_executable: bool, key: str
+    ) -> None:
+        mode = file_mode(is_executable)
+        await self._write_small(NewFile(self.path(name), content, mode, expected.digest))
 
     async def _write_all(self, files: list[NewFile]) -> list[None]:
         await (await self.connection.host()).write(files)
         return [None] * len(files)
+
+    async def measure(self, path: str, size_bytes: int | None) -> Content | None:
+        return await self._measure((path, size_bytes or 0))
+
+    async def _measure_all(self, asked: list[tuple[str, int]]) -> list[Content | None]:
+        host = await self.connection.host()
+        size_bytes = sum(size for _, size in asked)
+        paths = [path for path, _ in asked]
+        return await measure_at(host, paths, size_bytes, digest=True)
 
     # -- large files and directories, streamed
 
@@ -93,7 +109,7 @@ class RemoteEndpoint:
         self,
         name: str,
         content: AsyncIterator[bytes],
-        size_bytes: int,
+        expected: Content,
         is_executable: bool,
         key: str,
     ) -> None:
@@ -101,7 +117,8 @@ class RemoteEndpoint:
         transport = await self.connection.transport()
         try:
             written = await transport.write_file(temporary, content, file_mode(is_executable))
-            check_size(final, written, size_bytes)
+            check_size(final, written, expected.size_bytes)
+            await check_digest(self, temporary, expected)
             await self.commit(name, key)
         except BaseException:
             await self.discard(name, key)
@@ -122,7 +139,9 @@ class RemoteEndpoint:
         finally:
             await process.close()
 
-    async def write_tree(self, name: str, content: AsyncIterator[bytes], key: str) -> None:
+    async def write_tree(
+        self, name: str, content: AsyncIterator[bytes], expected: Content, key: str
+    ) -> None:
         final, quoted = self.path(name), shlex.quote(self.part(name, key))
         transport = await self.connection.transport()
         process = await transport.start(f"mkdir {quoted} && exec tar -xf - -C {quoted}")
@@ -138,6 +157,7 @@ class RemoteEndpoint:
             process.end_input()
             code = await process.wait()
             _check_exit(code, f"{final} cannot be written: {process.errors()}")
+            await check_digest(self, self.part(name, key), expected)
             await self.commit(name, key)
         except BaseException:
             await self.discard(name, key)

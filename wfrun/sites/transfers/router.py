@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from wfrun.engine.errors import TransientError
-from wfrun.engine.exchange import Receipt
+from wfrun.engine.exchange import ANYTHING, Content, Receipt
 from wfrun.engine.model import ORIGIN
 from wfrun.sites.contained import contained
+from wfrun.sites.transfers.disk import absent
 from wfrun.sites.transfers.endpoint import Endpoint
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
 from wfrun.sites.transfers.method import Location, TransferMethod
@@ -28,8 +29,15 @@ class TransferRouter:
     """
 
     def __init__(
-        self, endpoints: Sequence[Endpoint], methods: Mapping[str, TransferMethod], outputs: Path
+        self,
+        endpoints: Sequence[Endpoint],
+        methods: Mapping[str, TransferMethod],
+        outputs: Path,
+        *,
+        checksums: bool = False,
     ) -> None:
+        """With ``checksums`` a copy is compared by digest, not only by size; that of a source
+        without one is computed first."""
         self._outputs = outputs
         self._endpoints: dict[int, Endpoint] = {
             ORIGIN: LocalEndpoint(),
@@ -37,9 +45,15 @@ class TransferRouter:
         }
         self._methods = dict(methods)
         self._serial = itertools.count()
+        self._checksums = checksums
 
     async def copy(
-        self, source: int, source_path: str, destination: int, destination_path: str
+        self,
+        source: int,
+        source_path: str,
+        destination: int,
+        destination_path: str,
+        expected: Content = ANYTHING,
     ) -> Receipt:
         """Copy one file or directory; ``TransferMethod.copy`` says what is guaranteed. Raises
         InfeasibleError for a destination at ORIGIN outside of ``outputs``."""
@@ -49,11 +63,16 @@ class TransferRouter:
         # The process id keeps the parts of this engine apart from those that a killed engine has
         # left in the same directory. Two live engines never share one.
         key = f"{os.getpid()}-{next(self._serial)}"
+        if self._checksums and expected.digest is None:
+            found = await from_.measure(from_.path(source_path), expected.size_bytes)
+            if found is None:
+                raise absent(from_.path(source_path))
+            expected = Content(expected.size_bytes, found.digest)
         for method in self._methods.values():
             if await method.can_carry(from_, to):
                 ends = Location(from_, source_path), Location(to, destination_path)
                 try:
-                    return await method.copy(*ends, key)
+                    return await method.copy(*ends, key, expected)
                 except RuntimeError as error:
                     if NO_THREAD not in str(error):
                         raise

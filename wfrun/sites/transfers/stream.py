@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
 from wfrun.engine.errors import TransientError
-from wfrun.engine.exchange import Receipt
+from wfrun.engine.exchange import Content, Receipt
 from wfrun.sites.transfers.clean_tree import CleanTree
 from wfrun.sites.transfers.disk import absent
 from wfrun.sites.transfers.endpoint import SMALL_BYTES, Endpoint, check_size, hold_slots
@@ -28,7 +28,9 @@ class Stream:
     async def can_carry(self, source: Endpoint, destination: Endpoint) -> bool:
         return True
 
-    async def copy(self, source: Location, destination: Location, key: str) -> Receipt:
+    async def copy(
+        self, source: Location, destination: Location, key: str, expected: Content
+    ) -> Receipt:
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
         reader, writer = source.endpoint, destination.endpoint
@@ -44,22 +46,28 @@ class Stream:
                 steady = _steady(archive, source.path)
                 tree = CleanTree(source.path, steady, links_may_leave=reader.spec is None)
                 async with aclosing(tree.pieces()) as pieces:
-                    await writer.write_tree(destination.name, pieces, key)
+                    await writer.write_tree(destination.name, pieces, expected, key)
                 size_bytes = tree.size_bytes
-        elif size_bytes <= SMALL_BYTES:
+        else:
+            check_size(source.path, size_bytes, expected.size_bytes)
+            whole = Content(size_bytes, expected.digest)
+            await self._copy_file(source, destination, key, whole, stat.is_executable)
+        return Receipt(size_bytes, loop.time() - begun_s, expected.digest)
+
+    async def _copy_file(
+        self, source: Location, destination: Location, key: str, whole: Content, executable: bool
+    ) -> None:
+        """Copy a file of a known size."""
+        reader, writer, size_bytes = source.endpoint, destination.endpoint, whole.size_bytes
+        assert size_bytes is not None
+        if size_bytes <= SMALL_BYTES:
             content = await reader.read_small(source.name)
             check_size(source.path, len(content), size_bytes)
-            await writer.write_small(destination.name, content, stat.is_executable, key)
-        else:
-            async with hold_slots(reader, writer), aclosing(reader.read(source.name)) as data:
-                await writer.write(
-                    destination.name,
-                    _at_most(data, size_bytes, source.path),
-                    size_bytes,
-                    stat.is_executable,
-                    key,
-                )
-        return Receipt(size_bytes, loop.time() - begun_s)
+            await writer.write_small(destination.name, content, whole, executable, key)
+            return
+        async with hold_slots(reader, writer), aclosing(reader.read(source.name)) as data:
+            pieces = _at_most(data, size_bytes, source.path)
+            await writer.write(destination.name, pieces, whole, executable, key)
 
     def close(self) -> None:
         """Nothing to release: a copy ends with its task."""
