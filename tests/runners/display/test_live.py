@@ -97,6 +97,16 @@ def test_each_document_has_a_bar() -> None:
     assert "0/10" in shown[3]
 
 
+def test_failures_are_seen_on_a_tiny_terminal() -> None:
+    shown = drawn(busy(30, workflows=3), 60, 12)
+    assert any(line.startswith("3 tasks × exit 1: Error: no such survey") for line in shown)
+
+
+def test_names_of_documents_are_whole_on_a_narrow_terminal() -> None:
+    shown = drawn(busy(2, workflows=3, tasks=10), 50)
+    assert [line.split()[0] for line in shown[2:5]] == ["w0", "w1", "w2"]
+
+
 def test_rate_and_time_are_apart() -> None:
     assert "tasks/s  30." in drawn(busy(2))[0]
 

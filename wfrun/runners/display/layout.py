@@ -22,6 +22,8 @@ class Section(NamedTuple):
     """What its lines show, for the line that says how many are cut."""
     beyond: int = 0
     """Number of lines that ``body`` leaves out because no terminal has room for them."""
+    rank: int = 1
+    """Sections of a lower rank get their minimum first."""
 
 
 class SharedLines:
@@ -36,8 +38,13 @@ class SharedLines:
         height = console.size.height - 1  # the line of the cursor
         options = options.update(height=None)
         drawn = [console.render_lines(s.body, options, pad=False) for s in self._sections]
-        shares = share(height, [s.minimum for s in self._sections], [len(d) for d in drawn])
-        for section, lines, count in zip(self._sections, drawn, shares, strict=True):
+        sections = self._sections
+        order = sorted(range(len(sections)), key=lambda index: sections[index].rank)
+        minima = [sections[index].minimum for index in order]
+        shares = share(height, minima, [len(drawn[index]) for index in order])
+        counts = dict(zip(order, shares, strict=True))
+        for index, (section, lines) in enumerate(zip(sections, drawn, strict=True)):
+            count = counts[index]
             for line in _cut(console, options, section, lines, count):
                 yield from line
                 yield Segment.line()
@@ -65,7 +72,9 @@ def _cut(
     if count >= len(lines):
         yield from lines
         return
-    if count > 0:
+    if count == 1:
+        yield lines[0]
+    elif count:
         yield from lines[: count - 1]
         cut = len(lines) - count + 1 + section.beyond
         rest = Text(f"and {cut} more {section.noun}", style="dim")

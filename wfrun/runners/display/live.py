@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleDimensions, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -28,7 +28,7 @@ MAX_SHARE = 0.1
 """Maximum share of a core that the display uses: with very many open attempts it is refreshed less
 often."""
 BAR_COLUMNS = 30
-"""Width of a progress bar."""
+"""Maximum width of a progress bar, and at most a quarter of the terminal's."""
 
 
 class LiveProgress:
@@ -72,10 +72,10 @@ class LiveProgress:
         """The display of the current state."""
         state, now_s = self._state, time.time()
         height = self._console.size.height
-        sections = [Section(self._head(now_s), 2)]
+        sections = [Section(self._head(now_s), 2, rank=0)]
         if len(state.workflows) > 1:
             beyond = max(0, len(state.workflows) - height)
-            sections.append(Section(_documents(state, height), 2, "documents", beyond))
+            sections.append(Section(_documents(state, self._console.size), 2, "documents", beyond))
         table = SiteTable(state, max_rows=height * 2 // 3 - 1)
         sections.append(Section(table, height * 2 // 3, "lines of sites"))
         idle = idle_lines(state, now_s, driven=True)
@@ -91,11 +91,11 @@ class LiveProgress:
         if groups:
             lines = [Hanging(failure_line(state, group)) for group in groups[:height]]
             beyond = len(groups) - len(lines)
-            sections.append(Section(Group(*lines), 2, "lines of failures", beyond))
+            sections.append(Section(Group(*lines), 2, "lines of failures", beyond, rank=0))
         remarks = [r for r in (nothing_succeeds(state, self._title), self.note) if r]
         if remarks:
             text = Group(*(Text(remark, style="yellow") for remark in remarks))
-            sections.append(Section(text, 2))
+            sections.append(Section(text, 2, rank=0))
         return SharedLines(sections)
 
     def _head(self, now_s: float) -> RenderableType:
@@ -110,7 +110,9 @@ class LiveProgress:
             bar.add_column(no_wrap=not shrinks)
         bar.add_row(
             Text(self._title, style="bold", no_wrap=True, overflow="ellipsis"),
-            ProgressBar(total=max(1, tasks), completed=settled, width=BAR_COLUMNS),
+            ProgressBar(
+                total=max(1, tasks), completed=settled, width=_bar_columns(self._console.size)
+            ),
             Text(f"{settled}/{tasks}"),
             Text(f"{rate:.1f} tasks/s", style="cyan"),
             Text(duration(elapsed_s)),
@@ -121,21 +123,25 @@ class LiveProgress:
         )
 
 
-def _documents(state: RunState, rows: int) -> Table:
+def _documents(state: RunState, size: ConsoleDimensions) -> Table:
     """A bar for each workflow or bag, those that are not done first."""
     table = Table.grid(padding=(0, 2), pad_edge=False)
     for _ in range(4):
         table.add_column(no_wrap=True)
-    for w in sorted(state.workflows, key=lambda w: not w.open)[:rows]:
+    for w in sorted(state.workflows, key=lambda w: not w.open)[: size.height]:
         tasks = len(w.status)
         settled = w.done + w.failed + w.blocked
         table.add_row(
             name_cell(w.workflow.name),
-            ProgressBar(total=max(1, tasks), completed=settled, width=BAR_COLUMNS),
+            ProgressBar(total=max(1, tasks), completed=settled, width=_bar_columns(size)),
             f"{settled}/{tasks}",
             Text(_of_document(w), style="dim"),
         )
     return table
+
+
+def _bar_columns(size: ConsoleDimensions) -> int:
+    return min(BAR_COLUMNS, size.width // 4)
 
 
 def _of_document(w: WorkflowState) -> str:
