@@ -27,6 +27,7 @@ DIGEST = "0123456789abcdef" * 4
     [
         ("centos", "docker://centos"),
         ("centos:8", "docker://centos:8"),
+        ("docker:24-dind", "docker://docker:24-dind"),
         ("ghcr.io/a/b@sha256:" + DIGEST, "docker://ghcr.io/a/b@sha256:" + DIGEST),
         ("docker:///rynge/montage:latest", "docker://rynge/montage:latest"),
         ("library://lolcow", "library://lolcow"),

@@ -46,8 +46,6 @@ def to_image(value: Any) -> str:
     if match is None:
         if _FILE.match(value):
             return _path(value)
-        if value.startswith("docker:"):
-            value = value.removeprefix("docker:")
         scheme, name = "docker", value
     else:
         scheme, name = match[1].lower(), match[2]
