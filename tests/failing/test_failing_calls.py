@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.failing.failing_calls import SOURCE, Case, compile_library, play
+from tests.failing.failing_calls import ROLES, SOURCE, Case, compile_library, play
 from tests.testbed.layout import MissingError
 
 QUICK = (
@@ -28,6 +28,8 @@ SLOW = (
     Case("agent", "write", errno.ENOSPC, 4),
     Case("agent", "rename", errno.ESTALE, 3),
     Case("launcher", "spawn", errno.EAGAIN, 1),
+    Case("job", "stat", errno.ESTALE, 60),
+    Case("job", "link", errno.EIO, 3),
 )
 
 
@@ -42,6 +44,15 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("case", QUICK, ids=str)
 def test_a_call_fails(tmp_path: Path, library: Path, case: Case) -> None:
     assert play(tmp_path, library, case), "there were fewer such calls"
+
+
+def test_a_role_that_nothing_plays(
+    tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library has to reach the programs, or these tests could not fail."""
+    monkeypatch.setitem(ROLES, "job", "no-such-program.py")
+    with pytest.raises(AssertionError, match="no such program was started"):
+        play(tmp_path, library, Case("job", "open", errno.EIO, 1))
 
 
 @pytest.mark.slow
