@@ -73,6 +73,7 @@ async def test_a_launcher_dies(rig: SiteRig) -> None:
     rig.end("L1")
     await rig.until(lambda: bool(rig.events(ev.LauncherEnded)))
     assert [rig.cause(f"k{n}") for n in range(1, 6)] == ["done", "lost", None, "lost", None]
+    assert "k1" in [end.key for end in rig.events(ev.RecordedEnd)]  # its outputs are compared
     assert [key for key in ("k1", "k2", "k3", "k4") if rig.is_revoked(key)] == ["k2", "k4"]
     assert "the test ended it" in (rig.probe.outcomes("k2")[0].message or "")
     (end,) = rig.events(ev.LauncherEnded)

@@ -30,6 +30,8 @@ class HostileHost:
     def __init__(self, lines: list[bytes]) -> None:
         self.lines = lines
         self.pipes: list[HostilePipe] = []
+        self.outcome: dict[str, Any] | None = None
+        """Of all attempts, by the answers of the launchers."""
 
     async def prepare(self) -> None: ...
     async def close(self) -> None: ...
@@ -43,7 +45,7 @@ class HostileHost:
         on_lines: Callable[[list[bytes]], None],
         on_end: Callable[[], None],
     ) -> LauncherPipe:
-        self.pipes.append(HostilePipe(on_lines, [] if self.pipes else self.lines))
+        self.pipes.append(HostilePipe(self, on_lines, [] if self.pipes else self.lines))
         return self.pipes[-1]
 
     async def stderr_tail(self) -> str:
@@ -57,7 +59,10 @@ class HostileHost:
 
 
 class HostilePipe:
-    def __init__(self, on_lines: Callable[[list[bytes]], None], lines: list[bytes]) -> None:
+    def __init__(
+        self, host: HostileHost, on_lines: Callable[[list[bytes]], None], lines: list[bytes]
+    ) -> None:
+        self._host = host
         self._on_lines = on_lines
         self._lines = lines
         self.closed = False
@@ -71,7 +76,8 @@ class HostilePipe:
         if "run" in message:
             self._say(*self._lines)
         elif "find" in message:
-            found = {key: {"state": "ended", "outcome": None} for key in message["find"]}
+            ended = {"state": "ended", "outcome": self._host.outcome}
+            found = dict.fromkeys(message["find"], ended)
             self._say(json.dumps({"id": message["id"], "found": found}).encode())
 
     async def drained(self) -> None: ...
@@ -135,6 +141,16 @@ async def test_what_is_no_message_ends_the_launcher(
     assert len(paused.reason) < 1000
     assert there.host.pipes[0].closed
     assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
+
+
+async def test_an_end_that_the_next_launcher_finds_is_marked(opened: Callable[..., Any]) -> None:
+    """Nobody has seen it, and its outputs may be lost: the dispatcher compares them."""
+    there = await opened(b"garbage")
+    there.host.outcome = {"cause": "done", "sizes": [5]}
+    await there.site.submit([request("k-1", "true")])
+    await until(lambda: there.of(ev.AttemptEnded))
+    (ended,) = there.of(ev.RecordedEnd)
+    assert (ended.key, ended.outcome.sizes) == ("k-1", (5,))
 
 
 async def test_attempts_of_others_are_left_alone(opened: Callable[..., Any]) -> None:
