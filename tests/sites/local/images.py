@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,12 @@ events_logger = "file"
 runtime = "runc"
 """
 """For a machine without systemd, which may itself be a container."""
+_STORAGE = """\
+[storage]
+driver = "vfs"
+graphroot = "{folder}/graph"
+runroot = "{folder}/run"
+"""
 
 
 def make_root(root: Path) -> Path:
@@ -37,28 +45,40 @@ def make_root(root: Path) -> Path:
     return root
 
 
-def podman_environment(folder: Path) -> dict[str, str]:
-    """Make ``image.tar``, and return the variables that podman needs here. Skips the test where
-    podman is absent or cannot run."""
+@contextmanager
+def podman_environment(folder: Path) -> Iterator[dict[str, str]]:
+    """Make ``image.tar``, and give the variables that podman needs here, with storage of its own.
+    Skips the test where podman is absent or cannot run."""
     if shutil.which("podman") is None or shutil.which("runc") is None:
         pytest.skip("needs podman and runc")
     root = make_root(folder / "root")
     (root / "in-the-image").touch()
     (folder / "containers.conf").write_text(_CONFIGURATION)
-    variables = {"CONTAINERS_CONF": str(folder / "containers.conf")}
+    (folder / "storage.conf").write_text(_STORAGE.format(folder=folder))
+    variables = {
+        "CONTAINERS_CONF": str(folder / "containers.conf"),
+        "CONTAINERS_STORAGE_CONF": str(folder / "storage.conf"),
+    }
     script = (
         f"tar -C {root} -c . | podman import --change 'ENTRYPOINT /bin/false' - "
         "localhost/wfrun-test:1 && "
         f"podman save --output {folder}/image.tar localhost/wfrun-test:1 && "
         "podman run --rm --entrypoint '' localhost/wfrun-test:1 true"
     )
-    done = subprocess.run(
+    try:
+        done = _run(script, variables)
+        if done.returncode != 0:
+            pytest.skip(f"podman does not run here: {done.stderr[-300:]}")
+        yield variables
+    finally:
+        _run("podman rm --force --all", variables)  # what a killed client has left
+
+
+def _run(script: str, variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         ["sh", "-c", script],
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
         check=False,
     )
-    if done.returncode != 0:
-        pytest.skip(f"podman does not run here: {done.stderr[-300:]}")
-    return variables

@@ -7,7 +7,7 @@ import os
 import secrets
 import shutil
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -354,10 +354,11 @@ def key() -> str:
 
 
 @pytest.fixture(scope="module")
-def podman(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], Path]:
+def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, str], Path]]:
     """Variables for podman, and an image in an archive."""
     folder = tmp_path_factory.mktemp("podman")
-    return podman_environment(folder), folder / "image.tar"
+    with podman_environment(folder) as variables:
+        yield variables, folder / "image.tar"
 
 
 @pytest.mark.slow
@@ -389,7 +390,7 @@ async def test_what_runs_in_podman_ends_with_its_attempt(
     variables, image = podman
     site = SiteEnvironment((), variables, ContainerRuntime("podman"))
     async with opened(tmp_path) as place:
-        attempt = shell(key, WAIT, "pid", walltime_s=5.0 if way == "walltime" else None)
+        attempt = shell(key, WAIT, "pid", walltime_s=8.0 if way == "walltime" else None)
         await place.site.submit([set_up(attempt, site, container=Container(str(image)))])
         inside = tmp_path / "site" / "attempts" / key / "pid"
         await place.probe.started(key)
@@ -411,23 +412,22 @@ async def test_what_runs_in_podman_ends_with_its_attempt(
 def in_containers(key: str) -> list[int]:
     """Processes of the attempt that see other mounts."""
     own = os.readlink("/proc/self/ns/mnt")
-    return [pid for pid in _processes(key) if os.readlink(f"/proc/{pid}/ns/mnt") != own]
+    return [pid for pid, mounts, _ in _processes(key) if mounts != own]
 
 
 def clients(key: str) -> list[int]:
     """The processes that have started the container of the attempt."""
-    words = (f"/proc/{pid}/cmdline" for pid in _processes(key))
-    named = [path for path in words if Path(path).read_bytes().startswith(b"podman\0run")]
-    return [int(path.split("/")[2]) for path in named]
+    return [pid for pid, _, words in _processes(key) if words.startswith(b"podman\0run\0")]
 
 
-def _processes(key: str) -> list[int]:
+def _processes(key: str) -> list[tuple[int, str, bytes]]:
+    """The processes of an attempt, with their mount namespaces and command lines."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
-            marked = f"WFRUN_ATTEMPT={key}\0".encode() in (entry / "environ").read_bytes()
-        except OSError:
+            if f"WFRUN_ATTEMPT={key}\0".encode() in (entry / "environ").read_bytes():
+                mounts = os.readlink(entry / "ns" / "mnt")
+                found.append((int(entry.name), mounts, (entry / "cmdline").read_bytes()))
+        except OSError:  # it is no process, or has ended
             continue
-        if marked:
-            found.append(int(entry.name))
     return found
