@@ -29,6 +29,28 @@ def stores(tmp_path: Path) -> list[Path]:
     return stores
 
 
+async def test_links_that_leave_a_directory(stores: list[Path], tmp_path: Path) -> None:
+    """A node makes none. Those of the user's own directories are theirs."""
+    inner, own = stores[0] / "d" / "e", tmp_path / "own"
+    inner.mkdir(parents=True)
+    own.mkdir()
+    (inner / "file").write_text("x")
+    (inner / "in").symlink_to("../e/file")
+    transfer = local_transfer(stores)
+    await transfer.copy(0, "d", 1, "copy")
+    assert (stores[1] / "copy" / "e" / "in").read_text() == "x"
+    for target in ("../../../own", str(own)):
+        (inner / "out").unlink(missing_ok=True)
+        (inner / "out").symlink_to(target)
+        with pytest.raises(InfeasibleError, match="its link 'e/out' leads out of it"):
+            await transfer.copy(0, "d", ORIGIN, str(tmp_path / "a" / "collected"))
+    assert not list((tmp_path / "a").glob("*collected*"))
+    assert not list((tmp_path / "a").glob(".wfrun-part-*"))
+    (own / "out").symlink_to("../nowhere")
+    await transfer.copy(ORIGIN, str(own), 1, "given")
+    assert (stores[1] / "given" / "out").is_symlink()
+
+
 UNREADABLE = "/proc/self/mem"
 """A regular file whose first bytes cannot be read: EIO."""
 

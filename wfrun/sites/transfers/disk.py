@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
+from wfrun.sites.node.outputs import stays_inside
 from wfrun.sites.transfers.endpoint import PART_PATTERN, file_mode
 
 _CHUNK_BYTES = 16 << 20
@@ -36,12 +37,18 @@ _NOT_IN_KERNEL = {errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, err
 
 
 def copy_path(
-    source: Path, temporary: Path, writable: bool, aborts: tuple[threading.Event, ...]
+    source: Path,
+    temporary: Path,
+    writable: bool,
+    aborts: tuple[threading.Event, ...],
+    *,
+    links_may_leave: bool = False,
 ) -> int:
     """Copy a file or directory to a new name; returns the size of its files in bytes.
 
     Runs in a thread, and raises OSError soon after one of ``aborts`` is set. Symbolic links in a
-    directory are copied as links.
+    directory are copied as links. Raises InfeasibleError for one that leads out of it, unless
+    ``links_may_leave``, as those of the user's own directories.
     """
     make_folders(temporary.parent)
     if not source.is_dir():
@@ -53,6 +60,12 @@ def copy_path(
         for name in (*names, *files):
             member = Path(directory, name)
             if member.is_symlink():
+                if not (links_may_leave or stays_inside(str(source), str(member))):
+                    inner = member.relative_to(source)
+                    raise InfeasibleError(
+                        f"{source} cannot be copied: its link {str(inner)!r} leads out of it",
+                        hint="Look at this directory: wfrun has put no such link there.",
+                    )
                 (target / name).symlink_to(os.readlink(member))
             elif name in files:
                 size_bytes += _copy_file(member, target / name, writable, aborts)

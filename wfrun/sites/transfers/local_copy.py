@@ -52,7 +52,9 @@ class LocalCopy:
 
         def carry() -> int:
             try:
-                return copy_path(origin, temporary, writable, (abort, self._aborted))
+                is_own = source.endpoint.spec is None
+                aborts = abort, self._aborted
+                return copy_path(origin, temporary, writable, aborts, links_may_leave=is_own)
             finally:
                 if abort.is_set():  # nobody waits for it any more
                     remove(temporary)

@@ -126,7 +126,7 @@ def _link(source: Path, target: Path) -> None:
 def _copy(source: Path, target: Path) -> None:
     temporary = target.with_name(part_name(f"{os.getpid()}-reused"))
     try:
-        copy_path(source, temporary, True, ())
+        copy_path(source, temporary, True, (), links_may_leave=True)
         replace(temporary, target)
     finally:
         remove(temporary)
