@@ -14,7 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from tests.runners.harness import Job, make_workflow
-from wfrun import Workflow, write_dax
+from wfrun import Catalog, Resources, SiteSpec, Workflow, write_dax
+from wfrun.engine.containers import Container
 from wfrun.engine.errors import InvalidError, WfrunError
 from wfrun.runners.api import RunResult, resume
 from wfrun.runners.api import run as run_documents
@@ -22,6 +23,8 @@ from wfrun.runners.cli.exit_statuses import INVALID
 from wfrun.runners.cli.main import cli
 from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.reuse import identities
+from wfrun.runners.run.reuse.identities import Identifier
+from wfrun.runners.run.reuse.keys import make_record, task_keys
 from wfrun.runners.run.session import read_state
 
 OTHER = 65534
@@ -336,3 +339,19 @@ def test_a_look_at_the_sites(folder: Path) -> None:
     assert not (folder / "wfrun-runs").exists()
     status, shown = wfrun("run", document, "--connect")
     assert (status, "without --dry-run" in shown) == (2, True)
+
+
+def test_the_container_counts(folder: Path) -> None:
+    """And its program is that of its image, not that of this machine."""
+
+    def key(image: str | None) -> bytes:
+        container = None if image is None else Container(image)
+        asked = Resources(container=container)
+        workflow = make_workflow([Job("a", "true", resources=asked)])
+        record = make_record([workflow], Catalog((SiteSpec("here", 1),)), Identifier())
+        assert bool(record.programs) is (image is None)
+        return task_keys(workflow, record, Identifier())[0]
+
+    keys = [key(image) for image in (None, "docker://a:1", "docker://a:2", "docker://a:1")]
+    assert keys[1] == keys[3]
+    assert len(set(keys)) == 3

@@ -71,8 +71,9 @@ def program_of(task: Task) -> str:
 
 
 def _found(task: Task) -> str | None:
-    """The path of the program on this machine; None for one of the task's inputs."""
-    if task.executable.startswith("./"):
+    """The path of the program on this machine; None for one of the task's inputs, or in its
+    container."""
+    if task.executable.startswith("./") or task.resources.container is not None:
         return None
     if os.path.isabs(task.executable):
         return task.executable
@@ -137,7 +138,8 @@ class _Contents:
             program,
             task.arguments,
             sorted((task.env or {}).items()),
-            sorted(item for item in inputs.items() if not item[0].startswith(_CARRIED)),
+            sorted(item for item in inputs.items() if f"./{item[0]}" != task.executable),
+            _container(task),
             [(files[file].name, file in task.optional) for file in task.outputs],
             streams,
             *(
@@ -165,3 +167,10 @@ class _Contents:
         if path is None or path not in self._tokens:
             return name, b""
         return base, self._tokens[path]
+
+
+def _container(task: Task) -> tuple[object, ...]:
+    """The image and the directories of the container of a task. An image that is a file is also
+    one of its inputs."""
+    container = task.resources.container
+    return () if container is None else (container.shown, container.sha256, container.mounts)
