@@ -132,7 +132,7 @@ def test_limits_beyond_those_of_the_cluster_fail(testbed: Testbed, tmp_path: Pat
     found = checked(tmp_path, status=1)["alpha"]
     assert "main" in found["limits"]["hint"]
     assert found["test job"]["state"] == "failed"
-    assert "refused" in found["test job"]["text"]
+    assert "invalid partition specified: mian" in found["test job"]["text"]
 
 
 def test_a_job_that_waits_is_withdrawn(testbed: Testbed, tmp_path: Path) -> None:
