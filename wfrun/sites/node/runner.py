@@ -343,6 +343,19 @@ class Runner:
             time.sleep(0.005)
             self._reap()
 
+    def _outcome_of(self, attempt: RunningAttempt, usage: "Any", ended_s: float) -> "Outcome":
+        """The outcome of an attempt that has ended, as if it had succeeded."""
+        return {
+            "cause": "done",
+            "started_s": round(attempt.started_s, 6),
+            "ended_s": round(ended_s, 6),
+            "cpu_s": round(usage.ru_utime + usage.ru_stime, 6),
+            # At least the size of this process: it is charged to a child of vfork. One more reason
+            # to keep it small.
+            "peak_memory_bytes": usage.ru_maxrss * 1024,
+            "host": self.host,
+        }
+
     def _settle(self, attempt: RunningAttempt, status: int, usage: "Any", ended_s: float) -> None:
         """Commit the outputs of an attempt that has ended, and report its outcome."""
         if not self.orphans_known:
@@ -355,16 +368,7 @@ class Runner:
         code = os.WEXITSTATUS(status) if number is None else None
         sandbox = attempt.sandbox
         self.starter.has_short_tasks = ended_s - attempt.started_s < SHORT_S
-        outcome = {
-            "cause": "done",
-            "started_s": round(attempt.started_s, 6),
-            "ended_s": round(ended_s, 6),
-            "cpu_s": round(usage.ru_utime + usage.ru_stime, 6),
-            # At least the size of this process: it is charged to a child of vfork. One more reason
-            # to keep it small.
-            "peak_memory_bytes": usage.ru_maxrss * 1024,
-            "host": self.host,
-        }
+        outcome = self._outcome_of(attempt, usage, ended_s)
         if code is not None:
             outcome["exit_code"] = code
         else:
