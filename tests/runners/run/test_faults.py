@@ -40,7 +40,7 @@ def test_a_task_that_fails_twice_and_then_succeeds(user: User) -> None:
     document = user.write([failing(user.folder, 2)])
     done = user.wfrun(document, "--sites", sites, "--run-dir", "run", *FAST)
     assert done.status == 0, done.text
-    assert "done: 1/1 tasks done, 2 retried" in done.out
+    assert "; 2 failed attempts" in done.out
     places = [Path(line).parts[-3] for line in lines_of(user.folder / "tried")]
     assert len(places) == 3
     assert set(places) == {"alpha", "beta"}
@@ -65,7 +65,8 @@ def test_a_task_that_fails_too_often(user: User) -> None:
     )
     done = user.wfrun(document, "--run-dir", "run", "--retries", "2", *FAST)
     assert done.status == 1
-    assert "failed: 1/4 tasks done, 1 failed, 2 blocked, 2 retried" in done.out
+    assert "failed: 1/4 tasks done, 1 failed, 2 blocked in " in done.out
+    assert "; 3 failed attempts" in done.out
     assert "no luck" in done.out
     assert "flaky" in done.out
     assert "to continue: wfrun resume run" in done.out
@@ -131,7 +132,7 @@ def test_a_walltime_that_is_too_short_is_doubled(user: User) -> None:
     document = user.write([Job("slow", tried + "sleep 60; sleep 1.2", resources=asked)])
     done = user.wfrun(document, "--run-dir", "run", "--retries", "1", *FAST)
     assert done.status == 0, done.text
-    assert "done: 1/1 tasks done, 1 retried" in done.out
+    assert "; 1 failed attempt" in done.out
 
 
 def test_a_task_that_is_killed_by_a_signal(user: User) -> None:
@@ -266,7 +267,7 @@ def test_a_site_whose_disk_fills_up(user: User, small_disk: Callable[[str, str],
     done = user.wfrun(*words, *FAST, "--retries", "5")
     assert "Traceback" not in done.text
     assert done.status == 0, done.text
-    assert "retried" in done.out
+    assert "failed attempt" in done.out
     assert set(lines_of(user.folder / "record")) == {f"t{n}" for n in range(12)}
     assert (user.folder / "run/outputs/t11.bin").stat().st_size == 300_000
     assert user.is_alone()
