@@ -89,7 +89,7 @@ def settings_of_runs(draw: st.DrawFn) -> Settings:
     return Settings(
         policy=policy,
         policy_options={"size": draw(st.integers(1, 10))} if policy == "coarsening" else {},
-        throttle=draw(st.none() | st.integers(1, 4)),
+        throttle=draw(st.sampled_from([None, "auto", 1, 2, 3, 4])),
         retries=draw(st.integers(0, 2)),
         retry_delay_s=draw(st.sampled_from([0.0, 1.0])),
         on_failure=draw(st.sampled_from(["continue", "continue", "stop"])),

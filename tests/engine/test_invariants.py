@@ -86,7 +86,7 @@ class InvariantChecker:
 
     def __init__(self, several: list[Workflow], catalog: Catalog, settings: ev.Settings) -> None:
         self.workflows = several
-        self.throttle = settings.throttle
+        self.throttle = settings.throttle if isinstance(settings.throttle, int) else None
         most = max(PLACEMENT[settings.policy].replicas, settings.replication == "stragglers")
         self.replicas = most if settings.replicas is None else settings.replicas
         self.sites = catalog.sites

@@ -78,7 +78,7 @@ def test_a_site_s_load_of_others() -> None:
 def test_queues_with_jobs_of_others_and_of_this_run(policy: str) -> None:
     """Other users hold the first site for 60 s; a task of ours holds the second one for 20 s."""
     workflows = [bag(1, 20.0), bag(8)]
-    run = Run(workflows, ev.Settings(policy), sites((1, 1.0), (1, 1.0)).sites)
+    run = Run(workflows, ev.Settings(policy, throttle="none"), sites((1, 1.0), (1, 1.0)).sites)
     run.step(ev.SiteObserved(0.0, 0, (ev.BackgroundJob("a", 1, 0.0, 60.0),)))
     assert places(run.add(0)) == ([1] if policy == "heft" else [0])
     run.step(ev.AttemptStarted(0.0, "r.0.0.1"))

@@ -24,7 +24,8 @@ CoresReserved, ReservationDeclined and SitesDeclined exist since version 2, and
 Version 5 added ``RunStarted.site_directory`` and ``RunStarted.own_outputs``, version 6
 ``Settings.max_log_bytes``, FilesRemoved, RunChanged, ``WorkflowAdded.reused``, ``Settings.wait``,
 ``AttemptStarted.host``, JobLimitReached, JobLimitLifted, ``SiteSpec.environment``,
-``Resources.container``, the cause ``environment``, ``Settings.checksums`` and digests of files."""
+``Resources.container``, the cause ``environment``, ``Settings.checksums``, digests of files,
+and words for ``Settings.throttle``."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):

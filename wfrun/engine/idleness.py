@@ -68,7 +68,7 @@ def explain_idleness(state: RunState) -> list[Idleness | None]:
 
 
 def _waiting(state: RunState) -> Iterator[_Waiting]:
-    throttle = state.settings.throttle
+    throttle = state.throttle
     for w in state.workflows[:MAX_WORKFLOWS]:
         is_throttled = throttle is not None and w.dispatched >= throttle
         for kind, count in w.eligible.counts.items():
@@ -183,7 +183,7 @@ def _left_out(state: RunState, index: int, here: list[_Waiting]) -> Idleness:
     count = sum(x.tasks for x in here)
     free = [x for x in here if not x.is_throttled]
     if not free:
-        text = f"throttle ({state.settings.throttle}) reached, {_tasks(count)} held back"
+        text = f"throttle ({state.throttle}) reached, {_tasks(count)} held back"
         return Idleness("throttle", text)
     room = state.sites[index].slots_now - state.sites[index].committed_cores
     narrowest = min(x.cores for x in free)

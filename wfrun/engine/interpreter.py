@@ -21,7 +21,7 @@ from wfrun.engine.changes import change_sites, introduce
 from wfrun.engine.fit import classify
 from wfrun.engine.model import ORIGIN, LinkSpec, Workflow
 from wfrun.engine.network import Network
-from wfrun.engine.policies.placement import max_replicas, placement_class
+from wfrun.engine.policies.placement import max_replicas, placement_class, throttle_of
 from wfrun.engine.retry import reset_retries
 from wfrun.engine.reuse import take_over_tasks
 from wfrun.engine.state import SUPERSEDED, Phase, RunState, SiteState, WorkflowState
@@ -145,6 +145,8 @@ def _configure(state: RunState, settings: ev.Settings, links: tuple[LinkSpec, ..
     state.settings, state.links = settings, links
     scale = settings.time_scale if settings.emulate else 1.0
     state.network = Network([s.spec.name for s in state.sites], links, time_scale=scale)
+    throttle = throttle_of(settings)
+    state.throttle = throttle if isinstance(throttle, int) else None
     state.information = placement_class(settings.policy).information
     state.queues = [(1 << len(state.sites)) - 1] if settings.selection else []
     state.max_replicas = max_replicas(settings, len(state.sites) - state.left.bit_count())

@@ -22,6 +22,12 @@ class Profile:
         self._times_s = [start_s]
         self._free = [processors]
 
+    def copy(self) -> Profile:
+        """A copy that changes independently."""
+        other = Profile(0, 0.0)
+        other._times_s, other._free = self._times_s.copy(), self._free.copy()
+        return other
+
     def __len__(self) -> int:
         """Number of steps."""
         return len(self._times_s)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from wfrun.engine.events import Event
 from wfrun.engine.exchange import ANYTHING, AttemptRequest, Content, Found, LauncherRequest, Receipt
@@ -142,6 +142,9 @@ class Placement(Protocol):
     while they have enough free processors for the task."""
     replicas: ClassVar[int]
     """Maximum number of replicas of a task, unless the user sets it; 0: no replication."""
+    throttle: ClassVar[Literal["auto", "none"]]
+    """The throttle, unless the user sets it. A policy with an ``order`` of its own needs ``auto``
+    to keep it, except if it binds late: queues of sites are first come, first served."""
 
     def __init__(self, view: View, options: Mapping[str, int | float | str]) -> None:
         """``options`` has a value for every name in the class attribute ``options``, of the type of

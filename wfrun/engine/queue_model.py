@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import heapq
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -55,6 +55,8 @@ class QueueModel(ABC):
         tasks that were planned to start immediately although no core is free."""
         self._held_cores = 0
         """Cores of all open tasks."""
+        self._planned: list[tuple[int, float, float]] = []
+        """Cores, run time and earliest start of the tasks that are planned."""
         self._clear(float("-inf"))
 
     @abstractmethod
@@ -65,6 +67,14 @@ class QueueModel(ABC):
     @abstractmethod
     def _clear(self, now_s: float) -> None:
         """Start an empty plan."""
+
+    @abstractmethod
+    def _save(self) -> None:
+        """Save the plan."""
+
+    @abstractmethod
+    def _restore(self) -> None:
+        """Restore the plan as it was saved."""
 
     @abstractmethod
     def _reserve(self, cores: int, runtime_s: float, from_s: float) -> float:
@@ -84,6 +94,7 @@ class QueueModel(ABC):
         ``predict_s`` is given if ``runtime_s`` is a prediction. It is called at each rebuild, when
         more tasks of its class have ended (thesis section 7.3.1).
         """
+        planned = self.end_plan()
         end_s = self._reserve(cores, runtime_s, max(now_s, ready_s))
         self._open[key] = _Open(cores, runtime_s, end_s, predict_s)
         self._held_cores += cores
@@ -95,6 +106,23 @@ class QueueModel(ABC):
             self._count_deviation(
                 now_s
             )  # Planned to start now, but no core is free: predictions were too short.
+        for task in planned:
+            self.plan(*task)
+
+    def plan(self, cores: int, runtime_s: float, from_s: float) -> None:
+        """Plan a task at the end of the queue that is not placed yet, until ``end_plan``."""
+        if not self._planned:
+            self._save()
+        self._planned.append((cores, runtime_s, from_s))
+        self._reserve(cores, runtime_s, from_s)
+
+    def end_plan(self) -> Sequence[tuple[int, float, float]]:
+        """Forget the tasks that were planned. Returns them."""
+        planned = self._planned
+        if planned:
+            self._planned = []
+            self._restore()
+        return planned
 
     def start(self, key: str, now_s: float) -> None:
         """Note that a task runs."""
@@ -179,6 +207,12 @@ class FcfsModel(QueueModel):
     def _clear(self, now_s: float) -> None:
         self._free_s = [now_s] * self._slots
 
+    def _save(self) -> None:
+        self._saved_s = self._free_s.copy()
+
+    def _restore(self) -> None:
+        self._free_s = self._saved_s
+
     def _reserve(self, cores: int, runtime_s: float, from_s: float) -> float:
         """Hold the ``cores`` that become free first."""
         free_s = self._free_s
@@ -222,6 +256,12 @@ class BackfillModel(QueueModel):
 
     def _clear(self, now_s: float) -> None:
         self._profile = Profile(self._slots, now_s)
+
+    def _save(self) -> None:
+        self._saved = self._profile.copy()
+
+    def _restore(self) -> None:
+        self._profile = self._saved
 
     def _reserve(self, cores: int, runtime_s: float, from_s: float) -> float:
         profile = self._profile

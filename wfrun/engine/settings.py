@@ -21,7 +21,8 @@ from wfrun.engine.errors import InvalidError
 class Option(NamedTuple):
     """What users read about a field of `Settings`, and the values that it accepts.
 
-    Its type and its default are those of the field; the values of a ``Literal`` are its choices.
+    Its type and its default are those of the field; the values of a ``Literal`` are its choices, or
+    words that stand beside a number.
     """
 
     help: str
@@ -65,9 +66,11 @@ class Settings(msgspec.Struct, frozen=True):
         "Default: s-bot if the run has a bag; otherwise workflows are placed in their order.",
         SCHEDULING, "NAME",
     )] = ""
-    throttle: Annotated[int | None, Option(
-        "Maximum number of dispatched tasks of each workflow.",
-        SCHEDULING, "N", minimum=1, resume=True,
+    throttle: Annotated[int | Literal["auto", "none"] | None, Option(
+        "Maximum number of dispatched tasks of each workflow, or `auto`: hold tasks back that no "
+        "site would start soon, or `none`. Default: auto if the policy orders tasks (heft, "
+        "heft-p), otherwise none.", SCHEDULING, "N|auto|none", minimum=1,
+        resume=True,
     )] = None
     seed: Annotated[int, Option("Seed of all random choices.", SCHEDULING, "N")] = 0
     retries: Annotated[int, Option(
@@ -151,16 +154,18 @@ class Setting(NamedTuple):
     type: type
     """bool, int, float, str or Mapping."""
     choices: tuple[str, ...]
-    """Empty: any value of the type."""
+    """Empty: any value of the type. Of a number: words that it may also be."""
     default: Any
     option: Option
 
     def problem(self, value: object) -> str | None:
         """What is wrong with a value, to be read after its option's name; None: nothing."""
-        if self.choices and value not in self.choices:
-            return f"is {value!r}, but must be {' or '.join(self.choices)}"
+        if value in self.choices:
+            return None
         if self.type in (int, float):
             return self._number_problem(value)
+        if self.choices:
+            return f"is {value!r}, but must be {' or '.join(self.choices)}"
         if not isinstance(value, self.type):
             return f"is {value!r}, but must be {_KINDS[self.type]}"
         return None
@@ -168,7 +173,8 @@ class Setting(NamedTuple):
     def _number_problem(self, value: object) -> str | None:
         numbers = (int,) if self.type is int else (int, float)
         if not isinstance(value, numbers) or isinstance(value, bool):
-            return f"is {value!r}, but must be {_KINDS[self.type]}"
+            kinds = " or ".join((_KINDS[self.type], *self.choices))
+            return f"is {value!r}, but must be {kinds}"
         if not self.option.minimum <= value <= self.option.maximum:
             return f"is {value}, but must be {self.range}"
         return None if math.isfinite(value) else f"is {value}, but must be a finite number"
@@ -202,16 +208,16 @@ def all_settings() -> dict[str, Setting]:
 
 
 def _setting(field: msgspec.structs.FieldInfo, hint: Any, option: Option) -> Setting:
-    if type(None) in get_args(hint):
-        hint = get_args(hint)[0]
-    choices: tuple[str, ...] = get_args(hint) if get_origin(hint) is Literal else ()
+    kinds = get_args(hint) if type(None) in get_args(hint) else (hint,)
+    choices: tuple[str, ...] = sum((get_args(k) for k in kinds if get_origin(k) is Literal), ())
+    hint = kinds[0]
     default = field.default
     if default is msgspec.NODEFAULT:
         default = field.default_factory()
     return Setting(
         field.name,
         option.flag or "--" + field.name.removesuffix("_s").replace("_", "-"),
-        str if choices else get_origin(hint) or hint,
+        str if get_origin(hint) is Literal else get_origin(hint) or hint,
         choices,
         default,
         option,

@@ -373,6 +373,8 @@ class RunState:
         """The information that the placement policy declares."""
         self.capabilities: dict[type, object] = {}
         """The capabilities of this run, by class."""
+        self.throttle: int | None = None
+        """Maximum number of dispatched tasks of each workflow; None: no fixed one."""
         self.is_bounded = False
         """Whether sites take only as many attempts as their capacity allows."""
         self.binds_late = False

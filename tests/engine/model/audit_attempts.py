@@ -13,6 +13,7 @@ from wfrun.engine import events as ev
 from wfrun.engine.capabilities.binding import MAX_COMMITTED_RATIO
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.fit import fits
+from wfrun.engine.policies.placement import throttle_of
 
 _COUNTED = frozenset({"exit", "signal", "output", "cancelled"})
 """Causes that cost a retry and have no other consequence."""
@@ -53,8 +54,9 @@ class AttemptRules(KnownRun):
         open_attempts = sum(
             t.task[0] == event.workflow and not t.doubtful for t in self._open.values()
         )
-        throttle = settings.throttle
-        self._require("throttle", throttle is None or open_attempts <= throttle, what)
+        throttle = throttle_of(settings)
+        is_throttled = not isinstance(throttle, int) or open_attempts <= throttle
+        self._require("throttle", is_throttled, what)
         if one.is_replica:
             held = sum(
                 t.cores

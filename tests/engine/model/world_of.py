@@ -340,7 +340,7 @@ def _settings(random: Random, is_mild: bool) -> ev.Settings:
     return ev.Settings(
         policy=policy,
         policy_options={"size": random.randint(1, 10)} if policy == "coarsening" else {},
-        throttle=choice([None, None, 1, 2, 4]),
+        throttle=choice([None, "auto", 1, 2, 4]),
         retries=100 if is_mild else random.randint(0, 3),
         retry_delay_s=choice([0.0, 1.0, 10.0]) if not is_mild else choice([0.0, 1.0]),
         on_failure=choice(["continue", "continue", "stop"]),

@@ -166,7 +166,7 @@ def test_catalogs(user: User, what: str) -> None:
         (["--policy", "coarsening", "-O", "size=many"], "'many': not of type int"),
         (["-O", "size"], "'size' is not NAME=VALUE"),
         (["--throttle", "0"], "--throttle is 0, but must be at least 1"),
-        (["--throttle", "some"], "'some' is not a valid integer"),
+        (["--throttle", "some"], "'some' is neither a whole number nor 'auto' or 'none'"),
         (["--time-scale", "0.5"], "--time-scale has no effect without --emulate"),
         (["--size-scale", "0.5"], "--size-scale has no effect without --emulate"),
         (["--at-sites"], "--at-sites has no effect without --emulate"),

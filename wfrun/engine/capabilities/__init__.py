@@ -9,6 +9,7 @@ from wfrun.engine.capabilities.launchers.allocation import Allocation
 from wfrun.engine.capabilities.launchers.launchers import Launchers
 from wfrun.engine.capabilities.performance import Performance
 from wfrun.engine.capabilities.placements import Placements
+from wfrun.engine.capabilities.placing.auto_throttle import AutoThrottle
 from wfrun.engine.capabilities.placing.in_order import InOrder
 from wfrun.engine.capabilities.placing.reservations import Reservations
 from wfrun.engine.capabilities.placing.selecting import Selecting
@@ -31,6 +32,7 @@ CAPABILITIES: list[type[Capability]] = [
     Usages,
     Placements,
     Reservations,
+    AutoThrottle,
     # Deciders, in the order of their decisions. Waiting tasks come before replicas, which would
     # take their cores. Launchers are requested for what is still waiting, and attempts are
     # withdrawn for cores that are still idle.

@@ -8,7 +8,7 @@ from wfrun.engine.exchange import Outcome
 from wfrun.engine.information import Knowledge, uses_queues
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.pace import Pace
-from wfrun.engine.policies.placement import binds_late, placement_class
+from wfrun.engine.policies.placement import binds_late, placement_class, throttle_of
 from wfrun.engine.state import Attempt, WorkflowState
 
 MAX_COMMITTED_RATIO = 2
@@ -40,6 +40,8 @@ class Binding(Capability):
         self._prefetch = [0] * len(self.state.sites)
         """Cores that prefetched tasks may hold, by site."""
         self._beside_launchers = any(has_launchers(site.spec) for site in self.state.sites)
+        self._uses_paces = throttle_of(self.state.settings) == "auto"
+        """Whether the number of cores to prefetch is kept up to date."""
         information = self.state.information
         if (
             self._beside_launchers
@@ -55,17 +57,24 @@ class Binding(Capability):
 
     def _limit_capacity(self) -> None:
         """Limit the capacity of all sites from now on."""
-        self.state.is_bounded = True
+        self.state.is_bounded = self._uses_paces = True
         # A policy that estimates queues itself may prefer a queue to idle slots of a slower site.
         estimates_queues = uses_queues(self.state.information) and not self.state.binds_late
         for index, site in enumerate(self.state.sites):
             site.holds_prefetch = self._beside_launchers or not estimates_queues
             self._update(index)
 
+    def prefetched_cores(self, site: int) -> int:
+        """Cores of attempts to dispatch to a site beyond its slots."""
+        return self._prefetch[site]
+
     def _update(self, index: int) -> None:
         """Recompute the capacity of a site."""
         site = self.state.sites[index]
         if has_launchers(site.spec):
+            return
+        if not self.state.is_bounded:
+            self.run.site_changed(index)
             return
         capacity = site.slots_now + self._prefetch[index]
         site.capacity = (
@@ -98,7 +107,7 @@ class Binding(Capability):
 
     def on_ended(self, attempt: Attempt, outcome: Outcome, core_s: float | None) -> None:
         site = self.state.sites[attempt.site]
-        if core_s is not None and self.state.is_bounded and not has_launchers(site.spec):
+        if core_s is not None and self._uses_paces and not has_launchers(site.spec):
             others_wait = site.committed_cores + attempt.cores > site.slots_now
             self.paces[attempt.site].on_end(
                 self.state.now_s, attempt.cores, site.spec.slots, others_wait=others_wait
@@ -114,7 +123,7 @@ class Binding(Capability):
         staging_s = (attempt.ready_s or attempt.placed_s) - attempt.placed_s
         pace = self.paces[index]
         pace.on_success(runtime_s, overhead_s, staging_s, found_idle=attempt.found_idle)
-        if not self.state.is_bounded:
+        if not self._uses_paces:
             return
         prefetch = pace.prefetched_cores(site.slots_now)
         if prefetch != self._prefetch[index]:

@@ -67,6 +67,26 @@ class QueueEstimates(Capability):
     def on_left(self, attempt: Attempt) -> None:
         self.models[attempt.site].end(attempt.key, self.state.now_s)
 
+    def plan(self, w: WorkflowState, task: int, site: int) -> None:
+        """Plan a task at the end of the queue of a site, until ``end_plan``."""
+        now_s = self.state.now_s
+        self.models[site].plan(
+            w.workflow.tasks[task].resources.cores,
+            self._predictions.expected_s(w, task, site),
+            now_s + transfer_s(self.state, w, task, site),
+        )
+
+    def cancel_first(self, site: int) -> None:
+        """Forget the first task that was planned at a site."""
+        model = self.models[site]
+        for task in model.end_plan()[1:]:
+            model.plan(*task)
+
+    def end_plan(self) -> None:
+        """Forget what was planned."""
+        for model in self.models:
+            model.end_plan()
+
     def _observed(self, event: ev.SiteObserved) -> None:
         index = event.site
         predictor = self._foreign[index]

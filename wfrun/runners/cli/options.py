@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from wfrun.engine.settings import Setting, Settings, all_settings, as_flag, make_settings
 from wfrun.parsers.units import parse_size
@@ -52,6 +53,28 @@ class _Size(click.IntRange):
             return parse_size(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+class _WholeOrWord(_Whole):
+    """A whole number, or one of some words."""
+
+    def __init__(self, words: Sequence[str], *bounds: Any) -> None:
+        super().__init__(*bounds)
+        self._words = words
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value in self._words:
+            return value
+        try:
+            return int(value)
+        except ValueError:
+            words = " or ".join(map(repr, self._words))
+            self.fail(f"{value!r} is neither a whole number nor {words}.", param, ctx)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return [CompletionItem(word) for word in self._words if word.startswith(incomplete)]
 
 
 def settings_options(
@@ -98,6 +121,8 @@ def _type(setting: Setting) -> Any:
     """The click type of an option, which converts its value and shows its choices or range."""
     low, high = setting.option.minimum, setting.option.maximum
     bounds: list[Any] = [None if math.isinf(bound) else bound for bound in (low, high)]
+    if setting.choices and setting.type is int:
+        return _WholeOrWord(setting.choices, *bounds)
     if setting.choices:
         return click.Choice(setting.choices)
     if setting.name.endswith("_bytes"):

@@ -63,7 +63,8 @@ _DIMENSIONS = ("policy", "selection", "throttle", "seed")
         help="Workloads of bags: one resource manager for all sites (csp), one for each (sep-c), "
         "one for each with users that go on to the next (fcondor), or `all`.")  # fmt: skip
 @option("--throttle", metavar="N,...", section=_VARIED,
-        help="Maximum numbers of dispatched tasks of each workflow; `-` is no limit.")  # fmt: skip
+        help="Maximum numbers of dispatched tasks of each workflow, `auto`, or `-`: no limit. "
+        "Default: auto for policies that order tasks.")  # fmt: skip
 @option("--load", metavar="X,...", section=_VARIED,
         help="Loads, such as 0.6 for 60%: of the background at each site, or of workloads of bags "
         "at all sites together. Ranges: FROM:TO, in steps of 0.15, or FROM:TO:STEP.")  # fmt: skip

@@ -18,6 +18,7 @@ from wfrun.runners.cli.line_options import line_template
 from wfrun.runners.cli.simulate_queue import simulate_queue
 from wfrun.runners.display.console import make_console
 from wfrun.runners.display.report import summary
+from wfrun.runners.experiments.cells import Throttle
 from wfrun.runners.experiments.command import run_shown
 from wfrun.runners.experiments.concerns import check_concerns
 from wfrun.runners.experiments.describe import (
@@ -134,19 +135,21 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",")) if text else ()
 
 
-def _throttles(text: str | None) -> tuple[int | None, ...]:
+def _throttles(text: str | None) -> tuple[Throttle, ...]:
     if text is None:
-        return (None,)
-    found: list[int | None] = []
+        return ()
+    found: list[Throttle] = []
     for word in text.split(","):
-        if word.strip() == "-":
+        if word.strip() in ("-", "none"):
             found.append(None)
+        elif word.strip() == "auto":
+            found.append("auto")
         elif re.fullmatch(r"\s*0*[1-9][0-9]{0,9}\s*", word):
             found.append(int(word))
         else:
             raise InvalidError(
                 f"--throttle has {word!r}, which is no whole number above 0",
-                hint="write numbers with commas between them, and - for no throttle",
+                hint="write numbers, auto, and - for no throttle, with commas between them",
             )
     return tuple(found)
 

@@ -36,6 +36,9 @@ def write_parquet(rows: Sequence[msgspec.Struct], identity: Mapping[str, str], p
     fields = [(name, pyarrow.string()) for name in identity]
     fields += [(f.name, _type_of(f.type, pyarrow)) for f in msgspec.structs.fields(rows[0])]
     records = [{**identity, **msgspec.structs.asdict(row)} for row in rows]
+    for name in (f.name for f in msgspec.structs.fields(rows[0]) if _has_words(f.type)):
+        for record in records:
+            record[name] = None if record[name] is None else str(record[name])
     table = pyarrow.Table.from_pylist(records, schema=pyarrow.schema(fields))
     part = path.with_name(f".{path.name}.part")
     try:
@@ -49,7 +52,7 @@ def write_parquet(rows: Sequence[msgspec.Struct], identity: Mapping[str, str], p
 def _type_of(kind: Any, pyarrow: Any) -> Any:
     if get_origin(kind) is tuple:
         return pyarrow.list_(pyarrow.float64())
-    if get_origin(kind) is Literal:
+    if get_origin(kind) is Literal or _has_words(kind):
         return pyarrow.string()
     plain = next((arg for arg in get_args(kind) if arg is not type(None)), kind)
     types = {
@@ -57,6 +60,11 @@ def _type_of(kind: Any, pyarrow: Any) -> Any:
         bool: pyarrow.bool_(),
     }  # fmt: skip
     return types[plain]
+
+
+def _has_words(kind: Any) -> bool:
+    """Whether a column has words beside numbers."""
+    return any(get_origin(arg) is Literal for arg in get_args(kind))
 
 
 def _pyarrow() -> Any:

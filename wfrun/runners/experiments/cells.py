@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -24,6 +24,10 @@ SIZES: tuple[tuple[int, str], ...] = (
 class, and its name."""
 
 
+Throttle = int | Literal["auto"] | None
+"""As in `wfrun.engine.settings`; None: no throttle."""
+
+
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """One simulated run: a value of each dimension of the experiment."""
 
@@ -34,7 +38,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     selection: str | None = None
     """None: the default of `with_selection`."""
     policy: str
-    throttle: int | None = None
+    throttle: Throttle = None
     load: float | None = None
     """Of the background, or of a workload of bags; None: none, or that of the log."""
     seed: int = 0
@@ -114,7 +118,14 @@ class Variant(NamedTuple):
     architecture: str
     selection: str | None
     policy: str
-    throttle: int | None
+    throttle: Throttle
+
+
+def varies_throttle(variants: Iterable[Variant]) -> bool:
+    """Whether a policy has several throttles; otherwise each has its own, which tells nothing
+    apart."""
+    pairs = {(variant.policy, variant.throttle) for variant in variants}
+    return len(pairs) > len({policy for policy, _ in pairs})
 
 
 Groups = dict[tuple[Case, Variant], list[Row]]

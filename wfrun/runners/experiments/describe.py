@@ -15,7 +15,7 @@ from wfrun.engine.policies.selection import SELECTION, selection_class
 from wfrun.engine.settings import Settings
 from wfrun.parsers.bags.line_template import LineTemplate
 from wfrun.parsers.workflows.runtimes import read_runtimes
-from wfrun.runners.experiments.cells import Cell
+from wfrun.runners.experiments.cells import Cell, Throttle
 from wfrun.runners.experiments.documents import Documents
 from wfrun.runners.experiments.experiment import Background, Experiment, options_of
 from wfrun.runners.experiments.measured import AUTO, overheads_for
@@ -49,7 +49,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     architectures: Names = ("csp",)
     selections: Names = ()
     """Empty: s-bot for documents with a bag, s-t for workloads of bags."""
-    throttles: Sequence[int | None] = (None,)
+    throttles: Sequence[Throttle] = ()
+    """Empty: that of each policy."""
     loads: Sequence[float] = ()
     seeds: int = 1
     tasks: int | None = None

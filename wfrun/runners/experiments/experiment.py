@@ -11,10 +11,10 @@ from typing import Protocol
 
 import msgspec
 
-from wfrun.engine.policies.placement import placement_class
+from wfrun.engine.policies.placement import placement_class, throttle_of
 from wfrun.engine.settings import Settings
 from wfrun.parsers.logs import LoggedJob
-from wfrun.runners.experiments.cells import Cell, Row
+from wfrun.runners.experiments.cells import Cell, Row, Throttle
 from wfrun.runners.experiments.processes import Progress, no_progress, run_missing
 from wfrun.runners.experiments.results import Results
 from wfrun.runners.run.overheads import Overheads
@@ -72,7 +72,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     policies: tuple[str, ...]
     architectures: tuple[str, ...] = ("csp",)
     selections: tuple[str | None, ...] = (None,)
-    throttles: tuple[int | None, ...] = (None,)
+    throttles: tuple[Throttle, ...] = ()
+    """Empty: that of each policy."""
     loads: tuple[float | None, ...] = (None,)
     """See `Cell.load`."""
     seeds: tuple[int, ...] = (0,)
@@ -88,8 +89,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
             self.loads,
             self.architectures,
             self.selections,
-            self.throttles,
-            self.policies,
+            self._policies_throttled(),
         )
         cells = [
             Cell(
@@ -102,9 +102,15 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
                 seed=seed,
                 tasks=self.subject.tasks_of(workload),
             )
-            for workload, seed, load, architecture, selection, throttle, policy in combinations
+            for workload, seed, load, architecture, selection, (throttle, policy) in combinations
         ]
         return list(dict.fromkeys(cells))
+
+    def _policies_throttled(self) -> list[tuple[Throttle, str]]:
+        """The combinations of throttles and policies."""
+        if self.throttles:
+            return list(product(self.throttles, self.policies))
+        return [(throttle_of(Settings(policy)), policy) for policy in self.policies]
 
     def identity(self) -> dict[str, str]:
         """The columns of a file of results that all cells have in common. Each has a description
@@ -140,7 +146,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
             policy=cell.policy,
             policy_options=options_of(cell.policy, self.settings),
             selection=cell.selection or "",
-            throttle=cell.throttle,
+            throttle="none" if cell.throttle is None else cell.throttle,
             seed=cell.seed,
         )
 

@@ -6,8 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from wfrun.runners.display.pictures import new_figure, save_picture
-from wfrun.runners.experiments.cells import Case, Groups, Row, Variant, grouped, short_names
+from wfrun.runners.experiments.cells import (
+    Case,
+    Groups,
+    Row,
+    Variant,
+    grouped,
+    short_names,
+    varies_throttle,
+)
 from wfrun.runners.experiments.metrics.samples import Summary, summarize
 
 if TYPE_CHECKING:
@@ -28,6 +38,8 @@ def plot(rows: Sequence[Row], path: Path) -> None:
 
     Raises InfeasibleError without matplotlib, or where the file cannot be written.
     """
+    if not varies_throttle(variant for _, variant in grouped(rows)):
+        rows = [msgspec.structs.replace(row, throttle=None) for row in rows]
     groups, names = grouped(rows), short_names(rows)
     variants = list(dict.fromkeys(variant for _, variant in groups))
     measures = ["makespan_s"] + ["nsl"] * any(row.bags is not None for row in rows)

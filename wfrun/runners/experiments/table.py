@@ -10,7 +10,14 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from wfrun.runners.experiments.cells import Case, Row, Variant, grouped, short_names
+from wfrun.runners.experiments.cells import (
+    Case,
+    Row,
+    Variant,
+    grouped,
+    short_names,
+    varies_throttle,
+)
 from wfrun.runners.experiments.metrics.samples import Summary, summarize
 
 
@@ -154,13 +161,16 @@ def key_columns(
         ("architecture", [variant.architecture for _, variant in order]),
         ("selection", [variant.selection or "-" for _, variant in order]),
         ("policy", [variant.policy for _, variant in order]),
-        ("throttle", [_or_dash(variant.throttle) for _, variant in order]),
         ("load", [_or_dash(case.load) for case, _ in order]),
     ]
+    if varies_throttle(variant for _, variant in order):
+        columns.insert(4, ("throttle", [_or_dash(variant.throttle) for _, variant in order]))
     return [(name, cells) for name, cells in columns if name == "policy" or len(set(cells)) > 1]
 
 
-def _or_dash(value: float | None) -> str:
+def _or_dash(value: float | str | None) -> str:
+    if isinstance(value, str):
+        return value
     return "-" if value is None else f"{value:g}"
 
 

@@ -26,7 +26,7 @@ class RunArguments(SimulateArguments, total=False):
 
     policy: str
     selection: str
-    throttle: int | None
+    throttle: int | Literal["auto", "none"] | None
     seed: int
     wait: bool
     emulate: bool
@@ -42,7 +42,7 @@ class ResumeArguments(TypedDict, total=False):
 
     policy: str
     policy_options: Mapping[str, int | float | str]
-    throttle: int | None
+    throttle: int | Literal["auto", "none"] | None
     retries: int
     retry_delay_s: float
     on_failure: Literal["continue", "stop"]

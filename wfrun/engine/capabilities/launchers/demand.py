@@ -115,7 +115,7 @@ class Demand:
             total[mask] -= cores
             if not total[mask]:
                 del total[mask]
-        eligible, throttle = w.eligible, self._state.settings.throttle
+        eligible, throttle = w.eligible, self._state.throttle
         if not eligible.count:
             return
         allowed = eligible.count

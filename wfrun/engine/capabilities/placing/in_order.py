@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from wfrun.engine.capabilities.placements import Placements
 from wfrun.engine.capabilities.placing.arrivals import Arrivals
+from wfrun.engine.capabilities.placing.auto_throttle import AutoThrottle
 from wfrun.engine.capabilities.placing.held import HeldWorkflows
 from wfrun.engine.capabilities.placing.reservations import Reservations
 from wfrun.engine.capability import Capability, Decisions, Run
@@ -26,6 +27,7 @@ class InOrder(Capability):
         super().__init__(run)
         self._placements = self.state.get(Placements)
         self._reservations = self.state.get(Reservations)
+        self._auto = self.state.find(AutoThrottle)
         self._ready = Arrivals()
         """Workflows that may have a task to place now."""
         self._waiting: dict[TaskClass, Arrivals] = {}
@@ -42,7 +44,7 @@ class InOrder(Capability):
             self._held.discard(w.index)
 
     def on_left(self, attempt: Attempt) -> None:
-        if self.state.settings.throttle is not None:
+        if self.state.throttle is not None:
             self._ready.add(attempt.workflow)
 
     def decide(self, decisions: Decisions, possible: bool) -> None:
@@ -56,6 +58,9 @@ class InOrder(Capability):
             w = self.state.workflows[index]
             if index not in held.reasons:
                 self._place(w, decisions)
+        if self._auto is not None:
+            for w, kind in self._auto.end_plan():
+                self._wait(w, kind)
         if held.reasons:
             self.run.decision_due = True  # Their policies are asked after the next event.
 
@@ -66,9 +71,11 @@ class InOrder(Capability):
         best: Arrivals | None = self._ready if self._ready else None
         best_kind: TaskClass | None = None
         if self._waiting:
-            openings_for = self.state.openings_for
+            openings_for, auto = self.state.openings_for, self._auto
             for kind, arrivals in self._waiting.items():
                 mask = kind.mask & openings_for(kind.cores).open
+                if auto is not None:
+                    mask &= auto.soon
                 if not mask or (best is not None and best.first() <= arrivals.first()):
                     continue
                 if self._reservations.at and not self._reservations.limit(kind.cores, mask):
@@ -88,7 +95,7 @@ class InOrder(Capability):
 
     def _place(self, w: WorkflowState, decisions: Decisions) -> None:
         """Place eligible tasks of a workflow in order, as far as the throttle allows."""
-        throttle = self.state.settings.throttle
+        throttle = self.state.throttle
         placement = self._placements.by_workflow[w.index]
         eligible = w.eligible
         while eligible.count:
@@ -110,22 +117,30 @@ class InOrder(Capability):
                 for call in self.run.hooks.declined:
                     call(w, task, candidates)
                 return
-            decisions.place(w, task, site, mask)
+            if self._auto is not None and self._auto.holds(site):
+                self._auto.plan(w, entry, site, decisions)
+            else:
+                decisions.place(w, task, site, mask)
         for kind in eligible.counts:
-            arrivals = self._waiting.get(kind)
-            if arrivals is None:
-                arrivals = self._waiting[kind] = Arrivals()
-            arrivals.add(w.index)
+            self._wait(w, kind)
+
+    def _wait(self, w: WorkflowState, kind: TaskClass) -> None:
+        """Let a workflow wait for room for its tasks of a class."""
+        arrivals = self._waiting.get(kind)
+        if arrivals is None:
+            arrivals = self._waiting[kind] = Arrivals()
+        arrivals.add(w.index)
 
     def _first(self, w: WorkflowState) -> tuple[Entry, int] | None:
         """The first task of a workflow that a site has room for, with these sites as a mask."""
         eligible, openings, reservations = w.eligible, self.state.openings, self._reservations
+        auto = self._auto
         best: Entry | None = None
         best_mask = 0
         for kind in eligible.counts:
             there = openings.get(kind.cores) or self.state.openings_for(kind.cores)
             mask = kind.mask & there.open
-            if not mask:
+            if not mask or (auto is not None and not mask & auto.soon):
                 continue
             entry = eligible.first_of(kind)
             if entry is None or (best is not None and best < entry):
@@ -165,7 +180,7 @@ class InOrder(Capability):
         """The earliest workflow with tasks of a class that wait for room. Workflows that wait for
         their throttle or their policy are dropped: they are added again when these allow a
         placement."""
-        arrivals, throttle = self._waiting[kind], self.state.settings.throttle
+        arrivals, throttle = self._waiting[kind], self.state.throttle
         while arrivals:
             w = self.state.workflows[arrivals.first()]
             is_throttled = throttle is not None and w.dispatched >= throttle

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from wfrun.engine.capabilities.placing.arrivals import MAX_STALE, Arrivals
+from wfrun.engine.capabilities.placing.auto_throttle import AutoThrottle
 from wfrun.engine.capabilities.placing.held import HeldWorkflows
 from wfrun.engine.capabilities.placing.reservations import Reservations
 from wfrun.engine.capabilities.usage import Usages
@@ -38,6 +39,7 @@ class ResourceManager:
         self._state = state
         self._reservations = reservations
         self._usages = state.get(Usages)
+        self._auto = state.find(AutoThrottle)
         self.sites = state.queues[number]
         """Its sites, as a mask."""
         self.last_owner = ""
@@ -112,7 +114,8 @@ class ResourceManager:
 
     def _has_room(self) -> bool:
         """Whether any of its sites has room for tasks of some width."""
-        return any(openings.open & self.sites for openings in self._state.openings.values())
+        sites = self.sites if self._auto is None else self.sites & self._auto.soon
+        return any(openings.open & sites for openings in self._state.openings.values())
 
     def _select(self) -> None:
         """Renew the eligible set. Every answer removes a bag from the waiting ones, so repeated
@@ -244,8 +247,11 @@ class ResourceManager:
         best_kind: TaskClass | None = None
         best_sites = 0
         openings_for, reservations = self._state.openings_for, self._reservations
+        auto = self._auto
         for kind, heap in self._heaps.items():
             sites = kind.mask & openings_for(kind.cores).open
+            if auto is not None and not sites & auto.soon:
+                continue
             if not sites or not self._top(kind, heap) or (best is not None and best < heap[0]):
                 continue
             if reservations.at:

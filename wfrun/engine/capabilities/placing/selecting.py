@@ -52,7 +52,7 @@ class Selecting(Capability):
         self._changed.add(w.index)
 
     def on_left(self, attempt: Attempt) -> None:
-        if self.state.settings.throttle is not None:
+        if self.state.throttle is not None:
             w = self.state.workflows[attempt.workflow]
             self.managers[w.queue].unthrottle(w)
 
@@ -89,7 +89,7 @@ class Selecting(Capability):
     def _next(self, manager: ResourceManager) -> NextTask | None:
         """The next task to place; None if there is none. Sets aside bags at their throttle, and
         considers held bags again for which a further site has room now."""
-        throttle = self.state.settings.throttle
+        throttle = self.state.throttle
         while True:
             while manager.held.reasons and (freed := manager.held.release_first()) is not None:
                 manager.consider_again([freed])

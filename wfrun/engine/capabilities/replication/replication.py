@@ -215,7 +215,7 @@ class Replication(Capability):
         """The site that the placement policy chooses for a replica; None if no replica is
         allowed."""
         w, task = self.state.workflows[key[0]], key[1]
-        throttle = self.state.settings.throttle
+        throttle = self.state.throttle
         if throttle is not None and w.dispatched >= throttle:
             return None
         if w.waiting[task]:  # A lost input of it is being written again.

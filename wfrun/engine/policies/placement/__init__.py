@@ -7,6 +7,7 @@ read installed packages, fill the registry; the core only looks names up.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import Settings
@@ -61,6 +62,14 @@ def binds_late(policy: type[Placement]) -> bool:
     """
     former: bool | None = getattr(policy, "late", None)
     return policy.binds_late if former is None else former
+
+
+def throttle_of(settings: Settings) -> int | Literal["auto"] | None:
+    """The throttle of a run: that of the user, else that of the policy; None: no throttle."""
+    throttle = settings.throttle
+    if throttle is None:
+        throttle = getattr(placement_class(settings.policy), "throttle", "none")
+    return None if throttle == "none" else throttle
 
 
 def max_replicas(settings: Settings, sites: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from wfrun.engine.information import Information
 from wfrun.engine.protocols import View
@@ -20,6 +20,7 @@ class BasePlacement(ABC):
     options: ClassVar[Mapping[str, int | float | str]] = {}
     binds_late: ClassVar[bool] = False
     replicas: ClassVar[int] = 0
+    throttle: ClassVar[Literal["auto", "none"]] = "none"
 
     def __init__(self, view: View, options: Mapping[str, int | float | str]) -> None:
         self.view = view

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar, Literal
+
 import msgspec
 
 from wfrun.engine.graph import topological_order
@@ -30,6 +32,7 @@ class Heft(BasePlacement):
         file_size=K,
         background_runtime=K,
     )
+    throttle: ClassVar[Literal["auto", "none"]] = "auto"
     summary = "highest upward rank first, to the cluster with the earliest completion"
 
     def order(self) -> list[float] | None:

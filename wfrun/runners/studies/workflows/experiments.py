@@ -238,7 +238,9 @@ def run_case(case: Case, corpus: Path | None) -> Outcome:
         background=background(catalog.sites, case.repetition) if case.loaded else {},
         start_s=WARM_UP_S if case.loaded else 0.0,
     )
-    settings = ev.Settings(policy=case.policy, throttle=case.throttle, seed=case.repetition)
+    settings = ev.Settings(
+        policy=case.policy, throttle=case.throttle or "none", seed=case.repetition
+    )
     log = _Events()
     workflows = [workflow] * case.instances
     simulate(workflows, world, settings, log=log)

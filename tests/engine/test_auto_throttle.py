@@ -1,0 +1,168 @@
+"""The throttle that tunes itself: what it holds back, and what it must not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from tests.engine.test_policies import chain, sites
+from wfrun.engine import events as ev
+from wfrun.engine.capabilities.placing import auto_throttle
+from wfrun.engine.capabilities.placing.auto_throttle import AutoThrottle
+from wfrun.engine.model import Catalog, Resources, Task, Workflow
+from wfrun.engine.policies.placement import PLACEMENT, binds_late, throttle_of
+from wfrun.engine.queue_model import make_queue_model
+from wfrun.testing.fake_world import FakeWorld
+
+Throttled = ev.Settings("heft")
+Free = ev.Settings("heft", throttle="none")
+
+
+def independent(runtimes_s: Sequence[float], cores: Sequence[int] = ()) -> Workflow:
+    wide = cores or [1] * len(runtimes_s)
+    tasks = [
+        Task(f"t{i}", "x", "x", resources=Resources(wide[i]), runtime_s=runtime_s)
+        for i, runtime_s in enumerate(runtimes_s)
+    ]
+    return Workflow("bag", "bag.dax", tasks, [], [()] * len(tasks))
+
+
+class Ran:
+    """A run to its end: its makespan, and the site and start of each task."""
+
+    def __init__(self, world: FakeWorld) -> None:
+        assert world.run() == "done"
+        self.end_s = world.now_s
+        self.begun_s: dict[int, float] = {}
+        self.site: dict[int, int] = {}
+        self.placed_s: dict[int, float] = {}
+        for event in world.log:
+            if isinstance(event, ev.AttemptPlaced):
+                self.placed_s[event.task], self.site[event.task] = event.at_s, event.site
+            elif isinstance(event, ev.AttemptStarted):
+                self.begun_s[int(event.key.split(".")[2])] = event.at_s
+
+
+def ran(workflow: Workflow, catalog: Catalog, settings: ev.Settings) -> Ran:
+    return Ran(FakeWorld([workflow], catalog, settings))
+
+
+def test_a_task_of_high_rank_goes_before_those_that_were_eligible_earlier() -> None:
+    """Task 1 has the highest rank of the eligible tasks as soon as task 0 is done. A queue that is
+    first come, first served would start three other tasks before it."""
+    workflow = chain((0, 1, 1), runtimes_s=[1.0, 10.0, 3.0, 3.0, 3.0, 3.0])
+    throttled, free = (ran(workflow, sites((2, 1.0)), s) for s in (Throttled, Free))
+    assert throttled.begun_s[1] == 1.0
+    assert throttled.end_s == 12.0
+    assert free.begun_s[1] > 1.0
+    assert free.end_s > 12.0
+
+
+def test_a_task_waits_for_a_fast_site_without_a_place_in_its_queue() -> None:
+    """Tasks 2 and 3 rather wait for the fast site than run at the slow one, which is idle. Task 1,
+    which is larger, still goes before them when it becomes eligible."""
+    workflow = chain((0, 1, 1), runtimes_s=[8.0, 40.0, 6.0, 6.0])
+    done = ran(workflow, sites((1, 10.0), (1, 0.1)), Throttled)
+    assert set(done.site.values()) == {0}
+    assert sorted(done.begun_s, key=lambda task: done.begun_s[task]) == [0, 1, 2, 3]
+
+
+def test_idle_slots_are_used_by_the_tasks_behind_those_that_wait_for_a_faster_site() -> None:
+    """The tasks are too long for a queue of all of them at the fast site."""
+    done = ran(independent([10.0] * 12), sites((1, 2.0), (4, 1.0)), Throttled)
+    assert {task for task, at_s in done.begun_s.items() if at_s == 0.0 and done.site[task]} != set()
+    assert done.end_s == 20.0
+
+
+@pytest.mark.parametrize("most", [1, 4, 16])
+def test_more_tasks_than_are_planned_keep_their_order(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All tasks wait for the fast site. More than can be planned are dispatched to its queue, and
+    they are the first ones."""
+    monkeypatch.setattr(auto_throttle, "MAX_PLANNED", most)
+    runtimes_s = [float(s) for s in Random(1).sample(range(20, 100), 40)]
+    done = ran(independent(runtimes_s), sites((1, 1000.0), (1, 1.0)), Throttled)
+    assert set(done.site.values()) == {0}
+    starts = sorted(done.begun_s, key=lambda task: done.begun_s[task])
+    assert starts == sorted(range(40), key=lambda task: -runtimes_s[task])
+
+
+def test_narrow_tasks_do_not_starve_a_wide_one() -> None:
+    workflow = independent([10.0, *[float(s) for s in range(1, 10)]], [4] + [1] * 9)
+    done = ran(workflow, sites((4, 1.0)), Throttled)
+    assert done.begun_s[0] == 0.0
+    late = chain((0, 1, 1), runtimes_s=[1.0, 20.0, 3.0, *[2.0] * 30])
+    tasks = list(late.tasks)
+    tasks[1] = Task("t1", "x", "x", inputs=tasks[1].inputs, resources=Resources(4), runtime_s=20.0)
+    done = ran(Workflow("dag", "dag.dax", tasks, late.files, late.parents), sites((4, 1.0)),
+               Throttled)  # fmt: skip
+    assert done.begun_s[1] <= 4.0
+
+
+def test_nothing_is_held_back_from_a_queue_where_others_wait() -> None:
+    """A later task would be queued behind them. Where others only run, it is held back."""
+    at = [ev.BackgroundJob("1", 2, 0.0, 5.0), ev.BackgroundJob("2", 2, None, 5.0)]
+    for background, placed in (at, {0.0}), (at[:1], {0.0, 10.0, 20.0}):
+        world = FakeWorld([independent([10.0] * 6)], sites((4, 1.0)), Throttled, arrive_s=[0.0])
+        world._future.insert(1, (0.0, -1, ev.SiteObserved(0.0, 0, tuple(background))))
+        assert set(Ran(world).placed_s.values()) == placed
+
+
+def test_a_site_without_a_core_of_ours_gets_a_task_even_if_others_hold_all() -> None:
+    world = FakeWorld([independent([1.0])], sites((2, 1.0)), Throttled)
+    world._future.insert(
+        1, (0.0, -1, ev.SiteObserved(0.0, 0, (ev.BackgroundJob("1", 2, 0.0, 5.0),)))
+    )
+    assert Ran(world).end_s == 1.0
+
+
+def test_policies_that_do_not_estimate_queues_are_followed_while_a_site_is_idle() -> None:
+    """Round-robin places tasks at both sites in turn, as without a throttle, until none is idle."""
+    settings = ev.Settings("round-robin", throttle="auto")
+    done = ran(independent([10.0] * 20), sites((1, 1.0), (4, 1.0)), settings)
+    assert [done.site[task] for task in range(8)] == [0, 1] * 4
+    assert {done.placed_s[task] for task in range(8)} == {0.0}
+    assert min(done.placed_s[task] for task in range(8, 20)) > 0.0
+
+
+def test_the_default_is_that_of_the_policy() -> None:
+    auto = {name for name in PLACEMENT if throttle_of(ev.Settings(name)) == "auto"}
+    assert auto == {"heft", "heft-p"}
+    assert throttle_of(Free) is None
+    assert throttle_of(ev.Settings("heft", throttle=7)) == 7
+    assert throttle_of(ev.Settings("round-robin", throttle="auto")) == "auto"
+
+
+@pytest.mark.parametrize("policy", sorted(PLACEMENT))
+def test_policies_that_order_tasks_have_a_throttle_or_bind_late(policy: str) -> None:
+    world = FakeWorld([independent([1.0, 2.0])], sites((2, 1.0)), ev.Settings(policy))
+    assert world.run() == "done"
+    ordered = world.core.state.workflows[0].order is not None
+    has_auto = world.core.state.find(AutoThrottle) is not None
+    assert has_auto is (ordered and not binds_late(PLACEMENT[policy]))
+
+
+@pytest.mark.parametrize("backfills", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_a_plan_leaves_no_trace_in_the_model_of_a_queue(backfills: bool, seed: int) -> None:
+    """A model in which tasks are planned between placements equals one in which none are, and
+    placements come before what is planned."""
+    random = Random(seed)
+    plain, planned = (make_queue_model(4, backfills=backfills) for _ in range(2))
+    for step in range(30):
+        now_s = float(step)
+        for _ in range(random.randint(0, 3)):
+            planned.plan(random.randint(1, 4), random.uniform(1, 20), now_s)
+        cores, runtime_s = random.randint(1, 4), random.uniform(1, 20)
+        for model in plain, planned:
+            model.place(str(step), cores, runtime_s, now_s, now_s)
+        planned.end_plan()
+        asked = random.randint(1, 4), random.uniform(1, 20), now_s
+        assert planned.start_s(*asked) == plain.start_s(*asked)
+        for model in plain, planned:
+            if step > 5 and step % 3 == 0:
+                model.start(str(step - 5), now_s)
+                model.end(str(step - 5), now_s)
