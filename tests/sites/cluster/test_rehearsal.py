@@ -51,6 +51,14 @@ async def test_a_limit_on_jobs_is_no_refusal(
     assert await opened(tmp_path, monkeypatch, ACCOUNT, says) is None
 
 
+async def test_nodes_that_are_not_registered_yet_are_no_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """slurmctld says so of each job for some seconds after a restart, but takes them (22.05)."""
+    says = "Requested node configuration is not available"
+    assert await opened(tmp_path, monkeypatch, ACCOUNT, says) is None
+
+
 async def opened(
     home: Path, monkeypatch: pytest.MonkeyPatch, access: Access, says: str
 ) -> EntryError | None:
