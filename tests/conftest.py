@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
@@ -46,6 +47,18 @@ def _own_environment(
     monkeypatch.setenv("HOME", str(base / "home"))
     monkeypatch.setenv("XDG_STATE_HOME", str(base / "state" / secrets.token_hex(4)))
     monkeypatch.delenv("COLUMNS", raising=False)  # pytest-xdist sets it, and tables follow it.
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Escape bytes of names that are no UTF-8 in captured output: a worker process of pytest-xdist
+    that reports them ends."""
+    report = yield
+    report.sections = [
+        (title, text.encode("utf-8", "backslashreplace").decode())
+        for title, text in report.sections
+    ]
+    return report
 
 
 @pytest.hookimpl(tryfirst=True)
