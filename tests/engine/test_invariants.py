@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.engine.strategies import catalogs, settings_of_runs, workflows
 from wfrun.engine import events as ev
-from wfrun.engine.actions import Action, SubmitAttempts
+from wfrun.engine.actions import Action, SetTimer, SubmitAttempts
 from wfrun.engine.core import Core
 from wfrun.engine.exchange import Cause, Outcome
 from wfrun.engine.fit import fits
@@ -358,13 +358,21 @@ def test_a_replayed_core_decides_as_the_one_that_lived(
 
     def both(event: ev.Event) -> tuple[list[ev.Event], list[Action]]:
         expected = original(event)
-        if twin.step(event) != expected:
+        if without_wake_up(*twin.step(event)) != without_wake_up(*expected):
             differences.append(event)
         return expected
 
     world.core.step = both  # type: ignore[method-assign]
     world.run()
     assert not differences
+
+
+def without_wake_up(
+    decided: list[ev.Event], actions: list[Action]
+) -> tuple[list[ev.Event], list[Action]]:
+    """Without the timer of withdrawals, which the log does not state: each engine sets its own."""
+    own = ("withdrawals",)
+    return decided, [a for a in actions if not (isinstance(a, SetTimer) and a.timer in own)]
 
 
 @MANY

@@ -4,6 +4,7 @@ with another time: real processes in namespaces that show them another host name
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -77,7 +78,8 @@ def cut_power(user: User) -> None:
     """End all processes of a user at once."""
     for _ in range(10):
         for pid in user.processes():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         if wait_until(lambda: not user.processes(), 1.0):
             return
     raise AssertionError("processes are left")

@@ -509,7 +509,8 @@ def test_heft_ranks_and_orders_as_published() -> None:
 
 def test_heft_places_eligible_tasks_in_order_of_rank() -> None:
     log = MemoryLog()
-    simulate([published()], Platform(joined(1.0)), ev.Settings(policy="heft"), log=log)
+    settings = ev.Settings(policy="heft", throttle="none")
+    simulate([published()], Platform(joined(1.0)), settings, log=log)
     eligible = {0}
     placed: set[int] = set()
     done: set[int] = set()

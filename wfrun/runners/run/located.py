@@ -26,7 +26,9 @@ def is_program(path: Path) -> bool:
 
 def find_locked(paths: Iterable[Path]) -> Path | None:
     """The first of the paths that is a file that may not be executed."""
-    return next((path for path in paths if path.is_file() and not os.access(path, os.X_OK)), None)
+    # os.path takes names that no file can have, from hostile documents.
+    files = (path for path in paths if os.path.isfile(path))
+    return next((path for path in files if not os.access(path, os.X_OK)), None)
 
 
 def locked_program(path: Path, source: str, line: int | None = None) -> InvalidError:

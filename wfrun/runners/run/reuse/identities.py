@@ -119,8 +119,8 @@ def identify_all(
 
 
 def _is_text(path: str) -> bool:
-    """Whether the log can have the path: it has no byte outside of UTF-8."""
-    return os.fsencode(path).decode(errors="ignore") == path
+    """Whether a file and the log can have the path: no NUL, and no byte outside of UTF-8."""
+    return "\0" not in path and os.fsencode(path).decode(errors="ignore") == path
 
 
 def changed_documents(record: Record) -> list[str]:
