@@ -44,7 +44,7 @@ def test_logs_of_a_task_that_failed_at_two_clusters(
     )
     assert result.failed == 1
     counted = {e.site: e for e in told if isinstance(e, SiteCounted)}
-    assert counted[0].commands["sbatch"] == 1
+    assert counted[0].commands["sbatch"] == 2  # the first asks whether the job would be accepted
     assert [counted[site].connections for site in (0, 1)] == [1, 1]
 
     print_logs(RunDir(tmp_path / "run"), "A")
