@@ -212,6 +212,10 @@ class SiteChannels:
         for listener in listeners:
             with contextlib.suppress(WfrunError):  # it ended with the old connection
                 await listener.close()
+        # Connections that were accepted meanwhile.
+        waiting, self._waiting = self._waiting, []
+        for link in waiting:
+            await link.closed()
 
     async def _ping_on(self) -> None:
         while True:
