@@ -87,13 +87,14 @@ def damaged(whole: Path, folder: Path, damage: Callable[[bytearray], bytes]) -> 
 
 
 def test_a_log_that_is_cut(whole: Path, tmp_path: Path) -> None:
-    """Every cut at a page, and others: SQLite knows how many pages there were."""
+    """Every cut at a page, and others: SQLite knows how many pages there were. A cut inside of the
+    last page can leave all that is read of it."""
     size = (whole / FILE_NAME).stat().st_size
     draw = random.Random(SEED)
     for length in (0, 1, 15, 16, 99, 100, *range(4096, size, 4096),
                    *(draw.randrange(size) for _ in range(10)), size - 1):  # fmt: skip
         told = damaged(whole, tmp_path / "run", lambda data, n=length: bytes(data[:n]))  # type: ignore[misc]
-        assert len(told) == 3, length
+        assert len(told) == 3 or (not told and length > size - 4096), length
         assert all("remove" not in text for text in told), told
         assert all("outputs/" in text for text in told), told
 
