@@ -17,7 +17,7 @@ from wfrun.sites.remote.host import Host
 
 MIN_READ_S = 600.0
 SLOW_BYTES_PER_S = 10e6
-"""A head node that reads stored files has this time, and one second more for so many bytes."""
+"""Timeout in seconds of a reading of stored files, and the bytes that add a second to it."""
 
 _ANSWER = msgspec.json.Decoder(list[tuple[int, str | None] | None])
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.runners.harness import Job, User, lines_of, make_workflow, wait_until
+from tests.runners.replicated import events_of
 from wfrun import Catalog, Resources, SiteSpec
 from wfrun.engine import events as ev
 from wfrun.engine.errors import InvalidError
@@ -17,19 +18,10 @@ from wfrun.runners.api import resume
 from wfrun.runners.api import run as run_workflow
 from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.session import read_state
-from wfrun.runners.run.store import Store
 
 OTHER = 65534
 """The user `nobody`."""
 A, B = SiteSpec("a", 1), SiteSpec("b", 1)
-
-
-def events_of(run: Path) -> list[ev.Event]:
-    store = Store(run)
-    try:
-        return list(store.load())
-    finally:
-        store.close()
 
 
 def failed_run(folder: Path) -> Path:

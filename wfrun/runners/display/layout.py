@@ -17,7 +17,7 @@ class Section(NamedTuple):
 
     body: RenderableType
     minimum: int
-    """Number of lines that it has if there are so many, whatever others need."""
+    """Number of its lines that are shown, if it has them, whatever others need."""
     noun: str = "lines"
     """What its lines show, for the line that says how many are cut."""
     beyond: int = 0
