@@ -194,7 +194,7 @@ def _run_resumed(run: Run, event: ev.RunResumed) -> None:
     state = run.state
     dismissed = state.ended is not None
     state.draining = state.killed = state.stopping = False
-    state.ended = state.end_reason = None
+    state.ended = state.ended_s = state.end_reason = None
     state.uncollected.clear()
     state.failure_groups.clear()
     # Lost files come first: which failed tasks are eligible depends on the repeated ones.
@@ -242,7 +242,7 @@ def _retry_failed(run: Run, w: WorkflowState) -> None:
 
 
 def _run_ended(run: Run, event: ev.RunEnded) -> None:
-    run.state.ended = event.outcome
+    run.state.ended, run.state.ended_s = event.outcome, event.at_s
     run.state.end_reason = event.reason
 
 

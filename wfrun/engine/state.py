@@ -417,6 +417,7 @@ class RunState:
         self.stopping = False
         """A task failed, and the run stops on failure: nothing more is dispatched."""
         self.ended: str | None = None
+        self.ended_s: float | None = None
         self.end_reason: str | None = None
         self._init_counts()
 
@@ -497,6 +498,12 @@ class RunState:
     def left_sites(self) -> tuple[int, ...]:
         """Sites that are no longer in the catalog."""
         return tuple(n for n in range(len(self.sites)) if self.left >> n & 1)
+
+    @property
+    def end_s(self) -> float:
+        """Time at which the run ended; of a run that has not ended, that of its last event."""
+        # Events that follow the end, such as the removal of files, are not part of the run's time.
+        return self.now_s if self.ended_s is None else self.ended_s
 
     @property
     def is_placing(self) -> bool:

@@ -218,6 +218,6 @@ def _result(state: RunState, run: rundir.RunDir) -> RunResult:
         failed=state.failed,
         blocked=state.blocked,
         reused=state.reused,
-        makespan_s=state.now_s - state.started_s,
+        makespan_s=state.end_s - state.started_s,
         failures=tuple(state.recent_failures),
     )

@@ -16,6 +16,7 @@ from wfrun.engine import events as ev
 from wfrun.engine.errors import InvalidError
 from wfrun.runners.api import resume
 from wfrun.runners.api import run as run_workflow
+from wfrun.runners.display.run_records import run_record
 from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.session import read_state
 
@@ -46,6 +47,18 @@ def test_options_that_change(tmp_path: Path) -> None:
     (tmp_path / "go").touch()
     assert resume(run, retries=2).outcome == "done"  # what stays is no change
     assert len([e for e in events_of(run) if isinstance(e, ev.RunChanged)]) == 1
+
+
+def test_the_time_of_a_run_ends_when_it_is_done(tmp_path: Path) -> None:
+    """Not when its files are removed, or when a resume finds nothing to do."""
+    workflow = make_workflow([Job("t", "true")])
+    first = run_workflow(workflow, run_dir=tmp_path / "run", keep_files=True)
+    again = resume(first.directory)
+    assert isinstance(events_of(first.directory)[-1], ev.FilesRemoved)
+    assert again.makespan_s == first.makespan_s
+    state = read_state(RunDir(first.directory))
+    record = run_record(first.directory, state, driven=False)
+    assert record.elapsed_s == first.makespan_s < state.now_s - state.started_s
 
 
 def test_changes_that_are_refused(tmp_path: Path) -> None:

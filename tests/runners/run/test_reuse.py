@@ -284,6 +284,9 @@ def test_a_resume_says_that_the_document_has_changed(
     assert resume(first.directory).outcome == "done"
     assert "w.txt has changed since the run began" in caplog.text
     assert "`wfrun run w.txt --reuse one`" in caplog.text
+    caplog.clear()
+    assert resume(first.directory).done == 1
+    assert "w.txt has changed since the run began. To run what is edited" in caplog.text
 
 
 def test_a_look_before_the_run(folder: Path) -> None:

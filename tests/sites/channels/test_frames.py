@@ -70,8 +70,14 @@ class Owner:
 class Engine:
     """The engine's end of one connection."""
 
-    def __init__(self, *, encrypt: bool = False, is_expected: bool = True) -> None:
-        self.connection, self.owner = Connection(), Owner()
+    def __init__(
+        self,
+        *,
+        encrypt: bool = False,
+        is_expected: bool = True,
+        connection: Connection | None = None,
+    ) -> None:
+        self.connection, self.owner = connection or Connection(), Owner()
         context, digest = _context() if encrypt else (None, "")
         self.link = SignedLink(
             self.connection,
@@ -241,3 +247,30 @@ def test_a_launcher_survives_invalid_addresses(tmp_path: Path, address: bytes) -
         listener.channel.turn()
         assert not listener.channel.is_open
     listener.close()
+
+
+class AnsweredConnection(Connection):
+    """A connection through the agent: it waits for an answer to each write, with a timeout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_answered = asyncio.Event()
+
+    async def write(self, data: bytes) -> None:
+        await super().write(data)
+        await asyncio.wait_for(self.is_answered.wait(), 60)
+
+
+async def test_a_link_that_ends_when_a_write_is_answered_leaves_no_task() -> None:
+    # asyncio.wait_for of Python 3.11 and older then ignores the cancellation of the task.
+    connection = AnsweredConnection()
+    engine = Engine(connection=connection)
+    engine.link.received(hello() + b"\n")
+    while not connection.written:
+        await asyncio.sleep(0)
+    connection.is_answered.set()
+    await asyncio.sleep(0)  # the waiter of the event is done, wait_for has not gone on
+    engine.link.ended("it was closed by the other side")
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -68,7 +68,7 @@ def workflow_table(state: RunState) -> Table:
 
 def summary(state: RunState, *, driven: bool = False) -> RenderableType:
     """The summary of a run that has ended, or is running (``driven``)."""
-    now_s = time.time() if driven else state.now_s
+    now_s = time.time() if driven else state.end_s
     parts: list[RenderableType] = [_headline(state, now_s, driven=driven)]
     if state.end_reason:
         parts.append(Hanging(Text(state.end_reason, style="red")))

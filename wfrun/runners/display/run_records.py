@@ -154,7 +154,7 @@ def status_record(path: Path, state: RunState, *, driven: bool) -> StatusRecord:
 
 def run_record(path: Path, state: RunState, *, driven: bool) -> RunRecord:
     """The record of a run without its parts."""
-    now_s = time.time() if driven else state.now_s
+    now_s = time.time() if driven else state.end_s
     return RunRecord(
         name=path.name,
         path=str(path),

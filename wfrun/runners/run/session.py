@@ -221,13 +221,15 @@ class Session:
     def _note_changed_documents(self) -> None:
         record = self._store.record()
         changed = changed_documents(record) if record is not None else []
-        if changed and self.state.ended != "done":
+        if changed:
             paths = [os.path.relpath(path) for path in changed]
+            goes_on = "" if self.state.ended == "done" else "; it goes on with what it has read"
             command = command_line("wfrun", "run", *paths, "--reuse", self.run.path)
             _LOGGER.warning(
-                "%s changed since the run began; it goes on with what it has read. To run what "
-                "is edited and reuse what is done: `%s`, with the options of the run",
-                name_line(", ".join(paths)) + (" has" if len(paths) == 1 else " have"), command,
+                "%s changed since the run began%s. To run what is edited and reuse what is done: "
+                "`%s`, with the options of the run",
+                name_line(", ".join(paths)) + (" has" if len(paths) == 1 else " have"), goes_on,
+                command,
             )  # fmt: skip
 
     async def drive(self) -> RunState:

@@ -268,7 +268,9 @@ class SignedLink:
 
     async def _send_on(self) -> None:
         try:
-            while True:
+            # Not for ever: asyncio.wait_for of Python 3.11 and older, with which the agent's
+            # connection writes, ignores a cancellation that arrives together with the answer.
+            while not self._is_over:
                 await self._has_unsent.wait()
                 data = bytes(self._unsent[: self._write_bytes])
                 del self._unsent[: self._write_bytes]
