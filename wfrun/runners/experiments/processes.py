@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.connection import wait
-from typing import Any
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing.connection import Connection, wait
+from typing import cast
 
 from wfrun.engine.errors import InfeasibleError
 from wfrun.runners.experiments.results import CellT, Results, RowT
@@ -17,6 +18,10 @@ from wfrun.runners.run.plugins import load_policies
 
 Progress = Callable[[int, int], None]
 """Called with the number of done cells and of all cells."""
+
+
+class SimulationError(Exception):
+    """The traceback of an error in the process of the simulation."""
 
 
 def no_progress(done: int, cells: int) -> None:
@@ -33,49 +38,111 @@ def run_missing(
     """Simulate the cells that ``results`` does not have, in ``processes`` processes, by default one
     for each core. ``simulate`` is sent to each process once, and must be picklable.
 
-    An error in one cell ends all; rows of earlier cells are kept, also after an interrupt. Raises
-    InfeasibleError when a process is ended from outside.
+    An error in one cell ends all; rows of earlier cells are kept, also after an interrupt. No
+    process is left. Raises InfeasibleError when a process is ended from outside.
     """
     missing = results.missing(cells)
     done = len(cells) - len(missing)
     progress(done, len(cells))
+
+    def add(row: RowT) -> None:
+        nonlocal done
+        results.add(row)
+        done += 1
+        progress(done, len(cells))
+
     count = min(processes or len(os.sched_getaffinity(0)), len(missing))
-    if count <= 1:
+    if count > 1:
+        _in_parallel(missing, simulate, count, add)
+    else:
         for cell in missing:
-            results.add(simulate(cell))
-            done += 1
-            progress(done, len(cells))
-        return
-    with ProcessPoolExecutor(count, initializer=_begin, initargs=(simulate,)) as pool:
+            add(simulate(cell))
+
+
+def _in_parallel(
+    cells: Sequence[CellT],
+    simulate: Callable[[CellT], RowT],
+    count: int,
+    add: Callable[[RowT], None],
+) -> None:
+    """Simulate the cells in ``count`` processes; ``add`` gets each row as soon as it is there.
+
+    No ProcessPoolExecutor: its thread may outlive an interrupt and then race with the exit of the
+    interpreter, and waits forever for the rest of a row whose process was ended while it wrote it.
+    """
+    remaining = iter(cells)
+    with _workers(simulate, count) as busy:
+        for connection in busy:
+            with _lost_worker():
+                connection.send(next(remaining))
+        while busy:
+            for connection in cast("list[Connection]", wait(busy)):
+                with _lost_worker():
+                    row, trace = connection.recv()
+                    if (cell := next(remaining, None)) is not None:
+                        connection.send(cell)
+                    else:
+                        busy.remove(connection)
+                if isinstance(row, Exception):
+                    raise row from SimulationError(trace)
+                add(row)
+
+
+@contextmanager
+def _lost_worker() -> Iterator[None]:
+    """Report a connection that has ended with its process."""
+    try:
+        yield
+    except (EOFError, OSError) as error:
+        raise InfeasibleError(
+            "a process of the simulation was ended from outside; memory may have run out",
+            hint="use fewer processes with --jobs; with --output, the same command continues "
+            "after the runs that are done",
+        ) from error
+
+
+@contextmanager
+def _workers(simulate: Callable[[CellT], RowT], count: int) -> Iterator[list[Connection]]:
+    """Processes that answer each cell by its row or an exception; they are killed at the end."""
+    processes: list[multiprocessing.Process] = []
+    connections: list[Connection] = []
+    try:
+        # Ctrl-C reaches all processes of a terminal. It waits until the workers can ignore it, and
+        # until all of them are in the list.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            for future in as_completed([pool.submit(_work, cell) for cell in missing]):
-                results.add(future.result())
-                done += 1
-                progress(done, len(cells))
-        except BrokenProcessPool as error:
-            raise InfeasibleError(
-                "a process of the simulation was ended from outside; memory may have run out",
-                hint="use fewer processes with --jobs; with --output, the same command continues "
-                "after the runs that are done",
-            ) from error
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in multiprocessing.active_children():
-                process.terminate()  # cells in flight are lost
-            raise
+            for _ in range(count):
+                ours, theirs = multiprocessing.Pipe()
+                connections.append(ours)
+                with theirs:  # no copy here, so that the end of the worker can be seen
+                    process = multiprocessing.Process(
+                        target=_work, args=(theirs, simulate), daemon=True
+                    )
+                    process.start()
+                processes.append(process)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        yield connections.copy()
+    finally:
+        for process in processes:
+            process.kill()
+        for process in processes:
+            process.join()
+        for connection in connections:
+            connection.close()
 
 
-_SIMULATE: list[Callable[[Any], Any]] = []
-
-
-def _begin(simulate: Callable[[Any], Any]) -> None:
-    """Set up a worker. ``simulate``, which may be large, is sent once, not with every cell."""
-    import signal
-
+def _work(connection: Connection, simulate: Callable[[CellT], RowT]) -> None:
+    """Run a worker. ``simulate``, which may be large, is sent once, not with every cell."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
     load_policies()
-    _SIMULATE.append(simulate)
+    while True:
+        cell = connection.recv()
+        try:
+            connection.send((simulate(cell), ""))
+        except Exception as error:
+            connection.send((error, traceback.format_exc()))
 
 
 def _end_with_parent() -> None:
@@ -85,7 +152,3 @@ def _end_with_parent() -> None:
     if parent is not None:
         wait([parent.sentinel])
         os._exit(1)
-
-
-def _work(cell: object) -> Any:
-    return _SIMULATE[0](cell)
