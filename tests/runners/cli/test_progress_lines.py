@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import fcntl
 import re
 import struct
@@ -77,13 +78,17 @@ def test_a_resized_terminal_is_cleared(user: User) -> None:
 
 
 def test_results_have_the_tasks_that_run(user: User) -> None:
+    """From the engine's log, which is later than the tasks' own files."""
     engine = user.start(waiting(user, 2), "--run-dir", "run", "--sites", user.catalog(SITES))
     assert wait_until(lambda: has_begun(user, 2)), engine.told
-    rows = (line.split(",") for line in user.wfrun("results", "run").out.splitlines())
-    head, *tasks = rows
-    for task in tasks:
-        row = dict(zip(head, task, strict=True))
-        assert row["state"] == "running"
+    rows: list[dict[str, str]] = []
+
+    def are_running() -> bool:
+        rows[:] = csv.DictReader(user.wfrun("results", "run").out.splitlines())
+        return [row["state"] for row in rows] == ["running", "running"]
+
+    assert wait_until(are_running), rows
+    for row in rows:
         assert row["site"] in ("busy", "idle")
         assert float(row["run_time_s"]) >= 0.0 < float(row["started_s"])
     (user.folder / "go").touch()
