@@ -57,7 +57,8 @@ def at(testbed: Testbed, site: str, command: str) -> str:
 
 def checked(folder: Path, *arguments: str, status: int = 0) -> dict[str, dict[str, Any]]:
     """The checks of each site, by their names."""
-    found = json.loads(wfrun(folder, "sites", "check", "--json", *arguments, status=status))
+    said = wfrun(folder, "sites", "check", "--json", *arguments, status=status)
+    found, _ = json.JSONDecoder().raw_decode(said)  # what is written to stderr follows
     return {site["site"]: {check["check"]: check for check in site["checks"]} for site in found}
 
 
@@ -82,10 +83,17 @@ def test_what_init_writes_runs_a_workflow(testbed: Testbed, site: str, tmp_path:
 
 
 def test_all_sites_are_checked_and_shown(testbed: Testbed, all_sites: Path) -> None:
-    found = checked(all_sites)
+    catalog = all_sites / "sites.yaml"
+    before = catalog.read_text()
+    found = checked(all_sites, "--write")
+    after = catalog.read_text()
+    assert after.startswith(before)
+    for site in KINDS:
+        assert f"  - {{from: origin, to: {site}, bandwidth: " in after[len(before) :]
+        assert f"  - {{from: {site}, to: origin, bandwidth: " in after[len(before) :]
     assert list(found) == list(KINDS)
     for site, checks in found.items():
-        names = ["connection", "agent", "clock", "limits", "directory", "test job"]
+        names = ["connection", "agent", "clock", "limits", "directory", "link", "test job"]
         expected = set(names if KINDS[site] == "ssh" else [*names, "batch system", "launcher"])
         assert set(checks) == expected
         assert "its end known" in checks["test job"]["text"]

@@ -6,14 +6,22 @@ from pathlib import Path
 
 from wfrun.engine.model import Catalog
 from wfrun.parsers.catalog import read
+from wfrun.parsers.yaml_document import parse_yaml
 from wfrun.sites.kinds import KINDS
+from wfrun.sites.transfers.relayed_links import with_relayed_links
 
 
 def read_catalog(path: str | Path) -> Catalog:
     """Read the site catalog ``path``; docs/catalog.md describes the format.
 
     Sites keep the order of the document, and their directories become absolute paths. A link
-    ``between`` two sites becomes two one-way links. Raises InvalidError for the first mistake, with
-    its file and line.
+    ``between`` two sites becomes two one-way links; links through this machine are added. Raises
+    InvalidError for the first mistake, with its file and line.
     """
-    return read.read_catalog(path, KINDS)
+    return with_relayed_links(read.read_catalog(path, KINDS))
+
+
+def parse_catalog(document: bytes, path: str | Path) -> Catalog:
+    """The catalog that ``document``, the content of ``path``, states: without the links that
+    follow from others. Raises InvalidError as `read_catalog`."""
+    return read.catalog_of(parse_yaml(document, str(path)), path, KINDS)

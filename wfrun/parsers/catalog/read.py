@@ -68,7 +68,13 @@ def read_catalog(path: str | Path, kinds: Mapping[str, CatalogKind]) -> Catalog:
     Sites keep the order of the document, and their directories become absolute paths. A link
     ``between`` two sites becomes two one-way links. Raises InvalidError for the first mistake.
     """
-    document = read_yaml(path)
+    return catalog_of(read_yaml(path), path, kinds)
+
+
+def catalog_of(
+    document: YamlDocument, path: str | Path, kinds: Mapping[str, CatalogKind]
+) -> Catalog:
+    """The catalog in a document that is, or will be, at ``path``. See `read_catalog`."""
     root = Section(document, (), "the catalog", ("sites", "links"))
     if not root.has("sites"):
         raise root.error("the catalog has no sites", hint="Add 'sites:'; see docs/catalog.md.")

@@ -12,16 +12,18 @@ import shutil
 import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
-from wfrun.engine.errors import WfrunError
+from wfrun.engine.errors import TransientError, WfrunError
 from wfrun.engine.model import SiteSpec
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
 from wfrun.runners.admin.entry import describe, rounded
 from wfrun.runners.admin.init import ignore_status, not_reached
 from wfrun.runners.admin.limits import Mismatch, cluster_mismatches, host_mismatches
 from wfrun.runners.admin.lines import CheckFailedError, Finding, Printer, Report
+from wfrun.runners.admin.links import Link, measure_link
 from wfrun.runners.admin.survey import ask_offer, look_at, look_at_machine, probe
 from wfrun.runners.admin.trial_job import TrialJob
 from wfrun.runners.display.ascii_json import as_ascii
@@ -43,12 +45,19 @@ OFFSET_S = 30.0
 _LOGGER = logging.getLogger(__name__)
 
 
+class Checked(NamedTuple):
+    """The result of the checks of all sites."""
+
+    has_failures: bool
+    links: list[Link]
+    """Of the sites whose links were measured."""
+
+
 async def check(
     sites: Sequence[SiteSpec], wait_s: float | None, prompter: Prompter | None, *, as_json: bool
-) -> bool:
+) -> Checked:
     """Check all sites at once. Print each finding when it is made, or one JSON document at the
-    end. The test job may wait in the queue for ``wait_s``; None: without a test job. Returns
-    whether any site failed."""
+    end. The test job may wait in the queue for ``wait_s``; None: without a test job."""
     printer = Printer([site.name for site in sites])
     findings: list[Finding] = []
 
@@ -57,7 +66,8 @@ async def check(
         if not as_json:
             printer.finding(finding)
 
-    trials = [_Trial(site, wait_s, prompter, Report(site.name, on_finding)) for site in sites]
+    line = asyncio.Lock()
+    trials = [_Trial(site, wait_s, prompter, Report(site.name, on_finding), line) for site in sites]
     await asyncio.gather(*(trial.run() for trial in trials))
     with_failures = {finding.site for finding in findings if finding.state == "failed"}
     failed = [site.name for site in sites if site.name in with_failures]
@@ -66,7 +76,7 @@ async def check(
         print(as_ascii(json.dumps(documents, indent=1).encode()).decode())
     else:
         printer.end(len(sites), failed)
-    return bool(failed)
+    return Checked(bool(failed), [trial.link for trial in trials if trial.link is not None])
 
 
 def _document(site: str, findings: Sequence[Finding], is_failed: bool) -> dict[str, object]:
@@ -80,8 +90,17 @@ class _Trial:
     """The checks of one site, in their order."""
 
     def __init__(
-        self, spec: SiteSpec, wait_s: float | None, prompter: Prompter | None, report: Report
+        self,
+        spec: SiteSpec,
+        wait_s: float | None,
+        prompter: Prompter | None,
+        report: Report,
+        line: asyncio.Lock,
     ) -> None:
+        """``line`` is held while a link is measured: all sites share this machine's network."""
+        self.link: Link | None = None
+        """What was measured of the link to the site."""
+        self._line = line
         self._spec = spec
         self._prompter = prompter
         self._report = report
@@ -125,6 +144,7 @@ class _Trial:
             await asyncio.wait_for(self._check_limits(host), ANSWERS_S)
             base = await asyncio.wait_for(self._check_directory(host, written), ANSWERS_S)
             try:
+                await self._measure_link(connection, base)
                 await self._open(site, "test job" if self._has_job else "site")
                 if self._has_job:
                     await self._job.run(site)
@@ -231,6 +251,16 @@ class _Trial:
             self._report.note("directory", text, hint)
         else:
             self._report.ok("directory", text)
+
+    async def _measure_link(self, connection: Connection, base: str) -> None:
+        async with self._line:
+            try:
+                self.link = await measure_link(self._spec, connection, base)
+            except (TransientError, OSError) as error:
+                hint = "Copies of files to and from the site will be slow, or wait."
+                self._report.note("link", f"it was not measured: {error}", hint)
+            else:
+                self._report.ok("link", str(self.link))
 
     # -- this machine
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -14,11 +13,11 @@ import msgspec
 from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError
 from wfrun.engine.model import Access, Catalog
 from wfrun.engine.visible import command_line
-from wfrun.parsers.atomic import replacing
 from wfrun.parsers.catalog.add_site import with_site
 from wfrun.parsers.catalog.read import ORIGIN_NAME
 from wfrun.parsers.yaml_document import read_yaml
 from wfrun.runners.admin import entry as site_entry
+from wfrun.runners.admin.catalog_file import rewrite
 from wfrun.runners.admin.survey import (
     System,
     ask_offer,
@@ -29,7 +28,7 @@ from wfrun.runners.admin.survey import (
 )
 from wfrun.sites.batch.jobs import QueueUnknownError
 from wfrun.sites.batch.offers import Offer
-from wfrun.sites.catalog import read_catalog
+from wfrun.sites.catalog import parse_catalog, read_catalog
 from wfrun.sites.remote.asyncssh_login import Prompter
 from wfrun.sites.remote.connection import Connection, connection_of
 from wfrun.sites.remote.host import Host
@@ -186,32 +185,17 @@ async def _first_offer(host: Host, systems: list[System], where: str) -> tuple[S
 
 def _add(path: Path, entry: str, name: str) -> None:
     """Add the entry to the catalog. Raises InvalidError if that would change its other sites."""
-    before = path.read_bytes().decode("utf-8") if path.exists() else ""
-    text = with_site(before, entry, str(path))
-    draft = path.with_name(f".{path.name}.new-{time.time_ns()}")
-    try:
-        with replacing(draft) as stream:
-            stream.write(text)
-        sites = read_catalog(draft).sites
-        old = read_catalog(path).sites if before.strip() else ()
-        if sites != (*old, sites[-1]) or sites[-1].name != name:
-            raise InvalidError(
-                "the new site cannot be added without changing others",
-                source=str(path),
-                hint=f"Add this by hand:\n{entry}",
-            )
-        if path.exists():
-            draft.chmod(path.stat().st_mode & 0o777)
-        draft.replace(path.resolve())
-    except InvalidError as error:
-        if error.source != str(draft):
-            raise
-        # The name or the host is not valid in a catalog. Name the catalog, not the draft.
-        raise InvalidError(error.message, source=str(path), hint=error.hint) from error
-    except OSError as error:
-        raise InvalidError(f"cannot be written: {error.strerror}", source=str(path)) from error
-    finally:
-        draft.unlink(missing_ok=True)
+    before = path.read_bytes() if path.exists() else b""
+    after = with_site(before.decode("utf-8"), entry, str(path)).encode()
+    sites = parse_catalog(after, path).sites
+    old = parse_catalog(before, path).sites if before.strip() else ()
+    if sites != (*old, sites[-1]) or sites[-1].name != name:
+        raise InvalidError(
+            "the new site cannot be added without changing others",
+            source=str(path),
+            hint=f"Add this by hand:\n{entry}",
+        )
+    rewrite(path, before, after)
 
 
 def access_of(

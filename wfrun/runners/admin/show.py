@@ -8,17 +8,18 @@ import json
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 from rich.table import Table
 
-from wfrun.engine.errors import WfrunError
+from wfrun.engine.errors import TransientError, WfrunError
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.visible import message_block
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
 from wfrun.runners.admin.init import ignore_status, not_reached
+from wfrun.runners.admin.links import measure_link
 from wfrun.runners.admin.survey import ask_offer, look_at_machine, run
 from wfrun.runners.display.ascii_json import as_ascii
 from wfrun.runners.display.console import make_console
@@ -32,13 +33,6 @@ from wfrun.sites.remote.host import Host
 
 ANSWERS_S = 60.0
 """Timeout of all questions to a connected site, and of the measurement of its bandwidth."""
-SENT_BYTES = 16 << 20
-"""Maximum size of the file that bandwidth is measured with."""
-SENT_S = 2.0
-"""Maximum duration of a transfer in one direction; the rest of the file is not sent."""
-STALLED_S = 20.0
-"""Timeout of the upload. A connection that is slower counts as stalled."""
-_CHUNK_BYTES = 1 << 18
 _ROUNDS = 3
 """Measurements of latency, of which the best counts."""
 
@@ -136,13 +130,27 @@ async def _ask(now: SiteNow, spec: SiteSpec, connection: Connection) -> SiteNow:
 
 
 async def _measure(now: SiteNow, spec: SiteSpec, connection: Connection) -> SiteNow:
+    host = await connection.host()
+    written = spec.directory or DEFAULT_DIRECTORY
+    name = f"wfrun-show-{secrets.token_hex(8)}"
     try:
-        up, down = await _bandwidths(spec, connection)
+        directory = await make_directory(host, spec.name, written, name)
+        try:
+            link = await measure_link(spec, connection, directory)
+        finally:
+            with contextlib.suppress(WfrunError):
+                await host.remove([directory])
+    except TransientError:
+        return now  # a slow link is no reason to call the site down
     except WfrunError as error:
         reason = f"no file can be written: {error.message}"
         hint = error.hint or "Write another 'directory' in the catalog."
         return msgspec.structs.replace(now, state="down", reason=reason, hint=hint)
-    return msgspec.structs.replace(now, upload_bytes_per_s=up, download_bytes_per_s=down)
+    return msgspec.structs.replace(
+        now,
+        upload_bytes_per_s=link.up.bandwidth_bytes_per_s,
+        download_bytes_per_s=link.down.bandwidth_bytes_per_s,
+    )
 
 
 async def _latency_s(host: Host) -> float:
@@ -190,40 +198,6 @@ async def _ask_batch_system(now: SiteNow, spec: SiteSpec, host: Host) -> SiteNow
 def _cores(jobs: Sequence[Job]) -> Cores:
     running = sum(job.cores for job in jobs if job.state in ("running", "ending", "suspended"))
     return Cores(running, sum(job.cores for job in jobs) - running)
-
-
-async def _bandwidths(spec: SiteSpec, connection: Connection) -> tuple[float | None, float | None]:
-    """Bytes per second to the site's directory, and from it; None: the transfer stalled."""
-    host = await connection.host()
-    written = spec.directory or DEFAULT_DIRECTORY
-    directory = await make_directory(host, spec.name, written, f"wfrun-show-{secrets.token_hex(8)}")
-    path = f"{directory}/files/probe"
-    transport = await connection.transport()
-    try:
-        begun_s = time.monotonic()
-        size = await asyncio.wait_for(transport.write_file(path, _noise(), 0o600), STALLED_S)
-        up = size / (time.monotonic() - begun_s)
-        begun_s, got = time.monotonic(), 0
-        async with contextlib.aclosing(transport.read_file(path)) as chunks:
-            async for chunk in chunks:
-                got += len(chunk)
-                if time.monotonic() - begun_s > SENT_S:
-                    break
-        return up, got / (time.monotonic() - begun_s)
-    except asyncio.TimeoutError:
-        return None, None
-    finally:
-        with contextlib.suppress(WfrunError):
-            await host.remove([directory])
-
-
-async def _noise() -> AsyncIterator[bytes]:
-    """Random data, which no compression on the way shrinks, for at most ``SENT_S``."""
-    begun_s = time.monotonic()
-    for _ in range(SENT_BYTES // _CHUNK_BYTES):
-        yield os.urandom(_CHUNK_BYTES)
-        if time.monotonic() - begun_s > SENT_S:
-            return
 
 
 def _table(found: Sequence[SiteNow]) -> Table:

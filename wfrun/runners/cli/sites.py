@@ -66,19 +66,24 @@ def sites_init(host: str | None, name: str | None, path: Path, **options: Any) -
 @_CATALOG
 @click.option("--wait", type=click.FloatRange(min=1), default=120.0, show_default=True,
               metavar="SECONDS", help="Maximum time of the test job in the queue.")  # fmt: skip
+@click.option("--write", is_flag=True, help="Write the measured links into the catalog.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document at the end.")
-def sites_check(names: tuple[str, ...], catalog: Path, wait: float, as_json: bool) -> None:
+def sites_check(
+    names: tuple[str, ...], catalog: Path, wait: float, write: bool, as_json: bool
+) -> None:
     """Try each site, or the named ones, from the login to a test job.
 
     Checks connection, agent, clock, batch system and directory, and the limits of the catalog
-    against those of the cluster. Then submits a job of one core, as a run does. All sites are
-    checked at once; each failure says what to do.
+    against those of the cluster. Measures the link for about 2 seconds; --write puts it into the
+    catalog, where policies and simulations find it. Then submits a job of one core, as a run does.
+    All sites are checked at once, but links one after another; each failure says what to do.
 
     Exit status: 0 all sites can be used, 1 some cannot.
     """
     from wfrun.runners.cli import sites_command
 
-    sys.exit(FAILED if sites_command.check(catalog, names, wait, as_json=as_json) else DONE)
+    has_failures = sites_command.check(catalog, names, wait, as_json=as_json, write=write)
+    sys.exit(FAILED if has_failures else DONE)
 
 
 @sites.command("show")

@@ -16,6 +16,7 @@ from wfrun.parsers.sections import nearest
 from wfrun.runners.admin import check as site_check
 from wfrun.runners.admin import init as site_init
 from wfrun.runners.admin import show as site_show
+from wfrun.runners.admin.links import write_links
 from wfrun.runners.run.sites import terminal_prompter
 from wfrun.sites.catalog import read_catalog
 
@@ -31,10 +32,19 @@ def _say(text: str) -> None:
     click.echo(message_block(text))
 
 
-def check(catalog: Path, names: Sequence[str], wait_s: float, *, as_json: bool) -> bool:
-    """Check sites. Returns whether any failed."""
+def check(
+    catalog: Path, names: Sequence[str], wait_s: float, *, as_json: bool, write: bool
+) -> bool:
+    """Check sites, and write their links into the catalog if asked. Returns whether any failed."""
     sites = _sites(catalog, names)
-    return asyncio.run(site_check.check(sites, wait_s, terminal_prompter(), as_json=as_json))
+    found = asyncio.run(site_check.check(sites, wait_s, terminal_prompter(), as_json=as_json))
+    if write and found.links:
+        write_links(catalog, found.links)
+        measured = ", ".join(link.up.destination for link in found.links)
+        click.echo(message_block(f"wrote the links of {measured} to {catalog}"), err=as_json)
+    elif write:
+        click.echo(message_block(f"no link was measured; {catalog} stays as it is"), err=True)
+    return found.has_failures
 
 
 def show(catalog: Path, names: Sequence[str], *, as_json: bool) -> bool:

@@ -1,0 +1,60 @@
+"""The link of a site is measured with real copies over a real sshd."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from tests.sites.remote.conftest import Cluster
+from wfrun.engine.errors import TransientError
+from wfrun.engine.model import Access, SiteSpec
+from wfrun.runners.admin import links
+from wfrun.runners.admin.init import connected
+from wfrun.runners.admin.links import measure_link
+from wfrun.sites.remote.directory import make_directory
+
+
+def spec_of(cluster: Cluster, transport: Literal["asyncssh", "openssh"]) -> SiteSpec:
+    access = Access(hosts=(cluster.host,), transport=transport, ssh_config=str(cluster.config))
+    return SiteSpec("near", 2, kind="ssh", access=access)
+
+
+@pytest.mark.parametrize("transport", ["asyncssh", pytest.param("openssh", marks=pytest.mark.slow)])
+async def test_both_ways(
+    shared_cluster: Cluster,
+    transport: Literal["asyncssh", "openssh"],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(links, "_MAX_BYTES", 1 << 20)
+    spec = spec_of(shared_cluster, transport)
+    assert spec.access is not None
+    async with connected(spec.access, None) as (connection, host):
+        base = await make_directory(host, "near", str(tmp_path), "wfrun-test")
+        link = await measure_link(spec, connection, base)
+        left = os.listdir(f"{base}/files")
+    assert (link.up.source, link.up.destination) == ("origin", "near")
+    assert (link.down.source, link.down.destination) == ("near", "origin")
+    for way in link:
+        assert way.latency_s > 0
+        assert way.bandwidth_bytes_per_s is not None
+        assert 1e4 < way.bandwidth_bytes_per_s < 1e12
+    assert not [name for name in left if "part" in name]
+    sizes = [os.stat(f"{base}/files/{name}").st_size for name in left]
+    assert max(sizes) <= links._MAX_BYTES
+
+
+async def test_a_link_that_stalls_is_not_waited_for(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(links, "_DIRECTION_S", 0.05)
+    monkeypatch.setattr(links, "_ROUNDS", 10**6)
+    spec = spec_of(cluster, "asyncssh")
+    assert spec.access is not None
+    async with connected(spec.access, None) as (connection, host):
+        base = await make_directory(host, "near", str(tmp_path), "wfrun-test")
+        with pytest.raises(TransientError, match="is not copied in"):
+            await measure_link(spec, connection, base)
