@@ -196,6 +196,14 @@ def test_an_environment_that_has_never_worked_is_not_waited_for() -> None:
     assert worked.world.core.state.now_s > 7000
 
 
+def test_the_reason_has_what_the_attempt_printed_last() -> None:
+    message = "podman could not start; the end of its stderr:\n  trying\n  Error: no manifest\n"
+    alone = Trouble(30, 1, lambda *_: Outcome("environment", message=message), throttle=1)
+    assert alone.world.run() == "failed"
+    reason = alone.world.core.state.end_reason or ""
+    assert reason.endswith("by environment: podman could not start: Error: no manifest")
+
+
 def test_a_trial_need_not_last_as_long_as_its_task() -> None:
     trouble = Trouble(
         20,

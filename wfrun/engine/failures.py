@@ -60,7 +60,7 @@ class FailureGroups:
 
     def add(self, failure: Failure, outcome: Outcome) -> None:
         """Add a failure to its group."""
-        head, text = _head(outcome), _message(outcome)
+        head, text = _head(outcome), telling_line(outcome)
         kind = head, _VARIABLE.sub(_gap, text)
         if kind not in self._groups and len(self._groups) >= MAX_GROUPS:
             kind = "other causes", ""
@@ -98,7 +98,7 @@ def _head(outcome: Outcome) -> str:
     return outcome.cause
 
 
-def _message(outcome: Outcome) -> str:
+def telling_line(outcome: Outcome) -> str:
     """The line of the message that says most: the last of what the task printed, where programs
     name the error, else the only one."""
     lines = [line.strip() for line in (outcome.message or "").splitlines() if line.strip()]

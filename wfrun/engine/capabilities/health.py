@@ -14,6 +14,7 @@ from enum import IntEnum
 from wfrun.engine.capability import Capability, Run
 from wfrun.engine.events import AttemptStarted
 from wfrun.engine.exchange import Cause, Outcome
+from wfrun.engine.failures import telling_line
 from wfrun.engine.state import Attempt, Condition, Phase
 
 FAILURES_IN_A_ROW = 3
@@ -265,9 +266,11 @@ class Health(Capability):
         breaker.pauses += 1
         breaker.probe = None
         self.state.timers.pop(_trial_timer(index), None)
-        text = (outcome.message or "").strip()
-        first = text.partition("\n")[0].removesuffix("; the end of its stderr:")
-        last = f"{outcome.cause}: {first}" if text else outcome.cause
+        first, *rest = (outcome.message or "").strip().splitlines() or [""]
+        parts = [first.removesuffix("; the end of its stderr:")] if first else []
+        if rest:
+            parts.append(telling_line(outcome))
+        last = ": ".join([outcome.cause, *parts])
         count = breaker.failures
         what = (
             f"{count} failures in a row, the last by {last}"
