@@ -16,7 +16,7 @@ from wfrun.engine.events import AttemptPlaced, Event, RunChanged, RunEnded, RunR
 from wfrun.engine.interpreter import Interpreter
 from wfrun.engine.model import Workflow
 from wfrun.engine.policy_error import policy_error
-from wfrun.engine.state import SUPERSEDED, WorkflowState
+from wfrun.engine.state import SUPERSEDED, TaskStatus, WorkflowState
 
 
 class Core:
@@ -118,7 +118,7 @@ class Core:
         if not state.is_complete or (state.attempts and SUPERSEDED in state.timers):
             return
         if not (state.draining or state.stopping) and (
-            (state.timers and state.open_workflows)
+            (self._may_go_on() and state.open_workflows)
             or any(expects() for expects in self.run.hooks.expects)
         ):
             return
@@ -139,3 +139,11 @@ class Core:
             outcome = "done"
         self.take(RunEnded(state.now_s, outcome, reason))
         self.run.outbox.append(EndRun(outcome))
+
+    def _may_go_on(self) -> bool:
+        """Whether the run may go on after a timer. Without a healthy site the retry of a task leads
+        to nothing; while a site may recover, it has a timer of its own."""
+        state = self.state
+        if any(site.is_healthy for site in state.sites):
+            return bool(state.timers)
+        return len(state.timers) > state.counts[TaskStatus.DELAYED]

@@ -111,8 +111,9 @@ class Allocation(Capability):
         if not self.state.open_workflows:
             return False
         sites = self.state.sites
-        return bool(self._wake_ups) or any(
-            sites[site].is_healthy and pool.launchers for site, pool in self._pools.items()
+        return any(
+            sites[site].is_healthy and (pool.launchers or site in self._wake_ups)
+            for site, pool in self._pools.items()
         )
 
     # Decisions
