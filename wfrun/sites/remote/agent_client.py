@@ -40,8 +40,9 @@ _LOGGER = logging.getLogger(__name__)
 _SOURCE = Path(__file__).with_name("agent.py")
 PROTOCOL = 1
 """Version of the agent's protocol; both files come from the same release."""
-HELLO_S = 60.0
-"""Timeout of the agent's start. Python takes seconds to start from a slow network file system."""
+HELLO_S = 30.0
+"""Timeout of the agent's start, as long as that of a connection. Python takes seconds to start from
+a slow network file system."""
 ANSWER_S = 60.0
 """Timeout of file operations. A busy file server takes seconds."""
 WATCH_S = 300.0
@@ -177,7 +178,10 @@ class AgentHost:
         try:
             hello = await asyncio.wait_for(self._greet(source, nonce), HELLO_S)
         except asyncio.TimeoutError:
-            await self._fail(f"the agent did not start within {HELLO_S:g} s")
+            await self._fail(
+                f"the login works, but the agent did not start within {HELLO_S:g} s (does "
+                f"`ssh {self._transport.host} true` end?)"
+            )
         except BaseException:
             await self.close()
             raise

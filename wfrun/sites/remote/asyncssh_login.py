@@ -7,12 +7,14 @@ import os
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import asyncssh
 
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.sites.remote.host_keys import changed_key, unknown_key
 from wfrun.sites.remote.transport import NeedsLoginError
+from wfrun.sites.tasks import end_tasks
 
 Prompter = Callable[[str, Sequence[tuple[str, bool]]], Awaitable[Sequence[str] | None]]
 """Asks the user at the terminal. Arguments: the subject, and the questions, each with a flag that
@@ -20,6 +22,9 @@ says whether its answer may be visible. Returns the answers; None: the user give
 
 _ANSWERS_S = 300.0
 """Timeout of a login whose questions the user answers, in seconds: long enough to find a token."""
+_STEP_S = 0.25
+"""Interval between looks whether the user is asked."""
+_T = TypeVar("_T")
 
 DEFAULT_PORT = 22
 _GLOBAL_CONFIG = "/etc/ssh/ssh_config"
@@ -136,6 +141,8 @@ class Client(asyncssh.SSHClient):
         self._password_asked = self._questions_asked = False
         self.wanted_answers = False
         """Whether the server asked for a password or other answers."""
+        self.is_asking = False
+        """Whether the user is asked now."""
         self.key: asyncssh.SSHKey | None = None
         """Host key that was not trusted."""
         self.authority: asyncssh.SSHKey | None = None
@@ -168,7 +175,11 @@ class Client(asyncssh.SSHClient):
         if self._prompter is None:
             return None
         who = f"{self._target.user}@{self._target.name}"
-        answers = await self._prompter(f"{who}: {about}" if about else who, questions)
+        self.is_asking = True
+        try:
+            answers = await self._prompter(f"{who}: {about}" if about else who, questions)
+        finally:
+            self.is_asking = False
         return None if answers is None else list(answers)
 
     async def password_auth_requested(self) -> str | None:
@@ -212,21 +223,21 @@ async def log_in(
     keys = target.keys()
     identities: dict[str, object] = {} if keys is None else {"client_keys": keys}
     common: dict[str, object] = {**target.given, "config": target.config, "tunnel": tunnel}
+    work = asyncssh.connect(
+        target.name,
+        client_factory=lambda: client,
+        known_hosts=known,
+        ignore_encrypted=True,
+        agent_forwarding=False,
+        x11_forwarding=False,
+        login_timeout=_ANSWERS_S,
+        keepalive_interval=keep_alive_s,
+        keepalive_count_max=3,
+        **common,
+        **identities,
+    )
     try:
-        connection = await asyncssh.connect(
-            target.name,
-            client_factory=lambda: client,
-            known_hosts=known,
-            ignore_encrypted=True,
-            agent_forwarding=False,
-            x11_forwarding=False,
-            connect_timeout=limit_s,
-            login_timeout=_ANSWERS_S if prompter else limit_s,
-            keepalive_interval=keep_alive_s,
-            keepalive_count_max=3,
-            **common,
-            **identities,
-        )
+        connection = await unless_silent(work, client, limit_s)
     except asyncssh.PermissionDenied as error:
         raise _refused(target, client) from error
     except (asyncssh.HostKeyNotVerifiable, asyncssh.KeyExchangeFailed) as error:
@@ -243,11 +254,27 @@ async def log_in(
         number = error.errno if isinstance(error, OSError) else None
         reason = os.strerror(number) if number and number > 0 else _said(error)
         raise TransientError(
-            f"{target.name} cannot be reached: {reason or 'it took too long'}"
+            f"{target.name} cannot be reached: {reason or f'no answer in {limit_s:g} s'}"
         ) from error
     except ValueError as error:  # unreadable private keys
         raise InfeasibleError(f"{target.name}: {error}", hint="Correct ~/.ssh/config.") from error
     return connection, client
+
+
+async def unless_silent(work: Awaitable[_T], client: Client, limit_s: float) -> _T:
+    """Wait for a login. Raises asyncio.TimeoutError after ``limit_s``, not counting the time in
+    which the user is asked: a token has to be found first."""
+    task = asyncio.ensure_future(work)
+    try:
+        left_s = limit_s
+        while left_s > 0 and not task.done():
+            await asyncio.wait([task], timeout=min(left_s, _STEP_S))
+            left_s = limit_s if client.is_asking else left_s - _STEP_S
+        if not task.done():
+            raise asyncio.TimeoutError
+        return task.result()
+    finally:
+        await end_tasks([task])
 
 
 def _said(error: Exception) -> str:

@@ -110,11 +110,9 @@ class _RemoteHost:
         return _RemotePipe(process, on_lines, on_end, mark.encode())
 
     async def stderr_tail(self) -> str:
-        try:
-            host = await self._connection.host()
-            said = (await host.read([f"{self.directory}/launcher.log"], limit=2000))[0]
-        except TransientError as error:
-            return error.message
+        """Raises TransientError if the host cannot be reached: that is the fault then."""
+        host = await self._connection.host()
+        said = (await host.read([f"{self.directory}/launcher.log"], limit=2000))[0]
         return (said or b"").decode("utf-8", "replace").strip()
 
     async def log(self, key: str) -> tuple[bytes, bytes]:
