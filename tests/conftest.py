@@ -27,6 +27,9 @@ WAITING_WORKERS = 2
 """Worker processes beyond the number of cores, since tests often wait: those of each testbed wait
 for its servers nearly all the time."""
 
+SLOW_TIMEOUT_S = 600
+"""Timeout of a test of the slow part: real clusters on a busy machine take their time."""
+
 INTEGRATION = ROOT / "tests" / "integration"
 
 WITH_LAUNCHERS = frozenset(
@@ -45,6 +48,8 @@ def _own_environment(
     base = tmp_path_factory.getbasetemp()
     (base / "home").mkdir(exist_ok=True)  # One for all tests: matplotlib keeps its fonts there.
     monkeypatch.setenv("HOME", str(base / "home"))
+    (base / "run").mkdir(mode=0o700, exist_ok=True)  # for sockets, also of engines that are killed
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(base / "run"))
     monkeypatch.setenv("XDG_STATE_HOME", str(base / "state" / secrets.token_hex(4)))
     monkeypatch.delenv("COLUMNS", raising=False)  # pytest-xdist sets it, and tables follow it.
 
@@ -78,6 +83,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("testbed")
             first = any(word in item.path.name for word in ("conformance", "launcher"))
             group = "launchers" if first else "testbed"
+        slow = any(map(item.get_closest_marker, ("slow", "corpus", "testbed")))
+        if slow and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT_S))
         if group is not None and config.pluginmanager.hasplugin("xdist"):
             item.add_marker(pytest.mark.xdist_group(group))
         if item.get_closest_marker("corpus") is not None and not CORPUS.is_dir():

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.places import ROOT
+from tests.runners.harness import LONG_S
 
 EXAMPLES = ROOT / "examples"
 WFRUN = Path(sys.executable).with_name("wfrun")
@@ -42,7 +43,7 @@ needs_montage = pytest.mark.skipif(
 
 def python(script: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(script), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=LONG_S)
 
 
 def run_and_check(example: str, workflow_dir: Path, run_dir: Path, policy: str) -> None:
@@ -55,7 +56,7 @@ def run_and_check(example: str, workflow_dir: Path, run_dir: Path, policy: str) 
         capture_output=True,
         text=True,
         check=False,
-        timeout=100,
+        timeout=LONG_S,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     checked = python(EXAMPLES / example / "check.py", workflow_dir, run_dir / "outputs")
@@ -131,7 +132,7 @@ def shell(folder: Path, line: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=100,
+        timeout=LONG_S,
     )
 
 
@@ -217,7 +218,7 @@ def test_without_vina_docking_says_what_to_install() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=LONG_S,
     )
     assert done.returncode == 1
     assert "apt-get install autodock-vina" in done.stderr

@@ -9,11 +9,12 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
 from tests.runners.harness import (
+    LONG_S,
     Done,
     Engine,
     Job,
@@ -37,6 +38,10 @@ SCRIPT = (
     "echo done:{id}:$WFRUN_ATTEMPT >> {record}"
 )
 """The last thing that a task does is to append its id and its attempt to the record."""
+
+HOLD = "while [ -e {hold} ]; do sleep 0.1; done; "
+"""Keeps tasks from their end until their test, however slow the machine, has done what it is to do
+while they run."""
 
 QUEUES = {
     "slurm": ["squeue", "--noheader", "--array", "--format=%i %j %t", "--user={user}"],
@@ -113,6 +118,7 @@ class Grid(RecordedRun):
         record.touch()
         record.chmod(0o666)
         super().__init__(user, record)
+        self.hold = record.with_suffix(".hold")
         self._sites: list[str] = []
 
     def catalog(self, *sites: str, changes: Mapping[str, Any] | None = None) -> Path:
@@ -126,23 +132,43 @@ class Grid(RecordedRun):
             chosen[name] = {**every[name], **quick, **(changes or {}).get(name, {})}
         return self.user.catalog(yaml.safe_dump({"sites": chosen}))
 
-    def start(self, catalog: Path, *words: str | Path) -> Engine:
-        document = self.user.write(self.jobs)
+    def start(
+        self, catalog: Path, *words: str | Path, held: Literal["last", "all", "none"] = "last"
+    ) -> Engine:
+        """Start a run whose last task, or all of whose tasks, do not end before ``finish``."""
+        jobs = list(self.jobs)
+        for number in {"last": [-1], "all": range(len(jobs)), "none": []}[held]:
+            hold = HOLD.format(hold=self.hold)
+            script = jobs[number].script.replace("sleep ", f"{hold}sleep ", 1)
+            jobs[number] = jobs[number]._replace(script=script)
+        self.hold.touch()
+        document = self.user.write(jobs)
         return self.user.start(
             document, "--sites", catalog, "--run-dir", self.run, "--policy", "round-robin", *words
         )
 
+    def release(self) -> None:
+        """Let the tasks end that are held."""
+        self.hold.unlink(missing_ok=True)
+
+    def finish(self, engine: Engine) -> Done:
+        """Release the tasks, and wait for the end of the engine."""
+        self.release()
+        return engine.done()
+
     # -- what happens
 
-    def wait(self, engine: Engine, happened: Callable[[], bool], patience_s: float = 40.0) -> None:
+    def wait(
+        self, engine: Engine, happened: Callable[[], bool], patience_s: float = LONG_S
+    ) -> None:
         """Until that has happened, while the engine has still something to do."""
         assert wait_until(lambda: engine.ended or happened(), patience_s), engine.told
         assert not engine.ended, engine.told
 
-    def wait_done(self, engine: Engine, count: int, patience_s: float = 40.0) -> None:
+    def wait_done(self, engine: Engine, count: int, patience_s: float = LONG_S) -> None:
         self.wait(engine, lambda: len(self.done()) >= count, patience_s)
 
-    def wait_begun(self, engine: Engine, count: int, patience_s: float = 40.0) -> None:
+    def wait_begun(self, engine: Engine, count: int, patience_s: float = LONG_S) -> None:
         self.wait(engine, lambda: len(self.begun()) >= count, patience_s)
 
     @property
@@ -190,13 +216,13 @@ class Grid(RecordedRun):
             found = (self.run / "outputs" / f"{id}.txt").read_text().split()
             assert found == self.contents(id)
 
-    def check_quiet(self, patience_s: float = 30.0) -> None:
+    def check_quiet(self, patience_s: float = LONG_S) -> None:
         """Nothing of ours is in a queue or runs, neither here nor at the sites."""
         assert self.user.is_alone()
         for site in self._sites:
             assert wait_until(lambda: not self.queue(site), patience_s), self.queue(site)  # noqa: B023
         run_id = self.state().run_id
-        assert wait_until(lambda: not attempts_alive(run_id)), attempts_alive(run_id)
+        assert wait_until(lambda: not attempts_alive(run_id), patience_s), attempts_alive(run_id)
         assert wait_until(lambda: not self.far_processes(), patience_s), self.far_processes()
 
     def pauses(self) -> list[str]:
@@ -234,4 +260,5 @@ class Grid(RecordedRun):
         return [pid for pid, line in self.processes_at(site) if "agent.py" in line]
 
     def close(self) -> None:
+        self.release()
         self.record.unlink()

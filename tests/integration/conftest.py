@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.integration.clusters import Grid
-from tests.runners.harness import User
+from tests.runners.harness import LONG_S, User
 from tests.testbed.testbed import Testbed
 
 
 @pytest.fixture
 def grid(testbed: Testbed, tmp_path: Path) -> Iterator[Grid]:
-    user = User(tmp_path)
+    user = User(tmp_path, LONG_S)
     grid = Grid(testbed, user)
     try:
         yield grid

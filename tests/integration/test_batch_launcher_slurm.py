@@ -156,12 +156,14 @@ def test_the_first_launcher_is_killed(cluster: Cluster, tmp_path: Path) -> None:
 def test_a_node_without_its_launcher_ends_the_job(cluster: Cluster) -> None:
     _, links = start(cluster)
     _, leader = links[0]
-    leader.say({"run": [shell("k-0", "sleep 3")]})
+    go = cluster.engine.directory / "go"
+    leader.say({"run": [shell("k-0", "until [ -e $1 ]; do sleep 0.1; done", str(go))]})
     until_started(leader, "k-0")
     kill(links[2][0]["pid"])
     message: dict[str, Any] = {}
     while "ending" not in message:
         message = leader.receive()
     assert message["ending"] == "the launchers on its other nodes have ended"
+    go.touch()
     assert outcome_of(leader, "k-0")["cause"] == "done", "what runs here goes on"
     assert cluster.engine.record()["cause"] == "done"

@@ -13,6 +13,7 @@ from typing import Literal
 import pytest
 
 from tests.integration.conformance import access_of, shared_directory
+from tests.runners.harness import LONG_S
 from tests.testbed import faults
 from tests.testbed.testbed import Testbed
 from wfrun.engine.errors import InfeasibleError, TransientError
@@ -160,7 +161,7 @@ class TestLostConnections:
                 lost = copies if site == "delta" else copies[:1]
                 for copy in lost:
                     with pytest.raises(TransientError):
-                        await asyncio.wait_for(copy, 60)
+                        await asyncio.wait_for(copy, LONG_S)
                 for copy in copies:
                     copy.cancel()
                     with suppress(asyncio.CancelledError, TransientError):

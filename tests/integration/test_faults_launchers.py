@@ -45,8 +45,8 @@ def directory_of(testbed: Testbed, grid: Grid, site: str) -> Path:
 
 def test_the_processes_of_tasks_are_killed(grid: Grid) -> None:
     """It is these tasks that fail, and nothing else."""
-    grid.bag(30, 0.5)
-    engine = grid.start(grid.catalog("alpha", changes={"alpha": launchers()}))
+    grid.bag(30, 0.2)
+    engine = grid.start(grid.catalog("alpha", changes={"alpha": launchers()}), held="all")
     grid.wait_begun(engine, 6)
     killed = 0
     for pid in pids(grid, "echo begin:"):
@@ -54,7 +54,7 @@ def test_the_processes_of_tasks_are_killed(grid: Grid) -> None:
             os.killpg(os.getpgid(pid), signal.SIGKILL)
             killed += 1
     assert killed
-    grid.check(engine.done(60), once=False)
+    grid.check(grid.finish(engine), once=False)
     assert set(grid.failures()) == {"signal"}
     assert grid.failures()["signal"] <= killed
     assert not any(isinstance(e, ev.LauncherEnded) and e.cause != "done" for e in grid.events())
@@ -68,7 +68,7 @@ def test_a_bag_of_tasks_that_one_site_can_not_run(testbed: Testbed, grid: Grid) 
     catalog = grid.catalog("alpha", "beta", changes=dict.fromkeys(("alpha", "beta"), launchers()))
     done = grid.user.start(
         grid.user.write(jobs), "--sites", catalog, "--run-dir", grid.run, "--policy", "round-robin"
-    ).done(100)
+    ).done()
     assert done.status == 0, done.text
     assert Counter(lines_of(grid.record)) == Counter(job.id for job in jobs)
     assert set(grid.failures()) <= {"exit", "cancelled"}
@@ -114,7 +114,7 @@ def test_tasks_that_print_much_and_leave_daemons(
     assert 0 < peak_bytes(engine.pid) < 200e6
     go = grid.record.with_name(f"{grid.record.name}.go")
     go.touch()
-    done = engine.done(60)
+    done = grid.finish(engine)
     go.unlink()
     assert done.status == 0, done.text
     logs = directory_of(testbed, grid, site) / "attempts"
@@ -137,12 +137,11 @@ def test_tasks_that_do_not_end_when_they_are_cancelled(grid: Grid) -> None:
     engine.signal(signal.SIGINT)
     assert wait_until(lambda: "Ctrl-C again" in engine.told)
     engine.signal(signal.SIGINT)
-    assert engine.done(30).status == 130
+    assert grid.finish(engine).status == 130
     assert len(grid.begun()) == 4
     grid.check_quiet()
 
 
-@pytest.mark.timeout(300)
 def test_a_disk_fills_up(testbed: Testbed, grid: Grid) -> None:
     """Tasks and records wait for room, and then all goes on."""
     try:
@@ -159,7 +158,7 @@ def test_a_disk_fills_up(testbed: Testbed, grid: Grid) -> None:
     time.sleep(4)
     assert not engine.ended, engine.told
     filler.unlink()
-    grid.check(engine.done(100), once=False)
+    grid.check(grid.finish(engine), once=False)
     assert set(grid.failures()) <= {"disk-full", "staging"}
 
 
@@ -195,7 +194,7 @@ def test_strangers_are_refused_and_named(testbed: Testbed, grid: Grid, tmp_path:
     )
     assert wait_until(is_refused), engine.told
     stranger.close()
-    grid.check(engine.done(60))
+    grid.check(grid.finish(engine))
     assert not grid.failures()
     assert live(grid) == 1
 
@@ -214,7 +213,7 @@ def test_files_that_are_late_and_out_of_order(testbed: Testbed, grid: Grid) -> N
     engine = grid.start(grid.catalog("alpha", changes=changes))
     grid.wait_done(engine, 4)
     engine.kill()
-    grid.check(grid.resume().done(100))
+    grid.check(grid.finish(grid.resume()))
     assert not grid.failures()
 
 
@@ -231,11 +230,11 @@ def test_the_next_engine_waits_for_no_launcher(testbed: Testbed, grid: Grid) -> 
     before = len(grid.begun())
     engine = grid.resume()
     try:
-        grid.wait_begun(engine, before + 16, 30.0)
+        grid.wait_begun(engine, before + 16, 100.0)  # a silent launcher is given up after 120 s
     finally:
         for pid in stopped:
             os.kill(pid, signal.SIGCONT)
-    grid.check(engine.done(60))
+    grid.check(grid.finish(engine))
     assert not grid.failures()
 
 
@@ -250,16 +249,15 @@ def test_a_launcher_dies_while_there_is_no_engine(testbed: Testbed, grid: Grid) 
     kill([job])
     assert wait_until(lambda: len(grid.queue("alpha")) == 1)
     engine = grid.resume()
-    grid.wait(engine, lambda: any(isinstance(e, ev.LauncherEnded) for e in grid.events()), 25.0)
-    grid.check(engine.done(60), once=False)
+    grid.wait(engine, lambda: any(isinstance(e, ev.LauncherEnded) for e in grid.events()))
+    grid.check(grid.finish(engine), once=False)
     assert set(grid.failures()) <= {"lost", "node"}
 
 
-@pytest.mark.timeout(300)
 def test_two_launchers_have_the_same_tasks(testbed: Testbed, grid: Grid) -> None:
     """The stock of one that cannot be reached is given to the other; when it goes on it finds that
     these are taken."""
-    grid.bag(500, 0.3)
+    grid.bag(200, 0.3)
     engine = grid.start(grid.catalog("alpha", changes={"alpha": launchers(channels="tcp", max=2)}))
     grid.wait_done(engine, 40)
     grid.wait(engine, lambda: live(grid) == 2)
@@ -267,34 +265,37 @@ def test_two_launchers_have_the_same_tasks(testbed: Testbed, grid: Grid) -> None
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
     kill(grid.agents("alpha"))
-    time.sleep(40)
+    exits = directory_of(testbed, grid, "alpha") / "exits"
+
+    def given() -> Counter[str]:
+        """How many launchers have been given each task."""
+        journals = [path.read_text() for path in exits.glob("*.L0.*.jsonl")]
+        lines = [line for text in journals for line in text.split("\n")[:-1]]
+        return Counter(key for line in lines for key in json.loads(line).get("queued", ()))
+
+    grid.wait(engine, lambda: max(given().values()) == 2)
     for pid in stopped:
         os.kill(pid, signal.SIGCONT)
-    grid.check(engine.done(200))
+    grid.check(grid.finish(engine))
     assert not grid.failures()
-    given: Counter[str] = Counter()
-    for path in (directory_of(testbed, grid, "alpha") / "exits").glob("*.L0.*.jsonl"):
-        for line in path.read_text().splitlines():
-            given.update(json.loads(line).get("queued", ()))
-    assert max(given.values()) == 2, "no two have had the same task"
+    assert max(given().values()) == 2
 
 
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("channel", ["tcp", "ssh", "spool"])
-def test_a_channel_is_silent_for_a_minute(testbed: Testbed, grid: Grid, channel: str) -> None:
-    grid.bag(200, 0.5)
-    changes = {"alpha": launchers(channels=channel)}
-    engine = grid.start(grid.catalog("alpha", changes=changes))
-    grid.wait_begun(engine, 12)
-    stopped = grid.agents("alpha")
+def test_channels_are_silent_for_a_minute(testbed: Testbed, grid: Grid) -> None:
+    """The agents relay tcp and spool files; the forwarded port of ssh goes past them."""
+    channels = {"alpha": "tcp", "beta": "ssh", "gamma": "spool"}
+    grid.bag(400, 0.5)
+    changes = {site: launchers(channels=channel) for site, channel in channels.items()}
+    engine = grid.start(grid.catalog(*channels, changes=changes))
+    grid.wait(engine, lambda: grid.logged() and live(grid) == 9)
+    stopped = [pid for site in channels for pid in grid.agents(site)]
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
-    wait_until(lambda: engine.ended, 60.0)
-    # The agent relays tcp and spool files. The forwarded port of ssh goes past it: the run may end.
-    assert channel == "ssh" or not engine.ended
+    time.sleep(60)
+    assert not engine.ended, engine.told
     for pid in stopped:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
-    grid.check(engine.done(150))
+    grid.check(grid.finish(engine))
     assert not grid.failures()
-    assert live(grid) >= 3
+    assert live(grid) >= 9

@@ -18,7 +18,7 @@ from wfrun.engine import events as ev
 
 def launchers(**keys: Any) -> dict[str, Any]:
     """What makes a site of the testbed one with launchers of two slots."""
-    return {"dispatch": "launchers", "launchers": {"cores": 2, "max": 3, "walltime": 300, **keys}}
+    return {"dispatch": "launchers", "launchers": {"cores": 2, "max": 3, "walltime": 1800, **keys}}
 
 
 def pids(grid: Grid, word: str) -> list[int]:
@@ -51,7 +51,7 @@ def test_the_engine_is_killed(testbed: Testbed, grid: Grid, channel: str) -> Non
         engine.kill()
         time.sleep(0.5)
         engine = grid.resume()
-    grid.check(engine.done(60))
+    grid.check(grid.finish(engine))
     assert not grid.failures()
     asked = [e for e in grid.events() if isinstance(e, ev.LaunchersAsked)]
     assert sum(len(e.launchers) for e in asked) == 3
@@ -64,21 +64,21 @@ def test_agents_and_connections_end(testbed: Testbed, grid: Grid) -> None:
     kill(grid.agents("alpha"))
     grid.wait_begun(engine, 26)
     faults.cut(testbed, "alpha")
-    grid.check(engine.done(60))
+    grid.check(grid.finish(engine))
     assert not grid.failures()
 
 
 def test_launchers_and_their_jobs_are_killed(testbed: Testbed, grid: Grid) -> None:
     """What ran in them is done again, what waited there goes to others."""
-    grid.bag(60, 0.5)
-    engine = grid.start(grid.catalog("alpha", changes={"alpha": launchers()}))
-    grid.wait_begun(engine, 8)
+    grid.bag(60, 0.2)
+    engine = grid.start(grid.catalog("alpha", changes={"alpha": launchers()}), held="all")
+    grid.wait_begun(engine, 6)
     kill(pids(grid, "batch_launcher.py")[:1])
-    grid.wait_begun(engine, 20)
+    grid.wait(engine, lambda: bool(lives(grid)))
     jobs = [line.split()[0] for line in grid.queue("alpha") if line.split()[2] == "R"]
     site = testbed.layout.site("alpha")
     processes.run(["scancel", jobs[0]], testbed.layout.environment(site))
-    grid.check(engine.done(60), once=False)
+    grid.check(grid.finish(engine), once=False)
     assert set(grid.failures()) == {"lost"}
     assert 1 <= grid.failures()["lost"] <= 6, [
         e for e in grid.events() if isinstance(e, ev.AttemptEnded) and e.outcome.cause == "lost"
@@ -91,7 +91,7 @@ def test_their_time_is_over(testbed: Testbed, grid: Grid) -> None:
     grid.bag(16, 3.0)
     changes = {"alpha": launchers(walltime=12, max=2)}
     engine = grid.start(grid.catalog("alpha", changes=changes), "--retries", "0")
-    grid.check(engine.done(100), once=False)
+    grid.check(grid.finish(engine), once=False)
     assert set(grid.failures()) <= {"expired"}
     assert live(grid) > 2
 
@@ -105,5 +105,5 @@ def test_an_engine_that_can_t_be_reached_for_long(testbed: Testbed, grid: Grid) 
     faults.cut(testbed, "alpha")
     time.sleep(4)
     faults.start(testbed, "alpha.sshd")
-    grid.check(engine.done(100))
+    grid.check(grid.finish(engine))
     assert not grid.failures()

@@ -36,6 +36,6 @@ def test_a_bag_passes_the_limits(grid: Grid, limited: None) -> None:
     grid.bag(8, 0.0)
     # More than the master takes: it says so.
     engine = grid.start(grid.catalog("gamma", changes={"gamma": {"max_array": 100}}))
-    done = engine.done(240)
+    done = grid.finish(engine)
     grid.check(done)
     assert not grid.failures()

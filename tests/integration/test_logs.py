@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 import wfrun
-from tests.runners.harness import WFRUN, Job, User, wait_until
+from tests.runners.harness import LONG_S, WFRUN, Job, User, wait_until
 from tests.testbed import faults
 from tests.testbed.testbed import Testbed
 from wfrun.engine.events import Event, SiteCounted
@@ -74,7 +74,7 @@ SITES: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.fixture
 def user(tmp_path: Path) -> Iterator[User]:
-    somebody = User(tmp_path)
+    somebody = User(tmp_path, LONG_S)
     yield somebody
     somebody.close()
 
@@ -92,19 +92,19 @@ def test_following_a_task(testbed: Testbed, user: User, kind: str) -> None:
     script = f"echo one; echo err >&2; while [ ! -e {go} ]; do sleep 0.1; done; echo two; exit 3"
     words = ("--sites", catalog_of(testbed, user, kind), "--retries", "0", "--run-dir", "run")
     engine = user.start(user.write([Job("a", script)]), *words)
-    assert wait_until(lambda: "tasks done" in user.wfrun("status", "run").out, 90), engine.told
+    assert wait_until(lambda: "tasks done" in user.wfrun("status", "run").out, LONG_S), engine.told
     follower = user.start("logs", "run", "a", "--follow")
-    assert wait_until(lambda: "one\n" in follower.out.read_text(), 90), follower.told
+    assert wait_until(lambda: "one\n" in follower.out.read_text(), LONG_S), follower.told
     try:
         go.touch()
-        done = follower.done(90)
+        done = follower.done()
     finally:
         go.unlink(missing_ok=True)
     assert done.status == 0, done.text
     lines = [line for line in done.out.splitlines() if line[:3] not in ("---", "tas")]
     assert sorted(lines) == ["err", "one", "two"]
     assert f"at {SITES[kind][0]} (exit, exit code 3" in done.out.splitlines()[-1]
-    assert engine.done(60).status == 1
+    assert engine.done().status == 1
 
 
 MEASURED = """

@@ -15,7 +15,6 @@ FACTOR = 2.5
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_montage_over_several_clusters(grid: Grid) -> None:
     catalog, user = grid.catalog("alpha", "beta", "gamma"), grid.user
     write_dax(generate("montage", 30, 1), user.folder / "montage.dax")

@@ -11,7 +11,7 @@ def test_a_full_queue_says_so_and_tasks_name_their_nodes(grid: Grid) -> None:
     go = grid.record.with_suffix(".go")
     script = f"until test -e {go}; do sleep 0.2; done"
     grid.jobs = [Job(f"t{number}", script) for number in range(5)]
-    engine = grid.start(grid.catalog("alpha", changes={"alpha": {"max_jobs": 2}}))
+    engine = grid.start(grid.catalog("alpha", changes={"alpha": {"max_jobs": 2}}), held="none")
     reason = "alpha: job limit reached (2), 3 waiting for room"
     try:
         grid.wait(engine, lambda: reason in engine.told)
@@ -22,7 +22,7 @@ def test_a_full_queue_says_so_and_tasks_name_their_nodes(grid: Grid) -> None:
         )
     finally:
         go.touch()
-    assert engine.done(100).status == 0, engine.told
+    assert engine.done().status == 0, engine.told
     go.unlink()
     events = grid.events()
     limits = [e for e in events if isinstance(e, (ev.JobLimitReached, ev.JobLimitLifted))]

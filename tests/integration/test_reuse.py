@@ -39,7 +39,7 @@ def do(grid: Grid, name: str, sites: tuple[str, ...], *words: str) -> Done:
     engine = grid.user.start(
         document, "--sites", catalog, "--policy", "round-robin", "--run-dir", name, *words
     )
-    return engine.done(120.0)
+    return engine.done()
 
 
 def test_files_that_were_kept_at_sites(grid: Grid) -> None:
@@ -92,13 +92,13 @@ def test_a_cluster_that_left_and_does_not_answer(grid: Grid) -> None:
             [], [f"t{n}"], [f"t{n}"])
         for n in range(4)
     ]  # fmt: skip
-    engine = grid.start(grid.catalog("delta"))
+    engine = grid.start(grid.catalog("delta"), held="none")
     grid.wait_begun(engine, 2)
     engine.kill()
     faults.stop(grid.testbed, "delta.sshd")
     go.touch()
     engine = grid.user.start("resume", grid.run, "--sites", grid.catalog("alpha"))
-    done = engine.done(120.0)
+    done = engine.done()
     assert done.status == 0, done.text
     assert "site delta left the catalog and cannot be reached" in done.err
     assert "4 attempts there count as lost" in done.err

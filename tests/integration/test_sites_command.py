@@ -15,7 +15,7 @@ import pytest
 
 from tests.fakes import pbs
 from tests.places import ROOT
-from tests.runners.harness import WFRUN
+from tests.runners.harness import LONG_S, WFRUN
 from tests.testbed import faults
 from tests.testbed.testbed import Testbed
 
@@ -29,7 +29,7 @@ def wfrun(folder: Path, *arguments: str, status: int = 0) -> str:
     """What the command printed; its exit status has to be this."""
     ended = subprocess.run(
         [WFRUN, *arguments], cwd=folder, stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, check=False, timeout=110,
+        capture_output=True, text=True, check=False, timeout=LONG_S,
     )  # fmt: skip
     assert ended.returncode == status, f"{ended.stdout}\n{ended.stderr}"
     return ended.stdout + ended.stderr
@@ -114,7 +114,7 @@ def test_one_bad_site_does_not_stop_the_others(testbed: Testbed, all_sites: Path
     faults.stop(testbed, "alpha.sshd")
     faults.stop(testbed, "beta.slurmctld")
     faults.misbehave(testbed, "gamma", "qsub", "refuse")
-    found = checked(all_sites, "--wait", "10", status=1)
+    found = checked(all_sites, "--wait", "20", status=1)
     failed = {
         site: [name for name, check in checks.items() if check["state"] == "failed"]
         for site, checks in found.items()
@@ -147,7 +147,7 @@ def test_a_job_that_waits_is_withdrawn(testbed: Testbed, tmp_path: Path) -> None
     init(testbed, tmp_path, "alpha")
     give_each_task_a_job(tmp_path / "sites.yaml")
     at(testbed, "alpha", FILL)
-    found = checked(tmp_path, "--wait", "4")["alpha"]["test job"]
+    found = checked(tmp_path, "--wait", "10")["alpha"]["test job"]
     assert (found["state"], "was cancelled" in found["text"]) == ("note", True)
     (shown,) = json.loads(wfrun(tmp_path, "sites", "show", "--json"))
     assert (shown["idle_cores"], shown["ours"]["queued"]) == (0, 0)

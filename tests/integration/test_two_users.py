@@ -99,7 +99,7 @@ def test_jobs_of_the_same_name_stay_apart(
         ("ln", "-sfn", "/tmp", str(directory / "files")),
     ):
         assert mallory.run(*attack).returncode != 0, attack
-    done = engine.done(100)
+    done = grid.finish(engine)
     grid.check_results(done)
     assert not grid.failures()
     assert mallory.jobs().keys() == set(names)
@@ -120,7 +120,7 @@ def test_a_directory_that_another_user_made_stops_the_site(
     directory = shared / grid.state().site_directory
     directory.rename(shared / "away")
     assert mallory.run("mkdir", "-m", "777", str(directory)).returncode == 0
-    done = grid.resume().done(60)
+    done = grid.finish(grid.resume())
     assert done.status != 0
     assert "Traceback" not in done.text
     assert re.search(rf"{directory} belongs to another user \(uid {mallory.uid}\)", done.text)
@@ -146,6 +146,6 @@ def test_no_process_shows_a_secret(
     jobs = mallory.run("scontrol", "show", "job", "--details").stdout
     assert secret not in jobs
     assert mallory.run("cat", f"{directory}/launchers/secret").returncode != 0
-    done = engine.done(100)
+    done = grid.finish(engine)
     grid.check_results(done)
     assert not grid.failures()

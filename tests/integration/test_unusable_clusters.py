@@ -36,7 +36,7 @@ def test_a_wrong_entry_ends_the_run(testbed: Testbed, grid: Grid, what: str) -> 
     # Runs of other tests, which share the testbed, may have been killed for good.
     scratches = [testbed.layout.site(name).home / "scratch" for name in ("alpha", site)]
     before = [set(scratch.glob("wfrun-r*")) for scratch in scratches]
-    done = grid.start(catalog).done(60)
+    done = grid.start(catalog).done()
     assert_refused(done, 3, [f"{catalog}:{line + 1}: site {site}", says])
     assert not grid.begun()
     assert not grid.run.exists()

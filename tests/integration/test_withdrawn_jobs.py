@@ -35,7 +35,7 @@ def test_jobs_are_taken_back_while_their_queue_begins_to_move(testbed: Testbed, 
         return [key for event in decided for key in event.keys]
 
     grid.wait(engine, grid.logged)
-    grid.wait(engine, lambda: bool(withdrawn()), 90)
+    grid.wait(engine, lambda: bool(withdrawn()))
     at_alpha(testbed, f"scancel {filling}")
-    grid.check(engine.done(120))
+    grid.check(grid.finish(engine))
     assert set(grid.failures()) <= {"cancelled"}

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.runners.harness import User
+from tests.runners.harness import LONG_S, PATIENCE_S, User
 
 
 @pytest.fixture
-def user(tmp_path: Path) -> Iterator[User]:
+def user(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[User]:
     """A user in an empty folder. What they started is ended with the test."""
-    somebody = User(tmp_path)
+    is_slow = request.node.get_closest_marker("slow") is not None
+    somebody = User(tmp_path, LONG_S if is_slow else PATIENCE_S)
     yield somebody
     somebody.close()

@@ -23,8 +23,11 @@ WFRUN = Path(sys.executable).with_name("wfrun")
 MARK = "LC_WFRUN_TEST_USER"
 """Variable that marks the processes of a user. Tasks on this machine get it, because its name is
 that of a locale."""
-PATIENCE_S = 30.0
-"""For what happens soon, on a machine that is busy with other things."""
+PATIENCE_S = 100.0
+"""For what happens soon, on a machine that is busy with other things. It matters only when a test
+fails: the test then says what it has waited for, before its own timeout."""
+LONG_S = 500.0
+"""The same for tests that are marked as slow, whose timeout is longer."""
 
 
 class Job(NamedTuple):
@@ -106,10 +109,13 @@ class Done(NamedTuple):
 class Engine:
     """A command that was started, in a session of its own."""
 
-    def __init__(self, process: subprocess.Popen[bytes], out: Path, err: Path) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], out: Path, err: Path, patience_s: float
+    ) -> None:
         self._process = process
         self.out = out
         self._err = err
+        self._patience_s = patience_s
 
     @property
     def pid(self) -> int:
@@ -127,9 +133,9 @@ class Engine:
         self._process.kill()
         self._process.wait()
 
-    def done(self, patience_s: float = PATIENCE_S) -> Done:
-        """Wait for its end."""
-        status = self._process.wait(patience_s)
+    def done(self, patience_s: float | None = None) -> Done:
+        """Wait for its end, with the patience of its user by default."""
+        status = self._process.wait(patience_s or self._patience_s)
         return Done(status, self.out.read_text(), self._err.read_text())
 
     @property
@@ -141,8 +147,9 @@ class Engine:
 class User:
     """Somebody at a shell in a folder of theirs."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, patience_s: float = PATIENCE_S) -> None:
         self.folder = folder
+        self._patience_s = patience_s
         self._word = secrets.token_hex(8)
         self._engines: list[Engine] = []
 
@@ -179,10 +186,10 @@ class User:
                 stderr=stderr,
                 start_new_session=True,
             )
-        self._engines.append(Engine(process, out, err))
+        self._engines.append(Engine(process, out, err, self._patience_s))
         return self._engines[-1]
 
-    def wfrun(self, *words: str | Path, patience_s: float = 100.0) -> Done:
+    def wfrun(self, *words: str | Path, patience_s: float | None = None) -> Done:
         """Run the command to its end."""
         return self.start(*words).done(patience_s)
 

@@ -12,7 +12,6 @@ from tests.testbed.testbed import Testbed
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_round(testbed: Testbed, tmp_path: Path) -> None:
     one = Round(testbed, tmp_path, "quick", 6.0)
     try:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from tests.testbed import grid_engine, processes, slurm, ssh
-from tests.testbed.layout import MissingError, TestbedError
+from tests.testbed.layout import Layout, MissingError, TestbedError
 from tests.testbed.testbed import Testbed
 
 Misbehaviour = Literal["empty", "garbage", "hang", "refuse", "fail-after"]
@@ -182,13 +182,13 @@ def recover(testbed: Testbed) -> None:
 
 def heal(testbed: Testbed) -> None:
     """Undo every fault, cancel all jobs and end all processes of the sites' users. Returns when
-    jobs can start at every site. A testbed that does not recover is brought up anew."""
+    the queues are empty and jobs can start at every site. A testbed that does not recover is
+    brought up anew."""
     try:
         _heal(testbed)
     except TestbedError as error:
         print(f"the testbed is brought up anew: {error}", flush=True)
-        testbed.down()
-        testbed.up()
+        testbed.renew()
 
 
 def _heal(testbed: Testbed) -> None:
@@ -199,16 +199,17 @@ def _heal(testbed: Testbed) -> None:
         for path in (site.home / "bin").iterdir():
             behave(testbed, site.name, path.name)
         shift_clock(testbed, site.name, 0)
-        environment = layout.environment(site)
-        if site.slurm is not None:
-            processes.run(["scancel", f"--user={site.user}"], environment)
-        elif site.kind == "grid-engine":
-            # By force: an execution daemon that was killed may never confirm the end of a job.
-            processes.run(["qdel", "-f", "-u", site.user], environment, check=False)
-    # Orphans too, such as a program that hangs after its session has ended.
-    processes.wait_until(lambda: not _end(processes.of_users(layout)), "the end of all jobs")
+    if _cancel_all(layout):
+        processes.wait_until(lambda: not _cancel_all(layout), "the end of all jobs")
+        # A job that was cancelled while it started may have put its node or queue out of order.
+        slurm.await_nodes(layout)
+        grid_engine.reopen_queues(layout)
 
 
-def _end(pids: list[int]) -> list[int]:
+def _cancel_all(layout: Layout) -> bool:
+    """Cancel all jobs and end all processes of the sites' users, also orphans, such as a program
+    that hangs after its session has ended. Returns whether there were any."""
+    jobs = [*slurm.cancel_jobs(layout), *grid_engine.cancel_jobs(layout)]
+    pids = processes.of_users(layout)
     processes.signal_and_await(pids, signal.SIGKILL)
-    return pids
+    return bool(jobs or pids)

@@ -8,15 +8,17 @@ import pytest
 
 from tests.testbed import faults
 from tests.testbed.layout import PORTS, Layout, MissingError, TestbedError
-from tests.testbed.testbed import Testbed, check_machine, claim, unregister
+from tests.testbed.testbed import Testbed, abandoned, check_machine, claim, unregister
 
 FIRST_BASE = 20000
 LAST_BASE = 32000
 
 
 def bring_up_free() -> Testbed:
-    """Bring up a testbed on the first ports that are free. Safe to call from several processes at
-    the same time."""
+    """Bring up a testbed on the first ports that are free, and bring down those of processes that
+    were killed. Safe to call from several processes at the same time."""
+    for left in abandoned():
+        left.down()
     for base in range(FIRST_BASE, LAST_BASE, PORTS):
         testbed = Testbed(Layout.of(base))
         if not claim(testbed.layout):

@@ -103,6 +103,9 @@ def prepare(layout: Layout) -> None:
     (common / "act_qmaster").write_text("localhost\n")
     names = dict.fromkeys(["localhost", socket.gethostname(), socket.getfqdn()])
     (common / "host_aliases").write_text(" ".join(names) + "\n")
+    jobs = cell / "tmp"  # A daemon that is killed leaves the temporary directories of its jobs.
+    jobs.mkdir()
+    jobs.chmod(0o1777)
     environment = layout.environment(_site(layout))
     exports = "".join(f"{name}={value}; export {name}\n" for name, value in environment.items())
     (common / "settings.sh").write_text(exports)
@@ -181,7 +184,8 @@ def configure_host(layout: Layout) -> None:
     there = qconf("-sql", check=False).split()
     for name, slots in names.items():
         if name not in there:
-            queue = _changed(qconf("-sq"), {**QUEUE, "qname": name, "slots": str(slots)})
+            changes = {"qname": name, "slots": str(slots), "tmpdir": f"{layout.cell}/tmp"}
+            queue = _changed(qconf("-sq"), {**QUEUE, **changes})
             qconf("-Aq", _file(layout, "queue", queue))
 
     def ready() -> bool:
@@ -198,13 +202,23 @@ def hold_queues(layout: Layout) -> None:
     execution daemon: if that ended then, the job would hold its slot for five minutes. Raises
     TestbedError where the master does not answer."""
     environment = layout.environment(_site(layout))
-    processes.run(["qmod", "-d", "*"], environment, timeout_s=5)
+    processes.run(["qmod", "-d", "*"], environment, timeout_s=30)
 
     def none_starts() -> bool:
         lines = processes.run(["qstat", "-u", "*"], environment).stdout.splitlines()
         return not any("t" in line.split()[4] for line in lines[2:])
 
-    processes.wait_until(none_starts, "the start of jobs on their way", 10)
+    processes.wait_until(none_starts, "the start of jobs on their way", 30)
+
+
+def cancel_jobs(layout: Layout) -> list[str]:
+    """Cancel all jobs; returns the lines of those in the queue."""
+    environment = layout.environment(_site(layout))
+    jobs = processes.run(["qstat", "-u", "*"], environment).stdout.splitlines()[2:]
+    if jobs:
+        # By force: an execution daemon that was killed may never confirm the end of a job.
+        processes.run(["qdel", "-f", "-u", "*"], environment, check=False)
+    return jobs
 
 
 def reopen_queues(layout: Layout, patience_s: float = processes.WAIT_S) -> None:

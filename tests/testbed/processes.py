@@ -26,7 +26,8 @@ PROGRAMS = frozenset(
         *("sge_qmaster", "sge_execd", "sge_shepherd", "sshd"),
     }
 )
-WAIT_S = 40.0
+WAIT_S = 200.0
+"""Enough for what takes seconds on an idle machine."""
 
 
 def run(
@@ -34,7 +35,7 @@ def run(
     environment: Mapping[str, str] | None = None,
     *,
     check: bool = True,
-    timeout_s: float = 30.0,
+    timeout_s: float = WAIT_S,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command with an environment that has only PATH and what is given. Raises TestbedError
     with the end of its output when it fails (unless ``check`` is false) or takes too long."""
@@ -73,11 +74,16 @@ def listens(port: int) -> bool:
 
 def pid_of(layout: Layout, server: Server) -> int | None:
     """The process of this server; None where it does not run."""
+    pid = _noted_pid(layout, server)
+    return pid if pid is not None and belongs(pid, layout, _uids(layout)) else None
+
+
+def _noted_pid(layout: Layout, server: Server) -> int | None:
+    """The process that was started last as this server."""
     try:
-        pid = int((layout.pids / server.name).read_text())
+        return int((layout.pids / server.name).read_text())
     except (OSError, ValueError):
         return None
-    return pid if belongs(pid, layout, _uids(layout)) else None
 
 
 def start(layout: Layout, server: Server) -> None:
@@ -109,11 +115,10 @@ def await_port(layout: Layout, server: Server) -> None:
     if port is None:
         return
     end = time.monotonic() + WAIT_S
-    dead = 0
     while not listens(port):
-        # Between fork and exec it is not yet known as ours.
-        dead = 0 if pid_of(layout, server) is not None else dead + 1
-        if dead > 20 or time.monotonic() > end:
+        # Between fork and exec, which takes seconds on a busy machine, it is not known as ours.
+        pid = _noted_pid(layout, server)
+        if pid is None or not _lives(pid) or time.monotonic() > end:
             log = layout.logs / f"{server.name}.log"
             said = log.read_text(errors="replace")[-1000:].strip()
             raise TestbedError(f"{server.name} does not come up (port {port}); {log}: {said}")
@@ -149,7 +154,7 @@ def signal_and_await(pids: Iterable[int], number: signal.Signals) -> None:
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not any(map(_lives, pids)), "the end of killed servers", 10)
+        wait_until(lambda: not any(map(_lives, pids)), "the end of killed servers")
 
 
 def all_of(layout: Layout) -> list[int]:

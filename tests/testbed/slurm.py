@@ -121,6 +121,19 @@ def nodes(layout: Layout) -> list[Server]:
     ]
 
 
+def cancel_jobs(layout: Layout) -> list[str]:
+    """Cancel all jobs; returns the numbers of those in the queues, also of those that complete."""
+    found = []
+    for site in layout.sites:
+        if site.slurm is not None:
+            environment = layout.environment(site)
+            jobs = processes.run(["squeue", "--noheader", "--format=%F"], environment).stdout
+            if numbers := sorted(set(jobs.split())):
+                processes.run(["scancel", *numbers], environment, check=False)  # Some have ended.
+                found += numbers
+    return found
+
+
 def await_nodes(layout: Layout) -> None:
     """Return when jobs can start on every node. Nodes that Slurm has drained or taken down, as
     after a failed start of a job, are resumed, as administrators do."""

@@ -125,7 +125,7 @@ def _make_user(site: Site) -> None:
 def _change_accounts(argv: list[str]) -> None:
     """Other testbeds may hold the lock of the accounts for a moment."""
     processes.wait_until(
-        lambda: processes.run(argv, check=False).returncode in (0, 6, 9), " ".join(argv), 15
+        lambda: processes.run(argv, check=False).returncode in (0, 6, 9), " ".join(argv)
     )
 
 

@@ -31,7 +31,11 @@ NEEDED = {
 """Program → Debian package."""
 
 REGISTER = Path("/run/wfrun-testbed")
-"""Who is up on this machine: a file for each base port, with its directory in it."""
+"""Who is up on this machine: a file for each base port, with its directory in it, and the process
+that has claimed it, which holds the lock of the file."""
+
+_claims: dict[int, int] = {}
+"""The locked files of this process, by base port. Its end releases them, also by SIGKILL."""
 
 SSHD_DIRECTORY = Path("/run/sshd")
 """What every sshd of the machine needs; Debian makes it when its own one starts."""
@@ -118,6 +122,15 @@ class Testbed:
 
     def down(self) -> None:
         """End every process and remove every file and user of this testbed."""
+        self._remove()
+        unregister(self.layout)
+
+    def renew(self) -> None:
+        """Bring it down and up again on the same ports, which nobody else can take meanwhile."""
+        self._remove()
+        self.up()
+
+    def _remove(self) -> None:
         if os.geteuid() != 0:
             raise MissingError("the testbed needs root: it removes users and ends servers")
         processes.end_all(self.layout)
@@ -128,7 +141,6 @@ class Testbed:
             raise TestbedError(f"{self.layout.directory} cannot be removed")
         if BEHIND.is_symlink() and BEHIND.readlink() == self.layout.client:
             BEHIND.unlink()
-        unregister(self.layout)
 
     def status(self) -> list[tuple[Server, int | None]]:
         """Every server and its process; None where it does not run."""
@@ -189,7 +201,7 @@ def registered() -> dict[int, Path]:
         for file in REGISTER.iterdir():
             if file.name.isdigit():
                 with contextlib.suppress(FileNotFoundError):  # It was brought down meanwhile.
-                    found[int(file.name)] = Path(file.read_text())
+                    found[int(file.name)] = Path(file.read_text().partition("\n")[0])
     return found
 
 
@@ -210,12 +222,35 @@ def _register_locked() -> Iterator[None]:
 
 
 def claim(layout: Layout) -> bool:
-    """Register a testbed that is about to be brought up; False: another has some of its ports."""
+    """Register a testbed that is about to be brought up and that ends with this process; False:
+    another has some of its ports."""
     with _register_locked():
         if any(abs(layout.base - base) < PORTS for base in registered()):
             return False
-        _enter(layout)
-        return True
+        _enter(layout, f"\n{os.getpid()}")
+        return _lock(layout.base)
+
+
+def abandoned() -> list[Testbed]:
+    """Claim the testbeds whose process was killed before it could bring them down."""
+    with _register_locked():
+        return [
+            Testbed(Layout(base, directory))
+            for base, directory in registered().items()
+            if "\n" in (REGISTER / str(base)).read_text() and _lock(base)
+        ]
+
+
+def _lock(base: int) -> bool:
+    """Lock an entry until the end of this process; False: a process has."""
+    file = os.open(REGISTER / str(base), os.O_RDONLY)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(file)
+        return False
+    _claims[base] = file
+    return True
 
 
 def _register(layout: Layout) -> None:
@@ -229,12 +264,13 @@ def _register(layout: Layout) -> None:
                     f"least {PORTS} from it and another directory, or bring it down: "
                     f"python -m tests.testbed --base {base} --directory {directory} down"
                 )
-        _enter(layout)
+        if layout.base not in _claims:
+            _enter(layout)
 
 
-def _enter(layout: Layout) -> None:
+def _enter(layout: Layout, claim: str = "") -> None:
     """Write an entry, with the register locked."""
-    (REGISTER / str(layout.base)).write_text(str(layout.directory))
+    (REGISTER / str(layout.base)).write_text(f"{layout.directory}{claim}")
     if not SSHD_DIRECTORY.exists():
         SSHD_DIRECTORY.mkdir(mode=0o755)
         (REGISTER / "made-sshd").touch()
@@ -244,6 +280,8 @@ def unregister(layout: Layout) -> None:
     """Remove a testbed's entry, and with the last one what testbeds share."""
     with _register_locked():
         (REGISTER / str(layout.base)).unlink(missing_ok=True)
+        if layout.base in _claims:
+            os.close(_claims.pop(layout.base))
         if registered():
             return
         made = REGISTER / "made-sshd"

@@ -117,7 +117,7 @@ def test_outputs_are_lost_before_the_engine_sees_the_end(user: User, home: Path)
     lossy.record_an_end(signal.SIGSTOP)
     lossy.lose("a")
     lossy.engine.signal(signal.SIGCONT)
-    lossy.check(lossy.engine.done(60), ["a", "a", "b"])
+    lossy.check(lossy.engine.done(), ["a", "a", "b"])
 
 
 @pytest.mark.slow

@@ -18,7 +18,6 @@ POLICIES = (*(policy.name for policy in WORKFLOW_POLICIES), "wqr")
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(400),
     pytest.mark.skipif(
         shutil.which("mProjectPP") is None,
         reason="the Montage toolkit is not installed (Debian: apt-get install montage)",

@@ -94,7 +94,7 @@ def test_killed_at_random(user: User, seed: int) -> None:
         if random.random() < 0.8 and not engine.ended:
             engine.kill()
             engine = user.start("resume", run)
-    done = engine.done(60)
+    done = engine.done()
     assert done.status == 0, done.text
     assert "Traceback" not in done.text
     check_committed_once(run, [job.id for job in jobs])

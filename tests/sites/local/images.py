@@ -22,8 +22,15 @@ log_driver = "k8s-file"
 cgroup_manager = "cgroupfs"
 events_logger = "file"
 runtime = "runc"
+tmp_dir = "{folder}/tmp"
+[engine.runtimes]
+runc = ["{folder}/runc"]
 """
 """For a machine without systemd, which may itself be a container."""
+_RUNC = """#!/bin/sh
+exec {runc} --root {folder}/containers "$@"
+"""
+"""Podman leaves the state of a container whose monitor was killed."""
 _STORAGE = """\
 [storage]
 driver = "vfs"
@@ -49,11 +56,14 @@ def make_root(root: Path) -> Path:
 def podman_environment(folder: Path) -> Iterator[dict[str, str]]:
     """Make ``image.tar``, and give the variables that podman needs here, with storage of its own.
     Skips the test where podman is absent or cannot run."""
-    if shutil.which("podman") is None or shutil.which("runc") is None:
+    runc = shutil.which("runc")
+    if shutil.which("podman") is None or runc is None:
         pytest.skip("needs podman and runc")
     root = make_root(folder / "root")
     (root / "in-the-image").touch()
-    (folder / "containers.conf").write_text(_CONFIGURATION)
+    (folder / "containers.conf").write_text(_CONFIGURATION.format(folder=folder))
+    (folder / "runc").write_text(_RUNC.format(runc=runc, folder=folder))
+    (folder / "runc").chmod(0o755)
     (folder / "storage.conf").write_text(_STORAGE.format(folder=folder))
     variables = {
         "CONTAINERS_CONF": str(folder / "containers.conf"),

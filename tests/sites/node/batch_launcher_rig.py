@@ -22,7 +22,7 @@ from wfrun.engine.exchange import AttemptRequest
 from wfrun.engine.model import Resources
 from wfrun.sites.node import BATCH_LAUNCHER_PROGRAMS, FOLDER, JOB_PROGRAMS, signing
 
-PATIENCE_S = 30.0
+PATIENCE_S = 100.0
 
 
 def launcher_request(key: str, config: Mapping[str, Any]) -> AttemptRequest:
@@ -193,7 +193,8 @@ class Engine:
 
     def journal(self, name: str = "run-s.1.jsonl") -> list[dict[str, Any]]:
         text = (self.directory / "exits" / name).read_text()
-        return [json.loads(line) for line in text.splitlines()]
+        lines = text.split("\n")[:-1]  # the last one may not be complete yet
+        return [json.loads(line) for line in lines]
 
     def ends(self, name: str = "run-s.1.jsonl") -> dict[str, Any]:
         """The exit records in a journal."""
@@ -217,7 +218,7 @@ class Engine:
                 process.terminate()
         for process in self.processes:
             try:
-                process.wait(10)
+                process.wait(PATIENCE_S)
             finally:
                 process.kill()
                 process.wait()
