@@ -39,6 +39,13 @@ WITH_LAUNCHERS = frozenset(
 """Folders of tests that start launchers or jobs with fixed keys of attempts."""
 
 
+WITH_FIXED_KEYS = ("test_conformance", "test_batch_launcher")
+"""Names of files whose tests use the testbed and have fixed keys of attempts."""
+
+FAULTS = frozenset({"test_faults_clusters.py", "test_faults_replicas.py", "test_reuse.py"})
+"""Files whose tests take half of the time of those without fixed keys."""
+
+
 @pytest.fixture(autouse=True)
 def _own_environment(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
@@ -70,10 +77,10 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests that use the testbed, and skip those that need an absent corpus.
 
-    With several worker processes, the tests of a group run in one of them, one after another. Two
-    workers have a testbed each, and divide its tests by file into halves that take equally long.
-    Tests of launchers are all in one group: their attempts have the same keys, and a launcher that
-    recovers the attempts of a dead one kills all processes with their keys on the machine.
+    With several worker processes, the tests of a group run in one of them, one after another. Three
+    workers have a testbed each, and divide its tests by file into parts that take equally long.
+    Tests with fixed keys of attempts are all in one group: a launcher that recovers the attempts of
+    a dead one kills all processes with their keys on the machine.
     """
     for item in items:
         if item.path.parent == INTEGRATION:
@@ -81,8 +88,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         group = "launchers" if item.path.parent in WITH_LAUNCHERS else None
         if "testbed" in getattr(item, "fixturenames", ()):
             item.add_marker("testbed")
-            first = any(word in item.path.name for word in ("conformance", "launcher"))
-            group = "launchers" if first else "testbed"
+            if not item.path.name.startswith(WITH_FIXED_KEYS):
+                group = "faults" if item.path.name in FAULTS else "testbed"
         slow = any(map(item.get_closest_marker, ("slow", "corpus", "testbed")))
         if slow and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT_S))

@@ -286,7 +286,7 @@ def test_servers_that_are_silent(testbed: Testbed, grid: Grid) -> None:
 
 def test_a_queue_that_takes_fewer_jobs_than_there_are_tasks(grid: Grid) -> None:
     """beta takes 200 at once; sbatch waits for two minutes before it says so."""
-    grid.bag(600, 0.05)
+    grid.bag(400, 0.05)
     done = grid.finish(grid.start(grid.catalog("beta")))
     grid.check(done)
     assert not grid.failures()
