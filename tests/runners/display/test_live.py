@@ -19,6 +19,7 @@ from wfrun.runners.display.failures import nothing_succeeds
 from wfrun.runners.display.layout import share
 from wfrun.runners.display.live import LiveProgress
 from wfrun.runners.display.progress import LineProgress
+from wfrun.runners.display.report import workflow_table
 
 
 def console(columns: int, lines: int) -> Console:
@@ -37,11 +38,14 @@ def drawn(state: RunState, columns: int = 80, lines: int = 24) -> list[str]:
     return shown
 
 
-def busy(sites: int, workflows: int = 1, tasks: int = 40, failures: int = 3) -> RunState:
+def busy(
+    sites: int, workflows: int = 1, tasks: int = 40, failures: int = 3, name: str = "w{}"
+) -> RunState:
     """A run whose tasks run at all sites, some of which have failed."""
     some = [Task(f"t{n}", "x", "x", runtime_s=60.0) for n in range(tasks)]
     documents = {
-        str(n): Workflow(f"w{n}", f"w{n}.dax", some, [], [()] * tasks) for n in range(workflows)
+        str(n): Workflow(name.format(n), f"of/w{n}.dax", some, [], [()] * tasks)
+        for n in range(workflows)
     }
     core = Core(documents)
     specs = tuple(SiteSpec(f"site-{n:02}", 4) for n in range(sites))
@@ -49,7 +53,7 @@ def busy(sites: int, workflows: int = 1, tasks: int = 40, failures: int = 3) -> 
     settings = ev.Settings("round-robin", retries=0)
     core.step(ev.RunStarted(now_s, "r", settings, specs, (), workflows, own_outputs=True))
     for n in range(workflows):
-        core.step(ev.WorkflowAdded(now_s, n, f"w{n}", str(n)))
+        core.step(ev.WorkflowAdded(now_s, n, name.format(n), str(n)))
     for key in list(core.state.attempts):
         core.step(ev.AttemptStarted(now_s, key))
     for number, key in enumerate(list(core.state.attempts)[:failures]):
@@ -147,3 +151,13 @@ def test_lines_are_shared_out() -> None:
     assert share(10, [2, 3], [20, 30]) == [5, 5]
     assert share(3, [2, 3], [20, 30]) == [2, 1]
     assert share(10, [1, 1], [2, 30]) == [2, 8]
+
+
+def test_documents_of_one_name_are_told_apart_by_their_files() -> None:
+    state = busy(2, workflows=2, tasks=4, failures=0, name="test")
+    bars = [line.split()[0] for line in drawn(state) if "0/4" in line]
+    assert bars == ["w0", "w1"]
+    screen = console(80, 24)
+    screen.print(workflow_table(state))
+    assert isinstance(screen.file, io.StringIO)
+    assert [line.split()[0] for line in screen.file.getvalue().splitlines()[1:]] == ["w0", "w1"]

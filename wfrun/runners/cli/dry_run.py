@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable
+from itertools import islice
 
 from rich.table import Table
 
@@ -13,6 +14,7 @@ from wfrun.engine.visible import name_line
 from wfrun.runners.admin.check import check
 from wfrun.runners.cli.exit_statuses import DONE, SITE
 from wfrun.runners.display.console import make_console, name_cell
+from wfrun.runners.display.workflow_names import distinct_names
 from wfrun.runners.run.prepare import Plan
 from wfrun.runners.run.reuse.plan import Reuse, plan_reuse
 from wfrun.runners.run.reuse.reasons import Reason, reasons
@@ -47,11 +49,11 @@ def _workflow_table(plan: Plan, reuse: Reuse) -> Table:
     table.add_column("workflow")
     for heading in ("tasks", "would run", "reused"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for workflow, tasks in list(zip(plan.workflows, reuse.workflows, strict=True))[
-        :MAX_WORKFLOW_ROWS
-    ]:
+    names = distinct_names(plan.workflows)
+    rows = zip(names, plan.workflows, reuse.workflows, strict=True)
+    for name, workflow, tasks in islice(rows, MAX_WORKFLOW_ROWS):
         count, reused = len(workflow.tasks), len(tasks.reused)
-        table.add_row(name_cell(workflow.name), str(count), str(count - reused), str(reused))
+        table.add_row(name_cell(name), str(count), str(count - reused), str(reused))
     if len(plan.workflows) > MAX_WORKFLOW_ROWS:
         table.add_row(f"and {len(plan.workflows) - MAX_WORKFLOW_ROWS} more")
     return table

@@ -21,6 +21,7 @@ from wfrun.runners.display.rate import Rate
 from wfrun.runners.display.report import advice_lines, idle_lines
 from wfrun.runners.display.running import running_table, running_tasks
 from wfrun.runners.display.site_table import SiteTable, launcher_lines
+from wfrun.runners.display.workflow_names import distinct_names
 
 REFRESH_S = 0.25
 """Interval between two refreshes of the live display, in seconds."""
@@ -128,11 +129,12 @@ def _documents(state: RunState, size: ConsoleDimensions) -> Table:
     table = Table.grid(padding=(0, 2), pad_edge=False)
     for _ in range(4):
         table.add_column(no_wrap=True)
+    names = distinct_names([w.workflow for w in state.workflows])
     for w in sorted(state.workflows, key=lambda w: not w.open)[: size.height]:
         tasks = len(w.status)
         settled = w.done + w.failed + w.blocked
         table.add_row(
-            name_cell(w.workflow.name),
+            name_cell(names[w.index]),
             ProgressBar(total=max(1, tasks), completed=settled, width=_bar_columns(size)),
             f"{settled}/{tasks}",
             Text(_of_document(w), style="dim"),

@@ -21,6 +21,7 @@ from wfrun.runners.display.idle_sites import idle_sites
 from wfrun.runners.display.launcher_advice import launcher_advice
 from wfrun.runners.display.running import running_table, running_tasks
 from wfrun.runners.display.site_table import SiteTable, launcher_lines
+from wfrun.runners.display.workflow_names import distinct_names
 
 MAX_WORKFLOW_ROWS = 40
 """Maximum number of workflows with a row of their own in a table."""
@@ -50,10 +51,11 @@ def workflow_table(state: RunState) -> Table:
         table.add_column("owner")
     for heading in ("tasks", "done", "failed", "blocked", "makespan"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for w in state.workflows[:MAX_WORKFLOW_ROWS]:
+    names = distinct_names([w.workflow for w in state.workflows])
+    for name, w in zip(names[:MAX_WORKFLOW_ROWS], state.workflows, strict=False):
         end_s = w.ended_s if w.ended_s is not None else state.now_s
         table.add_row(
-            name_cell(w.workflow.name),
+            name_cell(name),
             *([name_cell(w.workflow.owner or "-")] if owned else []),
             str(len(w.workflow.tasks)),
             str(w.done),

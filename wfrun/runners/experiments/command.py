@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from wfrun.runners.display import parquet
 from wfrun.runners.display.console import make_console
 from wfrun.runners.display.pictures import check_picture
+from wfrun.runners.display.workflow_names import distinct_names
 from wfrun.runners.experiments.cells import Cell, Row
 from wfrun.runners.experiments.documents import Documents
 from wfrun.runners.experiments.experiment import Experiment
@@ -84,7 +85,7 @@ def tables_of(experiment: Experiment, rows: Sequence[Row]) -> Iterator[Renderabl
     if isinstance(subject, Documents):
         yield ResultTable(rows)
         if len(subject.workflows) > 1 and not subject.separately:
-            yield workflow_table(rows, [workflow.name for workflow in subject.workflows])
+            yield workflow_table(rows, distinct_names(subject.workflows))
         return
     yield LoadTables(rows) if len(experiment.loads) > 1 else ResultTable(rows)
     yield size_table(rows)

@@ -3,16 +3,15 @@ run of its own."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
 
 import msgspec
 
 from wfrun.engine.model import Workflow
 from wfrun.engine.settings import Settings
 from wfrun.engine.state import RunState
+from wfrun.runners.display.workflow_names import distinct_names
 from wfrun.runners.experiments.cells import Cell, Row
 from wfrun.runners.experiments.experiment import Experiment, label, some
 from wfrun.runners.experiments.metrics.workflows import critical_path_s
@@ -35,13 +34,8 @@ class Documents(msgspec.Struct, frozen=True, dict=True):
     def names(self) -> list[str]:
         """Labels of the workflows: a name, and a digest of tasks and files. Where names are equal,
         those of the documents are used."""
-        names = [workflow.name for workflow in self.workflows]
-        stems = [Path(workflow.source).stem or workflow.name for workflow in self.workflows]
-        count = Counter(names)
-        return [
-            label(name if count[name] == 1 else stem, _content(workflow))
-            for name, stem, workflow in zip(names, stems, self.workflows, strict=True)
-        ]
+        names = distinct_names(self.workflows)
+        return [label(name, _content(w)) for name, w in zip(names, self.workflows, strict=True)]
 
     @cached_property
     def identity(self) -> str:

@@ -1,0 +1,15 @@
+"""Names of workflows, as tables and bars show them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from wfrun.engine.model import Workflow
+
+
+def distinct_names(workflows: Sequence[Workflow]) -> list[str]:
+    """The name of each workflow; where several have the same, those of their documents' files."""
+    count = Counter(workflow.name for workflow in workflows)
+    return [w.name if count[w.name] == 1 else Path(w.source).stem or w.name for w in workflows]
