@@ -17,6 +17,7 @@ import msgspec
 import pytest
 
 from tests.fakes import pbs
+from tests.runners.harness import LONG_S
 from tests.sites.batch.recordings import OPENPBS, recorded
 from wfrun.engine.events import SitePaused, SiteReopened
 from wfrun.engine.model import Access, SiteSpec
@@ -71,7 +72,7 @@ def states(directory: Path) -> set[str]:
 
 async def until(what: Callable[[], bool]) -> None:
     """Until that is so at the site."""
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + LONG_S
     while not what():
         assert time.monotonic() < deadline_s
         await asyncio.sleep(0.05)
@@ -83,7 +84,7 @@ def run(directory: Path, command: str, *arguments: str) -> tuple[int, str, str]:
         input="sleep 30\n",
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=LONG_S,
         check=False,
     )
     return result.returncode, result.stdout, result.stderr
@@ -235,10 +236,13 @@ async def test_a_profile_that_ends_the_jobs_shell(directory: Path, opened: Opene
     pbs.install(directory, slots=2)
     async with opened(site_of(directory)) as (site, probe):
         with (directory.parent / ".profile").open("a") as profile:
-            profile.write('[ -z "$PBS_JOBID" ] || { sleep 2; export -f nothing; }\n')
+            wait = f"until [ -e {directory.parent}/go ]; do sleep 0.1; done"
+            profile.write(f'[ -z "$PBS_JOBID" ] || {{ {wait}; export -f nothing; }}\n')
         await site.submit([shell("k-1", "true"), shell("k-2", "true")])
         for key in ("k-1", "k-2"):
             await probe.started(key)
+        (directory.parent / "go").touch()
+        for key in ("k-1", "k-2"):
             outcome = await probe.ended(key)
             assert outcome.cause == "lost"
             assert "ended before wfrun's script began; it printed:" in (outcome.message or "")
@@ -314,7 +318,7 @@ def test_its_jobs_look_like_recorded_ones(directory: Path) -> None:
     assert shown["1[].pbshost"]["array_indices_remaining"] == "0,1,2,3,4"
     run(directory, "qdel", "0")
     run(directory, "qdel", "1[]")
-    deadline_s = time.monotonic() + 20
+    deadline_s = time.monotonic() + LONG_S
     while shown := jobs():
         assert time.monotonic() < deadline_s
         time.sleep(0.1)

@@ -10,7 +10,7 @@ from tests.integration.clusters import Grid
 from wfrun.parsers.generate import generate
 from wfrun.parsers.workflows.write_dax import write_dax
 
-FACTOR = 2.5
+FACTOR = 5
 """The machine may be as much faster or slower during the second run."""
 
 

@@ -73,13 +73,13 @@ def asked(directory: Path, command: str) -> list[list[str]]:
 def requeue(directory: Path, *jobs: str) -> None:
     """Queue these jobs or elements again, as after a kill of the server."""
     words = (sys.executable, "-I", "-S", str(PROGRAM), str(directory), "requeue")
-    subprocess.run([*words, *jobs], check=True, timeout=20)
+    subprocess.run([*words, *jobs], check=True, timeout=100)
 
 
 def end(directory: Path) -> None:
     """End all its jobs; none starts after that."""
     (directory / "ended").touch()
-    deadline_s = time.monotonic() + 10
+    deadline_s = time.monotonic() + 100
     while processes := _processes(directory):
         assert time.monotonic() < deadline_s, f"jobs that do not end: {processes}"
         for pid in processes:
