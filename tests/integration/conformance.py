@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import time
 import zlib
@@ -45,14 +46,12 @@ def access_of(name: str, transport: Literal["asyncssh", "openssh"]) -> Access:
     return Access((name,), transport=transport, ssh_config=str(layout().ssh_config))
 
 
-def shared_directory(
-    testbed: Testbed, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Path]:
+def shared_directory(testbed: Testbed, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Make a directory for a test below the testbed's, where test and site users can read and write
     each other's files."""
     directory = testbed.layout.directory
     monkeypatch.setenv(TESTBED, f"{testbed.layout.base} {directory}")
-    place = directory / "suite" / request.node.name
+    place = directory / "suite" / secrets.token_hex(4)
     place.parent.mkdir(exist_ok=True)
     before = os.umask(0)
     try:
@@ -61,7 +60,8 @@ def shared_directory(
         yield place
     finally:
         os.umask(before)
-        shutil.rmtree(place)
+        # Jobs may write there until the testbed has cancelled them.
+        shutil.rmtree(place, ignore_errors=True)
 
 
 class Stored(SiteConformance):
@@ -103,10 +103,8 @@ class OnTestbed(Stored):
         raise NotImplementedError
 
     @pytest.fixture
-    def tmp_path(
-        self, testbed: Testbed, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-    ) -> Iterator[Path]:
-        yield from shared_directory(testbed, request, monkeypatch)
+    def tmp_path(self, testbed: Testbed, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+        yield from shared_directory(testbed, monkeypatch)
 
     def make(self, directory: Path, slots: int) -> AnySite:
         site = layout().site(self.name)

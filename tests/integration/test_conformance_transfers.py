@@ -49,10 +49,8 @@ class Far(TransferConformance):
     connections: list[Connection | None]
 
     @pytest.fixture
-    def tmp_path(
-        self, testbed: Testbed, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-    ) -> Iterator[Path]:
-        yield from shared_directory(testbed, request, monkeypatch)
+    def tmp_path(self, testbed: Testbed, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+        yield from shared_directory(testbed, monkeypatch)
 
     @pytest.fixture(autouse=True)
     async def _connected(self, tmp_path: Path) -> AsyncIterator[None]:
@@ -123,10 +121,8 @@ class TestOneEndIsHere(Far):
 @pytest.mark.parametrize("transport", ["asyncssh", "openssh"])
 class TestLostConnections:
     @pytest.fixture
-    def tmp_path(
-        self, testbed: Testbed, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-    ) -> Iterator[Path]:
-        yield from shared_directory(testbed, request, monkeypatch)
+    def tmp_path(self, testbed: Testbed, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+        yield from shared_directory(testbed, monkeypatch)
 
     async def test_amid_a_copy(
         self, tmp_path: Path, testbed: Testbed, transport: Literal["asyncssh", "openssh"]

@@ -169,8 +169,12 @@ def test_healing_undoes_what_servers_and_users_leave(testbed: Testbed) -> None:
     processes.run(["qconf", "-mattr", "queue", "prolog", "NONE", "all.q"], gamma)
     processes.run(["qmod", "-d", "all.q"], gamma)
     ssh(testbed, "delta", "setsid sleep 1000 >/dev/null 2>&1 </dev/null &")
+    # Of a user of another site, as in a test of two users.
+    waits = ["sbatch", "--hold", "--chdir=/", "--output=/dev/null", "--wrap=true"]
+    processes.run(["runuser", "-u", layout.user("delta"), "--", *waits], beta)
     faults.heal(testbed)
     assert states() == []
+    assert processes.run(["squeue", "--noheader"], beta).stdout == ""
     nodes = processes.run(["sinfo", "--noheader", "--Node", "--format=%N %t"], beta).stdout
     assert set(nodes.splitlines()) == {"beta1 idle", "beta2 idle"}
     assert processes.of_users(layout) == []
