@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -68,6 +69,26 @@ def open_files(pid: int) -> set[Path]:
         with contextlib.suppress(OSError):  # closed meanwhile
             found.add(entry.readlink())
     return found
+
+
+def test_an_interrupt_while_the_event_loop_is_made(user: User) -> None:
+    """It must not leave half a loop, which writes a traceback when it is freed."""
+    early = (
+        "import os, signal, sys\n"
+        "from asyncio.selector_events import BaseSelectorEventLoop as Loop\n"
+        "make = Loop.__init__\n"
+        "def interrupted(loop, *given):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    make(loop, *given)\n"
+        "Loop.__init__ = interrupted\n"
+        "from wfrun.runners.cli.main import main\n"
+        "sys.exit(main())\n"
+    )
+    words = ["run", str(user.write(sleeping(user.folder, 1))), "--run-dir", "run"]
+    done = user.launch([sys.executable, "-c", early, *words]).done(QUICK_S)
+    assert done.status == 130, done.text
+    assert "Traceback" not in done.text
+    assert "Warning" not in done.text
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

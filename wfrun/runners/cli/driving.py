@@ -24,6 +24,7 @@ _NOTES = {
     3: "leaving: running tasks continue, and wfrun resume finds them.",
 }
 """Messages after the first, second and third Ctrl-C."""
+_STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
 def drive(session: Session, *, as_json: bool, quiet: bool) -> int:
@@ -35,6 +36,9 @@ def drive(session: Session, *, as_json: bool, quiet: bool) -> int:
         console.print(f"run {session.run.path}")
         if session.clusters:
             console.print(f"connecting to {', '.join(session.clusters)}")
+    # Signals wait until the session handles them: an interrupt while the event loop is made would
+    # leave half of it, which writes a traceback when it is freed.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
     try:
         state = asyncio.run(_drive(session, console, quiet=quiet))
     except BrokenPipeError:  # the reader of --json is gone, as after `| head`
@@ -48,6 +52,7 @@ def drive(session: Session, *, as_json: bool, quiet: bool) -> int:
     finally:
         # A further Ctrl-C must neither cut the summary nor kill the interpreter during its exit.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
     return _report(session, state, make_console(stderr=as_json))
 
 
@@ -70,6 +75,7 @@ async def _drive(session: Session, console: Console, *, quiet: bool) -> RunState
         await display.show()
 
     session.listen_to_signals(on_interrupt)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
     shown = None if quiet else asyncio.create_task(show())
     try:
         return await session.drive()
