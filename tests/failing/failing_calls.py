@@ -42,7 +42,7 @@ CALLS: dict[str, tuple[int, ...]] = {
 }
 """Call → errors that pass."""
 
-END_S = 120.0
+END_S = 500.0
 MAX_RESUMES = 2
 """Maximum number of resumes of a run that ended because its own directory or site failed."""
 

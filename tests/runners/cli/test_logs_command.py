@@ -6,14 +6,16 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 
 import wfrun
 from tests.runners.harness import WFRUN, Engine, Job, User, make_workflow, wait_until
-from wfrun.runners.display import log_files
+from wfrun.runners.display import log_files, log_following
 from wfrun.runners.display.log_files import LocalFiles, LogPart, tail_start
+from wfrun.runners.display.log_printer import LogPrinter, TaskNumber
 from wfrun.runners.display.logs import print_logs
 from wfrun.runners.run.directory import RunDir
 
@@ -171,6 +173,29 @@ def test_following_a_task_that_waits_and_one_that_has_ended(user: User) -> None:
     again = user.wfrun("logs", "run", "b", "-f")
     assert again.status == 0
     assert again.out.count("hello\n") == 1
+
+
+def test_following_a_task_that_ends_between_two_looks(
+    user: User, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It has no attempt when its log is first looked at, and has ended when its state is."""
+    go = user.folder / "go"
+    first = Job("a", f"echo; while [ ! -e {go} ]; do sleep 0.02; done")
+    second = Job("b", "echo hello; exit 3", parents=["a"])
+    engine = user.start(user.write([first, second]), "--run-dir", "run", "--retries", "0")
+    assert wait_until(lambda: prints(user))
+    has_settled = log_following._have_settled
+
+    def look_late(printer: LogPrinter, wanted: Collection[TaskNumber]) -> bool:
+        go.touch()
+        assert engine.done().status == 1
+        return has_settled(printer, wanted)
+
+    monkeypatch.setattr(log_following, "_have_settled", look_late)
+    print_logs(RunDir(user.folder / "run"), "b", follow=True)
+    shown = capfd.readouterr().out
+    assert shown.count("hello\n") == 1
+    assert "exit code 3" in shown.splitlines()[-1]
 
 
 def test_following_ends_with_ctrl_c_and_without_an_engine(user: User) -> None:

@@ -34,8 +34,8 @@ async def follow_attempts(
     no process drives the run, since then nobody notes the end of an attempt.
     """
     finished = {attempt.placed.key for attempt in shown if attempt.outcome is not None}
-    if len(finished) == len(shown) and _have_settled(printer, wanted):
-        return
+    # Of a task that has settled since ``shown`` was read, attempts are in the log by now.
+    have_settled = len(finished) == len(shown) and _have_settled(printer, wanted)
     failed: dict[str, str] = {}
     while True:
         is_last_look = not is_driven(printer.run)  # before the log is read: an engine may end now
@@ -45,7 +45,9 @@ async def follow_attempts(
             if attempt.outcome is not None:
                 printer.say_end(attempt)
                 finished.add(attempt.placed.key)
-        if history.has_ended or (current and all(a.outcome is not None for a in current)):
+        if have_settled or history.has_ended:
+            return
+        if current and all(attempt.outcome is not None for attempt in current):
             return
         if is_last_look:
             _remark(
