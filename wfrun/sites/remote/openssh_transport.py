@@ -10,7 +10,6 @@ import itertools
 import os
 import re
 import shlex
-import shutil
 import stat
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -22,6 +21,7 @@ from wfrun.sites.remote.host_keys import changed_key, unknown_key
 from wfrun.sites.remote.incoming import Listener, OnConnection, StreamConnection
 from wfrun.sites.remote.local_transport import LocalProcess
 from wfrun.sites.remote.login_shell import portable
+from wfrun.sites.remote.socket_directory import SocketDirectory
 from wfrun.sites.remote.transport import NeedsLoginError
 
 _LIMIT_S = 30.0
@@ -73,11 +73,17 @@ class _Forward:
     """Implements ``Listener``: a port of the host that leads to a local socket."""
 
     def __init__(
-        self, owner: OpensshTransport, server: asyncio.AbstractServer, control: str, spec: str
+        self,
+        owner: OpensshTransport,
+        server: asyncio.AbstractServer,
+        directory: SocketDirectory,
+        control: str,
+        spec: str,
     ) -> None:
         self.port = 0
         self._owner = owner
         self._server = server
+        self._directory = directory
         self._control = control
         self._spec = spec
 
@@ -102,7 +108,7 @@ class _Forward:
     def end(self) -> None:
         """Release the local side."""
         self._server.close()
-        shutil.rmtree(os.path.dirname(self._spec.partition(":0:")[2]), ignore_errors=True)
+        self._directory.remove()
 
 
 def _accept_with(
@@ -266,11 +272,11 @@ class OpensshTransport:
 
     async def forward(self, address: str | None, on_connection: OnConnection) -> Listener:
         path = self._socket[1] if self._socket else await self._find_socket()
-        directory = tempfile.mkdtemp(prefix="wf", dir=_private_directory(self._sockets))
-        where = f"{directory}/s"  # mkdtemp makes it accessible to the user alone
+        directory = SocketDirectory(_private_directory(self._sockets))
+        where = directory.socket
         server = await asyncio.start_unix_server(_accept_with(on_connection, self.host), where)
         bind = "*" if address is None else f"[{address}]" if ":" in address else address
-        forward = _Forward(self, server, path, f"{bind}:0:{where}")
+        forward = _Forward(self, server, directory, path, f"{bind}:0:{where}")
         try:
             code, said, errors = await forward.control("forward")
             if code == 0 and said.strip().isdigit():

@@ -1,0 +1,53 @@
+"""Directories of sockets that a process makes for itself, and that do not outlive it for long."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+_PREFIX = "wfs-"
+
+
+class SocketDirectory:
+    """A directory for one socket, which only the user can enter. Its process holds the lock of it;
+    one that nobody locks was left by a process that was killed, and the next process removes it."""
+
+    def __init__(self, parent: Path) -> None:
+        _remove_abandoned(parent)
+        self._path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+        self._lock = _lock(self._path)
+
+    @property
+    def socket(self) -> str:
+        return f"{self._path}/s"
+
+    def remove(self) -> None:
+        shutil.rmtree(self._path, ignore_errors=True)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def _remove_abandoned(parent: Path) -> None:
+    for path in parent.glob(f"{_PREFIX}*/s"):  # without a socket it may not be locked yet
+        lock = _lock(path.parent)
+        if lock is not None:
+            shutil.rmtree(path.parent, ignore_errors=True)
+            os.close(lock)
+
+
+def _lock(directory: Path) -> int | None:
+    """None: another process has the lock, or this file system locks no directories, as NFS."""
+    with contextlib.suppress(OSError):
+        file = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(file)
+            raise
+        return file
+    return None
