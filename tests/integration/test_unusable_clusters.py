@@ -41,3 +41,11 @@ def test_a_wrong_entry_ends_the_run(testbed: Testbed, grid: Grid, what: str) -> 
     assert not grid.begun()
     assert not grid.run.exists()
     assert [set(scratch.glob("wfrun-r*")) for scratch in scratches] == before
+
+
+def test_a_request_of_a_load_value_is_no_wrong_entry(grid: Grid) -> None:
+    """``qsub -w v`` finds no queue for it, ``qsub`` runs it."""
+    grid.bag(2, 0.1)
+    catalog = grid.catalog("gamma", changes={"gamma": {"options": ["-l", "mem_free=1M"]}})
+    done = grid.start(catalog).done()
+    assert done.status == 0, done.text

@@ -51,12 +51,35 @@ async def test_a_limit_on_jobs_is_no_refusal(
     assert await opened(tmp_path, monkeypatch, ACCOUNT, says) is None
 
 
-async def test_nodes_that_are_not_registered_yet_are_no_refusal(
+@pytest.mark.parametrize(
+    "says",
+    [
+        "Requested node configuration is not available",
+        "Requested partition configuration not available now",
+        "Required partition not available (inactive or drain)",
+        "Unable to contact slurm controller (connect failure)",
+    ],
+)
+async def test_what_passes_is_no_refusal(
+    says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """slurmctld says the first of each job for some seconds after a restart, and while all nodes
+    are drained, but takes them (22.05)."""
+    assert await opened(tmp_path, monkeypatch, ACCOUNT, says) is None
+
+
+async def test_a_resumed_run_with_jobs_there_is_not_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """slurmctld says so of each job for some seconds after a restart, but takes them (22.05)."""
-    says = "Requested node configuration is not available"
+    """Its jobs may run, whatever has become of the account since."""
+    batches = tmp_path / "scratch" / "wfrun-r1" / "batches"
+    batches.mkdir(parents=True)
+    for folder in (batches.parent, batches):
+        folder.chmod(0o700)
+    (batches / "wfrun-r1-1.jsonl").write_text('{"key": "r1.0.0.1"}\n')
+    says = "Invalid account or account/partition combination specified"
     assert await opened(tmp_path, monkeypatch, ACCOUNT, says) is None
+    assert "--test-only" in (tmp_path / "record").read_text()
 
 
 async def opened(

@@ -356,3 +356,26 @@ async def test_a_catalog_entry_makes_the_connection(cluster: Cluster) -> None:
     await local.open(StatusLog())
     await answers(local)
     await local.close()
+
+
+async def test_commands_here_get_the_environment_of_a_login(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs inherit it: not what the terminal happens to have, but what finds the batch system."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".profile").write_text("export OF_PROFILE=1\n")
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/of/the/terminal")
+    monkeypatch.setenv("SLURM_CONF", "/etc/of/the/site")
+    monkeypatch.setenv("LC_TIME", "C.UTF-8")
+    connection = connection_of(Access(transport="local"))
+    await connection.open(lambda reason: None)
+    try:
+        printed = (await (await connection.host()).run(["env"])).output.decode()
+    finally:
+        await connection.close()
+    found = dict(line.partition("=")[::2] for line in printed.splitlines())
+    assert "LD_LIBRARY_PATH" not in found
+    assert "VIRTUAL_ENV" not in found
+    expected = {"SLURM_CONF": "/etc/of/the/site", "LC_TIME": "C.UTF-8", "OF_PROFILE": "1"}
+    assert expected.items() <= found.items()
+    assert found["PATH"]

@@ -3,7 +3,7 @@
 One file that needs the standard library of Python >= 3.6 on a POSIX system, and imports nothing of
 wfrun. It is not stored on the head node: the client streams it to the stdin of
 
-    python -I -S -c BOOTSTRAP '{"nonce": "5f...", "silence_s": 300}'
+    python -I -S -c BOOTSTRAP '{"nonce": "5f...", "silence_s": 300, "variables": null}'
 
 (see ``agent_client.py``). It runs the client's commands, reads and writes small files, and watches
 for exit records. It never runs tasks.
@@ -475,14 +475,20 @@ def remove_at(parent: int, name: "bytes | str") -> None:
 
 
 class Commands:
-    """Runs commands in the user's login environment and counts them."""
+    """Runs commands in the user's login environment and counts them. ``variables`` are names, or
+    prefixes with ``*``, of the agent's own variables with which the login begins; None: all."""
 
-    def __init__(self, nonce: str) -> None:
+    def __init__(self, nonce: str, variables: "Optional[List[str]]" = None) -> None:
         self.counts = {}  # type: Dict[str, int]
         self._mark = b"\0wfrun-" + nonce.encode() + b"\0"
         self._lock = threading.Lock()
         self._running = set()  # type: set[int]
         self._environment = dict(os.environb)
+        if variables is not None:
+            begins = tuple(encoded(name[:-1]) for name in variables if name.endswith("*"))
+            for name in set(os.environb) - set(map(encoded, variables)):
+                if not name.startswith(begins):
+                    del self._environment[name]
         self._known = threading.Event()
 
     def run(
@@ -530,7 +536,7 @@ class Commands:
         line = " ".join(shlex.quote(word) for word in words)
         name = b"-" + os.path.basename(encoded(shell))
         argv = [name, b"-c", encoded(line)]
-        output = self._run(argv, encoded(shell), b"", dict(os.environb), LOGIN_S)[1]
+        output = self._run(argv, encoded(shell), b"", self._environment, LOGIN_S)[1]
         pieces = output.split(self._mark)
         if len(pieces) >= 3:
             found = dict(item.split(b"=", 1) for item in pieces[1].split(b"\0"))
@@ -1291,7 +1297,7 @@ class Agent:
         self._silence_s = float(config["silence_s"])
         self._nonce = str(config["nonce"])
         self._home = os.environb.get(b"HOME") or encoded(pwd.getpwuid(os.getuid()).pw_dir)
-        self._commands = Commands(self._nonce)
+        self._commands = Commands(self._nonce, config.get("variables"))
         self._pools = (Pool(PARALLEL), Pool(PARALLEL))
         self._sending = threading.Lock()
         self._relay = None  # type: Optional[Relay]

@@ -115,7 +115,13 @@ class NoPythonError(InfeasibleError):
     """The host has no Python that the agent can run on."""
 
 
-def start_command(nonce: str, size: int, silence_s: float, pythons: Sequence[str]) -> str:
+def start_command(
+    nonce: str,
+    size: int,
+    silence_s: float,
+    pythons: Sequence[str],
+    variables: Sequence[str] | None = None,
+) -> str:
     """The shell script that finds a Python and starts the agent, whose source of ``size`` bytes
     it then reads from its stdin.
 
@@ -123,7 +129,7 @@ def start_command(nonce: str, size: int, silence_s: float, pythons: Sequence[str
     they load the module that has Python, they are run.
     """
     bootstrap = _BOOTSTRAP.replace("SIZE", str(size))
-    config = json.dumps({"nonce": nonce, "silence_s": silence_s})
+    config = json.dumps({"nonce": nonce, "silence_s": silence_s, "variables": variables})
     find = _FIND_PYTHON.replace("PYTHONS", shlex.join(pythons))
     start = f"set -- {shlex.join((bootstrap, config))}\n{find}"
     return (
@@ -134,6 +140,9 @@ def start_command(nonce: str, size: int, silence_s: float, pythons: Sequence[str
 
 class AgentHost:
     """Implements ``Host`` by one agent, over a connected transport: ``start``, use, ``close``.
+
+    ``variables`` are names, or prefixes with ``*``, of the variables of the agent's own environment
+    with which the login of its commands begins; None: all.
 
     An agent that ends, is silent or breaks the protocol is not replaced: ``ended`` has the reason,
     and pending and further requests raise TransientError.
@@ -146,6 +155,7 @@ class AgentHost:
         silence_s: float = SILENCE_S,
         ping_s: float = PING_S,
         pythons: Sequence[str] = PYTHONS,
+        variables: Sequence[str] | None = None,
     ) -> None:
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Done when the agent has ended; its result is the reason."""
@@ -154,6 +164,7 @@ class AgentHost:
         self._silence_s = silence_s
         self._ping_s = ping_s
         self._pythons = pythons
+        self._variables = variables
         self._process: Process | None = None
         self._pending: dict[int, asyncio.Future[Frame]] = {}
         self._requests = 0
@@ -173,7 +184,7 @@ class AgentHost:
         source = _SOURCE.read_bytes()
         nonce = secrets.token_hex(8)
         self._process = await self._transport.start(
-            start_command(nonce, len(source), self._silence_s, self._pythons)
+            start_command(nonce, len(source), self._silence_s, self._pythons, self._variables)
         )
         try:
             hello = await asyncio.wait_for(self._greet(source, nonce), HELLO_S)

@@ -38,6 +38,16 @@ SKIP_S = 300.0
 PATIENCE_S = 60.0
 """Timeout of a request while there is no connection."""
 
+LOGIN_VARIABLES = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TZ", "LANG", "LANGUAGE", "LC_*",
+    "SLURM_CONF", "SGE_ROOT", "SGE_CELL", "SGE_CLUSTER_NAME", "SGE_QMASTER_PORT", "SGE_EXECD_PORT",
+    "PBS_CONF_FILE", "PBS_EXEC", "PBS_SERVER", "PBS_DEFAULT",
+)  # fmt: skip
+"""Variables of wfrun's own environment with which a login on this machine begins: those of an SSH
+session, and those by which the commands of batch systems find their servers. Jobs inherit the
+environment of the command that submits them, so with others a task would depend on the terminal
+that wfrun was started in."""
+
 MakeTransport = Callable[[str, bool], Transport]
 """Makes the transport to a login host; the flag: whether the user may be prompted."""
 
@@ -280,9 +290,11 @@ class Connection:
         await self._start_host(transport)
 
     async def _start_host(self, transport: Transport) -> None:
+        is_here = isinstance(transport, LocalTransport)
         # This machine has a Python even where its PATH has none: the one that runs wfrun.
-        here = (sys.executable,) if isinstance(transport, LocalTransport) else ()
-        host = AgentHost(transport, pythons=(*here, *PYTHONS))
+        here = (sys.executable,) if is_here else ()
+        variables = LOGIN_VARIABLES if is_here else None
+        host = AgentHost(transport, pythons=(*here, *PYTHONS), variables=variables)
         await host.start()
         self._host = host
         for directory in self._watches:

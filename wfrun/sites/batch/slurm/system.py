@@ -80,9 +80,10 @@ class Slurm:
         return [program, "--test-only", *arguments]
 
     def rehearsed(self, exit_code: int | None, output: str, errors: str) -> None:
-        # For some seconds after a restart of slurmctld, until the nodes have registered, no node
-        # is fit for --test-only, while sbatch accepts the same job.
-        if exit_code != 0 and "node configuration is not available" not in errors:
+        # While all nodes are down or drained, and for some seconds after a restart of slurmctld,
+        # until they have registered, nothing is available to --test-only, while sbatch accepts the
+        # same job.
+        if exit_code != 0 and "not available" not in errors:
             raise refusal(exit_code, output, errors)
 
     def output_path(self, output: str, element: int | None) -> None:
