@@ -8,8 +8,9 @@ from typing import TypeVar
 from wfrun.engine import events as ev
 from wfrun.engine.model import NodeGroup, Resources, SiteSpec
 from wfrun.runners.run.clock import VirtualClock
+from wfrun.sites.simulated.model import SiteModel
 from wfrun.sites.simulated.queues import SimulatedJob
-from wfrun.sites.simulated.site import SimulatedRequest, SimulatedSite, SiteModel
+from wfrun.sites.simulated.site import SimulatedRequest, SimulatedSite
 from wfrun.testing.probe import Probe
 
 PATIENCE_S = 1e6

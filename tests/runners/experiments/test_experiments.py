@@ -26,7 +26,7 @@ from wfrun.runners.experiments.results import Results
 from wfrun.runners.experiments.table import ResultTable
 from wfrun.runners.simulate.background import HORIZON_S, WARM_UP_S, background_of, unfit
 from wfrun.runners.simulate.simulation import Platform
-from wfrun.sites.simulated.site import SiteModel
+from wfrun.sites.simulated.model import SiteModel
 
 SITES = (SiteSpec("near", slots=4), SiteSpec("far", slots=8, speed_ratio=2.0))
 ON_NODES = msgspec.structs.replace(SITES[0], nodes=(NodeGroup(2, 2),))

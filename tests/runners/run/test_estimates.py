@@ -17,7 +17,7 @@ from wfrun.engine.policies.placement.base import BasePlacement
 from wfrun.engine.policies.placement.heft import Heft
 from wfrun.parsers.generate import generate
 from wfrun.runners.simulate.simulation import Platform, simulate
-from wfrun.sites.simulated.site import SiteModel
+from wfrun.sites.simulated.model import SiteModel
 
 
 class _Asking(BasePlacement):

@@ -11,12 +11,13 @@ import pytest
 
 from tests.runners.harness import Job, User, lines_of, make_workflow, wait_until
 from tests.runners.replicated import events_of
-from wfrun import Catalog, Resources, SiteSpec
+from wfrun import Catalog, LinkSpec, Resources, SiteSpec
 from wfrun.engine import events as ev
 from wfrun.engine.errors import InvalidError
 from wfrun.runners.api import resume
 from wfrun.runners.api import run as run_workflow
 from wfrun.runners.display.run_records import run_record
+from wfrun.runners.experiments.past_run import past_run
 from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.session import read_state
 
@@ -47,6 +48,16 @@ def test_options_that_change(tmp_path: Path) -> None:
     (tmp_path / "go").touch()
     assert resume(run, retries=2).outcome == "done"  # what stays is no change
     assert len([e for e in events_of(run) if isinstance(e, ev.RunChanged)]) == 1
+
+
+def test_a_simulation_of_the_run_has_its_last_sites(tmp_path: Path) -> None:
+    run = failed_run(tmp_path)
+    (tmp_path / "go").touch()
+    links = (LinkSpec("origin", "b", 1e6), LinkSpec("origin", "c", 1e6))
+    sites = Catalog((B, SiteSpec("c", 2)), links)
+    assert resume(run, retries=2, sites=sites).outcome == "done"
+    past = past_run(str(run), warn=pytest.fail)
+    assert past.catalog == sites
 
 
 def test_the_time_of_a_run_ends_when_it_is_done(tmp_path: Path) -> None:

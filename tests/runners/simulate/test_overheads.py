@@ -10,6 +10,7 @@ from wfrun.engine import events as ev
 from wfrun.engine.model import Catalog, LinkSpec, SiteSpec
 from wfrun.engine.state import RunState
 from wfrun.parsers.generate import generate
+from wfrun.runners.experiments.measured import completed
 from wfrun.runners.run.overheads import Overheads, SiteOverheads, measure
 from wfrun.runners.simulate.simulation import Platform, complete_links, simulate
 
@@ -60,6 +61,44 @@ def test_a_start_that_had_to_wait_for_cores_is_no_overhead() -> None:
     platform = Platform(Catalog((SiteSpec("alpha", 2),)), overheads=MEASURED)
     state = simulate([generate("bag", 20, 1)], platform, ev.Settings(), log=log)
     assert measure(log.events, state).sites["alpha"].start_s == pytest.approx(2.0)
+
+
+def bag_run(overheads: Overheads, tasks: int = 60) -> tuple[float, Overheads]:
+    """Makespan of a bag on one site of four cores, and what it has measured."""
+    log = _Log()
+    platform = Platform(Catalog((SiteSpec("alpha", 4),)), overheads=overheads)
+    state = simulate([generate("bag", tasks, 1)], platform, ev.Settings(), log=log)
+    return state.now_s, measure(log.events, state)
+
+
+def test_a_full_site_shows_how_long_tasks_hold_their_cores() -> None:
+    real = Overheads({"alpha": SiteOverheads(2.0, 0.5, 7.0)})
+    took_s, found = bag_run(real)
+    assert found.sites["alpha"].hold_s == pytest.approx(7.0)
+    assert bag_run(found)[0] == pytest.approx(took_s, rel=0.01)
+    without = Overheads({"alpha": SiteOverheads(2.0, 0.5)})
+    assert bag_run(without)[0] < took_s - 60
+
+
+def test_a_site_with_free_cores_does_not_show_it() -> None:
+    assert (
+        bag_run(Overheads({"alpha": SiteOverheads(2.0, 0.5, 7.0)}), 4)[1].sites["alpha"].hold_s
+        is None
+    )
+
+
+def test_what_the_latest_run_did_not_show_is_taken_from_older_ones() -> None:
+    latest = Overheads({"alpha": SiteOverheads(1.0, 0.5), "gamma": SiteOverheads(1.0, 0.5, 0.1)})
+    older = Overheads(
+        {"alpha": SiteOverheads(9.0, 9.0, 7.0), "gamma": SiteOverheads(9.0, 9.0, 9.0),
+         "beta": SiteOverheads(3.0, 1.0)},
+        MEASURED.links,
+    )  # fmt: skip
+    assert completed(latest, older) == Overheads(
+        {"alpha": SiteOverheads(1.0, 0.5, 7.0), "gamma": SiteOverheads(1.0, 0.5, 0.1),
+         "beta": SiteOverheads(3.0, 1.0)},
+        MEASURED.links,
+    )  # fmt: skip
 
 
 def test_links_of_the_catalog_come_first() -> None:

@@ -21,7 +21,7 @@ from wfrun.runners.experiments.workloads import Workloads, row_of
 from wfrun.runners.simulate.bags import BagRun, simulate_bags
 from wfrun.runners.simulate.das3_grid5000 import das3_grid5000
 from wfrun.runners.simulate.simulation import Platform
-from wfrun.sites.simulated.site import SiteModel
+from wfrun.sites.simulated.model import SiteModel
 
 TWO = Catalog((SiteSpec("slow", 1), SiteSpec("fast", 1, speed_ratio=2.0)))
 CELL = Cell(workload="hand", selection="s-t", policy="fplt")

@@ -25,8 +25,8 @@ from wfrun.engine.model import (
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.state import RunState
 from wfrun.runners.simulate.simulation import Platform, simulate
+from wfrun.sites.simulated.model import SiteModel
 from wfrun.sites.simulated.queues import SimulatedJob
-from wfrun.sites.simulated.site import SiteModel
 
 LATENCY_S = 0.05
 
@@ -74,6 +74,11 @@ def test_a_sweep_takes_hardly_longer_than_it_has_to() -> None:
         assert run.state.ended == "done"
         assert run.state.now_s <= 1.01 * -(-count // 32) + 2 * LATENCY_S
         assert len(run.of(ev.LauncherStarted)) == 8
+
+
+def test_tasks_hold_the_cores_of_their_launcher() -> None:
+    run = Run(tasks_of([1.0] * 96), [site("a", 32)], model=SiteModel(hold_s=2.0))
+    assert run.state.now_s == pytest.approx(3 * (1.0 + 2.0) - 2.0, abs=3 * LATENCY_S)
 
 
 def test_the_site_whose_queue_moves_first_does_the_work() -> None:

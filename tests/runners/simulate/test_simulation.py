@@ -40,8 +40,8 @@ from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.session import read_state
 from wfrun.runners.run.store import Store
 from wfrun.runners.simulate.simulation import Platform, simulate
+from wfrun.sites.simulated.model import SiteModel
 from wfrun.sites.simulated.queues import SimulatedJob
-from wfrun.sites.simulated.site import SiteModel
 
 LRMS = ("fcfs", "easy", "conservative")
 THREE_SITES = Catalog(

@@ -16,7 +16,8 @@ from wfrun.engine.model import NodeGroup, SiteSpec
 from wfrun.engine.protocols import LauncherSite
 from wfrun.runners.run.clock import VirtualClock
 from wfrun.sites.simulated.launchers import SimulatedLauncherSite
-from wfrun.sites.simulated.site import SimulatedSite, SiteModel
+from wfrun.sites.simulated.model import SiteModel
+from wfrun.sites.simulated.site import SimulatedSite
 from wfrun.testing.any_site import AnySiteConformance
 
 SCALE = 100.0
@@ -190,6 +191,20 @@ async def test_ends_become_known_at_polls() -> None:
     assert ended_s == {"a": 5, "b": 30, "c": 36}
 
 
+async def test_tasks_hold_their_cores_after_their_end() -> None:
+    rig = Rig(SiteModel(hold_s=3.0), slots=2)
+    await rig.run(100.0, task("a", 5), task("b", 10), task("c", 1), task("d", 1, cores=2))
+    assert rig.ends() == {"a": 5, "b": 10, "c": 9, "d": 14}
+    assert rig.starts() == {"a": 0, "b": 0, "c": 8, "d": 13}
+
+
+@pytest.mark.parametrize("lrm", ["fcfs", "easy", "conservative"])
+async def test_each_queue_plans_with_held_cores(lrm: str) -> None:
+    rig = Rig(SiteModel(lrm=lrm, hold_s=3.0), slots=2)
+    await rig.run(100.0, task("a", 5), task("wide", 10, cores=2), task("short", 1))
+    assert rig.starts() == {"a": 0, "wide": 8, "short": 0 if lrm != "fcfs" else 21}
+
+
 # -- other users
 
 
@@ -293,6 +308,7 @@ async def test_what_comes_during_an_outage_waits_for_its_end() -> None:
         ("submit_s", -1.0),
         ("overload_jobs", -1),
         ("poll_s", -0.1),
+        ("hold_s", -0.1),
         ("failure_rate", 1.5),
         ("failure_rate", float("nan")),
         ("outage_every_s", -5.0),

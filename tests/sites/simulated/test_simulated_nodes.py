@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.sites.rig import Rig, other, slots_of, task
 from wfrun.engine import events as ev
 from wfrun.engine.model import NodeGroup
+from wfrun.sites.simulated.model import SiteModel
 from wfrun.sites.simulated.queues import LRMS, SimulatedJob
-from wfrun.sites.simulated.site import SiteModel
 
 FAST_AND_SLOW = (NodeGroup(1, 2), NodeGroup(2, 1, 0.5))
 
@@ -117,9 +117,10 @@ async def test_when_a_node_fails_depends_on_the_seed_and_the_node_alone() -> Non
     assert await failures(2) != expected
 
 
-async def test_nodes_stay_in_repair_over_an_outage() -> None:
+@pytest.mark.parametrize("hold_s", [0.0, 7.0])
+async def test_nodes_stay_in_repair_over_an_outage(hold_s: float) -> None:
     """An outage empties the site, the queue's and the nodes' accounts stay in step."""
-    model = SiteModel(outage_every_s=50.0, outage_s=20.0)
+    model = SiteModel(outage_every_s=50.0, outage_s=20.0, hold_s=hold_s)
     rig = Rig(model, nodes=(flaky(3, 2, 40.0, 40.0), NodeGroup(1, 1)), background=BUSY)
     await rig.site.open(rig.probe.post)
     assert rig.site.nodes is not None

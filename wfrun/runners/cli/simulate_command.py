@@ -34,7 +34,7 @@ from wfrun.runners.run.plugins import load_policies
 from wfrun.runners.simulate.background import HORIZON_S
 from wfrun.runners.simulate.simulated_run import simulate_into
 from wfrun.runners.simulate.simulation import Platform
-from wfrun.sites.simulated.site import SiteModel
+from wfrun.sites.simulated.model import SiteModel
 
 
 def simulate(

@@ -31,7 +31,7 @@ from wfrun.runners.experiments.describe import (
 from wfrun.runners.experiments.subjects import kind_of_all
 from wfrun.runners.run.plugins import load_policies
 from wfrun.runners.simulate.simulation import Platform
-from wfrun.sites.simulated.site import SiteModel
+from wfrun.sites.simulated.model import SiteModel
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

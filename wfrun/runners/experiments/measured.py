@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import closing, suppress
 from itertools import islice
 
+from msgspec.structs import replace
+
 from wfrun.engine.errors import WfrunError
 from wfrun.engine.model import Catalog, SiteSpec
 from wfrun.engine.state import RunState
@@ -40,14 +42,24 @@ def overheads_for(catalog: Catalog, given: str, warn: Warn) -> Overheads:
         with suppress(WfrunError):  # it is starting, or damaged
             state = read_state(run, 0.0)
             known = {site.spec.name for site in state.sites if _is_among(site.spec, catalog)}
-            known -= found.sites.keys()
+            known -= {name for name, each in found.sites.items() if each.hold_s is not None}
             if known:
                 added = _at(known, measured_by(run, state))
-                if added.sites:
-                    names = ", ".join(sorted(added.sites))
-                    warn(f"overheads of {names}: as run {run.name} measured them")
-                found = Overheads({**added.sites, **found.sites}, (*added.links, *found.links))
+                new = ", ".join(sorted(added.sites.keys() - found.sites.keys()))
+                if new:
+                    warn(f"overheads of {new}: as run {run.name} measured them")
+                found = completed(found, added)
     return found
+
+
+def completed(found: Overheads, older: Overheads) -> Overheads:
+    """Add what an older run has measured beside: other sites and links, and how long tasks hold
+    their cores, which not every run shows."""
+    sites = {**older.sites, **found.sites}
+    for name in found.sites.keys() & older.sites.keys():
+        if sites[name].hold_s is None:
+            sites[name] = replace(sites[name], hold_s=older.sites[name].hold_s)
+    return Overheads(sites, (*older.links, *found.links))
 
 
 def _is_among(site: SiteSpec, catalog: Catalog) -> bool:

@@ -26,6 +26,7 @@ class PastRun(NamedTuple):
     are_bags: bool
     """All workflows are bags."""
     catalog: Catalog
+    """Its last one, if it was resumed with another."""
     selection: str
     overheads: Overheads
 
@@ -48,9 +49,16 @@ def past_run(name: str, warn: Warn) -> PastRun:
         )
     workflows = [_with_measured(w, measured) for w in state.workflows]
     are_bags = all(w.workflow.bag is not None for w in state.workflows)
-    catalog = Catalog(tuple(s.spec for s in state.sites), state.links)
     overheads = measured_by(run, state)
-    return PastRun(workflows, are_bags, catalog, state.settings.selection, overheads)
+    return PastRun(workflows, are_bags, _catalog(state), state.settings.selection, overheads)
+
+
+def _catalog(state: RunState) -> Catalog:
+    """The last sites of a run: without those that left its catalog, and their links."""
+    left = {state.sites[number].spec.name for number in state.left_sites}
+    sites = tuple(s.spec for s in state.sites if s.spec.name not in left)
+    links = (link for link in state.links if not left & {link.source, link.destination})
+    return Catalog(sites, tuple(links))
 
 
 def _measured(run: rundir.RunDir, state: RunState) -> dict[tuple[int, int], float]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from math import inf
-from statistics import fmean, quantiles
+from statistics import fmean, median
 from typing import NamedTuple
 
 import msgspec
@@ -18,6 +18,7 @@ import msgspec
 from wfrun.engine import events as ev
 from wfrun.engine.model import ORIGIN, LinkSpec, Task
 from wfrun.engine.state import RunState
+from wfrun.runners.run.occupancy import Capacity, Stay, holds_s
 
 _KEPT = 0.95
 """Share of the values that count: the largest are of pauses and lost connections."""
@@ -26,12 +27,16 @@ _LARGE_BYTES = 1 << 20
 
 
 class SiteOverheads(msgspec.Struct, frozen=True):
-    """Times of a site with free cores, in seconds."""
+    """Times that a site takes beside the run times of tasks, in seconds."""
 
     start_s: float
-    """From the submission of an attempt, or of a launcher, to its start."""
+    """From the submission of an attempt, or of a launcher, to its start, at a site with free
+    cores."""
     end_s: float
     """From the end of a task to its report: polling of the queue, and collection of its record."""
+    hold_s: float | None = None
+    """From the end of a task to the start of the next one on its cores, which waits for them; None:
+    no task had to wait."""
 
 
 class Overheads(msgspec.Struct, frozen=True):
@@ -71,6 +76,11 @@ class _Measured:
         self._starts: defaultdict[int, list[float]] = defaultdict(list)
         self._launches: defaultdict[int, list[float]] = defaultdict(list)
         self._ends: defaultdict[int, list[float]] = defaultdict(list)
+        self._stays: defaultdict[int, list[Stay]] = defaultdict(list)
+        self._submitted_s: dict[str, float] = {}
+        self._capacity: defaultdict[int, list[Capacity]] = defaultdict(list)
+        self._launchers: dict[str, int] = {}
+        """Cores of the live launchers."""
         self._copies: defaultdict[tuple[int, int], list[_Copy]] = defaultdict(list)
 
     def add(self, event: ev.Event) -> None:
@@ -79,6 +89,7 @@ class _Measured:
         elif isinstance(event, ev.AttemptsSubmitted):
             for key in event.keys:
                 if key in self._placed and key not in self._room:
+                    self._submitted_s[key] = event.at_s
                     self._busy[event.site] += self._task(self._placed[key]).resources.cores
                     slots = self._state.sites[event.site].spec.slots
                     self._room[key] = self._busy[event.site] <= slots
@@ -92,8 +103,18 @@ class _Measured:
             self._copies[pair].append(_Copy(begun_s, event.elapsed_s, event.size_bytes))
         elif isinstance(event, ev.LaunchersAsked):
             self._asked_s.update((x.key, event.at_s) for x in event.launchers)
-        elif isinstance(event, ev.LauncherStarted) and event.key in self._asked_s:
-            self._launches[event.site].append(event.at_s - self._asked_s.pop(event.key))
+        elif isinstance(event, ev.LauncherStarted):
+            if event.key in self._asked_s:
+                self._launches[event.site].append(event.at_s - self._asked_s.pop(event.key))
+            self._resize(event, event.slots)
+        elif isinstance(event, ev.LauncherEnded):
+            self._resize(event, 0)
+
+    def _resize(self, event: ev.LauncherStarted | ev.LauncherEnded, cores: int) -> None:
+        """A launcher has this number of cores from now on."""
+        before = self._launchers.get(event.key, 0)
+        self._launchers[event.key] = cores
+        self._capacity[event.site].append(Capacity(event.at_s, cores - before))
 
     def _task(self, placed: ev.AttemptPlaced) -> Task:
         return self._state.workflows[placed.workflow].workflow.tasks[placed.task]
@@ -101,8 +122,13 @@ class _Measured:
     def _ended(self, event: ev.AttemptEnded, placed: ev.AttemptPlaced) -> None:
         task, outcome = self._task(placed), event.outcome
         has_room = self._room.pop(event.key, None)
+        submitted_s = self._submitted_s.pop(event.key, None)
         if has_room is not None:
             self._busy[placed.site] -= task.resources.cores
+        if submitted_s is not None and outcome.started_s is not None:
+            ended_s = event.at_s if outcome.ended_s is None else outcome.ended_s
+            stay = Stay(submitted_s, outcome.started_s, ended_s, task.resources.cores)
+            self._stays[placed.site].append(stay)
         if outcome.cause != "done" or outcome.started_s is None or outcome.ended_s is None:
             return
         self._ends[placed.site].append(max(0.0, event.at_s - outcome.ended_s))
@@ -120,13 +146,24 @@ class _Measured:
         for index, spec in enumerate(specs):
             starts = self._launches[index] or self._starts[index]
             if starts and self._ends[index]:
-                sites[spec.name] = SiteOverheads(_mean(starts), _mean(self._ends[index]))
+                start_s, end_s = _mean(starts), _mean(self._ends[index])
+                sites[spec.name] = SiteOverheads(start_s, end_s, self._hold_s(index, start_s))
         names = {ORIGIN: "origin", **{i: spec.name for i, spec in enumerate(specs)}}
         links = tuple(
             _link(names[source], names[destination], copies)
             for (source, destination), copies in sorted(self._copies.items())
         )
         return Overheads(sites, links)
+
+    def _hold_s(self, site: int, start_s: float) -> float | None:
+        spec = self._state.sites[site].spec
+        capacity = self._capacity[site]
+        if spec.access is not None and spec.access.dispatch == "launchers":
+            start_s = 0.0  # that of a launcher
+        else:
+            capacity = [Capacity(-inf, spec.slots)]
+        holds = list(holds_s(self._stays[site], capacity, start_s))
+        return _mean(holds) if holds else None
 
 
 def _mean(values_s: list[float]) -> float:
@@ -138,7 +175,7 @@ def _link(source: str, destination: str, copies: list[_Copy]) -> LinkSpec:
     """A link as copies have found it. Small files show the latency. Copies share the link: its
     bandwidth is that of all large files together, while any of them was on its way."""
     small = [copy.elapsed_s for copy in copies if copy.size_bytes < _LARGE_BYTES]
-    latency_s = quantiles(small, n=4)[0] if len(small) > 1 else min(small, default=0.0)
+    latency_s = median(small) if small else 0.0
     large = sorted(copy for copy in copies if copy.size_bytes >= _LARGE_BYTES)
     busy_s, until_s = 0.0, -inf
     for copy in large:

@@ -20,10 +20,11 @@ from wfrun.runners.run.clock import VirtualClock
 from wfrun.runners.run.loop import EventLog, Loop, Observer
 from wfrun.runners.run.overheads import Overheads
 from wfrun.sites.simulated.launchers import SimulatedLauncherSite
+from wfrun.sites.simulated.model import SiteModel
 from wfrun.sites.simulated.network import SimNetwork
 from wfrun.sites.simulated.queues import SimulatedJob
 from wfrun.sites.simulated.queues.fcfs import Fcfs
-from wfrun.sites.simulated.site import LAST, SimulatedRequest, SimulatedSite, SiteModel
+from wfrun.sites.simulated.site import LAST, SimulatedRequest, SimulatedSite
 
 Sharing = Literal["max-min", "serial"]
 
@@ -164,7 +165,9 @@ def _model_of(spec: SiteSpec, platform: Platform) -> SiteModel:
     found = platform.overheads.sites.get(spec.name)
     if found is None:
         return platform.model
-    return msgspec.structs.replace(platform.model, start_s=found.start_s, end_s=found.end_s)
+    return msgspec.structs.replace(
+        platform.model, start_s=found.start_s, end_s=found.end_s, hold_s=found.hold_s or 0.0
+    )
 
 
 AnySimulatedSite = SimulatedSite | SimulatedLauncherSite

@@ -20,12 +20,12 @@ from wfrun.engine.events import (
 from wfrun.engine.exchange import AttemptRequest, Cause, Content, Found, LauncherRequest, Outcome
 from wfrun.engine.information import Observed
 from wfrun.engine.model import Resources, SiteSpec
+from wfrun.sites.simulated.model import SiteModel
 from wfrun.sites.simulated.queues import SimulatedJob
 from wfrun.sites.simulated.site import (
     ENDS,
     SimulatedRequest,
     SimulatedSite,
-    SiteModel,
     Timeline,
     refuse,
 )
@@ -69,11 +69,12 @@ class SimulatedLauncherSite:
         model = model or SiteModel()
         self._failure_rate = model.failure_rate
         self._kill_overruns = model.kill_overruns
+        self._hold_s = model.hold_s
         self.jobs = SimulatedSite(
             spec,
             index,
             timeline,
-            msgspec.structs.replace(model, failure_rate=0.0),
+            msgspec.structs.replace(model, failure_rate=0.0, hold_s=0.0),
             background=background,
             observed_from_s=observed_from_s,
             observed=observed,
@@ -252,8 +253,16 @@ class SimulatedLauncherSite:
     def _end(self, launcher: _Launcher, key: str, cause: Cause, message: str | None = None) -> None:
         request, started_s = launcher.running.pop(key)
         del self._where[key]
-        launcher.free_cores += request.resources.cores
         self._conclude(request, cause, started_s, message)
+
+        def free() -> None:
+            launcher.free_cores += request.resources.cores
+            self._assign()
+
+        if self._hold_s:
+            self._time.schedule(self._time.now() + self._hold_s, free, ENDS)
+        else:
+            launcher.free_cores += request.resources.cores
         if launcher.stopping and not launcher.running and launcher.key in self._live:
             self.jobs.stop(launcher.key)
 

@@ -11,9 +11,6 @@ from math import inf
 from random import Random
 from typing import Protocol
 
-import msgspec
-
-from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import (
     AttemptEnded,
     AttemptsSubmitted,
@@ -27,6 +24,7 @@ from wfrun.engine.exchange import AttemptRequest, Cause, Content, Found, Outcome
 from wfrun.engine.information import Observed
 from wfrun.engine.model import SiteSpec
 from wfrun.sites.observation import Observer
+from wfrun.sites.simulated.model import SiteModel
 from wfrun.sites.simulated.nodes import NodeMap
 from wfrun.sites.simulated.queues import JobId, QueuedJob, SimulatedJob, make_lrm
 
@@ -55,55 +53,6 @@ class SimulatedRequest(AttemptRequest, frozen=True):
     """Sizes of the outputs in bytes."""
     exit_code: int = 0
     """Exit code of the task, unless the site ends the attempt."""
-
-
-class SiteModel(msgspec.Struct, frozen=True):
-    """How a simulated site behaves. Times and rates of 0 are not modelled."""
-
-    lrm: str = "fcfs"
-    kill_overruns: bool = True
-    """Kill tasks that run past their walltime."""
-    submit_s: float = 0.0
-    """Time that the head node takes to submit one attempt; submissions queue up there."""
-    overload_jobs: int = 0
-    """Number of our attempts at the site with which a submission takes twice as long: the factor is
-    1 + (jobs/overload_jobs)², like that of the overloaded head nodes of thesis section 6.4.2. 0: no
-    overload."""
-    poll_s: float = 0.0
-    """Interval at which ends are reported."""
-    start_s: float = 0.0
-    """Time that each submission takes on its way to the queue, however many there are."""
-    end_s: float = 0.0
-    """Time from the end of a task to its report."""
-    observe_s: float = 60.0
-    """Interval at which the information service reports other users' jobs, if they have changed."""
-    failure_rate: float = 0.0
-    """Share of attempts that fail, at a random time of their run."""
-    outage_every_s: float = 0.0
-    """Mean of the exponential time between outages of the whole site."""
-    outage_s: float = 0.0
-    """Mean of the exponential length of an outage; attempts that run or wait there are lost."""
-
-    def __post_init__(self) -> None:
-        for name in (
-            "submit_s", "overload_jobs", "poll_s", "start_s", "end_s", "failure_rate",
-            "outage_every_s", "outage_s",
-        ):  # fmt: skip
-            value = getattr(self, name)
-            if not 0 <= value < inf:
-                raise InvalidError(
-                    f"{name} of a simulated site is {value}", hint="use a number of at least 0"
-                )
-        if self.failure_rate > 1:
-            raise InvalidError(
-                f"failure_rate of a simulated site is {self.failure_rate}",
-                hint="it is a share of the attempts, at most 1",
-            )
-        if not 0 < self.observe_s < inf:
-            raise InvalidError(
-                f"observe_s of a simulated site is {self.observe_s}",
-                hint="use a positive number of seconds",
-            )
 
 
 class _Attempt:
@@ -166,6 +115,8 @@ class SimulatedSite:
         self._down = False
         self._held: list[str] = []
         """Attempts submitted during an outage; they join the queue after it."""
+        self._ending: set[str] = set()
+        """Attempts that have ended and still hold their cores."""
 
     # The protocol
 
@@ -264,7 +215,7 @@ class SimulatedSite:
         requested_s = request.resources.walltime_s
         if requested_s is None:  # exactly its run time, on the slowest node
             slowest_ratio = 1.0 if self.nodes is None else self.nodes.slowest_ratio
-            requested_s = request.runtime_s / slowest_ratio
+            requested_s = request.runtime_s / slowest_ratio + self._model.hold_s
         self.lrm.submit(QueuedJob(key, request.resources.cores, requested_s), self._time.now())
 
     # The queue
@@ -312,9 +263,22 @@ class SimulatedSite:
         if not attempt.alive:
             return  # it was cancelled, or lost with its node or in an outage
         key = attempt.request.key
-        self._leave(key, attempt)
+        attempt.alive = False
+        del self._attempts[key]
+        self._ending.add(key)
         self._report(key, self._outcome(attempt, cause))
-        self._schedule()
+        if self._model.hold_s:
+            frees_s = self._time.now() + self._model.hold_s
+            self._time.schedule(frees_s, lambda: self._let_go(key), ENDS)
+        else:
+            self._let_go(key)
+
+    def _let_go(self, key: str) -> None:
+        """Free the cores of an attempt that has ended, unless its node has failed since."""
+        if key in self._ending:
+            self._ending.remove(key)
+            self._release(key, self._time.now())
+            self._schedule()
 
     def _leave(self, key: str, attempt: _Attempt) -> None:
         attempt.alive = False
@@ -468,7 +432,10 @@ class SimulatedSite:
         now_s = self._time.now()
         name, kind = self.nodes.nodes[node].name, self.nodes.nodes[node].kind
         for job in self.nodes.jobs_on(node):
-            if isinstance(job, str):
+            if job in self._ending:
+                self._ending.remove(str(job))
+                self._release(job, now_s)
+            elif isinstance(job, str):
                 attempt = self._attempts[job]
                 self._leave(job, attempt)
                 self._report(job, self._outcome(attempt, "lost", f"node {name} failed"))

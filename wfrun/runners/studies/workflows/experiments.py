@@ -18,7 +18,7 @@ from wfrun.runners.experiments.metrics.workflows import total_makespan_s
 from wfrun.runners.simulate.simulation import Platform, check_runtimes, simulate
 from wfrun.runners.studies.workflows import paper
 from wfrun.runners.studies.workflows.das3 import WARM_UP_S, background, das3
-from wfrun.sites.simulated.site import SiteModel
+from wfrun.sites.simulated.model import SiteModel
 
 MODEL = SiteModel(lrm="fcfs", observe_s=1.0)
 """Section 6.2.1: all LRMs are FCFS. The monitoring service is assumed to report within 1 s."""

@@ -1,0 +1,73 @@
+"""How long a task holds its cores beside its run, as the starts at a full site show it: the batch
+system's prologue and epilogue, the start of a job and of its shell, the next scheduling pass."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from math import inf
+from typing import NamedTuple
+
+
+class Stay(NamedTuple):
+    """An attempt at a site."""
+
+    submitted_s: float
+    started_s: float
+    ended_s: float
+    cores: int
+
+
+class Capacity(NamedTuple):
+    """A change of the number of cores that the site's tasks may use."""
+
+    at_s: float
+    cores: int
+
+
+def holds_s(stays: Iterable[Stay], capacity: Iterable[Capacity], start_s: float) -> Iterator[float]:
+    """Times from the end of a task to the start of the next one on its cores, for each that waited
+    for cores only: it was submitted before they were free, and started later than ``start_s`` after
+    its submission, the time that a start takes at a site with free cores.
+
+    Logs do not say which cores a task had. They are taken in the order in which they became free,
+    which leaves the sum as it is.
+    """
+    events: list[tuple[float, int, int, float]] = []
+    for at_s, cores in capacity:
+        events.append((at_s, 0, cores, -inf))
+    for submitted_s, started_s, ended_s, cores in stays:
+        events.append((ended_s, 0, cores, ended_s))
+        events.append((started_s, 1, cores, submitted_s))
+    free = _FreeCores()
+    for at_s, is_start, cores, since_s in sorted(events):
+        if not is_start:
+            free.add(cores, since_s)
+            continue
+        freed_s = free.take(cores)
+        if since_s <= freed_s and at_s - since_s > start_s:
+            yield at_s - freed_s
+
+
+class _FreeCores:
+    """Cores in the order in which they became free; -inf stands for those that no task has had."""
+
+    def __init__(self) -> None:
+        self._groups: deque[tuple[float, int]] = deque()
+
+    def add(self, cores: int, since_s: float) -> None:
+        """Add cores; a negative number takes those away that became free first."""
+        if cores > 0:
+            self._groups.append((since_s, cores))
+        else:
+            self.take(-cores)
+
+    def take(self, cores: int) -> float:
+        """Take cores. Returns when the last of them became free; -inf if there are too few."""
+        freed_s = -inf
+        while cores > 0 and self._groups:
+            freed_s, there = self._groups.popleft()
+            if there > cores:
+                self._groups.appendleft((freed_s, there - cores))
+            cores -= there
+        return freed_s if cores <= 0 else -inf
