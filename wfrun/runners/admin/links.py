@@ -33,10 +33,12 @@ _FIRST_BYTES = 1 << 17
 """Size of the first file whose copy shows the bandwidth; each further one is larger."""
 _MAX_BYTES = 16 << 20
 """Maximum size of such a file."""
-_COPY_S = 0.6
-"""Intended duration of the last copy: the size of each file follows from the copy before."""
-_ENOUGH_S = 0.3
+_COPY_S = 0.4
+"""Intended duration of a copy: the size of each file follows from the copy before."""
+_ENOUGH_S = 0.2
 """Duration of a copy that shows the bandwidth."""
+_LARGE_ROUNDS = 2
+"""Copies that show it. The faster one counts: pauses only make a link look slower."""
 _DIRECTION_S = 5.0
 """Timeout of all copies in one direction. Those that ended before it count."""
 _NOISE = 'head -c "$1" /dev/urandom >"$2"'
@@ -127,16 +129,16 @@ class _Copies:
 
     async def _copy_all(self) -> None:
         self._latency_s = median([await self._copy_s(_SMALL_BYTES) for _ in range(_ROUNDS)])
-        size_bytes, took_s = _FIRST_BYTES, 0.0
-        while True:
+        size_bytes, shown = _FIRST_BYTES, list[float]()
+        while len(shown) < _LARGE_ROUNDS:
             took_s = await self._copy_s(size_bytes)
             # Latency varies: a copy takes at least half of its time for its bytes.
-            sending_s = max(took_s - self._latency_s, took_s / 2)
-            self._bytes_per_s = size_bytes / sending_s
+            rate = size_bytes / max(took_s - self._latency_s, took_s / 2)
             if took_s >= _ENOUGH_S or size_bytes >= _MAX_BYTES:
-                return
-            wanted = max(2 * size_bytes, int(self._bytes_per_s * _COPY_S))
-            size_bytes = min(wanted, _MAX_BYTES)
+                shown.append(rate)
+            else:
+                size_bytes = min(max(2 * size_bytes, int(rate * _COPY_S)), _MAX_BYTES)
+            self._bytes_per_s = max(shown, default=rate)
 
     async def _copy_s(self, size_bytes: int) -> float:
         """Copy a new file. Returns the duration in seconds."""
