@@ -58,3 +58,16 @@ async def test_a_link_that_stalls_is_not_waited_for(
         base = await make_directory(host, "near", str(tmp_path), "wfrun-test")
         with pytest.raises(TransientError, match="is not copied in"):
             await measure_link(spec, connection, base)
+
+
+async def test_a_site_that_cannot_make_files_is_not_measured(
+    shared_cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(links, "_MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(links, "_NOISE", "no-such-command")
+    spec = spec_of(shared_cluster, "asyncssh")
+    assert spec.access is not None
+    async with connected(spec.access, None) as (connection, host):
+        base = await make_directory(host, "near", str(tmp_path), "wfrun-test")
+        with pytest.raises(TransientError, match="1,000 bytes cannot be made there: .*not found"):
+            await measure_link(spec, connection, base)

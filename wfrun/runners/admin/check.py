@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from wfrun.engine.errors import TransientError, WfrunError
+from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.engine.model import SiteSpec
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
 from wfrun.runners.admin.entry import describe, rounded
@@ -257,8 +257,10 @@ class _Trial:
             try:
                 self.link = await measure_link(self._spec, connection, base)
             except (TransientError, OSError) as error:
-                hint = "Copies of files to and from the site will be slow, or wait."
-                self._report.note("link", f"it was not measured: {error}", hint)
+                self._report.note("link", f"it was not measured: {error}")
+            except InfeasibleError as error:
+                self._report.fail("link", error.message, error.hint)
+                raise CheckFailedError from error
             else:
                 self._report.ok("link", str(self.link))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError
+from wfrun.engine.errors import InvalidError, TransientError
 from wfrun.engine.exchange import Content
 from wfrun.engine.model import LinkSpec, SiteSpec
 from wfrun.parsers.catalog.read import ORIGIN_NAME
@@ -65,8 +65,9 @@ async def measure_link(spec: SiteSpec, connection: Connection, directory: str) -
     """Copy files between this machine and ``directory``/files at the site, as runs do, for about a
     second in each direction. Nothing else should use the network meanwhile.
 
-    Raises InfeasibleError if the site does not take the files, TransientError if the connection
-    fails or is stalled, OSError if this machine has no room for them.
+    Raises InfeasibleError if an end does not take the files, TransientError if the connection fails
+    or stalls, or if the site has no command that makes a file, OSError if this machine has no
+    directory for them.
     """
     site = RemoteEndpoint(0, _Store(spec, connection, f"{directory}/files"))
     with tempfile.TemporaryDirectory(prefix="wfrun-link-") as folder:
@@ -80,7 +81,7 @@ async def measure_link(spec: SiteSpec, connection: Connection, directory: str) -
             made = await host.run(["sh", "-c", _NOISE, "sh", str(size_bytes), site.path(name)])
             if made.exit_code != 0:
                 said = made.errors.decode("utf-8", "replace").strip()[-300:]
-                raise InfeasibleError(f"a file of {size_bytes:,} bytes cannot be written: {said}")
+                raise TransientError(f"a file of {size_bytes:,} bytes cannot be made there: {said}")
 
         up = await _Copies(here, site, make_here).measure()
         down = await _Copies(site, here, make_there).measure()
