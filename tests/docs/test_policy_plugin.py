@@ -93,8 +93,10 @@ def test_it_has_to_be_installed_to_be_known(installed: Path) -> None:
 
 
 def test_a_package_that_is_broken_is_named(installed: Path) -> None:
-    (installed / "wfrun_two_choices.py").write_text("import not_there_at_all\n")
+    module = installed / "wfrun_two_choices.py"
+    module.write_text("import not_there_at_all\n")
     refused = wfrun(installed, "policies")
     assert refused.returncode == 2
-    assert "cannot be imported from wfrun_two_choices:TwoChoices" in refused.stderr
+    assert f"{module}:1: the policy 'two-choices' cannot be imported from" in refused.stderr
+    assert "ModuleNotFoundError: No module named 'not_there_at_all'" in refused.stderr
     assert "Traceback" not in refused.stderr

@@ -14,10 +14,10 @@ from tests.engine.test_policies import bag, chain, sites
 from tests.engine.test_selection import bag as owned_bag
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
-from wfrun.engine.errors import InvalidError
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Catalog, Resources, SiteSpec, Task, Workflow
 from wfrun.engine.policies.selection import SELECTION, SelectBags
+from wfrun.engine.policy_error import PolicyError
 from wfrun.engine.state import TaskStatus
 from wfrun.testing.fake_world import FakeWorld
 
@@ -174,8 +174,10 @@ def test_a_selection_policy_that_selects_what_it_must_not_is_named(
     core = Core({"a": owned_bag("u", 1, 1)})
     settings = ev.Settings(policy="fpf", selection="bad")
     core.step(ev.RunStarted(0.0, "r", settings, (SiteSpec("one", 1),), (), 1))
-    with pytest.raises(InvalidError, match="'bad'"):
+    with pytest.raises(PolicyError, match="'bad'") as failed:
         core.step(ev.WorkflowAdded(0.0, 0, "a", "a"))
+    assert failed.value.source is not None
+    assert failed.value.line is not None
 
 
 # Tasks that wait for a paused site

@@ -23,6 +23,7 @@ from wfrun.engine.policies.placement import (
 from wfrun.engine.policies.placement.base import BasePlacement
 from wfrun.engine.policies.placement.coarsening import coarsen
 from wfrun.engine.policies.placement.heft import upward_ranks_s
+from wfrun.engine.policy_error import PolicyError
 from wfrun.engine.state import RunState, WorkflowState
 from wfrun.testing.fake_world import FakeWorld
 
@@ -299,8 +300,11 @@ def test_a_decision_that_is_no_candidate_is_an_error_that_names_it(
 ) -> None:
     monkeypatch.setitem(PLACEMENT, "wrong", _Wrong)
     monkeypatch.setattr(_Wrong, "answer", answer)
-    with pytest.raises(InvalidError, match=r"'wrong' placed task 't0' at site"):
+    with pytest.raises(PolicyError, match=r"'wrong' placed task 't0' at site") as failed:
         run("wrong", [bag(1)], sites((1, 1.0)))
+    assert failed.value.source == __file__
+    assert failed.value.line == _Wrong.place.__code__.co_firstlineno
+    assert "wfrun resume" in str(failed.value.hint)
 
 
 def test_a_policy_that_places_nothing_ends_the_run_with_the_reason(

@@ -11,11 +11,11 @@ from typing import Literal
 
 from wfrun.engine.actions import Action, EndRun
 from wfrun.engine.attempts import key_of
-from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import AttemptPlaced, Event, RunChanged, RunEnded, RunResumed
 from wfrun.engine.interpreter import Interpreter
 from wfrun.engine.model import Workflow
-from wfrun.engine.policy_error import policy_error
+from wfrun.engine.policies.placement import placement_class
+from wfrun.engine.policy_error import answer_error, policy_error
 from wfrun.engine.state import SUPERSEDED, TaskStatus, WorkflowState
 
 
@@ -57,8 +57,8 @@ class Core:
         """Apply one event and decide what follows. Returns the decisions, to be logged after the
         event, and the actions, to be carried out when event and decisions are durable.
 
-        Raises InvalidError if a policy returns a forbidden decision, or a task fits no site, and
-        PolicyError if a policy raises an exception.
+        Raises PolicyError if a policy raises an exception or returns a forbidden decision, and
+        InvalidError if a task fits no site.
         """
         run, state = self.run, self.state
         decided: list[Event] = []
@@ -102,11 +102,12 @@ class Core:
         """See ``wfrun.engine.capability.Decisions``."""
         state = self.state
         if type(site) is not int or site < 0 or not allowed >> site & 1:
-            raise InvalidError(
-                f"policy {state.settings.policy!r} placed task "
-                f"{w.workflow.tasks[task].id!r} at site {site!r}, which is not one of its "
-                "candidates",
-                hint="a policy returns one of view.candidates(task), or None",
+            name = state.settings.policy
+            raise answer_error(
+                f"policy {name!r} placed task {w.workflow.tasks[task].id!r} at site {site!r}, "
+                "which is not one of its candidates",
+                placement_class(name).place,
+                "It returns one of view.candidates(task), or None",
             )
         key = key_of(state, w, task, w.attempts_of[task] + 1)
         self.take(AttemptPlaced(state.now_s, key, w.index, task, site))

@@ -1,6 +1,9 @@
-"""The error for an exception in a policy, which may be a user's own."""
+"""The errors for an exception in a policy, which may be a user's own, or a forbidden answer."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 from wfrun.engine.errors import InfeasibleError, WfrunError
 from wfrun.engine.events import Settings
@@ -8,9 +11,12 @@ from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.selection import SELECTION
 from wfrun.engine.protocols import Placement, Selection
 
+_ADVICE = "Correct the policy, then continue the run with `wfrun resume`."
+
 
 class PolicyError(InfeasibleError):
-    """A policy raised an exception. Nothing is lost: the run goes on with a corrected policy."""
+    """A policy raised an exception, or gave a forbidden answer. Nothing is lost: the run goes on
+    with a corrected policy."""
 
 
 def policy_error(error: Exception, settings: Settings) -> PolicyError | None:
@@ -32,15 +38,25 @@ def policy_error(error: Exception, settings: Settings) -> PolicyError | None:
     return None
 
 
+def answer_error(message: str, method: Callable[..., Any], allowed: str) -> PolicyError:
+    """The error for a forbidden answer of a method of a policy, with its file and line."""
+    code = getattr(method, "__code__", None)
+    return PolicyError(
+        message,
+        source=None if code is None else code.co_filename,
+        line=None if code is None else code.co_firstlineno,
+        hint=f"{allowed}. {_ADVICE}",
+    )
+
+
 def _said(error: Exception) -> str:
     text = error.message if isinstance(error, WfrunError) else str(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _hint(error: Exception) -> str:
-    advice = "Correct the policy, then continue the run with `wfrun resume`."
     own = error.hint if isinstance(error, WfrunError) else None
-    return f"{advice}\n  {own}" if own else advice
+    return f"{_ADVICE}\n  {own}" if own else _ADVICE
 
 
 def _last_place(error: Exception, module: str) -> tuple[str, int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -29,7 +30,24 @@ def load_policies() -> None:
             try:
                 policies[entry.name] = entry.load()
             except Exception as error:
+                source, line = _place(error)
                 raise InvalidError(
-                    f"the policy {entry.name!r} cannot be imported from {entry.value}: {error}",
-                    hint="update or uninstall the package that offers it",
+                    f"the policy {entry.name!r} cannot be imported from {entry.value}: "
+                    f"{type(error).__name__}: {error}",
+                    source=source,
+                    line=line,
+                    hint="Correct, update or uninstall the package that offers it.",
                 ) from error
+
+
+def _place(error: Exception) -> tuple[str | None, int | None]:
+    """File and line of an error of an import, past the frames of the import itself."""
+    if isinstance(error, SyntaxError):
+        return error.filename, error.lineno
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith("<frozen") and "importlib" not in frame.filename
+    ]
+    # The first frame is ours: without another one the module itself was not found.
+    return (frames[-1].filename, frames[-1].lineno) if len(frames) > 1 else (None, None)

@@ -15,7 +15,7 @@ from wfrun.engine.capabilities.placing.held import HeldWorkflows
 from wfrun.engine.capabilities.placing.reservations import Reservations
 from wfrun.engine.capabilities.usage import Usages
 from wfrun.engine.eligible import Entry, TaskClass
-from wfrun.engine.errors import InvalidError
+from wfrun.engine.policy_error import PolicyError, answer_error
 from wfrun.engine.protocols import Selection
 from wfrun.engine.state import RunState, WorkflowState
 
@@ -104,7 +104,7 @@ class ResourceManager:
 
     def next(self) -> NextTask | None:
         """The next task to place; None if nothing can be placed. Renews the eligible set when none
-        of its tasks can be dispatched although a site has room. Raises InvalidError for an invalid
+        of its tasks can be dispatched although a site has room. Raises PolicyError for an invalid
         answer of the selection policy."""
         while True:
             found = self._first()
@@ -141,10 +141,11 @@ class ResourceManager:
                 raise self._refuse(f"selected bag {bag}, which does not wait")
         raise self._refuse(f"selected {answer!r}")
 
-    def _refuse(self, what: str) -> InvalidError:
-        return InvalidError(
+    def _refuse(self, what: str) -> PolicyError:
+        return answer_error(
             f"selection policy {self._name!r} {what}",
-            hint="it selects one or more of the bags in queue.waiting, each once, as pairs (bag, "
+            type(self._policy).select,
+            "It selects one or more of the bags in queue.waiting, each once, as pairs (bag, "
             "number of tasks or None)",
         )
 
