@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-PATIENCE_S = 60.0
+PATIENCE_S = 100.0
 """Enough for what takes a second on an idle machine."""
 
 

@@ -47,7 +47,7 @@ def command(folder: Path, line: str, **env: str) -> subprocess.CompletedProcess[
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=100,
     )
 
 

@@ -26,7 +26,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copy(file, folder)
     code = "from setuptools import build_meta as b; b.prepare_metadata_for_build_wheel('.')"
     subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, check=True, capture_output=True, timeout=60
+        [sys.executable, "-c", code], cwd=folder, check=True, capture_output=True, timeout=100
     )
     return folder
 
@@ -51,7 +51,7 @@ def wfrun(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=100,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Iterator
 from itertools import repeat
-from time import perf_counter
+from time import process_time
 from types import FunctionType, ModuleType
 
 import pytest
@@ -235,9 +235,9 @@ def test_a_workflow_may_have_more_classes_of_tasks_than_16_bits_count() -> None:
     ]
     core = Core({"d": Workflow("w", "w.dax", tasks, [], [()] * count)})
     core.step(ev.RunStarted(0.0, "r", ev.Settings("fpf"), (SiteSpec("one", 4),), (), 1))
-    began_s = perf_counter()
+    began_s = process_time()
     decided, _ = core.step(ev.WorkflowAdded(0.0, 0, "w", "d"))
-    assert perf_counter() - began_s < 20
+    assert process_time() - began_s < 20
     assert placed(decided) == [f"r.0.{n}.1" for n in range(4)]
 
 

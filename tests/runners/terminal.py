@@ -68,13 +68,13 @@ class Terminal:
     def done(self) -> int:
         """Wait for the end of the command; returns its exit status."""
         try:
-            return self._process.wait(30)
+            return self._process.wait(100)
         finally:
             self.close()
 
     def close(self) -> None:
         """Hang up, as when a connection breaks."""
         self._process.send_signal(signal.SIGHUP)
-        self._process.wait(30)
+        self._process.wait(100)
         self._reader.join(10)
         os.close(self._near)

@@ -49,7 +49,7 @@ def test_a_kind_that_there_is_not() -> None:
 def test_reading_a_catalog_imports_no_site() -> None:
     code = "import sys, wfrun.sites.catalog; print(*sys.modules)"
     done = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=100
     )
     imported = set(done.stdout.split())
     assert "wfrun.sites.batch.slurm.kind" in imported

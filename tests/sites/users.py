@@ -32,7 +32,7 @@ def as_user(uid: int, command: str) -> list[str]:
 def run_as(uid: int, command: str) -> subprocess.CompletedProcess[str]:
     """Run a shell command as another user, to its end."""
     return subprocess.run(
-        as_user(uid, command), check=False, capture_output=True, text=True, timeout=60
+        as_user(uid, command), check=False, capture_output=True, text=True, timeout=100
     )
 
 

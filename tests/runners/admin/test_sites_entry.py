@@ -30,7 +30,7 @@ SHARED = Place("$WORK", "/work/ann", "lustre", "10.0.0.1@tcp:/work", 5000 * GIB)
 def sites(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [WFRUN, "sites", *arguments], cwd=folder, stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=100,
     )  # fmt: skip
 
 

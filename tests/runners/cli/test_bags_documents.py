@@ -68,7 +68,7 @@ def test_a_sweep_runs_and_its_results_are_a_table(sweep: User) -> None:
         "a-1", "a-2", "a-3", "b c-1", "b c-2", "b c-3",
     ]  # fmt: skip
     assert (outputs / "b c-2").read_text() == "R\nL b c\n--seed 002 b c 2\n"
-    rows = table(sweep.wfrun("results", "run").out)
+    rows = table(sweep.ask("results", "run").out)
     assert [(row["task"], row["ligand"], row["seed"]) for row in rows] == [
         (str(n), ligand, str(seed))
         for n, (ligand, seed) in enumerate((x, y) for x in ("a", "b c") for y in (1, 2, 3))
@@ -88,25 +88,25 @@ def test_a_table_with_a_command_and_the_kinds_of_files_of_results(user: User) ->
         "t.csv", "--command", "sh -c 'exit {n}'", "--run-dir", "run", "--retries", "1"
     )
     assert done.status == 1
-    assert user.wfrun("results", "run", "-o", "r.parquet").text == ""
+    assert user.ask("results", "run", "-o", "r.parquet").text == ""
     rows = parquet.read_table(user.folder / "r.parquet").to_pylist()
     assert [
         (r["parameter_state"], r["n"], r["state"], r["exit_code"], r["attempts"]) for r in rows
     ] == [("x", 0, "done", 0, 1), ("y", 3, "failed", 3, 2), ("z", 1, "failed", 1, 2)]
-    assert user.wfrun("results", "run", "-o", "r.tsv").status == 0
+    assert user.ask("results", "run", "-o", "r.tsv").status == 0
     assert (user.folder / "r.tsv").read_text().splitlines()[2].split("\t")[3:7] == [
         "sh-1", "failed", "y", "3",
     ]  # fmt: skip
-    assert_refused(user.wfrun("results", "run", "-o", "r.xls"), 2, ["r.xls", ".parquet"])
-    assert "(exit, exit code 1" in user.wfrun("logs", "run", "sh-2").out
-    assert_refused(user.wfrun("logs", "run", "sh-3"), 2, ["no task 'sh-3'"])
+    assert_refused(user.ask("results", "run", "-o", "r.xls"), 2, ["r.xls", ".parquet"])
+    assert "(exit, exit code 1" in user.ask("logs", "run", "sh-2").out
+    assert_refused(user.ask("logs", "run", "sh-3"), 2, ["no task 'sh-3'"])
 
 
 def test_parameters_of_results_are_numbers_if_all_values_are(user: User) -> None:
     (user.folder / "t.csv").write_text("w,f,t,z,g\n1,1,1,01,1\n-2,.5,x,2,\n0,1e3,3,3,nan\n")
     words = ("--command", "true", "--run-dir", "run")
     assert user.wfrun("t.csv", *words).status == 0
-    assert user.wfrun("results", "run", "-o", "r.parquet").status == 0
+    assert user.ask("results", "run", "-o", "r.parquet").status == 0
     table = parquet.read_table(user.folder / "r.parquet")
     assert [table[name].to_pylist() for name in "wftzg"] == [
         [1, -2, 0], [1.0, 0.5, 1000.0], ["1", "x", "3"], ["01", "2", "3"], ["1", "", "nan"],
@@ -128,9 +128,7 @@ def test_options_say_what_tables_and_lists_of_commands_read_and_write(user: User
     outputs = user.folder / "run/outputs"
     assert sorted(path.name for path in outputs.iterdir()) == ["1.out", "2.out", "a.txt", "b.txt"]
     assert (outputs / "b.txt").read_text() == "B"
-    assert_refused(
-        user.wfrun("list.txt", "-p", "ect"), 2, ["list.txt:1: ", "Add --estimate '90 s'"]
-    )
+    assert_refused(user.ask("list.txt", "-p", "ect"), 2, ["list.txt:1: ", "Add --estimate '90 s'"])
     words = ("--input", "a", "--input", "b", "--stdout", "{index}.txt", "--estimate", "1 s")
     done = user.wfrun("list.txt", *words, "-p", "ect", "--run-dir", "two")
     assert done.status == 0, done.text
@@ -156,7 +154,7 @@ def test_failures_are_told_with_their_parameters(user: User) -> None:
     assert f"20 attempts have failed, {reason}" in hopeless
     state.counts[TaskStatus.DONE] = 1
     assert nothing_succeeds(state, "all-fail-1") is None
-    assert user.wfrun("logs", "last", "sh-3").out.startswith("--- sh-3: word=ab, n=4, t=1 s\n---")
+    assert user.ask("logs", "last", "sh-3").out.startswith("--- sh-3: word=ab, n=4, t=1 s\n---")
 
 
 def test_commands_and_bags_of_several_owners_in_one_run(user: User) -> None:
@@ -170,12 +168,12 @@ def test_commands_and_bags_of_several_owners_in_one_run(user: User) -> None:
     done = user.wfrun("list.txt", "two.yaml", "--selection", "s-u-rr", "--run-dir", "run")
     assert done.status == 0, done.text
     assert ["q", "q", "2", "2", "0", "0"] in [line.split()[:6] for line in done.out.splitlines()]
-    assert "HELLO A" in user.wfrun("logs", "run", "list-0").out
+    assert "HELLO A" in user.ask("logs", "run", "list-0").out
     outputs = user.folder / "run/outputs"
     assert {str(path.relative_to(outputs)) for path in outputs.rglob("?")} == {
         "1-p/1", "1-p/2", "2-q/1", "2-q/2",
     }  # fmt: skip
-    rows = table(user.wfrun("results", "run").out)
+    rows = table(user.ask("results", "run").out)
     assert [(r["bag"], r["owner"], r["command"], r["n"]) for r in rows] == [
         ("list", user.folder.owner(), "./hello a | tr a-z A-Z", ""),
         ("list", user.folder.owner(), "echo b", ""),
@@ -198,20 +196,20 @@ def test_what_is_refused_before_anything_starts(sweep: User) -> None:
         (("--delimiter", ";"), ["--delimiter has no effect without --command"]),
         (("--stdout", "{index}"), ["--stdout and --estimate are for the rows of tables"]),
     ):
-        assert_refused(sweep.wfrun("sweep.yaml", *sites, *words), 2, told)
+        assert_refused(sweep.ask("sweep.yaml", *sites, *words), 2, told)
     told = ["sweep.yaml: --replicas is 2", "only one site", "name 3 sites or more", "--sites FILE"]
-    assert_refused(sweep.wfrun("sweep.yaml", "--replicas", "2"), 2, told)
+    assert_refused(sweep.ask("sweep.yaml", "--replicas", "2"), 2, told)
     document = sweep.folder / "sweep.yaml"
     document.write_text(f"{SWEEP}cores: 1\nmemory: 1 MiB\ngpus: 3\n")
-    assert_refused(sweep.wfrun("sweep.yaml"), 2, ["sweep.yaml:11: task", "fits no site"])
+    assert_refused(sweep.ask("sweep.yaml"), 2, ["sweep.yaml:11: task", "fits no site"])
     document.write_text(SWEEP)
     (sweep.folder / "ligands/b c.txt").rename(sweep.folder / "ligands/d")
     told = ["sweep.yaml:6: the input file 'ligands/b c.txt' is missing"]
-    assert_refused(sweep.wfrun("sweep.yaml"), 2, told)
+    assert_refused(sweep.ask("sweep.yaml"), 2, told)
     (sweep.folder / "ligands/d").rename(sweep.folder / "ligands/b c.txt")
     (sweep.folder / "dock").chmod(0o644)
     assert_refused(
-        sweep.wfrun("sweep.yaml"),
+        sweep.ask("sweep.yaml"),
         2,
         ["sweep.yaml:2: the executable ", "dock may not be executed", "chmod +x "],
     )
@@ -241,7 +239,7 @@ def test_emulation_needs_neither_programs_nor_files(user: User) -> None:
     )
     done = user.wfrun("x.yaml", "--emulate", "--time-scale", "1e-6", "--run-dir", "run")
     assert done.status == 0, done.text
-    rows = table(user.wfrun("results", "run").out)
+    rows = table(user.ask("results", "run").out)
     assert all(0.007 < float(row["run_time_s"]) < 5 for row in rows)
 
 
@@ -252,12 +250,12 @@ def test_a_resumed_bag_goes_on_with_what_failed(user: User) -> None:
         "parameters: {n: {range: [1, 5]}}\nstdout: '{n}.out'\n"
     )
     assert user.wfrun("x.yaml", "--retries", "0", "--run-dir", "run").status == 1
-    states = [row["state"] for row in table(user.wfrun("results", "run").out)]
+    states = [row["state"] for row in table(user.ask("results", "run").out)]
     assert states == ["done", "done", "failed", "failed", "failed"]
     go.touch()
     assert user.wfrun("resume", "run").status == 0
     assert sorted(lines_of(ran)) == ["1", "2", "3", "3", "4", "4", "5", "5"]
-    rows = table(user.wfrun("results", "run").out)
+    rows = table(user.ask("results", "run").out)
     assert [(row["state"], row["attempts"]) for row in rows] == [
         *[("done", "1")] * 2, *[("done", "2")] * 3,
     ]  # fmt: skip
@@ -275,7 +273,7 @@ def test_bags_are_simulated(user: User) -> None:
     assert done.status == 0, done.text
     assert "6,600" in done.out  # 2 + 4 + … + 20 min on one of the two processors
     (user.folder / "x.yaml").write_text("command: 'true {n}'\nparameters: {n: [1, 2]}\n")
-    assert_refused(user.wfrun(*simulated), 2, ["2 of 2 tasks have no run time"])
+    assert_refused(user.ask(*simulated), 2, ["2 of 2 tasks have no run time"])
     assert user.wfrun(*simulated, "--runtimes", "times.yaml").status == 0
     assert user.wfrun("x.yaml", "--run-dir", "run").status == 0
     done = user.wfrun("simulate", "--from-run", "run")
@@ -295,9 +293,9 @@ def test_tables_and_lists_of_commands_are_simulated(user: User) -> None:
     assert done.out.splitlines()[1].split()[:2] == ["ect", "420"]
     done = user.wfrun("simulate", "list.txt", "--estimate", "50 s", *words)
     assert done.out.splitlines()[1].split()[:2] == ["ect", "100"]
-    assert_refused(user.wfrun("simulate", *table, *words), 2, ["have no run time", "--estimate"])
+    assert_refused(user.ask("simulate", *table, *words), 2, ["have no run time", "--estimate"])
     output = ("--estimate", "1 s", "--output", "{n}.txt")
-    assert_refused(user.wfrun("simulate", *table, *output), 2, ["{n}.txt", "leave that out"])
+    assert_refused(user.ask("simulate", *table, *output), 2, ["{n}.txt", "leave that out"])
     result = wfrun.simulate(
         user.folder / "t.csv", command="x {n}", delimiter=";", estimate="{n}", policy="ect"
     )
@@ -327,8 +325,8 @@ def test_bags_are_simulated_as_they_would_be_run(user: User) -> None:
     # s-u-rr: 1 from 40 on, 60 from 41 on, 2 from 50 on.
     assert short_s() == short_s("--selection", "s-bot") == 53
     assert short_s("--selection", "s-u-rr") == 52
-    assert_refused(user.wfrun(*both, "--selection", "s-bto"), 2, ["did you mean 's-bot'"])
-    assert_refused(user.wfrun(*both, "--replicas", "2"), 2, ["--replicas is 2", "1 other site"])
+    assert_refused(user.ask(*both, "--selection", "s-bto"), 2, ["did you mean 's-bot'"])
+    assert_refused(user.ask(*both, "--replicas", "2"), 2, ["--replicas is 2", "1 other site"])
     write_dax(generate("montage", 20, 1), user.folder / "montage.dax")
     mixed = user.wfrun(*both, "montage.dax")
     assert "heft" in mixed.out, mixed.text
@@ -391,9 +389,9 @@ def test_safe_csv_has_no_formulas(user: User) -> None:
         csv.writer(stream).writerows([["cell", "n"], *([cell, n] for n, cell in enumerate(cells))])
     done = user.wfrun("t.csv", "--command", "true {n}", "--run-dir", "run")
     assert done.status == 0, done.text
-    assert user.wfrun("results", "run", "--safe-csv", "-o", "r.tsv").text == ""
+    assert user.ask("results", "run", "--safe-csv", "-o", "r.tsv").text == ""
     with (user.folder / "r.tsv").open(newline="") as stream:
         rows = list(csv.DictReader(stream, delimiter="\t"))
     assert [row["cell"] for row in rows] == [f"'{cell}" for cell in cells[:5]] + cells[5:]
-    plain = table(user.wfrun("results", "run").out)
+    plain = table(user.ask("results", "run").out)
     assert [row["cell"] for row in plain] == cells

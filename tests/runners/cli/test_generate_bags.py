@@ -27,7 +27,7 @@ def test_every_family_has_a_command() -> None:
 def test_bags_are_written_and_shown_beside_the_table(user: User, suffix: str) -> None:
     (user.folder / "sites.yaml").write_text(SITES)
     words = ("--sites", "sites.yaml", "--tasks", "500", "--load", "0.7", "--seed", "3")
-    done = user.wfrun("generate", "bags", *words, "-o", f"bags.{suffix}")
+    done = user.ask("generate", "bags", *words, "-o", f"bags.{suffix}")
     assert done.status == 0, done.text
     read = bags_of_log(user.folder / f"bags.{suffix}")
     assert read.tasks == 500
@@ -45,7 +45,7 @@ def test_the_bags_as_documents_are_those_of_the_model(user: User) -> None:
     """One document of all, and a folder of one each, with estimates that are wrong."""
     words = ("generate", "bags", "--tasks", "60", "--clusters", "3", "--inaccuracy", "50")
     for output in ("bags.yaml", "folder"):
-        done = user.wfrun(*words, "-o", output)
+        done = user.ask(*words, "-o", output)
         assert done.status == 0, done.text
     made = generate_workload(even_clusters(3), tasks=60, inaccuracy=50)
     files = sorted((user.folder / "folder").iterdir())
@@ -64,7 +64,7 @@ def test_the_bags_as_documents_are_those_of_the_model(user: User) -> None:
 
 def test_the_documents_run(user: User) -> None:
     words = ("--tasks", "8", "--clusters", "1", "--mean-runtime", "1 s")
-    assert user.wfrun("generate", "bags", *words, "-o", "bags.yaml").status == 0
+    assert user.ask("generate", "bags", *words, "-o", "bags.yaml").status == 0
     (user.folder / "sites.yaml").write_text("sites:\n  here: {slots: 8}\n")
     done = user.wfrun("bags.yaml", "--sites", "sites.yaml", "--quiet")
     assert done.status == 0, done.text
@@ -73,8 +73,8 @@ def test_the_documents_run(user: User) -> None:
 
 def test_bags_of_a_log_at_another_load(user: User) -> None:
     words = ("generate", "bags", "--clusters", "2")
-    assert user.wfrun(*words, "--tasks", "300", "--load", "0.3", "-o", "a.gwf").status == 0
-    done = user.wfrun(*words, "--log", "a.gwf", "--load", "0.9", "-o", "b.gwf")
+    assert user.ask(*words, "--tasks", "300", "--load", "0.3", "-o", "a.gwf").status == 0
+    done = user.ask(*words, "--log", "a.gwf", "--load", "0.9", "-o", "b.gwf")
     assert done.status == 0, done.text
     before, after = (bags_of_log(user.folder / name) for name in ("a.gwf", "b.gwf"))
     assert after.load == pytest.approx(0.9)
@@ -101,7 +101,7 @@ def test_what_cannot_be_is_refused(user: User, words: tuple[str, ...], told: str
     (user.folder / "log.swf").write_text("no log\n")
     if "--tasks" not in words:
         words = (*words, "--tasks", "50")
-    done = user.wfrun("generate", "bags", *words)
+    done = user.ask("generate", "bags", *words)
     assert done.status == 2, done.text
     assert told in done.text
     assert [path.name for path in user.folder.glob("[!.]*")] == ["log.swf"]

@@ -21,7 +21,7 @@ def montage(user: User, tasks: int = 25) -> str:
 
 
 def test_the_shape_is_shown(user: User) -> None:
-    text = user.wfrun("graph", montage(user)).out
+    text = user.ask("graph", montage(user)).out
     assert "(montage.dax)" in text
     assert "in 9 layers" in text
     assert "critical path: mProject" in text
@@ -29,24 +29,24 @@ def test_the_shape_is_shown(user: User) -> None:
 
 
 def test_several_documents_and_bags_are_shown(user: User) -> None:
-    text = user.wfrun("graph", montage(user), str(EXAMPLES / "bags/pivoting/pivoting.yaml")).out
+    text = user.ask("graph", montage(user), str(EXAMPLES / "bags/pivoting/pivoting.yaml")).out
     assert "(montage.dax)" in text
     assert "in 1 layer " in text
 
 
 @pytest.mark.parametrize("name", ["shape.png", "shape.svg", "shape.pdf"])
 def test_a_picture_is_drawn(user: User, name: str) -> None:
-    user.wfrun("graph", montage(user), "--picture", name)
+    user.ask("graph", montage(user), "--picture", name)
     assert (user.folder / name).stat().st_size > 5000
 
 
 def test_a_svg_has_the_kinds_as_text(user: User) -> None:
-    user.wfrun("graph", montage(user, 200), "--picture", "g.svg")
+    user.ask("graph", montage(user, 200), "--picture", "g.svg")
     assert "<!-- mProject" in (user.folder / "g.svg").read_text()
 
 
 def test_dot_on_standard_output_is_nothing_but_dot(user: User) -> None:
-    done = user.wfrun("graph", montage(user), "--dot", "-", "--nodes", "kinds")
+    done = user.ask("graph", montage(user), "--dot", "-", "--nodes", "kinds")
     assert done.out.startswith('digraph "')
     assert done.out.endswith("}\n")
     assert "layers" in done.err
@@ -70,7 +70,7 @@ def test_dot_quotes_what_a_document_says() -> None:
     ],
 )
 def test_what_cannot_be_is_refused(user: User, words: list[str], message: str) -> None:
-    done = user.wfrun("graph", montage(user), *words)
+    done = user.ask("graph", montage(user), *words)
     assert message in done.err
     assert done.status == 2
 
@@ -86,7 +86,7 @@ def test_a_picture_of_hostile_names(user: User) -> None:
     }
     path = user.folder / "w.json"
     path.write_text(json.dumps(document))
-    done = user.wfrun("graph", path, "--picture", "g.svg", "--dot", "g.dot")
+    done = user.ask("graph", path, "--picture", "g.svg", "--dot", "g.dot")
     assert done.status == 0, done.text
     picture = etree.parse(user.folder / "g.svg")
     assert not picture.findall(".//{*}script")
@@ -98,6 +98,6 @@ def test_a_picture_of_hostile_names(user: User) -> None:
 
 def test_too_many_nodes_for_a_picture_are_refused_with_a_way_out(user: User) -> None:
     words = ("graph", montage(user, 1000), "--nodes", "tasks", "--picture", "g.png")
-    done = user.wfrun(*words)
+    done = user.ask(*words)
     assert "--nodes kinds" in done.err
-    assert user.wfrun(*words[:2], "--picture", "g.png").status == 0
+    assert user.ask(*words[:2], "--picture", "g.png").status == 0

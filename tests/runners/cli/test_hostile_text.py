@@ -120,7 +120,7 @@ def test_pipes_get_data_unchanged_and_messages_escaped(failed: User) -> None:
 
     def printed(*words: str) -> bytes:
         argv = [str(WFRUN), *words]
-        done = subprocess.run(argv, check=True, cwd=failed.folder, capture_output=True, timeout=60)
+        done = subprocess.run(argv, check=True, cwd=failed.folder, capture_output=True, timeout=100)
         return done.stdout
 
     assert HOSTILE.encode() in printed("logs", "run", ID)
@@ -194,7 +194,7 @@ def test_completions_are_names_that_a_shell_takes_as_they_are(user: User) -> Non
     environment = {**user.environment, "_WFRUN_COMPLETE": "bash_complete",
                    "COMP_WORDS": "wfrun status ", "COMP_CWORD": "2"}  # fmt: skip
     done = subprocess.run(
-        [WFRUN], cwd=user.folder, env=environment, capture_output=True, check=True, timeout=60
+        [WFRUN], cwd=user.folder, env=environment, capture_output=True, check=True, timeout=100
     )
     assert done.stdout == b"plain,fine-1\nplain,last\n"
 

@@ -65,7 +65,7 @@ def rows(text: str) -> dict[str, str]:
 
 def test_launchers_are_shown_with_where_and_how_they_are(user: User) -> None:
     write(user.folder / "run", lives())
-    told = user.wfrun("launchers", "run")
+    told = user.ask("launchers", "run")
     assert told.status == 0
     shown = rows(told.out)
     assert list(shown) == ["r.L1", "r.L2", "r.L3"]
@@ -82,7 +82,7 @@ def test_launchers_are_shown_with_where_and_how_they_are(user: User) -> None:
 
 def test_those_that_have_ended_say_how(user: User) -> None:
     write(user.folder / "run", lives())
-    told = user.wfrun("launchers", "run", "--all")
+    told = user.ask("launchers", "run", "--all")
     first = rows(told.out)["r.L0"]
     assert " ended " in first
     assert " 0.1 " in first.replace("0.05", "0.1")
@@ -96,26 +96,26 @@ def test_why_a_site_gets_no_more_is_said_below(user: User) -> None:
     asked = tuple(LauncherRequest(name, 1, 4, 0, 0, 3600.0) for name in NAMES[:1])
     refused = ev.LauncherEnded(t + 1, 0, NAMES[0], "refused", "account 'astro' has expired")
     write(user.folder / "run", [ev.LaunchersAsked(t, 0, asked), refused])
-    told = user.wfrun("launchers", "run")
+    told = user.ask("launchers", "run")
     assert "there are no launchers now" in told.out
     assert "site alpha: a launcher ran nothing, the last by refused: account 'astro'" in told.out
 
 
 def test_a_run_without_launchers_says_so(user: User) -> None:
     write(user.folder / "run", [], site=SiteSpec("here", 2))
-    told = user.wfrun("launchers", "run")
+    told = user.ask("launchers", "run")
     assert told.status == 0
     assert "no site of this run has launchers" in told.out
 
 
 def test_the_status_has_a_line_for_each_site_with_launchers(user: User) -> None:
     write(user.folder / "run", lives())
-    lines = user.wfrun("status", "run").out.splitlines()
+    lines = user.ask("status", "run").out.splitlines()
     assert "launchers of alpha: 1 live with 4 slots, 1 queued, 1 draining, 1 ended" in lines
 
 
 def test_with_the_run_its_launchers_have_ended(user: User) -> None:
     write(user.folder / "run", [*lives(), ev.RunEnded(time.time(), "failed")])
-    shown = rows(user.wfrun("launchers", "run").out)
+    shown = rows(user.ask("launchers", "run").out)
     assert [line.split()[2 + (name != "r.L3")] for name, line in shown.items()] == ["dismissed"] * 3
-    assert "launchers of alpha: 4 in all" in user.wfrun("status", "run").out
+    assert "launchers of alpha: 4 in all" in user.ask("status", "run").out

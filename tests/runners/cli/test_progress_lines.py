@@ -35,7 +35,7 @@ def test_a_site_that_runs_nothing_says_why(user: User) -> None:
     assert wait_until(lambda: reason in engine.told), engine.told
     first = engine.told.splitlines()[-1]
     assert re.match(r"site (busy|idle): policy", first), engine.told
-    status = user.wfrun("status", "run").out
+    status = user.ask("status", "run").out
     assert reason in status
     assert re.search(r"running, oldest first +site +for +expected\nt0 +(busy|idle) ", status), (
         status
@@ -84,7 +84,7 @@ def test_results_have_the_tasks_that_run(user: User) -> None:
     rows: list[dict[str, str]] = []
 
     def are_running() -> bool:
-        rows[:] = csv.DictReader(user.wfrun("results", "run").out.splitlines())
+        rows[:] = csv.DictReader(user.ask("results", "run").out.splitlines())
         return [row["state"] for row in rows] == ["running", "running"]
 
     assert wait_until(are_running), rows

@@ -181,18 +181,18 @@ def test_a_past_run_is_simulated_with_its_measured_times(user: User) -> None:
 def test_a_simulated_run_is_inspected_like_a_run(user: User) -> None:
     words = ("simulate", "montage.dax", "--sites", "sites.yaml", "--policy", "heft", "--run-dir")
     out = succeeded(user.wfrun(*words, "wfrun-runs/what-if"))
-    status = succeeded(user.wfrun("status", "wfrun-runs/what-if"))
+    status = succeeded(user.ask("status", "wfrun-runs/what-if"))
     assert status == out
     assert "(simulated)" in status
     assert "done: 30/30 tasks done" in status
-    listed = succeeded(user.wfrun("list")).splitlines()
+    listed = succeeded(user.ask("list")).splitlines()
     assert listed[1].split()[:3] == ["what-if", "done", "30"]
     again = succeeded(user.wfrun("simulate", "--from-run", "last", "--policy", "heft"))
     direct = succeeded(user.wfrun(*words[:-1]))
     assert rows_of(again)["heft"][1] == rows_of(direct)["heft"][1]
-    assert_refused(user.wfrun("resume"), 2, ["was simulated"])
-    assert_refused(user.wfrun("logs", "last", "x"), 2, ["was simulated"])
-    assert_refused(user.wfrun(*words, "wfrun-runs/what-if"), 2, ["already holds a run"])
+    assert_refused(user.ask("resume"), 2, ["was simulated"])
+    assert_refused(user.ask("logs", "last", "x"), 2, ["was simulated"])
+    assert_refused(user.ask(*words, "wfrun-runs/what-if"), 2, ["already holds a run"])
 
 
 def test_equal_simulated_runs_have_equal_logs(user: User) -> None:
@@ -213,7 +213,7 @@ def test_failures_of_tasks_are_a_result(user: User) -> None:
     assert " best " not in out.split("\n", 1)[1]
     kept = succeeded(user.wfrun(*words, "--policy", "heft", "--run-dir", "kept"))
     assert "failed: " in kept
-    status = succeeded(user.wfrun("status", "kept"))
+    status = succeeded(user.ask("status", "kept"))
     assert "to continue" not in status
 
 
@@ -281,7 +281,7 @@ def test_an_interrupted_grid_keeps_what_is_done_and_leaves_no_process(
     engine = user.start(*words)
     assert wait_until(lambda: lines_in(out) >= 4)
     engine.signal(number)
-    done = engine.done(20)
+    done = engine.done()
     assert "Traceback" not in done.text
     assert user.is_alone()
     if number == signal.SIGINT:
@@ -358,7 +358,7 @@ def test_wrong_options_and_documents_are_refused(user: User, words: str, told: l
         (user.folder / "log.swf").write_text("; MaxProcs: 64\n" + big)
     sites = [] if "log.swf" in words.split()[:2] or not words else ["--sites", "sites.yaml"]
     before = sorted(user.folder.iterdir())
-    done = user.wfrun("simulate", *words.split(), *sites)
+    done = user.ask("simulate", *words.split(), *sites)
     assert_refused(done, 2, told)
     assert [p for p in sorted(user.folder.iterdir()) if p.name[0] != "."] == [
         p for p in before if p.name[0] != "."
@@ -378,7 +378,7 @@ def test_wrong_options_and_documents_are_refused(user: User, words: str, told: l
 )
 def test_strange_logs_are_refused(user: User, text: str, words: str, told: list[str]) -> None:
     (user.folder / "odd.swf").write_text(text)
-    assert_refused(user.wfrun("simulate", "odd.swf", *words.split()), 2, told)
+    assert_refused(user.ask("simulate", "odd.swf", *words.split()), 2, told)
 
 
 def test_bad_lines_of_logs_are_dropped_on_request(user: User) -> None:
@@ -387,7 +387,7 @@ def test_bad_lines_of_logs_are_dropped_on_request(user: User) -> None:
     backed = ("montage.dax", "--sites", "sites.yaml", "--background", "log.swf", "--policy", "heft",
               "--seeds", "2", "--jobs", "2", "--load", "0.3")  # fmt: skip
     for words in (("log.swf",), backed):
-        assert_refused(user.wfrun("simulate", *words), 2, ["log.swf:402:", "with --skip-bad-lines"])
+        assert_refused(user.ask("simulate", *words), 2, ["log.swf:402:", "with --skip-bad-lines"])
         done = user.wfrun("simulate", *words, "--skip-bad-lines")
         succeeded(done)
         assert "1 line dropped, first 402: wrong number of columns" in done.err
@@ -427,11 +427,11 @@ def test_missing_links_and_sizes_are_counted(user: User) -> None:
 
 def test_places_that_cannot_be_written_are_named(user: User) -> None:
     words = ("simulate", "montage.dax", "--sites", "sites.yaml")
-    assert_refused(user.wfrun(*words, "--output", "absent/x.csv"), 3, ["absent/x.csv"])
-    assert_refused(user.wfrun(*words, "--output", "absent/x.parquet"), 3, ["no folder absent"])
-    assert_refused(user.wfrun(*words, "--plot", "absent/x.png"), 3, ["no folder absent"])
+    assert_refused(user.ask(*words, "--output", "absent/x.csv"), 3, ["absent/x.csv"])
+    assert_refused(user.ask(*words, "--output", "absent/x.parquet"), 3, ["no folder absent"])
+    assert_refused(user.ask(*words, "--plot", "absent/x.png"), 3, ["no folder absent"])
     file = ("--policy", "heft", "--run-dir", "montage.dax/run")
-    assert_refused(user.wfrun(*words, *file), 3, ["cannot be made"])
+    assert_refused(user.ask(*words, *file), 3, ["cannot be made"])
 
 
 def test_a_load_above_one_and_a_background_that_ends_are_told(user: User) -> None:

@@ -25,7 +25,7 @@ def test_numbers_that_only_a_site_can_report(user: User) -> None:
                     changed = before + b'"was_%s":' % name + after
             db.execute("UPDATE events SET body = ? WHERE first_seq = ?", (changed, seq))
         db.commit()
-    done = user.wfrun("results", run)
+    done = user.ask("results", run)
     assert done.status == 0, done.text
     assert "4294967295" in done.out
     assert "9223372036854775807" in done.out

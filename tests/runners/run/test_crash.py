@@ -122,7 +122,7 @@ def test_killed_at_three_random_moments(user: User, seed: int, policy: str) -> N
         engine.kill()
         engine = user.start("resume", run)
     release(record)
-    done = engine.done(100)
+    done = engine.done()
     assert done.status == 0, done.text
     assert Counter(lines_of(record)) == Counter(job.id for job in jobs)
     check_outputs(run, contents)
@@ -179,7 +179,7 @@ def test_launchers_are_killed_while_the_engine_lives(user: User) -> None:
         wait_for(engine, record, tasks)
         kill(user.launchers())
     release(record)
-    done = engine.done(100)
+    done = engine.done()
     assert done.status == 0, done.text
     assert set(lines_of(record)) == {job.id for job in jobs}
     check_outputs(run, contents)

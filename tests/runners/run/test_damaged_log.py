@@ -235,4 +235,4 @@ def test_the_commands_say_it_in_words(user: User, whole: Path) -> None:
     (run / FILE_NAME).write_bytes((whole / FILE_NAME).read_bytes()[:20000])
     for command in ("status", "resume", "results", "launchers"):
         words = [str(FILE_NAME), "damaged", "Restore it from a backup"]
-        assert_refused(user.wfrun(command, "run"), 2, words)
+        assert_refused(user.ask(command, "run"), 2, words)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -45,7 +44,7 @@ def test_a_task_that_fails_twice_and_then_succeeds(user: User) -> None:
     assert len(places) == 3
     assert set(places) == {"alpha", "beta"}
     assert (user.folder / "run/outputs/flaky.txt").read_text() == "good\n"
-    logs = user.wfrun("logs", "run", "flaky").out
+    logs = user.ask("logs", "run", "flaky").out
     assert logs.count("no luck") == 2
     assert logs.count("(exit, exit code 7, ") == 4  # stdout and stderr of two attempts
     assert logs.count("(done, ") == 2
@@ -72,7 +71,7 @@ def test_a_task_that_fails_too_often(user: User) -> None:
     assert "to continue: wfrun resume run" in done.out
     assert Counter(lines_of(record)) == {"flaky": 3, "other": 1}
     assert "task last is blocked, because a task that it depends on has failed" in (
-        user.wfrun("logs", "run", "last").out
+        user.ask("logs", "run", "last").out
     )
     done = user.wfrun("resume", "run")
     assert done.status == 0, done.text
@@ -87,7 +86,7 @@ def test_stop_after_a_failure(user: User) -> None:
     sites = user.catalog("sites:\n  alpha: {slots: 2}\n")
     options = ("--retries", "0", "--on-failure", "stop", "--throttle", "2")
     engine = user.start(user.write(jobs), "--sites", sites, "--run-dir", "run", *options)
-    assert wait_until(lambda: "1 failed" in user.wfrun("status", "run").out)
+    assert wait_until(lambda: "1 failed" in user.ask("status", "run").out)
     (user.folder / "go").touch()
     done = engine.done()
     assert done.status == 1, done.text
@@ -116,12 +115,10 @@ def test_an_output_that_is_not_written(user: User) -> None:
 def test_a_walltime(user: User) -> None:
     """The task and its children are ended."""
     asked = Resources(walltime_s=0.5)
-    script = "echo on my way >&2; sleep 60 & sleep 60"
+    script = "echo on my way >&2; sleep 1000 & sleep 1000"
     document = user.write([Job("long", script, resources=asked)])
-    before_s = time.monotonic()
     done = user.wfrun(document, "--run-dir", "run", "--retries", "0")
     assert done.status == 1
-    assert time.monotonic() - before_s < 20
     assert "walltime" in done.out
     assert user.is_alone()
 

@@ -79,7 +79,7 @@ def test_a_task_prints_100_megabytes_and_others_leave_daemons(user: User, way: s
     go.touch()
     done = engine.done()
     assert done.status == 0, done.text
-    printed = user.wfrun("logs", "run", "loud").out.count("x")
+    printed = user.ask("logs", "run", "loud").out.count("x")
     assert printed == 10**8
     check_quiet(user)
 

@@ -15,8 +15,6 @@ import pytest
 from tests.runners.harness import Engine, Job, User, kill, lines_of, wait_until
 
 ONE_SITE = "sites:\n  alpha: {slots: 2}\n"
-QUICK_S = 15.0
-"""Much less than the sleeping tasks take."""
 
 
 def waiting(folder: Path, tasks: int) -> list[Job]:
@@ -33,9 +31,10 @@ def waiting(folder: Path, tasks: int) -> list[Job]:
 
 
 def sleeping(folder: Path, tasks: int) -> list[Job]:
-    """The same with tasks that just take a minute, unless ``go`` is there when they begin."""
+    """The same with tasks that outlast any test, unless ``go`` is there when they begin."""
     script = (
-        "echo t{n} >> {folder}/begun; [ -e {folder}/go ] || sleep 60; echo t{n} >> {folder}/record"
+        "echo t{n} >> {folder}/begun; [ -e {folder}/go ] || sleep 1000; "
+        "echo t{n} >> {folder}/record"
     )
     return [Job(f"t{n}", script.format(n=n, folder=folder)) for n in range(tasks)]
 
@@ -85,7 +84,7 @@ def test_an_interrupt_while_the_event_loop_is_made(user: User) -> None:
         "sys.exit(main())\n"
     )
     words = ["run", str(user.write(sleeping(user.folder, 1))), "--run-dir", "run"]
-    done = user.launch([sys.executable, "-c", early, *words]).done(QUICK_S)
+    done = user.launch([sys.executable, "-c", early, *words]).done()
     assert done.status == 130, done.text
     assert "Traceback" not in done.text
     assert "Warning" not in done.text
@@ -97,7 +96,7 @@ def test_once_drains(user: User, number: signal.Signals) -> None:
     engine.signal(number)
     assert wait_until(lambda: "no further task is started" in engine.told)
     # It is told at once; on a busy disk it takes a moment until the request is durable.
-    assert wait_until(lambda: "draining" in user.wfrun("status", "run").out)
+    assert wait_until(lambda: "draining" in user.ask("status", "run").out)
     go(user)
     done = engine.done()
     assert done.status == 130, done.text
@@ -113,14 +112,12 @@ def test_once_drains(user: User, number: signal.Signals) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_twice_kills(user: User, number: signal.Signals) -> None:
     engine = begin(user, sleeping(user.folder, 6))
-    before_s = time.monotonic()
     engine.signal(number)
     assert wait_until(lambda: "no further task is started" in engine.told)
     assert not engine.ended
     engine.signal(number)
-    done = engine.done(QUICK_S)
+    done = engine.done()
     assert done.status == 130, done.text
-    assert time.monotonic() - before_s < QUICK_S
     assert "running tasks are being ended" in done.err
     assert user.is_alone()
     assert lines_of(user.folder / "record") == []
@@ -142,7 +139,7 @@ def test_an_impatient_user(user: User) -> None:
 
 def test_interrupted_while_the_document_is_read(user: User) -> None:
     document = user.folder / "large.dax"
-    made = user.wfrun("generate", "montage", "--tasks", "20000", "-o", document)
+    made = user.ask("generate", "montage", "--tasks", "20000", "-o", document)
     assert made.status == 0, made.text
     engine = user.start(document, "--emulate", "--run-dir", "run")
     assert wait_until(lambda: document in open_files(engine.pid))
@@ -153,12 +150,12 @@ def test_interrupted_while_the_document_is_read(user: User) -> None:
 
 
 def test_tasks_that_ignore_sigterm_are_killed(user: User) -> None:
-    script = f"trap '' TERM INT; echo t >> {user.folder}/begun; sleep 60 & wait; sleep 60"
+    script = f"trap '' TERM INT; echo t >> {user.folder}/begun; sleep 1000 & wait; sleep 1000"
     engine = begin(user, [Job("t0", script), Job("t1", script)])
     for _ in range(2):
         engine.signal(signal.SIGINT)
         time.sleep(0.2)
-    assert engine.done(QUICK_S).status == 130
+    assert engine.done().status == 130
     assert user.is_alone()
 
 
@@ -172,16 +169,16 @@ def test_interrupted_while_files_move(user: User) -> None:
     document = user.write([Job("t0", f"cat big.bin > /dev/null; echo t0 >> {record}", ["big.bin"])])
     engine = user.start(document, "--sites", catalog, "--run-dir", "run")
     assert wait_until(lambda: bool(user.launchers()))
-    assert wait_until(lambda: "1 staging" in user.wfrun("status", "run").out)
+    assert wait_until(lambda: "1 staging" in user.ask("status", "run").out)
     engine.signal(signal.SIGINT)
-    assert engine.done(QUICK_S).status == 130
+    assert engine.done().status == 130
     assert lines_of(record) == []
     assert user.is_alone()
 
 
 def test_cancel(user: User) -> None:
     engine = begin(user, sleeping(user.folder, 6))
-    done = user.wfrun("cancel", "run", patience_s=QUICK_S)
+    done = user.wfrun("cancel", "run")
     assert (done.status, done.out) == (0, "asked run to stop\nstopped\n")
     assert engine.done().status == 130
     assert user.is_alone()
@@ -196,7 +193,7 @@ def test_cancel_drain(user: User) -> None:
     engine = begin(user, waiting(user.folder, 6))
     done = user.wfrun("cancel", "run", "--drain")
     assert (done.status, done.out) == (0, "asked run to stop\n")
-    assert wait_until(lambda: "draining" in user.wfrun("status", "run").out)
+    assert wait_until(lambda: "draining" in user.ask("status", "run").out)
     go(user)
     assert engine.done().status == 130
     assert len(lines_of(user.folder / "record")) == 2
@@ -217,22 +214,22 @@ def test_status_and_list(user: User) -> None:
     catalog = user.catalog(ONE_SITE)
     engine = user.start(user.write(jobs, "some.dax"), "--sites", catalog)
     assert wait_until(lambda: len(lines_of(user.folder / "begun")) == 2)
-    assert wait_until(lambda: "2 running" in user.wfrun("status").out)
-    status = user.wfrun("status")
+    assert wait_until(lambda: "2 running" in user.ask("status").out)
+    status = user.ask("status")
     assert status.status == 0
     assert "run wfrun-runs/some-1" in status.out
     assert "running: 0/6 tasks done, 2 running" in status.out
     assert "to continue" not in status.out
-    listed = user.wfrun("list").out.splitlines()
+    listed = user.ask("list").out.splitlines()
     assert listed[1].split()[:5] == ["some-1", "running", "6", "0", "0"]
     engine.kill()
-    assert "interrupted: 0/6 tasks done" in user.wfrun("status", "some-1").out
-    assert "to continue: wfrun resume wfrun-runs/some-1" in user.wfrun("status", "last").out
-    assert "interrupted" in user.wfrun("list").out
+    assert "interrupted: 0/6 tasks done" in user.ask("status", "some-1").out
+    assert "to continue: wfrun resume wfrun-runs/some-1" in user.ask("status", "last").out
+    assert "interrupted" in user.ask("list").out
     go(user)
     assert user.wfrun("resume").status == 0
-    assert "done: 6/6 tasks done" in user.wfrun("status").out
-    listed = user.wfrun("list").out.splitlines()
+    assert "done: 6/6 tasks done" in user.ask("status").out
+    listed = user.ask("list").out.splitlines()
     assert listed[1].split()[:5] == ["some-1", "done", "6", "6", "0"]
 
 
@@ -279,7 +276,7 @@ def test_tasks_that_still_run_are_adopted(user: User) -> None:
     """The next engine waits for what the last one started, and starts only the rest."""
     begin(user, waiting(user.folder, 4)).kill()
     engine = user.start("resume", "run")
-    assert wait_until(lambda: "2 running" in user.wfrun("status", "run").out)
+    assert wait_until(lambda: "2 running" in user.ask("status", "run").out)
     assert len(user.launchers()) == 2
     go(user)
     done = engine.done()
@@ -292,8 +289,8 @@ def test_tasks_that_still_run_are_adopted(user: User) -> None:
 def test_adopted_tasks_can_be_cancelled(user: User) -> None:
     begin(user, sleeping(user.folder, 4)).kill()
     engine = user.start("resume", "run")
-    assert wait_until(lambda: "2 running" in user.wfrun("status", "run").out)
-    assert user.wfrun("cancel", "run", patience_s=QUICK_S).status == 0
+    assert wait_until(lambda: "2 running" in user.ask("status", "run").out)
+    assert user.wfrun("cancel", "run").status == 0
     assert engine.done().status == 130
     assert user.is_alone()
     assert lines_of(user.folder / "record") == []

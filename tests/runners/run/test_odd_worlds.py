@@ -40,7 +40,7 @@ def test_closed_streams(user: User, closed: str, option: str) -> None:
         env=user.environment,
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=100,
     )
     assert done.returncode == 0, done.stderr.decode()
     assert b"Traceback" not in done.stderr
@@ -74,7 +74,7 @@ def test_a_batch_system_that_prints_what_is_not_utf8(
         lines = engine.out.read_text().splitlines(keepends=True)
         return [json.loads(line) for line in lines if '"site-paused"' in line and line[-1] == "\n"]
 
-    assert wait_until(lambda: engine.ended or bool(pauses()), 60)
+    assert wait_until(lambda: engine.ended or bool(pauses()))
     assert not engine.ended, engine.told
     store = Store(user.folder / "run")
     logged = [event.reason for event in store.load() if isinstance(event, ev.SitePaused)]
@@ -98,7 +98,7 @@ def test_outputs_of_which_one_is_the_folder_of_another(user: User) -> None:
 def test_a_system_clock_that_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = WallClock()
     before_s = clock.now()
-    assert abs(before_s - time.time()) < 5
+    assert abs(before_s - time.time()) < 60
     monkeypatch.setattr(time, "time", lambda: before_s - 86400)
     assert before_s <= clock.now() < before_s + 60
 

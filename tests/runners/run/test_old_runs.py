@@ -83,7 +83,7 @@ def test_it_is_resumed(user: User, kind: str, stood: str) -> None:
     run, workflows = restore(user, kind)
     (user.folder / "go").touch()
     (user.folder / "mended").touch()
-    assert stood in user.wfrun("status", run.path).out
+    assert stood in user.ask("status", run.path).out
     before = read_state(run)
     left = sorted(
         line_of(workflow, task)

@@ -303,7 +303,7 @@ def test_a_clock_that_is_wrong_by_years(
     done = user.wfrun(document, "--run-dir", "run", "--retries", "0")
     assert done.status == 1, done.text
     monkeypatch.delenv("SHIFT_S")
-    assert user.wfrun("status", "run").status == 0
+    assert user.ask("status", "run").status == 0
     done = user.wfrun("resume", "run", patience_s=LONG_S)
     assert done.status == 0, done.text
     assert sorted(lines_of(user.folder / "record")) == ["a", "a", "b"]

@@ -95,16 +95,16 @@ def test_readers_say_that_it_is_starting(
     starting = f"the run run is starting, driven by process {engine.pid} on "
     shown: list[tuple[str, ...]] = [("status", "run"), ("status",), ("launchers", "run")]
     for words in shown:
-        done = user.wfrun(*words)
+        done = user.ask(*words)
         assert done.status == 0, done.text
         assert starting in done.out
         assert "remove" not in done.text
-    listed = user.wfrun("list")
+    listed = user.ask("list")
     assert listed.status == 0
     assert listed.out.splitlines()[1].split() == ["run", "starting"]
     refused = [("results", "run"), ("logs", "run", "a"), ("simulate", "--from-run", "run")]
     for words in refused:
-        done = user.wfrun(*words)
+        done = user.ask(*words)
         assert done.status == 3, done.text
         assert starting in done.err
         assert "remove" not in done.text
@@ -117,14 +117,14 @@ def test_readers_say_that_it_is_starting(
     go(user)
     assert engine.done().status == 0, engine.told
     assert lines_of(user.folder / "record") == ["a"]
-    assert "1/1 tasks done" in user.wfrun("status").out
+    assert "1/1 tasks done" in user.ask("status").out
 
 
 @every_window
 def test_resume_leaves_it_to_its_engine(user: User, window: str) -> None:
     engine = start(user, window)
     for run in ("run", "last"):
-        done = user.wfrun("resume", run)
+        done = user.ask("resume", run)
         assert done.status == 2
         assert f"the run run is being driven by process {engine.pid} on " in done.err
         assert "wfrun cancel wfrun-runs/run" in done.err
@@ -137,12 +137,12 @@ def test_resume_leaves_it_to_its_engine(user: User, window: str) -> None:
 @every_window
 def test_a_request_to_cancel_is_honoured_when_it_starts(user: User, window: str) -> None:
     engine = start(user, window)
-    done = user.wfrun("cancel", "run", "--drain")
+    done = user.ask("cancel", "run", "--drain")
     assert done.status == 0, done.text
     assert "the run is starting; it stops once its sites are open" in done.out
     go(user)
     ended = engine.done()
-    status = user.wfrun("status").out
+    status = user.ask("status").out
     if ended.status == 0:  # the task was started in the same turn as the request was read
         assert "1/1 tasks done" in status
     else:
@@ -157,11 +157,11 @@ def test_never_started_is_a_run_whose_engine_is_gone(user: User, window: str) ->
     engine = start(user, window)
     engine.kill()
     for command in ("status", "launchers", "results", "resume"):
-        done = user.wfrun(command, "wfrun-runs/run")
+        done = user.ask(command, "wfrun-runs/run")
         assert done.status == 2, done.text
         assert "the run run was never started" in done.err
         assert "remove its directory" in done.err
-    done = user.wfrun("cancel", "wfrun-runs/run")
+    done = user.ask("cancel", "wfrun-runs/run")
     assert done.status == 2
     assert "never started" in done.err or "is not running" in done.err
 
@@ -170,13 +170,13 @@ def test_a_directory_without_a_lock(user: User) -> None:
     """It becomes a run soon, or there is no run: nothing is known of it, so nothing is advised."""
     engine = start(user, BEFORE_LOCK)
     for command in ("status", "resume", "cancel", "results"):
-        done = user.wfrun(command, "wfrun-runs/run")
+        done = user.ask(command, "wfrun-runs/run")
         assert done.status == 2
         assert "there is no run 'wfrun-runs/run'" in done.err
         assert "remove" not in done.err
     go(user)
     assert engine.done().status == 0, engine.told
-    assert user.wfrun("status", "run").status == 0
+    assert user.ask("status", "run").status == 0
 
 
 class Unstarted:

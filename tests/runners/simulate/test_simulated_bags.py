@@ -259,7 +259,7 @@ def test_an_experiment_is_continued(user: User) -> None:
     user.catalog(SITES)
     words = (*WORDS, "--architecture", "all", "--policy", "fplt,rr", "--load", "0.3:0.6:0.3",
              "--selection", "s-t,s-bot", "-o", "out.csv", "--plot", "out.png")  # fmt: skip
-    first = user.wfrun(*words, "--jobs", "1")
+    first = user.ask(*words, "--jobs", "1")
     assert first.status == 0, first.text
     lines = (user.folder / "out.csv").read_text().splitlines(keepends=True)
     assert len(lines) == 1 + 3 * 2 * 2 * 2
@@ -283,7 +283,7 @@ def test_an_experiment_is_continued(user: User) -> None:
 
 def test_the_table_says_what_is_compared(user: User) -> None:
     user.catalog(SITES)
-    done = user.wfrun(*WORDS, "--policy", "all", "--load", "0.9", "--seeds", "2")
+    done = user.ask(*WORDS, "--policy", "all", "--load", "0.9", "--seeds", "2")
     assert done.status == 0, done.text
     rows = {line.split()[0]: line for line in done.out.splitlines() if line}
     for policy in ("ect", "fplt", "rr", "wqr", "dfplt", "ect-p", "stfr", "fpf"):
@@ -326,12 +326,12 @@ def test_logs_are_workloads(user: User) -> None:
     ],
 )
 def test_bad_input_is_refused(user: User, words: tuple[str, ...], told: str) -> None:
-    assert_refused(user.wfrun("simulate", *words), 2, [told])
+    assert_refused(user.ask("simulate", *words), 2, [told])
 
 
 def test_another_experiment_does_not_get_into_the_file(user: User) -> None:
     user.catalog(SITES)
-    assert user.wfrun(*WORDS, "--policy", "ect", "-o", "out.csv").status == 0
+    assert user.ask(*WORDS, "--policy", "ect", "-o", "out.csv").status == 0
     user.catalog(SITES.replace("slots: 8", "slots: 9"))
-    done = user.wfrun(*WORDS, "--policy", "ect", "-o", "out.csv")
+    done = user.ask(*WORDS, "--policy", "ect", "-o", "out.csv")
     assert_refused(done, 2, ["another value of sites"])

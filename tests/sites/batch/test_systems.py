@@ -176,14 +176,14 @@ def test_scripts_run_the_command_with_the_element(
     job = msgspec.structs.replace(JOB, count=count, command=program, log=str(folder / "log"))
     script = tmp_path / "batch.sh"
     script.write_text(each.script(job), encoding="utf-8")
-    subprocess.run(["sh", "-n", script], check=True, timeout=20)
+    subprocess.run(["sh", "-n", script], check=True, timeout=100)
     array = each.script(msgspec.structs.replace(job, count=5))
     variables = re.findall(r'"\$([A-Z_]+)"$', array, re.MULTILINE)
     assert variables
     # Where there is no array: left over from an allocation that the submission was made in.
     environment = {**os.environ, **dict.fromkeys(variables, "3")}
     done = subprocess.run(
-        ["sh", script], env=environment, check=True, capture_output=True, cwd=tmp_path, timeout=20
+        ["sh", script], env=environment, check=True, capture_output=True, cwd=tmp_path, timeout=100
     )
     output = done.stdout
     if kind in ("pbs", "torque"):

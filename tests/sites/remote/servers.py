@@ -40,7 +40,7 @@ def new_key(path: Path, passphrase: str = "", comment: str = "test") -> Path:
         ["ssh-keygen", "-q", "-t", "ed25519", "-N", passphrase, "-C", comment, "-f", str(path)],
         check=True,
         stdin=subprocess.DEVNULL,
-        timeout=20,
+        timeout=100,
     )
     return path
 
@@ -127,7 +127,7 @@ class Sshd:
             for pid in self.processes():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            self._process.wait(10)
+            self._process.wait(100)
             self._process = None
 
     def processes(self) -> list[int]:

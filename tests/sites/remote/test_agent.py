@@ -246,9 +246,9 @@ async def test_it_ends_after_silence(transport: LocalTransport) -> None:
 
 
 async def test_pings_keep_it_alive(transport: LocalTransport) -> None:
-    host = AgentHost(transport, silence_s=2, ping_s=0.1)
+    host = AgentHost(transport, silence_s=4, ping_s=0.1)
     await host.start()
-    await asyncio.sleep(3)
+    await asyncio.sleep(5)
     assert not host.ended.done()
     await host.close()
 

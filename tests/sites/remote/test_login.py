@@ -44,7 +44,7 @@ async def works(transport: Transport) -> None:
 
 def fingerprint(key: Path) -> str:
     command = ["ssh-keygen", "-l", "-f", str(key.with_suffix(".pub"))]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=20)
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=100)
     return done.stdout.split()[1]
 
 
@@ -62,7 +62,7 @@ async def test_an_unknown_host_key_is_refused(kind: str, cluster: Cluster) -> No
     assert fingerprint(cluster.sshd.host_key) in text
     command = text.splitlines()[-1].strip()
     if kind == "asyncssh":  # the command of the message adds the key
-        subprocess.run(["/bin/sh", "-c", command], check=True, timeout=20)
+        subprocess.run(["/bin/sh", "-c", command], check=True, timeout=100)
         await works(make(kind, cluster))
     else:
         assert command == f"ssh -F {cluster.config} -o StrictHostKeyChecking=ask cluster"
@@ -80,7 +80,7 @@ async def test_a_changed_host_key_is_distinguished(kind: str, cluster: Cluster) 
     assert "HAS CHANGED" in text
     assert fingerprint(cluster.sshd.host_key) in text
     remove = text.splitlines()[-1].strip()
-    subprocess.run(shlex.split(remove), check=True, capture_output=True, timeout=20)
+    subprocess.run(shlex.split(remove), check=True, capture_output=True, timeout=100)
     with pytest.raises(InfeasibleError, match="is not known"):
         await make(kind, cluster).connect()
 
@@ -91,7 +91,7 @@ async def test_a_key_of_another_kind_than_the_known_one_is_a_change(
 ) -> None:
     other = tmp_path / "rsa"
     command = ["ssh-keygen", "-q", "-t", "rsa", "-b", "2048", "-N", "", "-f", str(other)]
-    subprocess.run(command, check=True, timeout=20)
+    subprocess.run(command, check=True, timeout=100)
     cluster.known_hosts.write_text(f"[127.0.0.1]:{cluster.sshd.port} {public(other)}\n")
     with pytest.raises(InfeasibleError) as caught:
         await make(kind, cluster).connect()
@@ -101,7 +101,7 @@ async def test_a_key_of_another_kind_than_the_known_one_is_a_change(
 @both
 async def test_hashed_known_hosts_and_the_global_file(kind: str, cluster: Cluster) -> None:
     command = ["ssh-keygen", "-q", "-H", "-f", str(cluster.known_hosts)]
-    subprocess.run(command, check=True, capture_output=True, timeout=20)
+    subprocess.run(command, check=True, capture_output=True, timeout=100)
     assert "127.0.0.1" not in cluster.known_hosts.read_text()
     await works(make(kind, cluster))
     moved = cluster.known_hosts.rename(cluster.directory / "global")
@@ -133,7 +133,7 @@ async def test_a_certificate_of_a_known_authority_is_trusted(
     authority = new_key(tmp_path / "authority")
     sign = ["ssh-keygen", "-q", "-s", str(authority), "-I", "test"]
     host_key = cluster.sshd.host_key.with_suffix(".pub")
-    subprocess.run([*sign, "-h", "-n", "127.0.0.1", str(host_key)], check=True, timeout=20)
+    subprocess.run([*sign, "-h", "-n", "127.0.0.1", str(host_key)], check=True, timeout=100)
     certificate = cluster.sshd.host_key.with_name("host_key-cert.pub")
     with open(cluster.sshd.directory / "sshd_config", "a") as file:
         file.write(f"HostCertificate {certificate}\n")
@@ -153,7 +153,7 @@ async def test_a_certificate_of_the_user(kind: str, cluster: Cluster, tmp_path: 
     authority = new_key(tmp_path / "authority")
     sign = ["ssh-keygen", "-q", "-s", str(authority), "-I", "test", "-n"]
     user = cluster.config.read_text().partition("User ")[2].split()[0]
-    subprocess.run([*sign, user, str(cluster.key.with_suffix(".pub"))], check=True, timeout=20)
+    subprocess.run([*sign, user, str(cluster.key.with_suffix(".pub"))], check=True, timeout=100)
     cluster.sshd.authorized.write_text(f"cert-authority {public(authority)}\n")
     await works(make(kind, cluster))
 
@@ -186,7 +186,7 @@ async def test_an_agent_holds_the_key(kind: str, cluster: Cluster, tmp_path: Pat
             await asyncio.sleep(0.01)
         environment = {**os.environ, "SSH_AUTH_SOCK": str(socket)}
         command = ["ssh-add", "-q", str(cluster.key)]
-        subprocess.run(command, check=True, env=environment, timeout=20)
+        subprocess.run(command, check=True, env=environment, timeout=100)
         text = cluster.config.read_text().replace("IdentityAgent none", f"IdentityAgent {socket}")
         # OpenSSH ignores an absent file, and so does wfrun.
         text = text.replace(f"IdentityFile {cluster.key}", "IdentityFile /nonexistent")
@@ -194,7 +194,7 @@ async def test_an_agent_holds_the_key(kind: str, cluster: Cluster, tmp_path: Pat
         await works(make(kind, cluster))
     finally:
         agent.terminate()
-        agent.wait(10)
+        agent.wait(100)
         socket.unlink(missing_ok=True)
 
 
@@ -365,7 +365,7 @@ async def test_a_login_of_the_user_is_shared_and_outlives_us(
         assert cluster.sshd.logins() == 1
         assert master.poll() is None
         master.kill()
-        master.wait(10)
+        master.wait(100)
         with pytest.raises(TransientError):  # ssh does not fall back to a connection per command
             async for _ in transport.read_file("/etc/passwd"):
                 pass
@@ -375,7 +375,7 @@ async def test_a_login_of_the_user_is_shared_and_outlives_us(
     finally:
         if master.poll() is None:
             master.kill()
-            master.wait(10)
+            master.wait(100)
 
 
 @both
@@ -401,7 +401,7 @@ asyncio.run(main())
         assert child.stdout.readline() == b"connected\n"
         assert cluster.sshd.connections() == 1
         child.kill()
-        child.wait(10)
+        child.wait(100)
     while cluster.sshd.connections():
         await asyncio.sleep(0.02)
 

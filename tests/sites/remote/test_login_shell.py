@@ -37,7 +37,7 @@ def test_commands_pass_through_any_login_shell(shell: str) -> None:
         pytest.skip(f"no {shell} on this machine")
     command = f"printf '%s|' {shlex.join(WORDS)}\nexit 3"
     done = subprocess.run(
-        [shell, "-c", portable(command)], check=False, capture_output=True, timeout=20
+        [shell, "-c", portable(command)], check=False, capture_output=True, timeout=100
     )
     wanted = "".join(f"{word}|" for word in WORDS).encode("utf-8", "surrogateescape")
     assert (done.stdout, done.stderr, done.returncode) == (wanted, b"", 3)

@@ -212,11 +212,11 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     command = [mount or "mount", "-t", "tmpfs", "-o", "size=1m", "none", str(disk)]
     if (
         mount is None
-        or subprocess.run(command, check=False, capture_output=True, timeout=20).returncode
+        or subprocess.run(command, check=False, capture_output=True, timeout=100).returncode
     ):
         pytest.skip("only root can make a small file system")
     yield disk
-    subprocess.run(["umount", str(disk)], check=True, timeout=20)
+    subprocess.run(["umount", str(disk)], check=True, timeout=100)
 
 
 async def test_no_permission_is_infeasible(transport: Transport) -> None:
