@@ -96,14 +96,16 @@ def test_tasks_that_print_much_and_leave_daemons(
     daemon = "setsid sh -c 'sleep 901 & sleep 902' </dev/null >/dev/null 2>&1 & sleep 0.1"
     jobs = [Job("loud", loud)]
     jobs += [Job(f"d{n}", f"{daemon}; echo done:d{n} >> {grid.record}") for n in range(8)]
-    jobs += [Job("last", f"while ! [ -e {grid.record}.go ]; do sleep 0.1; done")]
+    waits = f"while ! [ -e {grid.record}.go ]; do sleep 0.1; done"
+    jobs += [Job("last", f"echo begin:last >> {grid.record}; {waits}")]
     changes = {} if site == "delta" else {site: launchers(max=1)}
     catalog = grid.catalog(site, changes=changes)
     words = ["--pack-logs"] if way == "packed" else []
     engine = grid.user.start(
         grid.user.write(jobs), "--sites", catalog, "--run-dir", grid.run, *words
     )
-    grid.wait(engine, lambda: len(grid.done()) == 9)
+    grid.wait_done(engine, 9)
+    grid.wait_begun(engine, 1)  # Between fork and exec a task looks like its launcher.
 
     def found(*words: str) -> list[tuple[int, str]]:
         return [each for each in grid.processes_at(site) if any(w in each[1] for w in words)]
@@ -297,5 +299,5 @@ def test_channels_are_silent_for_a_minute(testbed: Testbed, grid: Grid) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
     grid.check(grid.finish(engine))
-    assert not grid.failures()
+    assert set(grid.failures()) <= {"cancelled"}, "a site took over what waited at another"
     assert live(grid) >= 9
