@@ -37,6 +37,8 @@ _COPY_S = 0.4
 """Intended duration of a copy: the size of each file follows from the copy before."""
 _ENOUGH_S = 0.2
 """Duration of a copy that shows the bandwidth."""
+_CLOCK_S = 1e-6
+"""Resolution of clocks: no copy is taken for shorter."""
 _LARGE_ROUNDS = 2
 """Copies that show it. The faster one counts: pauses only make a link look slower."""
 _DIRECTION_S = 5.0
@@ -134,7 +136,7 @@ class _Copies:
         while len(shown) < _LARGE_ROUNDS:
             took_s = await self._copy_s(size_bytes)
             # Latency varies: a copy takes at least half of its time for its bytes.
-            rate = size_bytes / max(took_s - self._latency_s, took_s / 2)
+            rate = size_bytes / max(took_s - self._latency_s, took_s / 2, _CLOCK_S)
             if took_s >= _ENOUGH_S or size_bytes >= _MAX_BYTES:
                 shown.append(rate)
             else:
