@@ -180,6 +180,26 @@ def test_a_selection_policy_that_selects_what_it_must_not_is_named(
     assert failed.value.line is not None
 
 
+class Raising(Nothing):
+    def select(self) -> list[tuple[int, int | None]]:
+        raise ZeroDivisionError
+
+
+def test_a_selection_policy_that_raises_is_named_when_the_log_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A reader that blamed the log would advise to restore it from a backup."""
+    monkeypatch.setitem(SELECTION, "bad", Raising)
+    documents = {"a": owned_bag("u", 1, 1)}
+    settings = ev.Settings(policy="fpf", selection="bad")
+    log: list[ev.Event] = [
+        ev.RunStarted(0.0, "r", settings, (SiteSpec("one", 1),), (), 1),
+        ev.WorkflowAdded(0.0, 0, "a", "a"),
+    ]
+    with pytest.raises(PolicyError, match="selection policy 'bad' raised ZeroDivisionError"):
+        Core(documents).replay(log)
+
+
 # Tasks that wait for a paused site
 
 

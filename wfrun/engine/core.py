@@ -31,22 +31,25 @@ class Core:
     def replay(self, events: Iterable[Event]) -> None:
         """Apply a log without deciding anything. The caller then steps a RunResumed event, which
         makes the core ask the sites for the state of all open attempts, copies and launchers."""
+        try:
+            self._replay(events)
+        except Exception as error:
+            self._blame_policy(error)
+            raise
+
+    def _replay(self, events: Iterable[Event]) -> None:
         run = self.run
         decides = True
         """Whether the core that lived decided after the event: not from a change of the run until
         it was resumed."""
         for event in events:
             decides = decides and not isinstance(event, RunChanged)
-            try:
-                for call in run.hooks.before_replay if decides else ():
-                    call(event)
-                self._interpreter.apply(event)
-                decides = decides or isinstance(event, RunResumed)
-                for call in run.hooks.after_replay if decides else ():
-                    call(event)
-            except Exception as error:
-                self._blame_policy(error)
-                raise
+            for call in run.hooks.before_replay if decides else ():
+                call(event)
+            self._interpreter.apply(event)
+            decides = decides or isinstance(event, RunResumed)
+            for call in run.hooks.after_replay if decides else ():
+                call(event)
             run.outbox.clear()
             run.placement_possible = False
         for end in run.hooks.end_replay:
