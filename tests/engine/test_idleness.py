@@ -127,10 +127,18 @@ def test_a_throttle_is_named() -> None:
     assert run.reason(0) == Idleness("throttle", "throttle (2) reached, 7 tasks held back")
 
 
+def test_a_throttle_keeps_launchers_from_being_requested() -> None:
+    """It is the reason, not that there are none."""
+    access = Access(("head",), dispatch="launchers", launchers=LauncherSpec(cores=4))
+    run = Run(tasks(9), ALPHA, SiteSpec("beta", 4, access=access), throttle=2)
+    assert {site for site, _ in run.submitted} == {0}
+    assert run.reason(1) == Idleness("throttle", "throttle (2) reached, 7 tasks held back")
+
+
 def test_a_task_that_is_too_wide_for_the_free_cores() -> None:
     run = Run(tasks(3, cores=3), ALPHA, policy="fpf")
     run.start(0)
-    assert run.reason(0) == Idleness("room", "the next task needs 3 cores, 1 are free")
+    assert run.reason(0) == Idleness("room", "the next task needs 3 cores, 1 is free")
 
 
 def test_a_policy_that_prefers_a_faster_site() -> None:

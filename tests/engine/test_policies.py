@@ -3,7 +3,7 @@ by hand."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -305,6 +305,27 @@ def test_a_decision_that_is_no_candidate_is_an_error_that_names_it(
     assert failed.value.source == __file__
     assert failed.value.line == _Wrong.place.__code__.co_firstlineno
     assert "wfrun resume" in str(failed.value.hint)
+
+
+class _Disordered(_Wrong):
+    name = "disordered"
+    given: object = None
+
+    def order(self) -> Sequence[float] | None:
+        return self.given  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("order", [5, "abc", [1.0], [None, None, None], ["1", "2", "3"]])
+def test_an_order_that_is_none_is_an_error_that_names_it(
+    order: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PLACEMENT, "disordered", _Disordered)
+    monkeypatch.setattr(_Disordered, "given", order)
+    with pytest.raises(PolicyError, match="'disordered' gave no order of its tasks") as failed:
+        run(
+            "disordered", [chain((0, 1, 5), (1, 2, 5), runtimes_s=[1.0, 1.0, 1.0])], sites((1, 1.0))
+        )
+    assert failed.value.line == _Disordered.order.__code__.co_firstlineno
 
 
 def test_a_policy_that_places_nothing_ends_the_run_with_the_reason(

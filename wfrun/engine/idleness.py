@@ -89,7 +89,8 @@ def _explain(
     if pool is not None and not pool.live_slots:
         reason = _without_launchers(pool)
         if reason is not None and (
-            site.committed_cores or any(x.sites >> index & 1 for x in waiting)
+            site.committed_cores
+            or any(x.sites >> index & 1 and not x.is_throttled for x in waiting)
         ):
             return reason
     if site.phases[Phase.STAGING]:
@@ -188,7 +189,9 @@ def _left_out(state: RunState, index: int, here: list[_Waiting]) -> Idleness:
     room = state.sites[index].slots_now - state.sites[index].committed_cores
     narrowest = min(x.cores for x in free)
     if narrowest > room:
-        return Idleness("room", f"the next task needs {narrowest} cores, {max(0, room)} are free")
+        verb = "is" if room == 1 else "are"
+        text = f"the next task needs {narrowest} cores, {max(0, room)} {verb} free"
+        return Idleness("room", text)
     return _not_chosen(state, index, f", {_tasks(count)} waiting")
 
 

@@ -13,6 +13,7 @@ from wfrun.engine.information import Knowledge
 from wfrun.engine.model import Workflow
 from wfrun.engine.policies.placement import placement_class, placement_options
 from wfrun.engine.policies.placement.base import BasePlacement
+from wfrun.engine.policy_error import answer_error
 from wfrun.engine.protocols import Placement
 from wfrun.engine.state import Attempt, WorkflowState
 
@@ -39,10 +40,23 @@ class Placements(Capability):
         if self._knows_runtimes:
             w.runtimes_s = expected_runtimes_s(w.workflow)
         placement = self._policy(StateView(self.run, w), self._options)
-        w.order = placement.order()
+        w.order = self._checked(placement.order(), len(w.status))
         self.by_workflow.append(placement)
         follows = type(placement).placed is not BasePlacement.placed
         self._sites.append(array("h", [-1]) * len(w.status) if follows else None)
+
+    def _checked(self, order: Sequence[float] | None, tasks: int) -> Sequence[float] | None:
+        """Raises PolicyError for an order that is no number for each task."""
+        try:
+            if order is None or len(array("d", order)) == tasks:
+                return order
+        except (TypeError, ValueError, OverflowError):
+            pass
+        raise answer_error(
+            f"policy {self.state.settings.policy!r} gave no order of its tasks: {repr(order)[:80]}",
+            self._policy.order,
+            f"It returns a number for each of the {tasks} tasks, or None",
+        )
 
     def on_placed(self, attempt: Attempt) -> None:
         self.by_workflow[attempt.workflow].placed(attempt.task, attempt.site)

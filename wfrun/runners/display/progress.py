@@ -91,7 +91,8 @@ class LineProgress:
         ]
         now_s = time.time()
         for found in grouped(state, new):
-            _print(message_block(f"site {found.line(now_s)}"))
+            name = "site" if len(found.sites) == 1 else "sites"
+            _print(message_block(f"{name} {found.line(now_s)}"))
 
     def _new_reason(self, index: int, reason: Idleness | None) -> Idleness | None:
         """The reason to be printed of a site; None: it works, or its reason is printed already."""
