@@ -7,8 +7,8 @@ of the critical path and the work per core.
 
     python bench/throttle.py [--sizes 100,1000] [--policies heft,heft-p] [--seeds 5]
 
-Workflows are generated. Documents of the WorkflowSim collection are measured, too, where
-WFRUN_CORPUS names a folder that has them in ``dax/synthetic``.
+Workflows are generated. Documents of the WorkflowSim collection with as many tasks are measured,
+too, where WFRUN_CORPUS names a folder that has them in ``dax/synthetic``.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ PLATFORMS: dict[str, Sequence[tuple[int, float]]] = {
 """Slots and speeds of the sites."""
 BANDWIDTH_BYTES_PER_S, LATENCY_S = 100e6, 0.001
 """Of each link."""
+DOCUMENTS = {100: ("*_100.xml",), 1000: ("*_1000.xml", "*_997.xml")}
+"""Documents of the collection by number of tasks."""
 GOAL = 1.02
 """Makespan relative to the best fixed throttle, mean over the platforms."""
 BOUND_GOAL = 1.008
@@ -79,8 +81,9 @@ def subjects(sizes: Sequence[int], seeds: int) -> Iterator[tuple[str, list[Workf
         for size in sizes:
             label = f"{family} {size}"
             yield label, [generate(family, size, seed) for seed in range(seeds)]
-    for path in sorted((CORPUS / "dax" / "synthetic").glob("*_100*.xml")):
-        yield path.stem, [read_workflow(path, emulate=True)]
+    for pattern in (pattern for size in sizes for pattern in DOCUMENTS.get(size, ())):
+        for path in sorted((CORPUS / "dax" / "synthetic").glob(pattern)):
+            yield path.stem, [read_workflow(path, emulate=True)]
 
 
 def compare(workflows: Sequence[Workflow], policy: str, platform: str) -> dict[str, float]:
@@ -147,7 +150,7 @@ def table_of_bounds(policy: str, seeds: int) -> Table:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--sizes", default="100", help="numbers of tasks")
+    parser.add_argument("--sizes", default="100,1000", help="numbers of tasks")
     parser.add_argument("--policies", default="heft")
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()

@@ -9,10 +9,14 @@ import pytest
 
 from tests.engine.test_policies import chain, sites
 from wfrun.engine import events as ev
+from wfrun.engine.bag import expand
+from wfrun.engine.capabilities.placements import Placements
 from wfrun.engine.capabilities.placing import auto_throttle
-from wfrun.engine.capabilities.placing.auto_throttle import AutoThrottle
-from wfrun.engine.model import Catalog, Resources, Task, Workflow
+from wfrun.engine.capabilities.placing.auto_throttle import AutoThrottle, Planned
+from wfrun.engine.eligible import Entry
+from wfrun.engine.model import Axis, Bag, Catalog, Progression, Resources, Task, Workflow
 from wfrun.engine.policies.placement import PLACEMENT, binds_late, throttle_of
+from wfrun.engine.policies.placement.heft import Heft
 from wfrun.engine.queue_model import make_queue_model
 from wfrun.testing.fake_world import FakeWorld
 
@@ -166,3 +170,99 @@ def test_a_plan_leaves_no_trace_in_the_model_of_a_queue(backfills: bool, seed: i
             if step > 5 and step % 3 == 0:
                 model.start(str(step - 5), now_s)
                 model.end(str(step - 5), now_s)
+
+
+class Asked:
+    """Counts the questions to HEFT."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.questions = 0
+        ask = Heft.place
+
+        def place(policy: Heft, task: int) -> int | None:
+            self.questions += 1
+            return ask(policy, task)
+
+        monkeypatch.setattr(Heft, "place", place)
+
+
+def test_tasks_that_wait_for_a_busy_site_are_not_asked_about_at_each_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All wait for the fast site, while the slow one is idle."""
+    asked = Asked(monkeypatch)
+    runtimes_s = [float(s) for s in Random(1).sample(range(20, 100), 40)]
+    done = ran(independent(runtimes_s), sites((1, 1000.0), (1, 1.0)), Throttled)
+    assert set(done.site.values()) == {0}
+    assert asked.questions <= 2 * 40
+
+
+def test_a_task_that_becomes_eligible_is_the_only_one_that_is_asked_about(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ten chains of four tasks each: the successor of a task comes after all tasks that wait."""
+    asked = Asked(monkeypatch)
+    edges = [(task, task + 10, 0) for task in range(30)]
+    done = ran(chain(*edges, runtimes_s=[60.0] * 40), sites((1, 1000.0), (1, 1.0)), Throttled)
+    assert set(done.site.values()) == {0}
+    assert asked.questions <= 2 * 40
+
+
+class Checked:
+    """Asks the policy also where the throttle does not, and compares the answers."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.recalled = 0
+        recall = AutoThrottle.recall
+
+        def checked(auto: AutoThrottle, entry: Entry) -> Planned | None:
+            planned = recall(auto, entry)
+            if planned is not None:
+                policy = auto.state.get(Placements).by_workflow[planned.w.index]
+                assert policy.place(entry[2]) == planned.site
+                self.recalled += 1
+            return planned
+
+        monkeypatch.setattr(AutoThrottle, "recall", checked)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_is_not_asked_again_would_be_answered_the_same(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With exact run times and without files, which would arrive later."""
+    checked = Checked(monkeypatch)
+    random = Random(seed)
+    edges = [(random.randrange(task), task, 0) for task in range(12, 120)]
+    runtimes_s = [random.uniform(1, 50) for _ in range(120)]
+    assert ran(chain(*edges, runtimes_s=runtimes_s), sites((2, 8.0), (8, 1.0)), Throttled)
+    assert checked.recalled
+
+
+def test_the_policy_is_asked_again_when_a_bag_limits_the_capacity_of_sites(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """More tasks are in the queue of the fast site than it takes from then on."""
+    Checked(monkeypatch)
+    axis = Axis(("n",), (Progression(0, 1, 5),))
+    bag = expand(Bag("b", "b.yaml", "x", axes=(axis,), estimate="60"))
+    workflows = [independent([60.0] * 40), bag]
+    catalog = sites((1, 1000.0), (1, 1.0))
+    assert Ran(FakeWorld(workflows, catalog, Throttled, arrive_s=[0.0, 0.1])).end_s
+
+
+def test_the_policy_is_asked_again_when_the_site_that_tasks_wait_for_is_paused() -> None:
+    world = FakeWorld([independent([60.0] * 6)], sites((1, 100.0), (1, 1.0)), Throttled)
+    world.post(1.0, ev.SitePaused(1.0, 0, "away"))
+    done = Ran(world)
+    assert done.site == {0: 0, 1: 0, **dict.fromkeys(range(2, 6), 1)}
+    assert done.placed_s[2] == 1.0
+
+
+def test_the_policy_is_asked_again_when_others_take_the_site_that_tasks_wait_for() -> None:
+    world = FakeWorld([independent([60.0] * 6)], sites((2, 100.0), (1, 1.0)), Throttled)
+    others = (ev.BackgroundJob("1", 1, 0.0, 9999.0), ev.BackgroundJob("2", 1, None, 9999.0))
+    world.post(0.1, ev.SiteObserved(0.1, 0, others))
+    done = Ran(world)
+    assert 1 in done.site.values()
+    assert min(done.placed_s[task] for task, site in done.site.items() if site == 1) == 0.1

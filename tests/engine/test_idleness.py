@@ -135,6 +135,28 @@ def test_a_throttle_keeps_launchers_from_being_requested() -> None:
     assert run.reason(1) == Idleness("throttle", "throttle (2) reached, 7 tasks held back")
 
 
+def test_tasks_that_the_throttle_holds_back_for_a_faster_site() -> None:
+    """They wait for the fast site with the engine; the slow one has no task at all."""
+    fast = SiteSpec("fast", 1, speed_ratio=8.0)
+    run = Run(tasks(4), ALPHA, fast, policy="heft")
+    run.start(1)
+    text = "policy heft gave it none: slower by 8.0; throttle auto holds 3 tasks back for other"
+    assert run.reason(0) == Idleness("policy", f"{text} sites")
+    run = Run(tasks(1), ALPHA, fast, policy="heft")
+    run.start(1)
+    assert run.reason(0).kind == "done"
+
+
+def test_tasks_that_the_throttle_holds_back_from_cores_of_others() -> None:
+    """Two of the four cores run jobs of other users, and the run has no use for a queue there."""
+    run = Run(tasks(9, parents=[(), *[(0,)] * 8]), ALPHA, policy="heft")
+    run.step(ev.SiteObserved(1.5, 0, (ev.BackgroundJob("1", 2, 0.0, 99.0),)))
+    run.step(ev.AttemptEnded(2.0, run.submitted[0][1], Outcome("done", exit_code=0)))
+    run.start(0)
+    text = "other users hold 2 cores, throttle auto holds 6 tasks back until it could start them"
+    assert run.reason(0) == Idleness("throttle", f"{text} soon")
+
+
 def test_a_task_that_is_too_wide_for_the_free_cores() -> None:
     run = Run(tasks(3, cores=3), ALPHA, policy="fpf")
     run.start(0)

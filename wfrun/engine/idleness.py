@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 from wfrun.engine.capabilities.launchers.launchers import pool_at
 from wfrun.engine.capabilities.launchers.pool import LauncherPhase, LauncherPool
+from wfrun.engine.capabilities.placing.auto_throttle import AutoThrottle
 from wfrun.engine.capabilities.withdrawals import Withdrawals
 from wfrun.engine.information import Knowledge
 from wfrun.engine.model import ORIGIN
@@ -186,6 +187,9 @@ def _left_out(state: RunState, index: int, here: list[_Waiting]) -> Idleness:
     if not free:
         text = f"throttle ({state.throttle}) reached, {_tasks(count)} held back"
         return Idleness("throttle", text)
+    auto = state.find(AutoThrottle)
+    if auto is not None and not state.is_bounded:
+        return _held_back(state, index, auto, count)
     room = state.sites[index].slots_now - state.sites[index].committed_cores
     narrowest = min(x.cores for x in free)
     if narrowest > room:
@@ -195,16 +199,33 @@ def _left_out(state: RunState, index: int, here: list[_Waiting]) -> Idleness:
     return _not_chosen(state, index, f", {_tasks(count)} waiting")
 
 
+def _held_back(state: RunState, index: int, auto: AutoThrottle, count: int) -> Idleness:
+    """The throttle ``auto`` holds all eligible tasks back: the policy expects them to end sooner at
+    busy sites, or the free cores are those of other users."""
+    held = f"throttle auto holds {_tasks(count)} back"
+    if auto.soon >> index & 1:
+        text = f"policy {state.settings.policy} gave it none{_slower(state, index)}"
+        return Idleness("policy", f"{text}; {held} for other sites")
+    site = state.sites[index]
+    cores = site.slots - site.slots_now
+    others = f"other users hold {cores} core{'s' * (cores != 1)}, " if cores > 0 else ""
+    return Idleness("throttle", f"{others}{held} until it could start them soon")
+
+
 def _not_chosen(state: RunState, index: int, what: str) -> Idleness:
     """The policy prefers other sites. Their speed is the reason if the policy knows speeds."""
-    slower = ""
-    if state.information.processing_speed is not Knowledge.UNKNOWN:
-        speeds = [s.spec.speed_ratio for s in state.sites if s.committed_cores]
-        factor = max(speeds, default=0.0) / state.sites[index].spec.speed_ratio
-        if factor >= MIN_FACTOR:
-            slower = f": slower by {factor:.1f}"
-            what = ""
-    return Idleness("policy", f"policy {state.settings.policy} gave it none{slower}{what}")
+    why = _slower(state, index) or what
+    return Idleness("policy", f"policy {state.settings.policy} gave it none{why}")
+
+
+def _slower(state: RunState, index: int) -> str:
+    """By what factor a site is slower than one that has work, if the policy knows speeds and the
+    factor is large enough to be named; otherwise nothing."""
+    if state.information.processing_speed is Knowledge.UNKNOWN:
+        return ""
+    speeds = [s.spec.speed_ratio for s in state.sites if s.committed_cores]
+    factor = max(speeds, default=0.0) / state.sites[index].spec.speed_ratio
+    return f": slower by {factor:.1f}" if factor >= MIN_FACTOR else ""
 
 
 def _tasks(count: int) -> str:

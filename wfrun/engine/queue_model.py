@@ -53,6 +53,8 @@ class QueueModel(ABC):
         self._deviations = 0
         """Number of deviations since the last rebuild: tasks that ended at an unexpected time, and
         tasks that were planned to start immediately although no core is free."""
+        self.rebuilds = 0
+        """Number of times that the plan was rebuilt."""
         self._held_cores = 0
         """Cores of all open tasks."""
         self._planned: list[tuple[int, float, float]] = []
@@ -163,6 +165,7 @@ class QueueModel(ABC):
         are added from the latest end to the earliest: each then comes before all steps of the
         profile, which is the cheapest order."""
         self._deviations = 0
+        self.rebuilds += 1
         self._clear(now_s)
         for job in self._open.values():
             if job.predict_s is not None:

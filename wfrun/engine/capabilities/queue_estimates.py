@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.predictions import Predictions
@@ -14,6 +14,14 @@ from wfrun.engine.policies.prediction import Last2
 from wfrun.engine.queue_model import Expected, make_queue_model
 from wfrun.engine.staging import transfer_s
 from wfrun.engine.state import Attempt, WorkflowState
+
+
+class Request(NamedTuple):
+    """What a task asks of a site."""
+
+    cores: int
+    runtime_s: float
+    staging_s: float
 
 
 class QueueEstimates(Capability):
@@ -67,14 +75,24 @@ class QueueEstimates(Capability):
     def on_left(self, attempt: Attempt) -> None:
         self.models[attempt.site].end(attempt.key, self.state.now_s)
 
-    def plan(self, w: WorkflowState, task: int, site: int) -> None:
-        """Plan a task at the end of the queue of a site, until ``end_plan``."""
-        now_s = self.state.now_s
-        self.models[site].plan(
+    @property
+    def rebuilds(self) -> int:
+        """Number of times that a model was rebuilt. Between them the models only grow by the tasks
+        that are placed."""
+        return sum(model.rebuilds for model in self.models)
+
+    def request(self, w: WorkflowState, task: int, site: int) -> Request:
+        """What a task would ask of a site."""
+        return Request(
             w.workflow.tasks[task].resources.cores,
             self._predictions.expected_s(w, task, site),
-            now_s + transfer_s(self.state, w, task, site),
+            transfer_s(self.state, w, task, site),
         )
+
+    def plan(self, site: int, request: Request) -> None:
+        """Plan a task at the end of the queue of a site, until ``end_plan``."""
+        cores, runtime_s, staging_s = request
+        self.models[site].plan(cores, runtime_s, self.state.now_s + staging_s)
 
     def cancel_first(self, site: int) -> None:
         """Forget the first task that was planned at a site."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import NamedTuple
 
 from wfrun.engine.capabilities.binding import Binding, has_launchers
-from wfrun.engine.capabilities.queue_estimates import QueueEstimates
+from wfrun.engine.capabilities.queue_estimates import QueueEstimates, Request
 from wfrun.engine.capability import Capability, Decisions, Run
 from wfrun.engine.eligible import Entry, TaskClass
 from wfrun.engine.events import RunStarted
@@ -15,6 +16,15 @@ from wfrun.engine.state import Attempt, WorkflowState
 MAX_PLANNED = 16
 """Maximum number of tasks that are planned at a time. When there are more, the first ones are
 dispatched to the queues of their sites."""
+
+
+class Planned(NamedTuple):
+    """A task that waits for a busy site."""
+
+    w: WorkflowState
+    entry: Entry
+    site: int
+    request: Request
 
 
 class AutoThrottle(Capability):
@@ -31,6 +41,11 @@ class AutoThrottle(Capability):
     task is planned there, in the model of its queue, until the decision is complete; the tasks
     behind it may use the idle slots. Tasks of other policies are dispatched in this case.
 
+    Otherwise each decision would ask the policy about all tasks that wait for a busy site. Its
+    answers are kept until a model is rebuilt or the health of a site changes, and for each task
+    until one that was not planned comes before it. A site that no eligible task chose is not
+    offered again either, until a further task becomes eligible.
+
     Cost of a placement and an end: constant.
     """
 
@@ -38,10 +53,17 @@ class AutoThrottle(Capability):
         super().__init__(run)
         self._binding = self.state.get(Binding)
         self._queues = self.state.find(QueueEstimates)
-        self._planned: deque[tuple[WorkflowState, Entry, int]] = deque()
+        self._planned: deque[Planned] = deque()
         """Tasks that are planned at a site in the present decision."""
+        self._answers: deque[Planned] = deque()
+        """Tasks that the latest decisions planned and the present one has not considered yet, in
+        their order."""
         self.soon = 0
         """The sites that start a task soon, as a mask."""
+        self._declined = 0
+        """Of these the sites that no eligible task chose when it was last asked about them."""
+        self._rebuilds = 0
+        """Number of rebuilds of the models of queues until the latest decision."""
         for index in range(len(self.state.sites)):
             self._update(index)
 
@@ -50,6 +72,35 @@ class AutoThrottle(Capability):
         settings = run.state.settings
         late = binds_late(placement_class(settings.policy))
         return throttle_of(settings) == "auto" and not late
+
+    @property
+    def open(self) -> int:
+        """The sites that start a task soon and that the policy may choose, as a mask."""
+        return self.soon & ~self._declined
+
+    def begin(self) -> None:
+        """Begin a decision."""
+        rebuilds = 0 if self._queues is None else self._queues.rebuilds
+        # Where capacities are limited, each placement may take a candidate from other tasks.
+        if rebuilds != self._rebuilds or self.state.is_bounded:
+            self._rebuilds = rebuilds
+            self._forget()
+
+    def _forget(self) -> None:
+        """Forget what the policy answered."""
+        self._declined = 0
+        self._answers.clear()
+
+    def on_eligible(self, w: WorkflowState) -> None:
+        self._declined = 0
+
+    def on_health_changed(self, site: int) -> None:
+        self._reconsider()
+
+    def _reconsider(self) -> None:
+        """Ask the policy again about tasks that wait for a site: it may have less room by now."""
+        self._forget()
+        self.run.placement_possible = True
 
     def on_placed(self, attempt: Attempt) -> None:
         self._update(attempt.site)
@@ -62,6 +113,7 @@ class AutoThrottle(Capability):
 
     def on_load_changed(self, site: int) -> None:
         self._update(site)
+        self._reconsider()
 
     def _update(self, index: int) -> None:
         site, bit = self.state.sites[index], 1 << index
@@ -80,33 +132,53 @@ class AutoThrottle(Capability):
         """Whether a task that the policy wants to place at this site is to be planned there."""
         return not self.soon >> site & 1 and self._queues is not None
 
-    def plan(self, w: WorkflowState, entry: Entry, site: int, decisions: Decisions) -> None:
+    def recall(self, entry: Entry) -> Planned | None:
+        """How the next task in order was planned, if the policy would answer the same again; None
+        if it has to be asked."""
+        answers = self._answers
+        if not answers:
+            return None
+        if answers[0].entry is not entry:
+            answers.clear()  # This task may take cores that the later ones were to have.
+            return None
+        return answers.popleft()
+
+    def plan(self, planned: Planned, decisions: Decisions) -> None:
         """Plan a task at the end of the queue of a site."""
         assert self._queues is not None
         if len(self._planned) == MAX_PLANNED:
             self._dispatch_first(decisions)
-        self._planned.append((w, entry, site))
+        w, entry, site, request = planned
+        self._planned.append(planned)
         w.eligible.remove(entry[2], entry[3])
-        self._queues.plan(w, entry[2], site)
+        self._queues.plan(site, request)
+
+    def planned(self, w: WorkflowState, entry: Entry, site: int) -> Planned:
+        """A task that the policy wants to place at a busy site."""
+        assert self._queues is not None
+        return Planned(w, entry, site, self._queues.request(w, entry[2], site))
 
     def _dispatch_first(self, decisions: Decisions) -> None:
         """Dispatch the first planned task."""
         assert self._queues is not None
-        w, entry, site = self._planned.popleft()
-        w.eligible.add(entry)
-        self._queues.cancel_first(site)
-        decisions.place(w, entry[2], site, entry[3].mask)
+        first = self._planned.popleft()
+        first.w.eligible.add(first.entry)
+        self._queues.cancel_first(first.site)
+        decisions.place(first.w, first.entry[2], first.site, first.entry[3].mask)
 
-    def end_plan(self) -> list[tuple[WorkflowState, TaskClass]]:
-        """Make the planned tasks eligible again. Returns their workflows and classes."""
+    def end_plan(self, *, all_asked: bool) -> list[tuple[WorkflowState, TaskClass]]:
+        """End a decision: make the planned tasks eligible again. Returns their workflows and
+        classes. ``all_asked``: no eligible task was left out that could go to an open site."""
+        self._declined = self.soon if all_asked else 0
         planned = self._planned
         if not planned:
             return []
         assert self._queues is not None
         self._queues.end_plan()
-        waiting = []
-        for w, entry, _ in planned:
+        waiting = {}
+        for w, entry, _, _ in planned:
             w.eligible.add(entry)
-            waiting.append((w, entry[3]))
+            waiting[w.index, entry[3]] = w
+        self._answers.extendleft(reversed(planned))
         planned.clear()
-        return waiting
+        return [(w, kind) for (_, kind), w in waiting.items()]

@@ -54,12 +54,15 @@ class InOrder(Capability):
                 self._ready.add(workflow)
         elif not possible:
             return
+        auto = self._auto
+        if auto is not None:
+            auto.begin()
         while (index := self._next()) is not None:
             w = self.state.workflows[index]
             if index not in held.reasons:
                 self._place(w, decisions)
-        if self._auto is not None:
-            for w, kind in self._auto.end_plan():
+        if auto is not None:
+            for w, kind in auto.end_plan(all_asked=not held.reasons):
                 self._wait(w, kind)
         if held.reasons:
             self.run.decision_due = True  # Their policies are asked after the next event.
@@ -71,11 +74,10 @@ class InOrder(Capability):
         best: Arrivals | None = self._ready if self._ready else None
         best_kind: TaskClass | None = None
         if self._waiting:
-            openings_for, auto = self.state.openings_for, self._auto
+            openings_for = self.state.openings_for
+            offered = -1 if self._auto is None else self._auto.open
             for kind, arrivals in self._waiting.items():
-                mask = kind.mask & openings_for(kind.cores).open
-                if auto is not None:
-                    mask &= auto.soon
+                mask = kind.mask & openings_for(kind.cores).open & offered
                 if not mask or (best is not None and best.first() <= arrivals.first()):
                     continue
                 if self._reservations.at and not self._reservations.limit(kind.cores, mask):
@@ -96,7 +98,7 @@ class InOrder(Capability):
     def _place(self, w: WorkflowState, decisions: Decisions) -> None:
         """Place eligible tasks of a workflow in order, as far as the throttle allows."""
         throttle = self.state.throttle
-        placement = self._placements.by_workflow[w.index]
+        placement, auto = self._placements.by_workflow[w.index], self._auto
         eligible = w.eligible
         while eligible.count:
             if throttle is not None and w.dispatched >= throttle:
@@ -108,7 +110,8 @@ class InOrder(Capability):
             task, kind = entry[2], entry[3]
             if self.state.is_bounded and self._reserve(w, entry, mask, decisions):
                 continue
-            site = placement.place(task)
+            recalled = None if auto is None else auto.recall(entry)
+            site = placement.place(task) if recalled is None else recalled.site
             if site is None:
                 candidates = self.run.candidates(w, task, kind.cores)
                 self._held.add(w.index, kind)
@@ -117,8 +120,8 @@ class InOrder(Capability):
                 for call in self.run.hooks.declined:
                     call(w, task, candidates)
                 return
-            if self._auto is not None and self._auto.holds(site):
-                self._auto.plan(w, entry, site, decisions)
+            if auto is not None and auto.holds(site):
+                auto.plan(recalled or auto.planned(w, entry, site), decisions)
             else:
                 decisions.place(w, task, site, mask)
         for kind in eligible.counts:
@@ -134,13 +137,13 @@ class InOrder(Capability):
     def _first(self, w: WorkflowState) -> tuple[Entry, int] | None:
         """The first task of a workflow that a site has room for, with these sites as a mask."""
         eligible, openings, reservations = w.eligible, self.state.openings, self._reservations
-        auto = self._auto
+        offered = -1 if self._auto is None else self._auto.open
         best: Entry | None = None
         best_mask = 0
         for kind in eligible.counts:
             there = openings.get(kind.cores) or self.state.openings_for(kind.cores)
             mask = kind.mask & there.open
-            if not mask or (auto is not None and not mask & auto.soon):
+            if not mask & offered:
                 continue
             entry = eligible.first_of(kind)
             if entry is None or (best is not None and best < entry):

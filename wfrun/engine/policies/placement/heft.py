@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import ClassVar, Literal
 
 import msgspec
 
 from wfrun.engine.graph import topological_order
 from wfrun.engine.information import Information, K, R
-from wfrun.engine.policies.placement.base import BasePlacement, least
+from wfrun.engine.policies.placement.base import BasePlacement
 from wfrun.engine.protocols import View
 
 
@@ -40,10 +41,13 @@ class Heft(BasePlacement):
 
     def place(self, task: int) -> int | None:
         view = self.view
-        return least(
-            view.candidates(task),
-            lambda site: view.estimate_completion_s(site, task, view.transfer_s(task, site)),
-        )
+        complete_s, transfer_s = view.estimate_completion_s, view.transfer_s
+        best, best_s = None, inf
+        for site in view.candidates(task):
+            end_s = complete_s(site, task, transfer_s(task, site))
+            if end_s < best_s or best is None:
+                best, best_s = site, end_s
+        return best
 
 
 class HeftP(Heft):
