@@ -33,13 +33,16 @@ def test_a_site_that_runs_nothing_says_why(user: User) -> None:
     )
     reason = "policy single-cluster gave it none: 2 tasks in the queue of"
     assert wait_until(lambda: reason in engine.told), engine.told
-    first = engine.told.splitlines()[-1]
+    first = next(line for line in engine.told.splitlines() if reason in line)
     assert re.match(r"site (busy|idle): policy", first), engine.told
-    status = user.ask("status", "run").out
-    assert reason in status
-    assert re.search(r"running, oldest first +site +for +expected\nt0 +(busy|idle) ", status), (
-        status
-    )
+    running = re.compile(r"running, oldest first +site +for +expected\nt0 +(busy|idle) ")
+
+    def is_said() -> bool:
+        """The log is a moment later than what the engine says."""
+        status = user.ask("status", "run").out
+        return reason in status and running.search(status) is not None
+
+    assert wait_until(is_said), user.ask("status", "run").out
     (user.folder / "go").touch()
     assert engine.done().status == 0
 
