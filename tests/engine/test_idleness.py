@@ -215,7 +215,9 @@ def test_launchers_that_start() -> None:
     run = Run(tasks(9), SiteSpec("c", 8, kind="slurm", access=access))
     found = run.reason(0)
     assert (found.kind, found.since_s) == ("launchers", 1.0)
-    assert found.text in ("launcher starting", "2 launchers starting")
+    assert found.text == "2 launchers starting"
+    run.step(ev.LaunchersSubmitted(2.0, 0, ("r.L0.1", "r.L0.2")))
+    assert run.reason(0) == Idleness("launchers", "2 launchers in its queue", 1.0)
 
 
 @pytest.mark.parametrize("mode", ["drain", "kill"])

@@ -136,7 +136,8 @@ def _without_launchers(pool: LauncherPool) -> Idleness | None:
     if all(x.phase is LauncherPhase.AWAY for x in coming):
         return Idleness("launchers", "its launchers have not reconnected yet", since_s)
     count = "launcher" if len(coming) == 1 else f"{len(coming)} launchers"
-    return Idleness("launchers", f"{count} starting", since_s)
+    is_queued = all(x.phase is LauncherPhase.QUEUED for x in coming)
+    return Idleness("launchers", f"{count} {'in its queue' if is_queued else 'starting'}", since_s)
 
 
 def _staging(state: RunState, index: int) -> Idleness:
