@@ -147,6 +147,16 @@ def test_tasks_that_the_throttle_holds_back_for_a_faster_site() -> None:
     assert run.reason(0).kind == "done"
 
 
+def test_a_site_that_has_tasks_got_no_more() -> None:
+    """It runs what would end at the fast site no sooner; the others wait for the fast one."""
+    fast = SiteSpec("fast", 1, speed_ratio=8.0)
+    run = Run(tasks(9), ALPHA, fast, policy="heft")
+    run.start(0)
+    run.start(1)
+    text = "policy heft gave it no more: slower by 8.0; throttle auto holds 6 tasks back for other"
+    assert run.reason(0) == Idleness("policy", f"{text} sites")
+
+
 def test_tasks_that_the_throttle_holds_back_from_cores_of_others() -> None:
     """Two of the four cores run jobs of other users, and the run has no use for a queue there."""
     run = Run(tasks(9, parents=[(), *[(0,)] * 8]), ALPHA, policy="heft")

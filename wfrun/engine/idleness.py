@@ -205,7 +205,7 @@ def _held_back(state: RunState, index: int, auto: AutoThrottle, count: int) -> I
     busy sites, or the free cores are those of other users."""
     held = f"throttle auto holds {_tasks(count)} back"
     if auto.soon >> index & 1:
-        text = f"policy {state.settings.policy} gave it none{_slower(state, index)}"
+        text = _refusal(state, index) + _slower(state, index)
         return Idleness("policy", f"{text}; {held} for other sites")
     site = state.sites[index]
     cores = site.slots - site.slots_now
@@ -216,7 +216,12 @@ def _held_back(state: RunState, index: int, auto: AutoThrottle, count: int) -> I
 def _not_chosen(state: RunState, index: int, what: str) -> Idleness:
     """The policy prefers other sites. Their speed is the reason if the policy knows speeds."""
     why = _slower(state, index) or what
-    return Idleness("policy", f"policy {state.settings.policy} gave it none{why}")
+    return Idleness("policy", _refusal(state, index) + why)
+
+
+def _refusal(state: RunState, index: int) -> str:
+    none = "no more" if state.sites[index].committed_cores else "none"
+    return f"policy {state.settings.policy} gave it {none}"
 
 
 def _slower(state: RunState, index: int) -> str:
