@@ -36,7 +36,7 @@ def test_a_wrong_entry_ends_the_run(testbed: Testbed, grid: Grid, what: str) -> 
     # Runs of other tests, which share the testbed, may have been killed for good.
     scratches = [testbed.layout.site(name).home / "scratch" for name in ("alpha", site)]
     before = [set(scratch.glob("wfrun-r*")) for scratch in scratches]
-    done = grid.start(catalog).done()
+    done = grid.finish(grid.start(catalog))
     assert_refused(done, 3, [f"{catalog}:{line + 1}: site {site}", says])
     assert not grid.begun()
     assert not grid.run.exists()
@@ -47,5 +47,5 @@ def test_a_request_of_a_load_value_is_no_wrong_entry(grid: Grid) -> None:
     """``qsub -w v`` finds no queue for it, ``qsub`` runs it."""
     grid.bag(2, 0.1)
     catalog = grid.catalog("gamma", changes={"gamma": {"options": ["-l", "mem_free=1M"]}})
-    done = grid.start(catalog).done()
+    done = grid.finish(grid.start(catalog))
     assert done.status == 0, done.text
