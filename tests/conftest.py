@@ -55,8 +55,8 @@ def _own_environment(
     base = tmp_path_factory.getbasetemp()
     (base / "home").mkdir(exist_ok=True)  # One for all tests: matplotlib keeps its fonts there.
     monkeypatch.setenv("HOME", str(base / "home"))
-    (base / "run").mkdir(mode=0o700, exist_ok=True)  # for sockets, also of engines that are killed
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(base / "run"))
+    (base / "xdg").mkdir(mode=0o700, exist_ok=True)  # for sockets, also of engines that are killed
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(base / "xdg"))
     monkeypatch.setenv("XDG_STATE_HOME", str(base / "state" / secrets.token_hex(4)))
     monkeypatch.delenv("COLUMNS", raising=False)  # pytest-xdist sets it, and tables follow it.
 
