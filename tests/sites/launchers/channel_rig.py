@@ -26,7 +26,7 @@ from wfrun.sites.remote.local_transport import LocalTransport
 from wfrun.sites.remote.openssh_transport import OpensshTransport
 from wfrun.sites.remote.transport import Transport
 
-LIMIT_S = 30.0
+LIMIT_S = 100.0
 CHANNELS = ROOT / "wfrun" / "sites" / "node"
 NODE = Path(__file__).with_name("echo_node.py")
 

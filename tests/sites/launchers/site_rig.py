@@ -186,7 +186,7 @@ class SiteRig:
         assert len(outcomes) <= 1
         return outcomes[0].cause if outcomes else None
 
-    async def until(self, happened: Callable[[], bool], patience_s: float = 20.0) -> None:
+    async def until(self, happened: Callable[[], bool], patience_s: float = 100.0) -> None:
         end_s = time.monotonic() + patience_s
         while not happened():
             assert time.monotonic() < end_s, self.probe.events

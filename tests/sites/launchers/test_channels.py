@@ -20,6 +20,7 @@ from tests.sites.remote.conftest import Cluster
 from tests.sites.remote.servers import Sshd, public
 from wfrun.engine.errors import InfeasibleError
 from wfrun.engine.model import LauncherSpec
+from wfrun.sites.launchers import limited_log
 from wfrun.sites.launchers.channels import SiteChannels
 from wfrun.sites.launchers.link import Link
 
@@ -79,7 +80,7 @@ async def test_lines_go_both_ways_in_order(rig: Rig) -> None:
         ask(link, n=number)
     await rig.handler.until(lambda: len(rig.handler.said[0]) == 1001)
     assert [line["n"] for line in rig.handler.said[0][1:]] == list(range(1000))
-    assert 0 < link.latency_s < 5
+    assert 0 < link.latency_s < 60
 
 
 async def test_20_megabytes_both_ways(rig: Rig) -> None:
@@ -185,7 +186,7 @@ async def test_the_last_lines_of_a_launcher_arrive_before_its_end(rig: Rig) -> N
     await rig.handler.until(lambda: bool(rig.handler.reasons))
     assert len(rig.handler.said[0]) == 1002
     assert rig.handler.said[0][-1] == {"ending": "stop"}
-    assert node.wait(10) == 0
+    assert node.wait(100) == 0
 
 
 @pytest.mark.parametrize("way", ["tcp", "spool"])
@@ -315,17 +316,19 @@ async def test_garbage_is_refused(rig: Rig, caplog: pytest.LogCaptureFixture) ->
 
 @pytest.mark.parametrize("way", ["tcp", "asyncssh"])
 async def test_silent_callers_are_refused_and_many_of_them_keep_no_launcher_out(
-    rig: Rig, caplog: pytest.LogCaptureFixture
+    rig: Rig, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(limited_log, "MAX_WARNINGS", 1000)  # Each reason is in the log.
     await rig.links.close()
     rig.links = rig.new_links(handshake_s=6)  # The launcher has to call within it.
     await rig.links.expect(["one"])
     await rig.links.open(rig.handler)
     strangers = [Stranger(rig) for _ in range(70)]
     for stranger in strangers:
+        if stranger is strangers[-1]:
+            await asyncio.sleep(0.6)  # The others are no burst any more.
         await stranger.call()
         await stranger.say(b"{")
-    await asyncio.sleep(0.6)
     rig.start()
     for stranger in strangers:
         assert await stranger.receive() == b""
@@ -389,7 +392,7 @@ async def test_files_of_ended_launchers_are_removed(tmp_path: Path) -> None:
     node = rig.start()
     ask(await rig.handler.hello(0), stop=True)
     await rig.handler.until(lambda: bool(rig.handler.reasons))
-    node.wait(10)
+    node.wait(100)
     await rig.links.forget(["one", "two"])
     assert list((rig.directory / "launchers/in").iterdir()) == []
     while list((rig.directory / "launchers/out").iterdir()):

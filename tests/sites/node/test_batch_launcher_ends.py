@@ -87,7 +87,7 @@ def test_sigterm_ends_all_soon(engine: Engine, tmp_path: Path) -> None:
     assert [end["cause"] for end in ends] == ["lost", "lost"]
     assert engine.all_of("returned") == ["k-3"]
     assert engine.record()["cause"] == "lost"
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 30  # when Slurm kills what is left
     assert has_ended(deaf)
 
 

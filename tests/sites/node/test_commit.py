@@ -76,10 +76,10 @@ def test_an_attempt_that_wakes_up_replaces_nothing(tmp_path: Path) -> None:
         _, status = os.waitpid(first.pid, os.WUNTRACED)
         assert os.WIFSTOPPED(status)
         (tmp_path / "attempts" / f"{request(1).key}.revoked").touch()
-        assert start_job(tmp_path, request(2)).wait(60) == 0
+        assert start_job(tmp_path, request(2)).wait(100) == 0
         assert outcome_of(tmp_path, request(2).key).cause == "done"
         first.send_signal(18)  # SIGCONT
-        assert first.wait(60) == 0
+        assert first.wait(100) == 0
     finally:
         first.kill()
         first.wait()

@@ -29,7 +29,7 @@ def run(directory: Path, environment: dict[str, str]) -> dict[str, Any]:
     request = msgspec.structs.replace(shell("a.1", SAY), resources=asked)
     (directory / "batches" / "b.jsonl").write_bytes(msgspec.json.encode(request) + b"\n")
     argv = [sys.executable, "-I", "-S", job.__file__, str(directory), "b", "1"]
-    subprocess.run(argv, env={"PATH": os.defpath, **environment}, check=True, timeout=60)
+    subprocess.run(argv, env={"PATH": os.defpath, **environment}, check=True, timeout=100)
     record = json.loads((directory / "exits" / "a.1.json").read_bytes())
     outcome: dict[str, Any] = record["outcome"]
     return outcome

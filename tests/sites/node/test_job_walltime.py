@@ -44,7 +44,7 @@ def test_a_job_that_is_terminated(directory: Path, walltime_s: str, cause: str) 
             assert job.poll() is None
             time.sleep(0.02)
         job.send_signal(signal.SIGTERM)
-        job.wait(60)
+        job.wait(100)
     finally:
         job.kill()
     outcome = json.loads((directory / "exits" / "k-1.json").read_text())["outcome"]

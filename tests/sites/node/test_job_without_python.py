@@ -26,7 +26,7 @@ def run_job(directory: Path, line: bytes) -> int:
     (directory / "bin" / "python.sh").write_text("python=\n")  # none was found
     (directory / "batches" / "b.jsonl").write_bytes(line + b"\n")
     argv = ["/bin/sh", str(directory / "bin" / "job.sh"), str(directory), "b", "1"]
-    return subprocess.run(argv, env={"PATH": os.defpath}, check=False, timeout=60).returncode
+    return subprocess.run(argv, env={"PATH": os.defpath}, check=False, timeout=100).returncode
 
 
 def encoded(attempt: AttemptRequest) -> bytes:

@@ -94,7 +94,7 @@ class Talk:
             self.stdin.close()
         self.stdout.close()
         try:
-            self.process.wait(20)
+            self.process.wait(100)
         finally:
             self.process.kill()
             self.process.wait()
@@ -162,7 +162,7 @@ def test_sigterm_ends_its_tasks_which_are_lost(talk: Talk) -> None:
     talk.process.terminate()
     assert talk.until_ended("k-0")["cause"] == "lost"
     assert talk.until_ended("k-1")["cause"] == "lost"
-    assert talk.process.wait(20) == 0
+    assert talk.process.wait(100) == 0
     assert set(talk.recorded()) == {"k-0", "k-1"}
 
 
@@ -171,7 +171,7 @@ def test_stop_drops_the_queue_and_waits(talk: Talk) -> None:
     talk.until_started("k-1")
     talk.say({"stop": True})
     assert talk.until_ended("k-0")["exit_code"] == talk.until_ended("k-1")["exit_code"] == 7
-    assert talk.process.wait(20) == 0
+    assert talk.process.wait(100) == 0
     assert set(talk.recorded()) == {"k-0", "k-1"}
 
 
@@ -181,7 +181,7 @@ def test_closed_pipes_do_not_end_tasks(talk: Talk) -> None:
     talk.run(*(shell(f"k-{n}", "exit 2") for n in range(200)), request("last", "sleep", "0.2"))
     talk.say({"find": ["k-1"], "id": 1})
     talk.stdin.close()
-    assert talk.process.wait(20) == 0
+    assert talk.process.wait(100) == 0
     assert all(outcome["cause"] in ("exit", "done") for outcome in talk.recorded().values())
 
 

@@ -55,7 +55,7 @@ def test_a_batch_job_and_its_launcher_work_there(place: Path) -> None:
         script = common.script(
             batch_job(command), "X", f"exec >{shlex.quote(f'{place}/log')} 2>&1\n"
         )
-        subprocess.run(["/bin/sh"], input=script.encode(), check=True, timeout=60)
+        subprocess.run(["/bin/sh"], input=script.encode(), check=True, timeout=100)
         record = json.loads((place / "exits" / f"{again.key}.json").read_text())
         assert record["outcome"]["cause"] == "done"
         assert (place / "log").exists()

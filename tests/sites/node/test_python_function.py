@@ -146,7 +146,7 @@ def test_ends_are_those_of_a_command(
             capture_output=True,
             check=False,
             text=True,
-            timeout=60,
+            timeout=100,
         )
         assert done.returncode == code
         said = [done.stdout, done.stderr]

@@ -45,7 +45,7 @@ async def test_a_launcher_that_nobody_reaches_ends_with_the_run(way: str, engine
     if way == "tcp":  # its engine is connected, and never says anything
         engine.accept()
     await dismiss(engine.directory)
-    assert job.wait(60) == 0
+    assert job.wait(100) == 0
     assert engine.record(key)["cause"] == "done"
 
 
@@ -57,5 +57,5 @@ async def test_its_tasks_end_with_it(engine: Engine) -> None:
     engine.run(request(f"{run_id}.1", "sleep", "3600"))
     engine.until_started(f"{run_id}.1")
     await dismiss(engine.directory)
-    assert job.wait(60) == 0
+    assert job.wait(100) == 0
     assert engine.ends(f"{run_id}.l.jsonl")[f"{run_id}.1"]["cause"] == "cancelled"

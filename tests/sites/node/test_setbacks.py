@@ -159,7 +159,7 @@ def test_a_launcher_that_is_terminated_ends_what_waits(busy: Path, tmp_path: Pat
     assert state_of(talk, key) == "active"
     talk.process.terminate()
     assert talk.until_ended(key)["cause"] == "lost"
-    assert talk.process.wait(20) == 0
+    assert talk.process.wait(100) == 0
     talk.close()
 
 
