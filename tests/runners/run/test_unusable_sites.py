@@ -49,6 +49,7 @@ def test_with_wait_the_others_work_meanwhile(user: User, catalog: Path) -> None:
     done = user.wfrun(document, "--sites", catalog, "--run-dir", run, "--wait")
     assert done.status == 0, done.text
     assert "Connection refused" in (read_state(RunDir(run)).sites[1].reported or "")
+    assert "not removed" not in done.text  # there never were files of the run
 
 
 @pytest.mark.slow

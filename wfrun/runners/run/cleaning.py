@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.launchers.launchers import pool_at
 from wfrun.engine.errors import WfrunError
-from wfrun.engine.state import RunState
+from wfrun.engine.state import RunState, SiteState
 from wfrun.sites.kind import AnySite, RemoteSite
 from wfrun.sites.launchers.site import BatchLauncherSite
 from wfrun.sites.local.site import LocalSite
@@ -67,6 +67,8 @@ async def _clean(
             await asyncio.wait_for(work, timeout_s)
         except (WfrunError, asyncio.TimeoutError) as error:
             reason = str(error) or "it does not answer"
+    if reason is not None and not left and not _was_reached(state.sites[number]):
+        return True
     if reason is not None:
         _LOGGER.warning(
             "site %s: the run's files there are not removed%s: %s; once it answers, `wfrun "
@@ -74,6 +76,11 @@ async def _clean(
             ", and superseded attempts are not ended" if left else "", reason,
         )  # fmt: skip
     return reason is None
+
+
+def _was_reached(site: SiteState) -> bool:
+    """Whether the run may have files at the site."""
+    return bool(site.connections or site.done or site.failed or site.transfers_in)
 
 
 def _pause_reason(number: int, early: Sequence[ev.Event]) -> str | None:
