@@ -271,15 +271,23 @@ class ClusterSite:
         self.connected()
 
     async def _load_batches(self, host: Host) -> None:
-        listing = await host.run(["ls", "-1", f"{self.head.directory}/batches"])
+        """Load the batches of earlier engines. Raises TransientError unless all are read: an
+        attempt of a missing one would count as never submitted."""
+        folder = f"{self.head.directory}/batches"
+        listing = await host.run(["ls", "-1", folder])
+        if listing.exit_code != 0:
+            said = text(listing.errors).strip() or "ls was killed"
+            raise TransientError(f"{folder} cannot be listed: {said}")
         names = [n.removesuffix(".jsonl") for n in text(listing.output).split()
                  if n.endswith(".jsonl")]  # fmt: skip
         for start in range(0, len(names), 50):
-            some = [f"{self.head.directory}/batches/{name}" for name in names[start : start + 50]]
+            some = [f"{folder}/{name}" for name in names[start : start + 50]]
             paths = [f"{path}.{kind}" for path in some for kind in ("jsonl", "ids")]
             found = await host.read(paths, limit=1 << 30)
             for name, requests, ids in zip(names[start:], found[::2], found[1::2], strict=False):
-                self.head.batches.load(name, requests or b"", ids or b"")
+                if requests is None:
+                    raise TransientError(f"{folder}/{name}.jsonl cannot be read")
+                self.head.batches.load(name, requests, ids or b"")
 
     def _on_connection(self, reason: str | None) -> None:
         """Handle a change: why the cluster is out of reach; None if it is in reach."""
