@@ -133,6 +133,8 @@ class Content(msgspec.Struct, frozen=True, gc=False):
     """Of all its files, for a directory. None: unknown."""
     digest: str | None = None
     """None: unknown."""
+    sha256: str | None = None
+    """Checksum of the image of a container, in hexadecimal digits; None for other files."""
 
 
 ANYTHING = Content()

@@ -75,6 +75,16 @@ def with_images(workflow: Workflow, places: Sequence[Path], *, remote_sites: boo
     return replace(workflow, tasks=tasks, files=files) if found else workflow
 
 
+def sha256_of_image(workflow: Workflow, file: int) -> str | None:
+    """Checksum of a file that is the image of a container; None for others and for directories."""
+    name = workflow.files[file].name
+    if not name.startswith(f"{_FOLDER}/"):
+        return None
+    containers = (task.resources.container for task in workflow.tasks)
+    image = next((c for c in containers if c and c.is_staged and c.image == name), None)
+    return (image.sha256 or None) if image else None
+
+
 def _find(
     container: Container,
     places: Sequence[Path],

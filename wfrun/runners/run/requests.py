@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from wfrun.engine.attempts import variant
 from wfrun.engine.bag import BagFiles
 from wfrun.engine.capabilities.health import Health
@@ -13,6 +15,7 @@ from wfrun.engine.exchange import AttemptRequest, Content, InputLink, Outcome, O
 from wfrun.engine.model import ORIGIN, SiteSpec, Task, Workflow
 from wfrun.engine.state import RunState, WorkflowState
 from wfrun.runners.run.directory import RunDir
+from wfrun.runners.run.images import sha256_of_image
 from wfrun.runners.run.output_paths import OutputPaths
 from wfrun.runners.run.stored_names import stored_as, stored_name
 from wfrun.sites.contained import contained
@@ -128,7 +131,9 @@ class Requests:
 
     def content(self, number: int, file: int) -> Content:
         """What a file has to contain, as far as the run knows."""
-        return self._state.workflows[number].content(file)
+        w = self._state.workflows[number]
+        sha256 = sha256_of_image(w.workflow, file)
+        return w.content(file) if sha256 is None else replace(w.content(file), sha256=sha256)
 
     def path(self, number: int, file: int, site: int) -> str:
         """Where a file is at a site: its name in the store, or its path at ORIGIN."""

@@ -199,9 +199,13 @@ class Setup:
                     return []
         except OSError:
             pass
+        # Without this mark the next run reads the cached image in full: see ``images.py``.
+        cached = os.path.join(os.path.dirname(self._directory), "images", checksum + ".checked")
         return [
             "echo image %s" % stage,
-            '[ "$(sha256sum <%s | cut -c1-64)" = %s ] || exit' % (quote(path), quote(checksum)),
+            'if [ "$(sha256sum <%s | cut -c1-64)" != %s ]; then' % (quote(path), quote(checksum)),
+            "rm -f %s; exit 1" % quote(cached),
+            "fi",
             "echo %s >|%s" % (quote(stamp), quote(mark)),
         ]
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from wfrun.engine.errors import TransientError
 from wfrun.engine.exchange import ANYTHING, Content, Receipt
@@ -13,8 +16,10 @@ from wfrun.engine.model import ORIGIN
 from wfrun.sites.contained import contained
 from wfrun.sites.transfers.disk import absent
 from wfrun.sites.transfers.endpoint import Endpoint
+from wfrun.sites.transfers.image_cache import through_cache
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
 from wfrun.sites.transfers.method import Location, TransferMethod
+from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
 
 NO_THREAD = "can't start new thread"
 """The message of the RuntimeError that Python raises when the system has no room for a thread."""
@@ -67,12 +72,21 @@ class TransferRouter:
             found = await from_.measure(from_.path(source_path), expected.size_bytes)
             if found is None:
                 raise absent(from_.path(source_path))
-            expected = Content(expected.size_bytes, found.digest)
+            expected = replace(expected, digest=found.digest)
+        ends = Location(from_, source_path), Location(to, destination_path)
+        send = partial(self._send, *ends, key, expected)
+        if expected.sha256 is not None and isinstance(to, RemoteEndpoint):
+            return await through_cache(to, destination_path, key, expected, send)
+        return await send()
+
+    async def _send(
+        self, source: Location, destination: Location, key: str, expected: Content
+    ) -> Receipt:
+        """Copy by the first method that can carry it."""
         for method in self._methods.values():
-            if await method.can_carry(from_, to):
-                ends = Location(from_, source_path), Location(to, destination_path)
+            if await method.can_carry(source.endpoint, destination.endpoint):
                 try:
-                    return await method.copy(*ends, key, expected)
+                    return await method.copy(source, destination, key, expected)
                 except RuntimeError as error:
                     if NO_THREAD not in str(error):
                         raise

@@ -1,0 +1,90 @@
+"""The cache of container images at a site that is reached over a connection.
+
+It is the directory ``images`` beside the directories of runs. After an image has arrived in the
+store of a run it is linked into the cache; a later run links it from there, and nothing is sent.
+What goes wrong with the cache is no failure of the copy: the image is sent then.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import PurePosixPath
+from typing import Literal
+
+from wfrun.engine.errors import InfeasibleError, WfrunError
+from wfrun.engine.exchange import Content, Receipt
+from wfrun.sites.stored import MIN_READ_S, command_of, matches
+from wfrun.sites.transfers.endpoint import endpoint_name
+from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
+
+_LOGGER = logging.getLogger(__name__)
+
+
+async def through_cache(
+    site: RemoteEndpoint,
+    name: str,
+    key: str,
+    expected: Content,
+    send: Callable[[], Awaitable[Receipt]],
+) -> Receipt:
+    """Put an image into the site's store from its cache, else by ``send``. The receipt has the
+    bytes that were sent."""
+    begun_s = time.monotonic()
+    cache = str(PurePosixPath(site.path(name)).parents[2] / "images")
+    if not await _is_usable(site, cache):
+        return await send()
+    if await _ask("take", site, cache, name, key, expected) and (
+        expected.digest is None
+        or matches(expected, await site.measure(site.path(name), expected.size_bytes))
+    ):
+        return Receipt(0, time.monotonic() - begun_s, expected.digest)
+    receipt = await send()
+    await _ask("keep", site, cache, name, key, expected)
+    return receipt
+
+
+async def _is_usable(site: RemoteEndpoint, cache: str) -> bool:
+    """Make the directory of the cache, or check that it is the user's alone."""
+    try:
+        await (await site.connection.host()).make_private(cache)
+    except InfeasibleError as error:
+        _LOGGER.warning(
+            "site %s: images of containers are not kept for later runs: %s",
+            endpoint_name(site),
+            error.message,
+        )
+        return False
+    return True
+
+
+async def _ask(
+    ask: Literal["take", "keep"],
+    site: RemoteEndpoint,
+    cache: str,
+    name: str,
+    key: str,
+    expected: Content,
+) -> bool:
+    """Whether the site has done it; see ``wfrun/sites/node/images.py``."""
+    question = {
+        "ask": ask,
+        "cache": cache,
+        "sha256": expected.sha256,
+        "stored": site.path(name),
+        "part": site.part(name, key),
+    }
+    try:
+        host = await site.connection.host()
+        result = await host.run(
+            command_of("images.py"), stdin=json.dumps(question).encode(), timeout_s=MIN_READ_S
+        )
+    except WfrunError as error:
+        _LOGGER.info("site %s: %s", endpoint_name(site), error.message)
+        return False
+    if result.errors:
+        said = result.errors[-500:].decode("utf-8", "replace").strip()
+        _LOGGER.info("site %s: cache of images: %s", endpoint_name(site), said)
+    return result.exit_code == 0 and result.output.strip() == b"true"
