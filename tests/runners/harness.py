@@ -215,8 +215,12 @@ class User:
         ):
             patch.chdir(self.folder)
             patch.setattr(sys, "argv", [str(WFRUN), *map(str, words)])
+            before = signal.getsignal(signal.SIGINT)
             with pytest.raises(SystemExit) as end:
                 main()
+            # Processes of later tests would inherit that it is ignored, as it is after a run.
+            after = signal.signal(signal.SIGINT, before)
+            assert after is before, "a command that opens sites needs a process of its own"
         return Done(int(end.value.code or 0), out.getvalue().decode(), err.getvalue().decode())
 
     def processes(self) -> set[int]:
