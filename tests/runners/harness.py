@@ -234,6 +234,16 @@ class User:
     def launchers(self) -> set[int]:
         return {pid for pid in self.processes() if b"launcher.py" in _read(pid, "cmdline")}
 
+    def cut_power(self) -> None:
+        """Kill all processes at one moment: they are stopped before the first is killed, so that
+        no launcher starts a task in place of a killed one."""
+        stopped: set[int] = set()
+        while found := self.processes() - stopped:
+            _signal(found, signal.SIGSTOP)
+            stopped |= found
+        kill(stopped)
+        assert self.is_alone()
+
     def is_alone(self) -> bool:
         """Whether all processes have ended, or do so soon."""
         return wait_until(lambda: not self.processes())
@@ -250,9 +260,13 @@ class User:
 
 
 def kill(pids: Iterable[int]) -> None:
+    _signal(pids, signal.SIGKILL)
+
+
+def _signal(pids: Iterable[int], number: int) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, number)
 
 
 def attempts_alive(run_id: str) -> list[int]:

@@ -158,8 +158,7 @@ def test_everything_is_killed(user: User, seed: int) -> None:
     engine = user.start(user.write(jobs), "--sites", user.catalog(SITES), "--run-dir", run)
     wait_for(engine, record, random.randrange(10, TASKS))
     engine.kill()
-    while user.processes():
-        kill(user.processes())
+    user.cut_power()
     release(record)
     done = user.wfrun("resume", run)
     assert done.status == 0, done.text

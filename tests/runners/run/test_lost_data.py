@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.fakes import pbs
-from tests.runners.harness import Done, Job, User, kill, lines_of, wait_until
+from tests.runners.harness import Done, Job, User, lines_of, wait_until
 
 QUICK = {"transport": "local", "poll_min": 0.2, "poll_max": 1, "patience": 3}
 SITES: dict[str, dict[str, Any]] = {
@@ -96,18 +96,11 @@ class LossyRun:
 def test_outputs_of_a_record_are_lost(user: User, home: Path, kind: str, output: str) -> None:
     lossy = LossyRun(user, home, kind)
     lossy.record_an_end(signal.SIGKILL)
-    assert wait_until(lambda: not _kill_all(user))
+    user.cut_power()
     if output:
         lossy.lose(output)
     done = user.wfrun("resume", lossy.run)
     lossy.check(done, ["a", "a", "b"] if output else ["a", "b"])
-
-
-def _kill_all(user: User) -> set[int]:
-    """Returns what may live still."""
-    processes = user.processes()
-    kill(processes)
-    return processes
 
 
 @pytest.mark.slow
@@ -126,6 +119,6 @@ def test_a_lost_output_of_the_same_size(user: User, home: Path, kind: str) -> No
     """Only digests find it."""
     lossy = LossyRun(user, home, kind, "--checksums")
     lossy.record_an_end(signal.SIGKILL)
-    assert wait_until(lambda: not _kill_all(user))
+    user.cut_power()
     lossy.lose("d/member", size=False)
     lossy.check(user.wfrun("resume", lossy.run), ["a", "a", "b"])

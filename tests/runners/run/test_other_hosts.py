@@ -4,7 +4,6 @@ with another time: real processes in namespaces that show them another host name
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import signal
@@ -74,17 +73,6 @@ class Host:
         return self._user.launch([*entry, *map(str, self._files), *command])
 
 
-def cut_power(user: User) -> None:
-    """End all processes of a user at once."""
-    for _ in range(10):
-        for pid in user.processes():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        if wait_until(lambda: not user.processes(), 1.0):
-            return
-    raise AssertionError("processes are left")
-
-
 def begin(user: User, host: Host, *, hold: bool = True) -> Engine:
     """Start a run of a quick and a slow task; returns once the slow one runs."""
     script = f"echo b >> {user.folder}/record; until [ -e {user.folder}/go ]; do sleep 0.05; done"
@@ -101,7 +89,7 @@ def test_a_machine_that_comes_back_perhaps_under_another_name(user: User, name: 
     if name == "beta" and not MACHINE_ID.exists():
         pytest.skip("this machine has no machine-id")
     begin(user, Host(user, "alpha", 1, 1))
-    cut_power(user)
+    user.cut_power()
     (user.folder / "go").touch()
     done = Host(user, name, 2, 1).start("resume", "run").done(LONG_S)
     assert done.status == 0, done.text
@@ -112,7 +100,7 @@ def test_a_machine_that_comes_back_perhaps_under_another_name(user: User, name: 
 @elsewhere
 def test_a_dead_machine_is_called_dead_by_the_user(user: User) -> None:
     begin(user, Host(user, "alpha", 1, 1))
-    cut_power(user)
+    user.cut_power()
     (user.folder / "go").touch()
     gamma = Host(user, "gamma", 2, 2)
     done = gamma.start("resume", "run").done(LONG_S)
