@@ -78,14 +78,24 @@ class Probe:
         return any(key in event.keys for event in batches)
 
     async def until(self, what: Callable[[], bool]) -> None:
-        """Wait until ``what`` is true. It is evaluated again after every event."""
+        """Wait until ``what`` is true. It is evaluated again after every event.
+
+        Raises:
+            AssertionError: it is false after ``PATIENCE_S``; the message has the events so far.
+        """
 
         async def wait() -> None:
             while not what():
                 self._changed.clear()
                 await self._changed.wait()
 
-        await asyncio.wait_for(wait(), PATIENCE_S)
+        try:
+            await asyncio.wait_for(wait(), PATIENCE_S)
+        except asyncio.TimeoutError:
+            seen = "\n".join(map(str, self.events))
+            raise AssertionError(
+                f"nothing more after {PATIENCE_S:.0f} s. Events:\n{seen}"
+            ) from None
 
     async def let_pass(self, seconds: float) -> None:
         """Wait for this time."""
