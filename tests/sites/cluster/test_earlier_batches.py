@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sites.cluster.earlier_engine import leave_batch
 from wfrun.engine.model import Access, SiteSpec
 from wfrun.runners.run.sites import make_site
 from wfrun.sites.cluster.site import ClusterSite
@@ -24,12 +25,7 @@ async def test_batches_that_cannot_be_listed_are_not_absent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel kills ls, as it does when a head node is short of memory."""
-    batches = tmp_path / "scratch" / "wfrun-r1" / "batches"
-    batches.mkdir(parents=True)
-    for folder in (batches.parent, batches):
-        folder.chmod(0o700)
-    (batches / "wfrun-r1-1.jsonl").write_text('{"key": "r1.0.0.1"}\n')
-    (batches / "wfrun-r1-1.ids").write_text("17\n")
+    leave_batch(tmp_path)
     program = tmp_path / "bin" / "ls"
     program.parent.mkdir()
     once = tmp_path / "once"

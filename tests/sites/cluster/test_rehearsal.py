@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sites.cluster.earlier_engine import leave_batch
 from wfrun.engine.model import Access, SiteSpec
 from wfrun.runners.run.sites import make_site
 from wfrun.sites.entry_error import EntryError
@@ -72,11 +73,7 @@ async def test_a_resumed_run_with_jobs_there_is_not_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its jobs may run, whatever has become of the account since."""
-    batches = tmp_path / "scratch" / "wfrun-r1" / "batches"
-    batches.mkdir(parents=True)
-    for folder in (batches.parent, batches):
-        folder.chmod(0o700)
-    (batches / "wfrun-r1-1.jsonl").write_text('{"key": "r1.0.0.1"}\n')
+    leave_batch(tmp_path)
     says = "Invalid account or account/partition combination specified"
     assert await opened(tmp_path, monkeypatch, ACCOUNT, says) is None
     assert "--test-only" in (tmp_path / "record").read_text()
