@@ -1,0 +1,1 @@
+"""Servers of the tests whose faults a test chooses."""
