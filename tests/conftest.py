@@ -15,9 +15,9 @@ from hypothesis import settings
 
 from tests.places import CORPUS, ROOT
 from tests.servers.fixture import faulty_ssh
-from tests.testbed.fixture import _testbed, testbed
+from tests.testbed.fixture import _gridftp, _testbed, testbed
 
-__all__ = ["_testbed", "faulty_ssh", "testbed"]
+__all__ = ["_gridftp", "_testbed", "faulty_ssh", "testbed"]
 
 # No deadline: other tests run beside these, so the time of an example says nothing about the code.
 settings.register_profile("repeat", derandomize=True, deadline=None)

@@ -34,7 +34,8 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--directory", type=Path, help="where all its files go (the system's "
                      "temporary directory, wfrun-testbed-BASE)")  # fmt: skip
     verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
-    verbs.add_parser("up", help="bring up what is not up")
+    up = verbs.add_parser("up", help="bring up what is not up")
+    up.add_argument("--gridftp", action="store_true", help="with GridFTP servers at every site")
     verbs.add_parser("down", help="end it and remove everything")
     verbs.add_parser("status", help="show every server")
     for verb, words in (
@@ -93,7 +94,7 @@ def act(testbed: Testbed, options: argparse.Namespace) -> int:
     verb = options.verb
     if verb == "up":
         began = time.monotonic()
-        testbed.up()
+        testbed.up(with_gridftp=options.gridftp)
         print(f"Up in {time.monotonic() - began:.0f} s: alpha, beta, gamma, delta.")
         print(f"  ssh -F {testbed.layout.ssh_config} alpha sinfo")
         print(f"  wfrun WORKFLOW --sites {testbed.layout.catalog}")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 
-from tests.testbed import faults
+from tests.testbed import faults, gridftp
 from tests.testbed.layout import PORTS, Layout, MissingError, TestbedError
 from tests.testbed.testbed import Testbed, abandoned, check_machine, claim, unregister
 
@@ -55,3 +56,28 @@ def testbed(_testbed: Testbed) -> Iterator[Testbed]:
     and its jobs cancelled. Skips the test without root, or without the packages."""
     yield _testbed
     faults.heal(_testbed)
+
+
+@dataclass(frozen=True, slots=True)
+class GridFTP:
+    """GridFTP servers at the four sites, as a client sees them."""
+
+    layout: Layout
+    environment: dict[str, str]
+    """Of the client: PATH with a globus-url-copy that logs in to the sites, and certificates."""
+
+    def url(self, site: str, path: str, scheme: gridftp.Scheme) -> str:
+        """The URL of a file; a relative path begins at the home of the site's user."""
+        return gridftp.url(self.layout, site, path, scheme)
+
+
+@pytest.fixture(name="gridftp")
+def _gridftp(testbed: Testbed) -> GridFTP:
+    """GridFTP servers at the sites of ``testbed``: ``ftp`` (anonymous), ``gsiftp`` and ``sshftp``.
+    They stay as long as the testbed. Skips the test without their packages."""
+    try:
+        if not testbed.has_gridftp:
+            testbed.up(with_gridftp=True)
+    except MissingError as error:
+        pytest.skip(str(error))
+    return GridFTP(testbed.layout, gridftp.environment(gridftp.place(testbed.layout)))

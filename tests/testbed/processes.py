@@ -24,6 +24,7 @@ PROGRAMS = frozenset(
     {
         *("munged", "slurmctld", "slurmd", "slurmstepd"),
         *("sge_qmaster", "sge_execd", "sge_shepherd", "sshd"),
+        "globus-gridftp-server",
     }
 )
 WAIT_S = 200.0

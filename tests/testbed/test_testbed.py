@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import signal
@@ -185,6 +186,9 @@ def test_a_second_one_survives_a_massacre_and_leaves_nothing_behind(testbed: Tes
     layout = other.layout
     doomed = ["munged", "alpha.slurmctld", "alpha.alpha1", "gamma.sge_qmaster", "beta.sshd"]
     try:
+        with contextlib.suppress(MissingError):  # The packages of GridFTP are not there.
+            other.up(with_gridftp=True)
+            doomed.append("beta.gsiftp")
         assert {layout.base, testbed.layout.base} <= set(registered())
         ssh(other, "alpha", "sbatch --wrap 'sleep 100'")
         ssh(other, "gamma", "qsub -b y sleep 100")

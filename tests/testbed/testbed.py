@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.testbed import grid_engine, processes, slurm, ssh
+from tests.testbed import grid_engine, gridftp, processes, slurm, ssh
 from tests.testbed.layout import DEFAULT_BASE, PORTS, Layout, MissingError, Server, TestbedError
 
 NEEDED = {
@@ -85,6 +85,7 @@ class Testbed:
             *slurm.nodes(self.layout),
             *grid_engine.servers(self.layout),
             *(ssh.server(self.layout, site) for site in self.layout.sites),
+            *gridftp.servers(self.layout),
         ]
 
     def server(self, name: str) -> Server:
@@ -95,11 +96,21 @@ class Testbed:
         names = ", ".join(server.name for server in self.servers)
         raise TestbedError(f"there is no server {name!r}; there are: {names}")
 
-    def up(self) -> None:
-        """Bring up what is not; returns when jobs can start at every site. Raises MissingError
-        where this machine lacks something, TestbedError for what else goes wrong."""
+    @property
+    def has_gridftp(self) -> bool:
+        """Whether it was brought up with GridFTP servers."""
+        return gridftp.place(self.layout).exists()
+
+    def up(self, *, with_gridftp: bool = False) -> None:
+        """Bring up what is not; returns when jobs can start at every site. GridFTP servers, once
+        brought up, are kept until it is down. Raises MissingError where this machine lacks
+        something, TestbedError for what else goes wrong."""
         check_machine()
+        if with_gridftp:
+            gridftp.check_machine()
         _register(self.layout)
+        if with_gridftp:
+            gridftp.place(self.layout).mkdir(parents=True, exist_ok=True)
         self._check_ports()
         self._prepare()
         master, execution = grid_engine.servers(self.layout)
@@ -127,8 +138,9 @@ class Testbed:
 
     def renew(self) -> None:
         """Bring it down and up again on the same ports, which nobody else can take meanwhile."""
+        with_gridftp = self.has_gridftp
         self._remove()
-        self.up()
+        self.up(with_gridftp=with_gridftp)
 
     def _remove(self) -> None:
         if os.geteuid() != 0:
@@ -162,6 +174,8 @@ class Testbed:
         ssh.prepare(layout)
         slurm.prepare(layout)
         grid_engine.prepare(layout)
+        if self.has_gridftp:
+            gridftp.prepare(layout)
         catalog = (HERE / "sites.yaml").read_text().replace(".run/", f"{layout.client}/")
         layout.catalog.write_text(catalog)
         if layout == DEFAULT:
