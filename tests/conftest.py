@@ -13,11 +13,12 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 
+from tests.network.fixture import _networks, network
 from tests.places import CORPUS, ROOT
 from tests.servers.fixture import faulty_ssh
 from tests.testbed.fixture import _gridftp, _testbed, testbed
 
-__all__ = ["_gridftp", "_testbed", "faulty_ssh", "testbed"]
+__all__ = ["_gridftp", "_networks", "_testbed", "faulty_ssh", "network", "testbed"]
 
 # No deadline: other tests run beside these, so the time of an example says nothing about the code.
 settings.register_profile("repeat", derandomize=True, deadline=None)
@@ -76,7 +77,8 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests that use the testbed, and skip those that need an absent corpus.
+    """Mark the tests that use the testbed or the test network, and skip those that need an absent
+    corpus.
 
     With several worker processes, the tests of a group run in one of them, one after another. Three
     workers have a testbed each, and divide its tests by file into parts that take equally long.
@@ -91,6 +93,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("testbed")
             if not item.path.name.startswith(WITH_FIXED_KEYS):
                 group = "faults" if item.path.name in FAULTS else "testbed"
+        if "network" in getattr(item, "fixturenames", ()):
+            item.add_marker("testbed")
         slow = any(map(item.get_closest_marker, ("slow", "corpus", "testbed")))
         if slow and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT_S))

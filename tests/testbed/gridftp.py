@@ -121,13 +121,13 @@ def argv_of(port: int, address: str, log: Path, anonymous_user: str | None) -> t
     return tuple(argv)
 
 
-def server_environment(where: Path, gridmap: Path) -> dict[str, str]:
+def server_environment(where: Path, mapping: Path) -> dict[str, str]:
     """The environment of a server with certificates that are in a directory."""
     return {
         "X509_CERT_DIR": str(where / "certificates"),
         "X509_USER_CERT": str(where / "host.pem"),
         "X509_USER_KEY": str(where / "host.key"),
-        "GRIDMAP": str(gridmap),
+        "GRIDMAP": str(mapping),
     }
 
 
@@ -138,7 +138,7 @@ def prepare(layout: Layout) -> None:
     if not (where / "user.pem").exists():
         make_certificates(where, "DNS:localhost,IP:127.0.0.1")
     for site in layout.sites:
-        write_gridmap(where / f"{site.name}.gridmap", site.user)
+        (where / f"{site.name}.gridmap").write_text(gridmap(site.user))
         make_over_ssh(site.home, "127.0.0.1")
         for path in (site.home / ".globus", site.home / ".globus" / "sshftp"):
             shutil.chown(path, site.user, site.user)
@@ -147,9 +147,9 @@ def prepare(layout: Layout) -> None:
     make_client(where, config)
 
 
-def write_gridmap(path: Path, user: str) -> None:
-    """Map the client's certificate to a user."""
-    path.write_text(f'"{USER}" {user}\n')
+def gridmap(user: str) -> str:
+    """The mapping of the client's certificate to a user."""
+    return f'"{USER}" {user}\n'
 
 
 def make_over_ssh(home: Path, address: str) -> None:
