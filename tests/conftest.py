@@ -95,6 +95,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 group = "faults" if item.path.name in FAULTS else "testbed"
         if "network" in getattr(item, "fixturenames", ()):
             item.add_marker("testbed")
+            group = group or "network"  # One process has its hosts.
         slow = any(map(item.get_closest_marker, ("slow", "corpus", "testbed")))
         if slow and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT_S))

@@ -59,13 +59,13 @@ class Router:
         self.pids: dict[str, int] = {}
         self._number = number
         self._tuns: dict[str, int] = {}
-        self._by_last_byte: dict[int, str] = {}
+        self._by_address: dict[bytes, str] = {}
         self._travelling: list[tuple[float, int, int, bytes]] = []
         self._count = 0
         for last_byte, name in enumerate(self.names, 1):
             interface = f"wfnet{number}" if name == "submit" else f"wfnet{number}h{last_byte}"
             self._tuns[name] = open_interface(interface)
-            self._by_last_byte[last_byte] = name
+            self._by_address[bytes((198, 18, number, last_byte))] = name
             if name == "submit":
                 self._set_up(interface, last_byte)
             else:
@@ -112,12 +112,11 @@ class Router:
                 packet = os.read(tun, MTU)
             except BlockingIOError:
                 return
-            # IPv4 alone; the last byte of the target's address stands at 19.
-            target = self._by_last_byte.get(packet[19]) if packet[0] >> 4 == 4 else None
-            link = self.links.get((source, target)) if target is not None else None
-            if link is None or target is None:
+            # The target's address in the header of IPv4; other packets, such as IPv6's, match none.
+            target = self._by_address.get(packet[16:20])
+            if target is None or target == source:
                 continue
-            at_s = link.enter(len(packet), now_s)
+            at_s = self.links[source, target].enter(len(packet), now_s)
             if at_s is None:
                 continue
             if at_s <= now_s:

@@ -57,7 +57,7 @@ def place(layout: Layout) -> Path:
 
 
 def check_machine() -> None:
-    """Raises MissingError that names all packages that are missing."""
+    """Raises MissingError that names what is missing."""
     packages = [
         package
         for program, package in NEEDED.items()
@@ -66,6 +66,8 @@ def check_machine() -> None:
     if packages:
         needed = f"apt-get install {' '.join(packages)}"
         raise MissingError(f"GridFTP servers need Debian packages: {needed}")
+    if processes.run(["unshare", "--mount", "true"], check=False).returncode:
+        raise MissingError("GridFTP servers need leave to mount: their client calls another ssh")
 
 
 def port(layout: Layout, site: Site, scheme: Scheme) -> int:
