@@ -38,8 +38,8 @@ hostname {name}
 mount -t tmpfs tmpfs /run
 mkdir /run/sshd /run/host /run/gridftp
 mount --bind {directory} /run/host
-mount --bind {shared} /run/gridftp
-for file in passwd group shadow hosts; do mount --bind /run/host/$file /etc/$file; done
+mount --bind {shared}/gridftp /run/gridftp
+mount --bind {shared}/etc /etc
 mount -t tmpfs -o mode=755 tmpfs /home
 mkdir /home/{user}
 mount --bind /run/host/home /home/{user}
@@ -72,21 +72,11 @@ class Host:
         user = f"{USER}@" if scheme == "sshftp" else ""
         return f"{scheme}://{user}{self.address}:{PORTS[scheme]}{Path('/home') / USER / path}"
 
-    def prepare(self, hosts: str, shared: Path, with_gridftp: bool) -> None:
-        """Write the configuration of its servers."""
+    def prepare(self, shared: Path, with_gridftp: bool) -> None:
+        """Write the configuration of its servers. ``shared`` has what all hosts have alike."""
         self.home.mkdir(parents=True)
         make_key(self.directory / "host_key")
         (self.directory / "sshd_config").write_text(SSHD.format(address=self.address))
-        (self.directory / "hosts").write_text(hosts)
-        for name, line in (
-            ("passwd", f"{USER}:x:{UID}:{UID}::/home/{USER}:/bin/bash\n"),
-            ("group", f"{USER}:x:{UID}:\n"),
-        ):
-            (self.directory / name).write_text(Path("/etc", name).read_text() + line)
-        # A password that nothing matches; with '!' the account would be locked.
-        lines = "".join(f"{user}:*:1::::::\n" for user in ("root", "sshd", USER))
-        (self.directory / "shadow").write_text(lines)
-        (self.directory / "shadow").chmod(0o600)
         (self.directory / "gridmap").write_text(gridftp.gridmap(USER))
         text = START.format(
             name=self.name,
@@ -122,6 +112,25 @@ class Host:
     def known_hosts_line(self) -> str:
         words = (self.directory / "host_key.pub").read_text().split()[:2]
         return f"{self.name},{self.address} {' '.join(words)}\n"
+
+
+def make_etc(etc: Path, hosts: str) -> None:
+    """Make an /etc like this machine's, with the user and these host names.
+
+    A copy, since files of this machine's /etc are replaced when its accounts change, and the kernel
+    then drops what is mounted on them in other namespaces.
+    """
+    # A file that vanishes meanwhile, such as a lock, is no loss.
+    processes.run(["cp", "--archive", "/etc", str(etc)], check=False)
+    (etc / "hosts").write_text(hosts)
+    for name, line in (
+        ("passwd", f"{USER}:x:{UID}:{UID}::/home/{USER}:/bin/bash\n"),
+        ("group", f"{USER}:x:{UID}:\n"),
+        # A password that nothing matches; with '!' the account would be locked.
+        ("shadow", f"{USER}:*:1::::::\n"),
+    ):
+        # First, before a user of that name whom the machine may have.
+        (etc / name).write_text(line + (etc / name).read_text())
 
 
 def make_key(path: Path) -> None:

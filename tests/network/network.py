@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.network.host import PORTS, UID, USER, Host, make_key, public
+from tests.network.host import PORTS, UID, USER, Host, make_etc, make_key, public
 from tests.testbed import gridftp, processes
 from tests.testbed.layout import MissingError, TestbedError
 from tests.waiting import is_running
@@ -139,9 +139,10 @@ class Network:
         addresses = [(host.address, name) for name, host in self.hosts.items()]
         addresses += [("127.0.0.1", "localhost"), (submit, SUBMIT)]
         names = "".join(f"{address} {name}\n" for address, name in addresses)
+        make_etc(self.directory / "etc", names)
         make_key(self._key)
         for host in self.hosts.values():
-            host.prepare(names, self.gridftp, with_gridftp)
+            host.prepare(self.directory, with_gridftp)
             host.prepare_user(public(self._key), with_gridftp)
         known = "".join(host.known_hosts_line() for host in self.hosts.values())
         (self.directory / "known_hosts").write_text(known)

@@ -38,6 +38,11 @@ def ssh(network: Network, host: str, command: str, code: int = 0) -> str:
     return output
 
 
+def change_accounts(*argv: str) -> None:
+    """Change the machine's accounts; others may hold their lock for a moment."""
+    processes.wait_until(lambda: not processes.run(argv, check=False).returncode, " ".join(argv))
+
+
 def test_a_host_is_a_machine_of_its_own(network: Network) -> None:
     words = "hostname; id -un; pwd; ls /tmp; ps -e -o comm= | sort -u"
     lines = ssh(network, "two", words).splitlines()
@@ -51,6 +56,11 @@ def test_a_host_is_a_machine_of_its_own(network: Network) -> None:
     # A host reaches another one by name, once its user has a key for it.
     network.trust("one", "two")
     assert ssh(network, "one", "ssh two cat file") == "mine\n"
+    # Programs that change accounts replace files of /etc, and mounts on these with them.
+    name = f"wfrun-{os.getpid()}"
+    change_accounts("useradd", "--no-create-home", name)
+    change_accounts("userdel", name)
+    assert ssh(network, "one", "id -un") == "user\n"
     root = subprocess.run(network.enter("one", "id", "-u"), capture_output=True, check=True)
     assert root.stdout == b"0\n"
 
