@@ -10,8 +10,9 @@ from __future__ import annotations
 from itertools import zip_longest
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import CancelAttempts, CopyFile, SubmitAttempts
+from wfrun.engine.actions import CancelAttempts, SubmitAttempts
 from wfrun.engine.capability import Run
+from wfrun.engine.copies import request_inputs, request_output
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.failures import Failure
 from wfrun.engine.model import ORIGIN
@@ -19,7 +20,6 @@ from wfrun.engine.retry import RULES, apply_retry_rule, note_site_to_avoid
 from wfrun.engine.state import (
     SUPERSEDED,
     Attempt,
-    Copy,
     Phase,
     RunState,
     Siblings,
@@ -64,8 +64,7 @@ def attempt_placed(run: Run, event: ev.AttemptPlaced) -> None:
     state = run.state
     w = state.workflows[event.workflow]
     task, site_index = event.task, event.site
-    record = w.workflow.tasks[task]
-    cores = record.resources.cores
+    cores = w.workflow.tasks[task].resources.cores
     attempt = Attempt(event.key, event.workflow, task, site_index, event.at_s, cores)
     status = w.status[task]
     if status == DISPATCHED:
@@ -82,12 +81,7 @@ def attempt_placed(run: Run, event: ev.AttemptPlaced) -> None:
     site.committed_cores += cores
     site.phases[_STAGING] += 1
     state.last_site = site_index
-    bit = 1 << site_index
-    present = w.present
-    for file in record.inputs:
-        # A file that is at no place is an optional one that its producer did not write.
-        if not present[file] & bit and present[file]:
-            _request_input(run, w, file, site_index, attempt)
+    request_inputs(run, w, attempt)
     if state.is_bounded:
         run.site_changed(site_index)
     for call in run.hooks.placed:
@@ -139,20 +133,6 @@ def _accept_legacy_decision(run: Run, w: WorkflowState, task: int) -> None:
     waiting, w.waiting[task] = w.waiting[task], 0
     make_eligible(run, w, task)
     w.waiting[task] = waiting
-
-
-def _request_input(run: Run, w: WorkflowState, file: int, site: int, attempt: Attempt) -> None:
-    """Let the attempt wait for a file. The copy is started once per site, however many attempts
-    wait for it."""
-    state = run.state
-    key = (w.index, file, site)
-    copy = state.copies.get(key)
-    if copy is None:
-        source, _, _ = state.network.best_source(w.present[file], site)
-        copy = state.copies[key] = Copy(source)
-        run.outbox.append(CopyFile(w.index, file, source, site))
-    copy.waiting.append(attempt.key)
-    attempt.missing += 1
 
 
 def ready(run: Run, attempt: Attempt) -> None:
@@ -359,7 +339,7 @@ def _succeed(run: Run, w: WorkflowState, attempt: Attempt, outcome: Outcome) -> 
         w.present[file] = bit
         w.sizes[file] = size
         if files[file].collect and not state.killed:
-            collect(run, w, file)
+            request_output(run, w, file)
     for file, digest in zip(definition.outputs, outcome.digests, strict=False):
         if digest is not None:
             w.digests[file] = digest
@@ -385,13 +365,6 @@ def _supersede(run: Run, w: WorkflowState, winner: Attempt) -> None:
             call(other)
         run.outbox.append(CancelAttempts(other.site, (other.key,)))
         run.set_timer(SUPERSEDED, state.now_s + SUPERSEDED_TIMEOUT_S)
-
-
-def collect(run: Run, w: WorkflowState, file: int) -> None:
-    """Copy a final output to ORIGIN."""
-    source, _, _ = run.state.network.best_source(w.present[file], ORIGIN)
-    run.state.copies[(w.index, file, ORIGIN)] = Copy(source)
-    run.outbox.append(CopyFile(w.index, file, source, ORIGIN))
 
 
 def fail_attempt(

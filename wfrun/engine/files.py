@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import CopyFile
-from wfrun.engine.attempts import close, collect, fail_attempt, ready, undispatch
+from wfrun.engine.attempts import close, fail_attempt, ready, undispatch
 from wfrun.engine.capability import Run
+from wfrun.engine.copies import request_again, request_output, start_copies
+from wfrun.engine.copy_queue import Copy, Key
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.redo import tasks_to_redo
@@ -29,19 +30,22 @@ def transfer_ended(run: Run, event: ev.TransferEnded) -> None:
     """Note where the file is, and submit the attempts that miss no other input."""
     state = run.state
     w = state.workflows[event.workflow]
-    copy = state.copies.pop((event.workflow, event.file, event.destination), None)
+    key = (event.workflow, event.file, event.destination)
+    copy = state.copies.pop(key, None)
+    state.copy_queue.end(key)
     bit = state.network.bit(event.destination)
     if not w.present[event.file] & bit:
         w.present[event.file] |= bit
         _count_arrival(state, w, event)
     if event.digest is not None:
         w.digests.setdefault(event.file, event.digest)
-    for key in copy.waiting if copy is not None else ():
-        attempt = state.attempts.get(key)
+    for waiting in copy.waiting if copy is not None else ():
+        attempt = state.attempts.get(waiting)
         if attempt is not None:
             attempt.missing -= 1
             if attempt.missing == 0:
                 ready(run, attempt)
+    start_copies(run)
 
 
 def _count_arrival(state: RunState, w: WorkflowState, event: ev.TransferEnded) -> None:
@@ -57,11 +61,16 @@ def _count_arrival(state: RunState, w: WorkflowState, event: ev.TransferEnded) -
 
 def transfer_failed(run: Run, event: ev.TransferFailed) -> None:
     """Retry the copy after a delay, or fail the attempts that wait for it."""
-    state = run.state
     key = (event.workflow, event.file, event.destination)
-    copy = state.copies.get(key)
-    if copy is None:
-        return
+    copy = run.state.copies.get(key)
+    run.state.copy_queue.end(key)
+    if copy is not None and copy.rank is None:  # Otherwise an earlier request for it has failed.
+        _fail_copy(run, key, copy, event)
+    start_copies(run)
+
+
+def _fail_copy(run: Run, key: Key, copy: Copy, event: ev.TransferFailed) -> None:
+    state = run.state
     waits = event.transient and _is_awaited(state, event.source)
     if not waits:
         copy.failures += 1
@@ -100,7 +109,7 @@ def copy_again(run: Run, workflow: int, file: int, destination: int) -> None:
     """Start a failed copy again. Called by its timer."""
     copy = run.state.copies.get((workflow, file, destination))
     if copy is not None:
-        run.outbox.append(CopyFile(workflow, file, copy.source, destination))
+        request_again(run, (workflow, file, destination), copy)
 
 
 def lose_files(run: Run, lost: tuple[tuple[int, int, int], ...]) -> None:
@@ -114,13 +123,10 @@ def lose_files(run: Run, lost: tuple[tuple[int, int, int], ...]) -> None:
         if w.present[file] == 0:
             w.lost.add(file)
             affected[workflow] = w
-    # Copies from a lost place continue from another one, or wait for the producer.
-    for key, copy in list(state.copies.items()):
-        present = state.workflows[key[0]].present[key[1]]
-        if present == 0:
+    # Copies from a lost place fail, and start again from another one.
+    for key in list(state.copies):
+        if state.workflows[key[0]].present[key[1]] == 0:
             _give_up_copy(run, key)
-        elif not present & state.network.bit(copy.source):
-            copy.source, _, _ = state.network.best_source(present, key[2])
     # Attempts in staging counted on inputs that are no longer at their sites.
     missing = set(lost)
     for attempt in [a for a in state.attempts.values() if a.phase is Phase.STAGING]:
@@ -131,7 +137,7 @@ def lose_files(run: Run, lost: tuple[tuple[int, int, int], ...]) -> None:
         _redo(run, w, tasks_to_redo(w))
 
 
-def _give_up_copy(run: Run, key: tuple[int, int, int]) -> None:
+def _give_up_copy(run: Run, key: Key) -> None:
     """Give up a copy and the attempts that wait for it. Their tasks wait for the producer of the
     file."""
     for attempt_key in run.state.copies.pop(key).waiting:
@@ -171,4 +177,4 @@ def collect_missing(run: Run, w: WorkflowState) -> None:
             and w.workflow.files[index].collect
             and (w.index, index, ORIGIN) not in run.state.copies
         ):
-            collect(run, w, index)
+            request_output(run, w, index)

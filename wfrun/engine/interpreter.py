@@ -13,11 +13,12 @@ from typing import Any, get_args
 
 from wfrun.engine import attempts, files
 from wfrun.engine import events as ev
-from wfrun.engine.actions import Action, CopyFile, FindAttempts, SetTimer
+from wfrun.engine.actions import Action, FindAttempts, SetTimer
 from wfrun.engine.bag import BagFiles
 from wfrun.engine.capabilities import CAPABILITIES
 from wfrun.engine.capability import Hooks, Run
 from wfrun.engine.changes import change_sites, introduce
+from wfrun.engine.copies import restart_copies
 from wfrun.engine.fit import classify
 from wfrun.engine.model import ORIGIN, LinkSpec, Workflow
 from wfrun.engine.network import Network
@@ -145,6 +146,7 @@ def _configure(state: RunState, settings: ev.Settings, links: tuple[LinkSpec, ..
     state.settings, state.links = settings, links
     scale = settings.time_scale if settings.emulate else 1.0
     state.network = Network([s.spec.name for s in state.sites], links, time_scale=scale)
+    state.copy_queue.set_bounds([s.spec for s in state.sites])
     throttle = throttle_of(settings)
     state.throttle = throttle if isinstance(throttle, int) else None
     state.information = placement_class(settings.policy).information
@@ -207,8 +209,7 @@ def _run_resumed(run: Run, event: ev.RunResumed) -> None:
     for call in run.hooks.resumed:
         call(dismissed)
     # Copies and timers ended with the previous engine. Attempts may have survived at their sites.
-    for (workflow, file, destination), copy in state.copies.items():
-        run.outbox.append(CopyFile(workflow, file, copy.source, destination))
+    restart_copies(run)
     for w in state.workflows:
         files.collect_missing(run, w)
     if SUPERSEDED in state.timers or state.superseded:

@@ -348,6 +348,8 @@ class SiteSpec(msgspec.Struct, frozen=True):
     """None for a site on this machine."""
     environment: SiteEnvironment | None = None
     """None: tasks get the environment of the site as it is."""
+    max_transfers: int | None = None
+    """Maximum number of large files at a time on their way to or from the site; None: no limit."""
 
     @property
     def has_batch_system(self) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wfrun.engine.attempts import collect
 from wfrun.engine.capability import Run
+from wfrun.engine.copies import request_output
 from wfrun.engine.events import ReusedTasks
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.state import WorkflowState
@@ -37,4 +37,4 @@ def _count_output(run: Run, w: WorkflowState, file: int, origin: int) -> None:
     if not w.present[file]:
         w.to_collect -= 1  # an optional one that was not written
     elif not w.present[file] & origin:
-        collect(run, w, file)
+        request_output(run, w, file)

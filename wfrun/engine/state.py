@@ -15,6 +15,7 @@ from math import inf
 from typing import NamedTuple, TypeVar, cast
 
 from wfrun.engine.bag import BagFiles
+from wfrun.engine.copy_queue import Copy, CopyQueue
 from wfrun.engine.eligible import EligibleSet, TaskClass
 from wfrun.engine.events import ReusedTasks, Settings
 from wfrun.engine.exchange import Content
@@ -98,18 +99,6 @@ class Siblings:
         self.first_failed: bool | None = None
         """Whether the first attempt, which is no replica, failed by the task's own fault; None if
         it has not failed."""
-
-
-class Copy:
-    """A file that is being copied to a site."""
-
-    __slots__ = ("failures", "source", "waiting")
-
-    def __init__(self, source: int) -> None:
-        self.source = source
-        self.waiting: list[str] = []
-        """Keys of the attempts that wait for it."""
-        self.failures = 0
 
 
 class Condition(NamedTuple):
@@ -389,7 +378,8 @@ class RunState:
         self.attempts: dict[str, Attempt] = {}
         """Open attempts by key."""
         self.copies: dict[tuple[int, int, int], Copy] = {}
-        """Files that are being copied, by (workflow, file, destination)."""
+        """Files that are being copied or wait for room, by (workflow, file, destination)."""
+        self.copy_queue = CopyQueue()
         self.timers: dict[str, float] = {}
         self.uncollected: list[str] = []
         """Final outputs that could not be fetched, with the reasons."""

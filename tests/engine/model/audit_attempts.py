@@ -161,6 +161,7 @@ class AttemptRules(KnownRun):
         for file, size in zip(self._task(one.task).outputs, outcome.sizes, strict=False):
             if size is not None:
                 self.present[number, file] = {site}
+                self._sizes[number, file] = size
                 self._written.add((number, file))
             elif not self.present.get((number, file)):
                 self._written.discard((number, file))  # Done again, it did not write it.

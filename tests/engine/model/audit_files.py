@@ -6,7 +6,9 @@ from tests.engine.model.known_run import (
     KnownRun,
 )
 from tests.engine.model.rules import COPY_FAILURES
+from wfrun.engine import actions as act
 from wfrun.engine import events as ev
+from wfrun.engine.copies import SMALL_BYTES
 from wfrun.engine.model import ORIGIN
 
 
@@ -16,10 +18,27 @@ class FileRules(KnownRun):
     def on_transfer_ended(self, event: ev.TransferEnded) -> None:
         self.present.setdefault((event.workflow, event.file), set()).add(event.destination)
         del self._copy_failures[event.workflow, event.file, event.destination]
+        self._large_copies.pop((event.workflow, event.file, event.destination), None)
+
+    def check_copy(self, action: act.CopyFile) -> None:
+        """A copy starts: its source has the file, and both ends have room for it."""
+        file = (action.workflow, action.file)
+        places = self.present.get(file, set())
+        self._require("copy-source", action.source in places, f"{action} from one of {places}")
+        if 0 <= self._sizes.get(file, -1) <= SMALL_BYTES:
+            return
+        self._large_copies[(*file, action.destination)] = action.source
+        for site in {action.source, action.destination} - {ORIGIN}:
+            most = self._specs[site].max_transfers
+            under_way = sum(site in (source, key[2]) for key, source in self._large_copies.items())
+            self._require(
+                "copy-room", most is None or under_way <= most, f"{under_way} copies at {site}"
+            )
 
     def on_transfer_failed(self, event: ev.TransferFailed) -> None:
         copy = event.workflow, event.file, event.destination
         self._copy_failures[copy] += 1
+        self._large_copies.pop(copy, None)
         if event.transient and self._copy_failures[copy] <= COPY_FAILURES:
             return
         if event.destination == ORIGIN:

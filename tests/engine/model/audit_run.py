@@ -39,6 +39,8 @@ class RunRules(KnownRun):
         for file, record in enumerate(document.files):
             if record.producer is None:
                 self.present[event.workflow, file] = {ORIGIN}
+                if record.size_bytes is not None:
+                    self._sizes[event.workflow, file] = record.size_bytes
 
     def on_run_resumed(self, event: ev.RunResumed) -> None:
         dismissed, self.ended = self.ended is not None, None
@@ -49,6 +51,7 @@ class RunRules(KnownRun):
         self._failures.clear()
         self._setbacks.clear()
         self._specials.clear()
+        self._large_copies.clear()
         self._lose(event.lost)
         for one in self._open.values():
             one.withdrawn = False  # The order may be lost with the engine.

@@ -47,10 +47,7 @@ class Auditor(RunRules, AttemptRules, FileRules, SiteRules, WithdrawalRules):
             elif isinstance(action, act.CancelAttempts):
                 self._check_cancelled(action, withdrawn)
             elif isinstance(action, act.CopyFile):
-                places = self.present.get((action.workflow, action.file), set())
-                self._require(
-                    "copy-source", action.source in places, f"{action} from one of {places}"
-                )
+                self.check_copy(action)
 
     def _apply(self, event: ev.Event, submitted: set[str]) -> None:
         self._count += 1

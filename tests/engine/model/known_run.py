@@ -87,6 +87,10 @@ class KnownRun:
         self._refused: set[tuple[int, int, int]] = set()
         self._paused: set[int] = set()
         self._written: set[tuple[int, int]] = set()
+        self._sizes: dict[tuple[int, int], int] = {}
+        """Of files whose size is known, by (workflow, file)."""
+        self._large_copies: dict[tuple[int, int, int], int] = {}
+        """The sources of large copies under way, by (workflow, file, destination)."""
         self._copy_failures: Counter[tuple[int, int, int]] = Counter()
         self._background_cores: Counter[int] = Counter()
         self._ended_cores: Counter[int] = Counter()

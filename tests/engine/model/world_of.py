@@ -252,7 +252,9 @@ def _site(random: Random, number: int, is_mild: bool) -> SiteSpec:
         kind=choice(["local", "local", "ssh", "slurm"]),
         backfills=random.random() < 0.3,
     )
-    return site if site.kind == "local" else msgspec.structs.replace(site, access=Access())
+    if site.kind == "local":
+        return site
+    return msgspec.structs.replace(site, access=Access(), max_transfers=choice([None, 1, 1, 2, 4]))
 
 
 def _resources(random: Random, widest: int) -> Resources:

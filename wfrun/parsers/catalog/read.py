@@ -53,12 +53,16 @@ _SITE_KEYS = (
     "gpus",
     "walltime",
     "pin_cores",
+    "max_transfers",
     *ENVIRONMENT_KEYS,
 )
 """Keys that sites of every kind take."""
 _NODE_KEYS = ("count", "cores", "speed", "mtbf", "mttr")
 _LINK_KEYS = ("between", "from", "to", "bandwidth", "latency")
 _ENDS_OF_A_LINK = 2
+DEFAULT_MAX_TRANSFERS = 4
+"""Of a site behind a connection: with the agent's session and that of the queue they stay below the
+ten sessions that OpenSSH allows in one connection (MaxSessions)."""
 
 
 def read_catalog(path: str | Path, kinds: Mapping[str, CatalogKind]) -> Catalog:
@@ -146,6 +150,9 @@ def _read_site(
         pin_cores=site.take("pin_cores", to_truth, False),
         access=access,
         environment=read_environment(site, is_remote=kind.is_remote, base=base),
+        max_transfers=site.take(
+            "max_transfers", to_count, DEFAULT_MAX_TRANSFERS if kind.is_remote else None
+        ),
     )
     return with_launchers(site, spec)
 

@@ -12,8 +12,6 @@ from wfrun.engine.exchange import Content
 from wfrun.engine.model import SiteSpec
 from wfrun.sites.remote.host import Stat
 
-SMALL_BYTES = 64 * 1024
-"""Maximum size of a file that shares a message with others."""
 CHUNK_BYTES = 1024 * 1024
 """Maximum size of a piece of a stream."""
 _PART = ".wfrun-part-"

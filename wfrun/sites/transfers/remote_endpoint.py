@@ -10,26 +10,23 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any, Protocol
 
+from wfrun.engine.copies import SMALL_BYTES
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.engine.exchange import Content
 from wfrun.engine.model import SiteSpec
+from wfrun.parsers.catalog.read import DEFAULT_MAX_TRANSFERS
 from wfrun.sites.remote import cat
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.host import NewFile, Stat
 from wfrun.sites.stored import measure_at
 from wfrun.sites.transfers.endpoint import (
     CHUNK_BYTES,
-    SMALL_BYTES,
     check_digest,
     check_size,
     file_mode,
     part_name,
 )
 from wfrun.sites.transfers.request_batcher import RequestBatcher
-
-MAX_LARGE = 4
-"""Maximum number of large copies to and from one site at once. With the agent's session and that
-of SFTP they fit into sshd's default of MaxSessions, 10, and leave its head node to others."""
 
 
 class ConnectedSite(Protocol):
@@ -49,7 +46,9 @@ class RemoteEndpoint:
         self.index = index
         self.spec: SiteSpec | None = site.spec
         self.connection = site.connection
-        self.slot: AbstractAsyncContextManager[Any] = asyncio.Semaphore(MAX_LARGE)
+        self.slot: AbstractAsyncContextManager[Any] = asyncio.Semaphore(
+            site.spec.max_transfers or DEFAULT_MAX_TRANSFERS
+        )
         self._site = site
         self._stat = RequestBatcher(self._stat_all)
         self._read_small = RequestBatcher(self._read_all)

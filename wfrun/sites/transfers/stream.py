@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
+from wfrun.engine.copies import SMALL_BYTES
 from wfrun.engine.errors import TransientError
 from wfrun.engine.exchange import Content, Receipt
 from wfrun.sites.transfers.clean_tree import CleanTree
 from wfrun.sites.transfers.disk import absent
-from wfrun.sites.transfers.endpoint import SMALL_BYTES, Endpoint, check_size, hold_slots
+from wfrun.sites.transfers.endpoint import Endpoint, check_size, hold_slots
 from wfrun.sites.transfers.method import Location
 
 STALL_S = 1800.0

@@ -1,0 +1,109 @@
+"""Copies of files to sites: which of them start, and when.
+
+A copy is requested once for each file and destination, however many attempts wait for it. Large
+copies wait for room at both of their ends (`wfrun.engine.copy_queue`). Part of the interpreter of
+the log, so that real and simulated runs start the same copies.
+"""
+
+from __future__ import annotations
+
+from wfrun.engine.actions import CopyFile
+from wfrun.engine.capability import Run
+from wfrun.engine.copy_queue import Copy, Key
+from wfrun.engine.model import ORIGIN
+from wfrun.engine.staging import transfer_s
+from wfrun.engine.state import Attempt, RunState, WorkflowState
+
+SMALL_BYTES = 64 * 1024
+"""Maximum size of a small file. Small files share messages, so they need no bound."""
+
+
+def request_inputs(run: Run, w: WorkflowState, attempt: Attempt) -> None:
+    """Copy the inputs of an attempt that are not at its site. It waits for them."""
+    state = run.state
+    site, present = attempt.site, w.present
+    bit, rank_s = 1 << site, -1.0
+    for file in w.workflow.tasks[attempt.task].inputs:
+        # A file that is at no place is an optional one that its producer did not write.
+        if present[file] & bit or not present[file]:
+            continue
+        key = (w.index, file, site)
+        copy = state.copies.get(key)
+        if copy is None:
+            if rank_s < 0 and state.copy_queue.is_bounded:
+                rank_s = state.now_s + transfer_s(state, w, attempt.task, site)
+            copy = state.copies[key] = Copy()
+            _enqueue(run, key, copy, rank_s)
+        copy.waiting.append(attempt.key)
+        attempt.missing += 1
+    if attempt.missing:
+        start_copies(run)
+
+
+def request_output(run: Run, w: WorkflowState, file: int) -> None:
+    """Copy a final output to ORIGIN."""
+    copy = run.state.copies[w.index, file, ORIGIN] = Copy()
+    request_again(run, (w.index, file, ORIGIN), copy)
+
+
+def request_again(run: Run, key: Key, copy: Copy) -> None:
+    """Start a copy that does not run, or let it wait for room behind those that wait already."""
+    _enqueue(run, key, copy, run.state.now_s)
+    start_copies(run)
+
+
+def restart_copies(run: Run) -> None:
+    """Start all copies again: they ended with the engine that ran them."""
+    run.state.copy_queue.clear()
+    for key, copy in run.state.copies.items():
+        _enqueue(run, key, copy, run.state.now_s)
+    start_copies(run)
+
+
+def start_copies(run: Run) -> None:
+    """Start the copies for which there is room. Cost: the links with copies that wait, for each
+    that starts."""
+    state, queue = run.state, run.state.copy_queue
+    while (entry := queue.next()) is not None:
+        rank, key = entry
+        copy = state.copies.get(key)
+        if copy is None or copy.rank != rank:
+            continue  # It was given up.
+        if key[2] != ORIGIN and not any(a in state.attempts for a in copy.waiting):
+            del state.copies[key]
+            continue
+        source = _nearest(state, key)
+        if source == copy.source:
+            _start(run, key, copy)
+        else:  # The nearest place has changed while it waited.
+            copy.source = source
+            queue.add(key, source, rank)
+
+
+def _enqueue(run: Run, key: Key, copy: Copy, rank_s: float) -> None:
+    """Let a copy wait for room. Files that need none are started at once."""
+    state, queue = run.state, run.state.copy_queue
+    under_way = queue.running.get(key)
+    if under_way is not None:  # Given up before it ended: its end serves this request.
+        copy.source, _ = under_way
+        return
+    copy.source = _nearest(state, key)
+    if queue.is_bounded and not 0 <= state.workflows[key[0]].sizes[key[1]] <= SMALL_BYTES:
+        copy.rank = (rank_s, queue.take_serial())
+        queue.add(key, copy.source, copy.rank)
+    else:
+        run.outbox.append(CopyFile(key[0], key[1], copy.source, key[2]))
+
+
+def _start(run: Run, key: Key, copy: Copy) -> None:
+    workflow, file, destination = key
+    copy.rank = None
+    run.state.copy_queue.begin(key, copy.source, destination)
+    run.outbox.append(CopyFile(workflow, file, copy.source, destination))
+
+
+def _nearest(state: RunState, key: Key) -> int:
+    """The place with the fastest link to the destination of those that have the file."""
+    present = state.workflows[key[0]].present[key[1]]
+    source, _, _ = state.network.best_source(present, key[2])
+    return source

@@ -1,0 +1,114 @@
+"""The queue of copies: large files that are under way to sites, or wait for room there."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from math import inf
+
+from wfrun.engine.model import ORIGIN, SiteSpec
+
+Key = tuple[int, int, int]
+"""Workflow, file, destination."""
+Rank = tuple[float, int]
+"""When the attempt that waits for a copy was placed, in seconds, plus the expected time to transfer
+its inputs; and a serial number. The lowest comes first: an attempt that misses little does not wait
+for the many inputs of another, and an early one is not overtaken for ever."""
+
+
+class Copy:
+    """A file that is being copied to a site, or waits for room."""
+
+    __slots__ = ("failures", "rank", "source", "waiting")
+
+    def __init__(self) -> None:
+        self.source = ORIGIN
+        self.waiting: list[str] = []
+        """Keys of the attempts that wait for it."""
+        self.failures = 0
+        self.rank: Rank | None = None
+        """Its place in the queue; None: it does not wait for room."""
+
+
+class CopyQueue:
+    """Large copies of a run by their links: those under way, and those that wait for room."""
+
+    def __init__(self) -> None:
+        self.running: dict[Key, tuple[int, int]] = {}
+        """The ends of each large copy under way. The run may have given it up."""
+        self.waiting: dict[tuple[int, int], list[tuple[Rank, Key]]] = {}
+        """Heaps by source and destination. An entry is void if the copy has another rank now."""
+        self._load: defaultdict[int, int] = defaultdict(int)
+        """Large copies under way to or from a login host."""
+        self._hosts: list[int] = []
+        """The first site with the same login host, by site: they share its room."""
+        self._room: list[float] = []
+        """Maximum number of large copies at a time, by site."""
+        self._serial = 0
+        self.is_bounded = False
+        """Whether large copies may have to wait."""
+
+    def set_bounds(self, specs: Sequence[SiteSpec]) -> None:
+        """Take over the bounds of the sites."""
+        first: dict[tuple[str, ...], int] = {}
+        self._hosts = []
+        for site, spec in enumerate(specs):
+            hosts = spec.access.hosts if spec.access is not None else ()
+            self._hosts.append(first.setdefault(hosts, site) if hosts else site)
+        self._room = [spec.max_transfers or inf for spec in specs]
+        self.is_bounded = min(self._room, default=inf) < inf
+        running, self.running = self.running, {}
+        self._load.clear()
+        for key, (source, destination) in running.items():
+            self.begin(key, source, destination)
+
+    def has_room(self, source: int, destination: int) -> bool:
+        """Whether both ends can take a further large copy."""
+        return all(
+            site == ORIGIN or self._load[self._hosts[site]] < self._room[site]
+            for site in (source, destination)
+        )
+
+    def begin(self, key: Key, source: int, destination: int) -> None:
+        """Count a large copy that starts."""
+        self.running[key] = source, destination
+        self._count((source, destination), 1)
+
+    def end(self, key: Key) -> None:
+        """Count no longer a copy that has ended or failed, if it was counted."""
+        if (ends := self.running.pop(key, None)) is not None:
+            self._count(ends, -1)
+
+    def _count(self, ends: tuple[int, int], change: int) -> None:
+        for site in ends:
+            if site != ORIGIN:
+                self._load[self._hosts[site]] += change
+
+    def take_serial(self) -> int:
+        """A number for a rank: copies with equal times start in the order of their requests."""
+        self._serial += 1
+        return self._serial
+
+    def add(self, key: Key, source: int, rank: Rank) -> None:
+        """Let a large copy wait for room."""
+        heappush(self.waiting.setdefault((source, key[2]), []), (rank, key))
+
+    def next(self) -> tuple[Rank, Key] | None:
+        """Remove and return the first entry of the links that have room; None if there is none."""
+        best = None
+        for link, heap in self.waiting.items():
+            if self.has_room(*link) and (best is None or heap[0] < self.waiting[best][0]):
+                best = link
+        if best is None:
+            return None
+        entry = heappop(self.waiting[best])
+        if not self.waiting[best]:
+            del self.waiting[best]
+        return entry
+
+    def clear(self) -> None:
+        """Forget all copies: the engine that ran them has ended."""
+        self.running.clear()
+        self.waiting.clear()
+        self._load.clear()
