@@ -27,7 +27,8 @@ class FileRules(KnownRun):
         self._require("copy-source", action.source in places, f"{action} from one of {places}")
         if 0 <= self._sizes.get(file, -1) <= SMALL_BYTES:
             return
-        self._large_copies[(*file, action.destination)] = action.source
+        copy = action.workflow, action.file, action.destination
+        self._large_copies[copy] = action.source
         for site in {action.source, action.destination} - {ORIGIN}:
             most = self._specs[site].max_transfers
             under_way = sum(site in (source, key[2]) for key, source in self._large_copies.items())
