@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -19,6 +20,7 @@ def _networks() -> Iterator[list[Network]]:
     yield made
     for network in made:
         network.close()
+        shutil.rmtree(network.directory)
 
 
 @pytest.fixture
