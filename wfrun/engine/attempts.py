@@ -320,7 +320,7 @@ def _succeed(run: Run, w: WorkflowState, attempt: Attempt, outcome: Outcome) -> 
         w.variants.pop(task, None)
         if number := variant(attempt.key):
             w.variants[task] = number
-    if state.max_replicas:
+    if w.siblings:  # also where the run was resumed with fewer replicas
         _supersede(run, w, attempt)
     for call in run.hooks.done:
         call(attempt, outcome)
