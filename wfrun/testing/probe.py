@@ -9,8 +9,9 @@ from wfrun.engine.events import AttemptEnded, AttemptsSubmitted, AttemptStarted,
 from wfrun.engine.exchange import AttemptRequest, InputLink, Outcome, OutputFile
 from wfrun.engine.model import Resources
 
-PATIENCE_S = 60.0
-"""Timeout of all waits in seconds. The suites need far less, but machines may be slow."""
+PATIENCE_S = 200.0
+"""Timeout of all waits in seconds. The suites need far less, but machines may be slow, and a lost
+connection is noticed after 60 s only."""
 
 
 def request(
