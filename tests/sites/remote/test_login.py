@@ -222,6 +222,17 @@ async def test_jump_hosts_in_a_circle(cluster: Cluster) -> None:
         await make("asyncssh", cluster, "one").connect()
 
 
+async def test_the_fast_cipher_comes_first_and_the_users_before_it(cluster: Cluster) -> None:
+    users = cluster.add("users", cluster.sshd.port, "  Ciphers aes256-ctr,aes128-gcm@openssh.com")
+    for host, cipher in ((cluster.host, "aes128-gcm@openssh.com"), (users, "aes256-ctr")):
+        transport = AsyncsshTransport(host, config=cluster.config)
+        await transport.connect()
+        try:
+            assert transport._connection().get_extra_info("send_cipher") == cipher
+        finally:
+            await transport.close()
+
+
 @both
 async def test_nobody_listens(kind: str, cluster: Cluster) -> None:
     cluster.sshd.stop()

@@ -71,7 +71,7 @@ async def measure_link(spec: SiteSpec, connection: Connection, directory: str) -
     or stalls, or if the site has no command that makes a file, OSError if this machine has no
     directory for them.
     """
-    site = RemoteEndpoint(0, _Store(spec, connection, f"{directory}/files"))
+    site = RemoteEndpoint(0, SiteDirectory(spec, connection, f"{directory}/files"))
     with tempfile.TemporaryDirectory(prefix="wfrun-link-") as folder:
         here = LocalEndpoint(store=Path(folder))
 
@@ -90,7 +90,7 @@ async def measure_link(spec: SiteSpec, connection: Connection, directory: str) -
     return Link(LinkSpec(ORIGIN_NAME, spec.name, *up), LinkSpec(spec.name, ORIGIN_NAME, *down))
 
 
-class _Store:
+class SiteDirectory:
     """Implements ``ConnectedSite``."""
 
     def __init__(self, spec: SiteSpec, connection: Connection, directory: str) -> None:

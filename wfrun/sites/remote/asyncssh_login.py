@@ -24,6 +24,12 @@ _ANSWERS_S = 300.0
 """Timeout of a login whose questions the user answers, in seconds: long enough to find a token."""
 _STEP_S = 0.25
 """Interval between looks whether the user is asked."""
+_CIPHERS = "^aes128-gcm@openssh.com"
+"""The cipher that comes first, unless the user has configured ciphers: processors have instructions
+for it. asyncssh sets up ChaCha20-Poly1305, OpenSSH's first one, four times for each packet."""
+_PACKET_BYTES = 1 << 17
+"""Maximum payload of a packet that a host may send. Each packet costs Python some time. OpenSSH
+sends no packets of more than 256 KiB (packet.c)."""
 _T = TypeVar("_T")
 
 DEFAULT_PORT = 22
@@ -71,6 +77,8 @@ class Target:
         jumps = self._options.get("ProxyJump")
         self.jumps = str(jumps).split(",") if jumps else []
         alias = self._options.get("HostKeyAlias")
+        if self._options.get("Ciphers") is None:
+            self.given["encryption_algs"] = _CIPHERS
         self.key_name = str(alias) if alias else self.host
         if alias is None and self.port != DEFAULT_PORT:
             self.key_name = f"[{self.host}]:{self.port}"
@@ -230,6 +238,7 @@ async def log_in(
         ignore_encrypted=True,
         agent_forwarding=False,
         x11_forwarding=False,
+        max_pktsize=_PACKET_BYTES,
         login_timeout=_ANSWERS_S,
         keepalive_interval=keep_alive_s,
         keepalive_count_max=3,

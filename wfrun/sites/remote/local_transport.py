@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -14,6 +15,8 @@ from wfrun.sites.remote.incoming import Listener, OnConnection
 
 _ERRORS_BYTES = 4096
 """Number of bytes of stderr that are kept."""
+PIPE_BYTES = 1 << 18
+"""Size of a command's output that waits to be read: what asyncio reads at once."""
 _LINGER_S = 0.1
 _GRACE_S = 2.0
 """Time between SIGHUP and SIGKILL."""
@@ -30,7 +33,16 @@ class LocalProcess:
         self._process = process
         self._stdin, self._stdout, self._stderr = process.stdin, process.stdout, process.stderr
         self._errors = bytearray()
+        self._widen()
         self._listener = asyncio.create_task(self._listen())
+
+    def _widen(self) -> None:
+        """Enlarge the pipe of stdout, as far as the system allows: a pipe of 64 KiB makes the
+        command wait for each read."""
+        pipe = self._process._transport.get_pipe_transport(1)  # type: ignore[attr-defined]
+        # The command may have ended; macOS has no such call.
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            fcntl.fcntl(pipe.get_extra_info("pipe"), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
     async def _listen(self) -> None:
         while data := await self._stderr.read(_ERRORS_BYTES):
@@ -109,6 +121,7 @@ class LocalTransport:
                     stdout=asyncio.subprocess.PIPE,
                     stderr=asyncio.subprocess.PIPE,
                     start_new_session=True,
+                    limit=PIPE_BYTES,
                 )
             )
         except OSError as error:

@@ -19,7 +19,7 @@ from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.sites.remote import cat
 from wfrun.sites.remote.host_keys import changed_key, unknown_key
 from wfrun.sites.remote.incoming import Listener, OnConnection, StreamConnection
-from wfrun.sites.remote.local_transport import LocalProcess
+from wfrun.sites.remote.local_transport import PIPE_BYTES, LocalProcess
 from wfrun.sites.remote.login_shell import portable
 from wfrun.sites.remote.socket_directory import SocketDirectory
 from wfrun.sites.remote.transport import NeedsLoginError
@@ -222,6 +222,7 @@ class OpensshTransport:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 start_new_session=True,
+                limit=PIPE_BYTES,
             )
         except FileNotFoundError as error:
             raise InfeasibleError(

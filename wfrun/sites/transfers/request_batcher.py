@@ -26,8 +26,14 @@ class RequestBatcher(Generic[Q, A]):
     alone, so that one bad request does not fail the others.
     """
 
-    def __init__(self, send: Callable[[list[Q]], Awaitable[Sequence[A]]]) -> None:
+    def __init__(
+        self,
+        send: Callable[[list[Q]], Awaitable[Sequence[A]]],
+        *,
+        delay_s: float = BATCH_DELAY_S,
+    ) -> None:
         self._send = send
+        self._delay_s = delay_s
         self._pending: list[tuple[Q, asyncio.Future[A]]] = []
         self._sender: asyncio.Task[None] | None = None
 
@@ -39,7 +45,7 @@ class RequestBatcher(Generic[Q, A]):
         return await answer
 
     async def _run(self) -> None:
-        await asyncio.sleep(BATCH_DELAY_S)
+        await asyncio.sleep(self._delay_s)
         while self._pending:
             batch, self._pending = self._pending[:MAX_BATCH], self._pending[MAX_BATCH:]
             # The caller of a request that is done already was cancelled.

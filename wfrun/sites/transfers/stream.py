@@ -13,6 +13,7 @@ from wfrun.sites.transfers.clean_tree import CleanTree
 from wfrun.sites.transfers.disk import absent
 from wfrun.sites.transfers.endpoint import Endpoint, check_size, hold_slots
 from wfrun.sites.transfers.method import Location
+from wfrun.sites.transfers.read_ahead import read_ahead
 
 STALL_S = 1800.0
 """Maximum wait for the next piece of a file. Files on tape take minutes to appear; a site that does
@@ -43,8 +44,9 @@ class Stream:
             async with (
                 hold_slots(reader, writer),
                 aclosing(reader.read_tree(source.name)) as archive,
+                aclosing(read_ahead(archive)) as ahead,
             ):
-                steady = _steady(archive, source.path)
+                steady = _steady(ahead, source.path)
                 tree = CleanTree(source.path, steady, links_may_leave=reader.spec is None)
                 async with aclosing(tree.pieces()) as pieces:
                     await writer.write_tree(destination.name, pieces, expected, key)
@@ -66,8 +68,12 @@ class Stream:
             check_size(source.path, len(content), size_bytes)
             await writer.write_small(destination.name, content, whole, executable, key)
             return
-        async with hold_slots(reader, writer), aclosing(reader.read(source.name)) as data:
-            pieces = _at_most(data, size_bytes, source.path)
+        async with (
+            hold_slots(reader, writer),
+            aclosing(reader.read(source.name)) as data,
+            aclosing(read_ahead(data)) as ahead,
+        ):
+            pieces = _at_most(ahead, size_bytes, source.path)
             await writer.write(destination.name, pieces, whole, executable, key)
 
     def close(self) -> None:
