@@ -9,13 +9,12 @@ import msgspec
 import pytest
 
 from tests.engine.model.explore import Explorer
-from tests.engine.model.world_of import Crash, WorldSpec, world_of
+from tests.engine.model.world_of import POLICIES, Crash, WorldSpec, world_of
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import ORIGIN, File, SiteSpec, Task, Workflow
-from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.state import RunState, TaskStatus
 
 TWO = (SiteSpec("a", 2), SiteSpec("b", 2))
@@ -174,7 +173,7 @@ class Changing(Explorer):
         state, draw = self.world.core.state, self.changes
         settings = msgspec.structs.replace(
             state.settings,
-            policy=draw.choice(sorted(PLACEMENT)),
+            policy=draw.choice(POLICIES),
             policy_options={},
             throttle=draw.choice([None, 1, 3, state.settings.throttle]),
             replicas=draw.choice([None, 0, 1]),

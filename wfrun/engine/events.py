@@ -25,7 +25,7 @@ Version 5 added ``RunStarted.site_directory`` and ``RunStarted.own_outputs``, ve
 ``Settings.max_log_bytes``, FilesRemoved, RunChanged, ``WorkflowAdded.reused``, ``Settings.wait``,
 ``AttemptStarted.host``, JobLimitReached, JobLimitLifted, ``SiteSpec.environment``,
 ``Resources.container``, the cause ``environment``, ``Settings.checksums``, digests of files,
-and words for ``Settings.throttle``."""
+words for ``Settings.throttle``, and LinksRead."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):
@@ -105,6 +105,27 @@ class HistoryRead(Event, frozen=True, tag="history-read"):
     classes: tuple[ClassHistory, ...]
     usage_s: dict[str, float]
     """CPU seconds by owner; empty if the usage of earlier runs does not count."""
+
+
+class LinkHistory(msgspec.Struct, frozen=True, array_like=True):
+    """What copies of earlier runs have shown of a link. Site ``origin`` is this machine."""
+
+    source: str
+    destination: str
+    bandwidth_bytes_per_s: float | None
+    """None: unknown."""
+    latency_s: float | None
+    """None: unknown."""
+    copies: int
+    """Number of copies that it was learned from."""
+
+
+class LinksRead(Event, frozen=True, tag="links-read"):
+    """Links as earlier runs have found them. What the copies of this run show is added to the same
+    file when it ends."""
+
+    file: str
+    links: tuple[LinkHistory, ...]
 
 
 class RunResumed(Event, frozen=True, tag="run-resumed"):
@@ -399,6 +420,7 @@ AnyEvent = (
     | WorkflowAdded
     | SubmissionEnded
     | HistoryRead
+    | LinksRead
     | RunResumed
     | RunChanged
     | AttemptPlaced

@@ -20,6 +20,7 @@ from wfrun.engine.capability import Hooks, Run
 from wfrun.engine.changes import change_sites, introduce
 from wfrun.engine.copies import restart_copies
 from wfrun.engine.fit import classify
+from wfrun.engine.information import Knowledge
 from wfrun.engine.model import ORIGIN, LinkSpec, Workflow
 from wfrun.engine.network import Network
 from wfrun.engine.policies.placement import max_replicas, placement_class, throttle_of
@@ -145,11 +146,15 @@ def _configure(state: RunState, settings: ev.Settings, links: tuple[LinkSpec, ..
     """Set what follows from the options, the sites and the links of a run."""
     state.settings, state.links = settings, links
     scale = settings.time_scale if settings.emulate else 1.0
-    state.network = Network([s.spec.name for s in state.sites], links, time_scale=scale)
+    state.information = placement_class(settings.policy).information
+    before, state.network = state.network, Network(
+        [s.spec.name for s in state.sites], links, time_scale=scale,
+        learns=state.information.link_speed is Knowledge.RUNTIME,
+    )  # fmt: skip
+    state.network.take_over(before)
     state.copy_queue.set_bounds([s.spec for s in state.sites])
     throttle = throttle_of(settings)
     state.throttle = throttle if isinstance(throttle, int) else None
-    state.information = placement_class(settings.policy).information
     state.queues = [(1 << len(state.sites)) - 1] if settings.selection else []
     state.max_replicas = max_replicas(settings, len(state.sites) - state.left.bit_count())
 
@@ -188,6 +193,11 @@ def _submission_ended(run: Run, event: ev.SubmissionEnded) -> None:
 
 def _history_read(run: Run, event: ev.HistoryRead) -> None:
     run.state.history = event.file
+
+
+def _links_read(run: Run, event: ev.LinksRead) -> None:
+    run.state.link_history = event.file
+    run.state.network.believe(event.links)
 
 
 def _run_resumed(run: Run, event: ev.RunResumed) -> None:
@@ -366,6 +376,7 @@ _INTERPRET: dict[type[ev.Event], Interpret] = dict.fromkeys(get_args(ev.AnyEvent
     ev.WorkflowAdded: _workflow_added,
     ev.SubmissionEnded: _submission_ended,
     ev.HistoryRead: _history_read,
+    ev.LinksRead: _links_read,
     ev.RunResumed: _run_resumed,
     ev.AttemptPlaced: attempts.attempt_placed,
     ev.AttemptsSubmitted: attempts.attempts_submitted,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from wfrun.engine.events import LinkHistory
+from wfrun.engine.link_samples import LinkSamples, bandwidth_of, latency_of
 from wfrun.engine.model import ORIGIN, LinkSpec
 
 DEFAULT_BANDWIDTH_BYTES_PER_S = 100e6
@@ -17,13 +19,27 @@ class Network:
     real time. In a run with scaled time the ``links`` are scaled, and ``time_scale`` scales the
     default as well, so that decisions are those of a run in real time. With scale 0, the unscaled
     default keeps the order of byte counts.
+
+    What copies of earlier runs have shown (``believe``) replaces the catalog's figures, and in a
+    Network that ``learns``, what those of this run have shown (``observe``) replaces both. Without
+    ``learns`` the figures are those known at the start of the run, as policies assume that declare
+    links as known.
     """
 
     def __init__(
-        self, site_names: Sequence[str], links: Sequence[LinkSpec], *, time_scale: float = 1.0
+        self,
+        site_names: Sequence[str],
+        links: Sequence[LinkSpec],
+        *,
+        time_scale: float = 1.0,
+        learns: bool = False,
     ) -> None:
         self.sites = len(site_names)
-        index = {name: i for i, name in enumerate(site_names)} | {"origin": ORIGIN}
+        self.samples: dict[tuple[int, int], LinkSamples] = {}
+        """What copies of this run have shown, by source and destination."""
+        self._learns = learns
+        self._history: Sequence[LinkHistory] = ()
+        index = self._index = {name: i for i, name in enumerate(site_names)} | {"origin": ORIGIN}
         size = self.sites + 1  # The last row and column, at index -1, are ORIGIN's.
         default = (time_scale or 1.0) / DEFAULT_BANDWIDTH_BYTES_PER_S
         self._seconds_per_byte = [[default] * size for _ in range(size)]
@@ -35,6 +51,54 @@ class Network:
             self._latency_s[source][destination] = link.latency_s
         self.best: list[dict[int, tuple[int, float, float]]] = [{} for _ in range(size)]
         """Results of ``best_source``, by destination and mask of places."""
+
+    def take_over(self, before: Network) -> None:
+        """Take over what a run knew before a change of its sites, which keep their numbers."""
+        self.believe(before._history)
+        self.samples = before.samples
+        for source, destination in self.samples if self._learns else ():
+            self._learn(source, destination)
+
+    def believe(self, history: Sequence[LinkHistory]) -> None:
+        """Take over what earlier runs have learned. Unknown sites are skipped."""
+        self._history = history
+        for link in history:
+            source, destination = map(self._index.get, (link.source, link.destination))
+            if source is not None and destination is not None:
+                self._set(source, destination, link.bandwidth_bytes_per_s, link.latency_s)
+
+    def observe(
+        self,
+        source: int,
+        destination: int,
+        size_bytes: int,
+        elapsed_s: float,
+        at_s: float,
+        method: str = "",
+    ) -> None:
+        """Learn from a copy that ended at ``at_s``; `LinkSamples` has the formula. Cost:
+        constant."""
+        samples = self.samples.get((source, destination))
+        if samples is None:
+            samples = self.samples[source, destination] = LinkSamples()
+        samples.add(at_s, elapsed_s, size_bytes, method)
+        if self._learns:
+            self._learn(source, destination)
+
+    def _learn(self, source: int, destination: int) -> None:
+        samples = self.samples[source, destination]
+        bandwidth, latency_s = bandwidth_of(samples.bandwidths()), latency_of(samples.latencies())
+        self._set(source, destination, bandwidth, latency_s)
+
+    def _set(
+        self, source: int, destination: int, bandwidth: float | None, latency_s: float | None
+    ) -> None:
+        """Change the figures of a link; None: this one stays."""
+        if bandwidth is not None:
+            self._seconds_per_byte[source][destination] = 1 / bandwidth
+        if latency_s is not None:
+            self._latency_s[source][destination] = latency_s
+        self.best[destination].clear()
 
     def bit(self, site: int) -> int:
         """The bit of a site, or of ORIGIN, in a mask of places."""

@@ -392,6 +392,8 @@ class RunState:
         """Masks of sites as tuples of sites, for policies."""
         self.history: str | None = None
         """File that keeps run times and usage across runs; None without one."""
+        self.link_history: str | None = None
+        """The same file, if it keeps links; what copies have shown is added to it."""
         self.max_replicas = 0
         """Maximum number of replicas of a task."""
         self.own_outputs = False

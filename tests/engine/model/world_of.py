@@ -25,7 +25,8 @@ from wfrun.engine.model import (
     Task,
     Workflow,
 )
-from wfrun.engine.policies.placement import PLACEMENT
+from wfrun.engine.policies.placement import BAG_POLICIES, WORKFLOW_POLICIES
+from wfrun.engine.policies.placement.file_aware import FileAware, FileAwareR
 from wfrun.engine.policies.selection import SELECTION
 
 RETRIABLE: tuple[Cause, ...] = (
@@ -36,6 +37,10 @@ RETRIABLE: tuple[Cause, ...] = (
 ALL_CAUSES: tuple[Cause, ...] = (*RETRIABLE, "launch-failed", "memory", "walltime", "refused")
 
 GIB = 2**30
+
+POLICIES = sorted(policy.name for policy in (*WORKFLOW_POLICIES, *BAG_POLICIES))
+"""Policies that worlds are drawn with. Another one would change the worlds of all seeds; those that
+are not in the thesis take the place of one of these."""
 
 
 class Crash(msgspec.Struct, frozen=True):
@@ -338,7 +343,9 @@ def _bag(random: Random, number: int, widest: int, most: int) -> Workflow:
 
 def _settings(random: Random, is_mild: bool) -> ev.Settings:
     choice = random.choice
-    policy = choice(sorted(PLACEMENT))
+    policy = choice(POLICIES)
+    if policy == FileAware.name and is_mild:
+        policy = FileAwareR.name
     return ev.Settings(
         policy=policy,
         policy_options={"size": random.randint(1, 10)} if policy == "coarsening" else {},

@@ -17,7 +17,7 @@ from wfrun.engine.policies.placement.all_clusters import AllClusters
 from wfrun.engine.policies.placement.cluster_min import ClusterMin
 from wfrun.engine.policies.placement.coarsening import Coarsening
 from wfrun.engine.policies.placement.ect import Ect, EctP
-from wfrun.engine.policies.placement.file_aware import FileAware
+from wfrun.engine.policies.placement.file_aware import FileAware, FileAwareR
 from wfrun.engine.policies.placement.fpf import Fpf
 from wfrun.engine.policies.placement.fplt import Dfplt, Fplt
 from wfrun.engine.policies.placement.heft import Heft, HeftP
@@ -42,8 +42,11 @@ WORKFLOW_POLICIES: tuple[type[Placement], ...] = (
 BAG_POLICIES: tuple[type[Placement], ...] = (Ect, Fplt, Rr, Wqr, Dfplt, EctP, Stfr, Fpf)
 """In the order of section 5.1.4."""
 
+OTHER_POLICIES: tuple[type[Placement], ...] = (FileAwareR,)
+"""Not in the thesis."""
+
 PLACEMENT: dict[str, type[Placement]] = {
-    policy.name: policy for policy in (*WORKFLOW_POLICIES, *BAG_POLICIES)
+    policy.name: policy for policy in (*WORKFLOW_POLICIES, *BAG_POLICIES, *OTHER_POLICIES)
 }
 """The registry. Policies of both kinds place tasks of workflows and of bags."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from wfrun.engine.information import Information, K, R
 from wfrun.engine.policies.placement.base import BasePlacement, least
 from wfrun.engine.protocols import View
@@ -21,6 +23,15 @@ class FileAware(BasePlacement):
 
     def place(self, task: int) -> int | None:
         return cheapest(self.view, task)
+
+
+class FileAwareR(FileAware):
+    """File-aware with the bandwidth and latency of links as the copies of this run show them: a
+    link that is slower than the catalog and earlier runs say is avoided once it has proved so."""
+
+    name = "file-aware-r"
+    information = msgspec.structs.replace(FileAware.information, link_speed=R)
+    summary = "file-aware, with the speed of links as this run finds it"
 
 
 def cheapest(view: View, task: int) -> int:
