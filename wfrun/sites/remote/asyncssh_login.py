@@ -77,8 +77,7 @@ class Target:
         jumps = self._options.get("ProxyJump")
         self.jumps = str(jumps).split(",") if jumps else []
         alias = self._options.get("HostKeyAlias")
-        if self._options.get("Ciphers") is None:
-            self.given["encryption_algs"] = _CIPHERS
+        self.ciphers = _CIPHERS if self._options.get("Ciphers") is None else ()
         self.key_name = str(alias) if alias else self.host
         if alias is None and self.port != DEFAULT_PORT:
             self.key_name = f"[{self.host}]:{self.port}"
@@ -238,6 +237,7 @@ async def log_in(
         ignore_encrypted=True,
         agent_forwarding=False,
         x11_forwarding=False,
+        encryption_algs=target.ciphers,
         max_pktsize=_PACKET_BYTES,
         login_timeout=_ANSWERS_S,
         keepalive_interval=keep_alive_s,
