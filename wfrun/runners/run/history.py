@@ -1,5 +1,5 @@
 """History across runs: the latest run times of each class of tasks, and the CPU time that owners
-have used.
+have used. `wfrun.runners.run.link_history` keeps links in the same file.
 
 One SQLite file for all runs of a user: ``--history FILE``, by default
 ``$XDG_STATE_HOME/wfrun/history.sqlite`` (``~/.local/state``). The history only improves predictions
@@ -50,7 +50,7 @@ def history_file(given: str | None) -> Path | None:
     try:
         str(path).encode()
     except UnicodeEncodeError:
-        _warn(path, "used", "its name is not UTF-8")
+        warn(path, "used", "its name is not UTF-8")
         return None
     return path
 
@@ -66,7 +66,7 @@ def read_history(
     used_s: dict[str, float] = {}
     try:
         if path.exists():
-            with closing(_connect(path)) as db:
+            with closing(connect(path)) as db:
                 rows = db.execute(
                     "SELECT owner, application, cores, site, before_s, last_s FROM run_times "
                     f"WHERE owner IN ({marks})",
@@ -84,7 +84,7 @@ def read_history(
                         )
                     )
     except (sqlite3.Error, OSError) as error:
-        _warn(path, "read", error)
+        warn(path, "read", error)
     return ev.HistoryRead(at_s, str(path), tuple(classes), used_s)
 
 
@@ -105,22 +105,29 @@ def add_history(state: RunState) -> None:
     if not classes and not usage:
         return
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.touch(0o600)  # its journal gets the same mode
-        with closing(_connect(path)) as db, db:
+        make_file(path)
+        with closing(connect(path)) as db, db:
             db.executemany("INSERT OR REPLACE INTO run_times VALUES (?, ?, ?, ?, ?, ?)", classes)
             db.executemany("INSERT OR REPLACE INTO usage VALUES (?, ?, ?)", usage)
     except (sqlite3.Error, OSError) as error:
-        _warn(path, "written", error)
+        warn(path, "written", error)
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def connect(path: Path) -> sqlite3.Connection:
+    """Open a history file. Raises sqlite3.Error."""
     db = sqlite3.connect(path, timeout=_LOCK_TIMEOUT_S)
     db.executescript(_SCHEMA)
     return db
 
 
-def _warn(path: Path, what: str, error: Exception | str) -> None:
+def make_file(path: Path) -> None:
+    """Make a history file that nobody else can read, if it is absent. Raises OSError."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.touch(0o600)  # its journal gets the same mode
+
+
+def warn(path: Path, what: str, error: Exception | str) -> None:
+    """Warn that the history cannot be read, written or used."""
     _LOGGER.warning(
         "%s: the history of earlier runs cannot be %s: %s; name another file with --history, or "
         "do without: --history none",

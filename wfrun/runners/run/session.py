@@ -40,6 +40,7 @@ from wfrun.runners.run.directory import (
 )
 from wfrun.runners.run.dispatch import Dispatcher
 from wfrun.runners.run.history import add_history, read_history
+from wfrun.runners.run.link_history import add_links, read_links
 from wfrun.runners.run.lock import BEAT_S, Lock
 from wfrun.runners.run.log_errors import replay
 from wfrun.runners.run.loop import Loop, Observer
@@ -86,8 +87,9 @@ class Session:
         history: Path | None = None,
         past_usage: bool = False,
     ) -> None:
-        """``history`` is the file that a new run with a selection policy reads, and extends at its
-        end. With ``past_usage`` the usage of owners in earlier runs counts for fairness."""
+        """``history`` is the file that a new run reads, and extends at its end: links, and with a
+        selection policy run times. With ``past_usage`` the usage of owners in earlier runs counts
+        for fairness."""
         self.observers: list[Observer] = []
         self.run: RunDir
         self._keep_files = keep_files
@@ -256,6 +258,7 @@ class Session:
                 await self._clean(sites)
             self._log(await usage.new_counts())
             add_history(self.state)
+            add_links(self.state)
         except (InfeasibleError, TransientError, KeyboardInterrupt) as error:
             # Not even the start is in the log.
             abandoned = self._plan is not None and not self._store.next_seq
@@ -390,11 +393,13 @@ class Session:
         if plan is None:
             return [ev.RunResumed(now_s, self._lost)]
         catalog, count = plan.catalog, len(plan.workflows)
-        earlier = []
+        earlier: list[ev.Event] = []
         if self._history is not None and plan.settings.selection:
             earlier.append(
                 read_history(self._history, plan.workflows, now_s, usage=self._past_usage)
             )
+        if self._history is not None:
+            earlier += read_links(self._history, plan.settings, catalog.sites, now_s)
         return [
             ev.RunStarted(
                 now_s,
