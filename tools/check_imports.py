@@ -62,6 +62,9 @@ NODE = Path("wfrun/sites/node")
 """Programs that run on clusters. They import the standard library and each other; ``__init__.py``
 is not sent."""
 
+LATER = frozenset({"_sha2"})
+"""Modules of the standard library of later versions of Python."""
+
 AGENT = Path("wfrun/sites/remote/agent.py")
 """Runs on head nodes, as a single file."""
 
@@ -128,7 +131,7 @@ def fault_of(path: Path, found: Import) -> str | None:
     """Why the import is forbidden in the file ``path``; None if it is allowed."""
     top = found.module.split(".")[0]
     if path == AGENT or path.parent == NODE:
-        if top not in sys.stdlib_module_names and (path == AGENT or not is_beside(found)):
+        if top not in sys.stdlib_module_names | LATER and (path == AGENT or not is_beside(found)):
             return f"{path.name} imports {found.text}, which is not in the standard library"
         return None
     room = room_of(path)

@@ -122,8 +122,8 @@ class PackedLog(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Follows the stdout immediately."""
 
 
-Digest = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{32}\Z")]
-"""Of a file or a directory: see ``wfrun.sites.node.digests``."""
+Digest = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+"""SHA-256 of a file; of a directory: see ``wfrun.sites.node.digests``."""
 
 
 class Content(msgspec.Struct, frozen=True, gc=False):
@@ -133,6 +133,8 @@ class Content(msgspec.Struct, frozen=True, gc=False):
     """Of all its files, for a directory. None: unknown."""
     digest: str | None = None
     """None: unknown."""
+    verify: bool = False
+    """Whether a copy is compared by digest, also by one that is computed on its way."""
     sha256: str | None = None
     """Checksum of the image of a container, in hexadecimal digits; None for other files."""
 

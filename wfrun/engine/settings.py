@@ -136,12 +136,18 @@ class Settings(msgspec.Struct, frozen=True):
         "longer output the beginning and the end. Files that the document declares are never cut.",
         FILES, "SIZE", minimum=4096, flag="--max-log", simulate=False,
     )] = None
-    checksums: Annotated[bool, Option(
-        "Keep a digest of each output, and compare it after each transfer and on resume; otherwise "
-        "files are compared by size.",
+    checksums: Annotated[Literal["copies", "all", "off"], Option(
+        "Verify the SHA-256 checksum of each copy; `all`: on resume also that of all files at the "
+        "sites and in `outputs/`. With `off`, and of emulated tasks, only sizes are compared.",
         FILES, simulate=False,
-    )] = False
+    )] = "copies"
     # fmt: on
+
+    @property
+    def verifies_copies(self) -> bool:
+        """Whether checksums of copies are compared. The outputs of emulated tasks are holes, which
+        cost no time to copy but would take time to read."""
+        return self.checksums != "off" and not self.emulate
 
 
 class Setting(NamedTuple):

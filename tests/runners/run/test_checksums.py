@@ -27,7 +27,7 @@ def test_what_has_changed_is_fetched_or_made_again(user: User) -> None:
         Job("b", f"echo b >> {record}; cat a/member > b; echo b > b2", ["a"], ["b", "b2"], ["b2"]),
         Job("c", f"echo c >> {record}; {wait}; cat b > c", ["b"], ["c"], ["c"]),
     ]
-    engine = user.start(user.write(jobs), "--run-dir", run, "--checksums")
+    engine = user.start(user.write(jobs), "--run-dir", run, "--checksums", "all")
     outputs = run / "outputs"
     assert wait_until(lambda: len(lines_of(record)) == 3 or engine.ended), engine.told
     assert wait_until(lambda: (outputs / "a").exists() and (outputs / "b2").exists())

@@ -75,7 +75,7 @@ def test_a_second_run_sends_no_image(site: Site) -> None:
     assert site.sent_bytes("first") == len(IMAGE)
     assert stat.S_IMODE(site.cache.stat().st_mode) == 0o700
     assert {path.name for path in site.cache.iterdir()} == {SHA256, f"{SHA256}.checked"}
-    second = site.run("second", "--checksums")
+    second = site.run("second", "--checksums", "all")
     assert second.status == 0, second.text
     assert site.sent_bytes("second") == 0
     assert site.used.read_bytes() == IMAGE

@@ -117,7 +117,7 @@ def test_outputs_are_lost_before_the_engine_sees_the_end(user: User, home: Path)
 @pytest.mark.parametrize("kind", ["local", "jobs"])
 def test_a_lost_output_of_the_same_size(user: User, home: Path, kind: str) -> None:
     """Only digests find it."""
-    lossy = LossyRun(user, home, kind, "--checksums")
+    lossy = LossyRun(user, home, kind, "--checksums", "all")
     lossy.record_an_end(signal.SIGKILL)
     user.cut_power()
     lossy.lose("d/member", size=False)

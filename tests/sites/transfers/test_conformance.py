@@ -82,6 +82,8 @@ async def test_the_preferred_method_that_can_carry_is_taken(tmp_path: Path) -> N
     class Asked:
         """A method that notes that it was asked, and refuses or delegates."""
 
+        computes_digest = True
+
         def __init__(self, name: str, accepts: bool) -> None:
             self._name = name
             self._accepts = accepts

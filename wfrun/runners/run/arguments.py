@@ -34,7 +34,7 @@ class RunArguments(SimulateArguments, total=False):
     size_scale: float
     pack_logs: bool
     max_log_bytes: int | None
-    checksums: bool
+    checksums: Literal["copies", "all", "off"]
 
 
 class ResumeArguments(TypedDict, total=False):

@@ -74,8 +74,9 @@ async def find_lost(
     unreachable: Collection[int] = (),
 ) -> LostFiles:
     """The written files that are missing in their site's store, or differ there, and all that are
-    at ``unreachable`` sites, which nobody waits for; with ``checksums`` also outputs at ORIGIN. Of
-    another site out of reach nothing is known."""
+    at ``unreachable`` sites, which nobody waits for; with ``checksums all`` also outputs at ORIGIN.
+    Of another site out of reach nothing is known."""
+    by_digest = state.settings.checksums == "all"
     lost: list[tuple[int, int, int]] = []
     for index, site in enumerate(sites):
         names: dict[str, tuple[int, int]] = {}
@@ -86,13 +87,14 @@ async def find_lost(
                 if w.present[file] >> index & 1 and files[file].producer is not None:
                     name = stored_as(w, file)
                     names[name] = (w.index, file)
-                    contents[name] = w.content(file)
+                    content = w.content(file)
+                    contents[name] = content if by_digest else Content(content.size_bytes)
         if index in unreachable:
             lost += [(*file, index) for file in names.values()]
             continue
         with contextlib.suppress(TransientError):
             lost += [(*names[name], index) for name in await site.absent(contents)]
-    if state.settings.checksums:
+    if by_digest:
         with contextlib.suppress(TransientError):
             lost += await asyncio.to_thread(_lost_outputs, state, requests)
     return tuple(lost)

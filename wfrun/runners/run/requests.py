@@ -67,7 +67,7 @@ class Requests:
             expected_s=self._expected_s(w, task_index, site),
             max_log_bytes=self._state.settings.max_log_bytes,
             environment=self._specs[site].environment,
-            checksums=self._state.settings.checksums,
+            checksums=self._state.settings.verifies_copies,
         )
         if not self._state.settings.emulate:
             return request

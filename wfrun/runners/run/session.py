@@ -239,7 +239,7 @@ class Session:
         logged; no task has then been started, and the directory of a new run is removed."""
         sites = self._make_sites()
         links = self._plan.catalog.links if self._plan else (self.change or self.state).links
-        transfer = make_transfer(sites, links, self.run.outputs, self._settings.checksums)
+        transfer = make_transfer(sites, links, self.run.outputs, self._settings.verifies_copies)
         far = {n: s.connection for n, s in enumerate(sites) if not isinstance(s, LocalSite)}
         usage = Usage(far, self._clock.now)
         opened: list[AnySite] = []

@@ -1,7 +1,7 @@
 """Sizes and digests of stored files and directories.
 
-A digest is that of BLAKE2b with 128 bits, as 32 hexadecimal digits. The digest of a directory is
-taken over the paths of its members, in order, with the digests of files and the targets of links.
+A digest is SHA-256, as ``sha256sum`` prints it. The digest of a directory is taken over the paths
+of its members, in order, with the digests of files and the targets of links.
 
 On a head node it is also a program, which is passed to ``python -c``. It reads
 ``{"paths": [...], "digests": true}`` on stdin, and prints ``[[size, digest], ...]``: null for a
@@ -16,21 +16,27 @@ import stat
 import sys
 import threading
 
+# Python's own code. OpenSSL is five times as fast, but its memory would count for every task.
 try:
-    from _blake2 import blake2b  # hashlib loads OpenSSL, whose memory would count for every task
+    from _sha256 import sha256  # type: ignore[import-not-found]
 except ImportError:
-    from hashlib import blake2b
+    try:
+        from _sha2 import sha256  # type: ignore[import-not-found]  # since Python 3.12
+    except ImportError:  # Distributions with FIPS mode leave them out.
+        from hashlib import sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, List, Optional, Tuple
+    from typing import Any, Dict, List, Optional, Tuple
 
-DIGEST_BYTES = 16
 ABSENT = (FileNotFoundError, NotADirectoryError, PermissionError)
 """Errors of a file that is absent, or not ours. Others may pass."""
 UNREADABLE = 75
 """The program's exit code after another error."""
 READ_BYTES = 1 << 20
+PAGE_BYTES = 1 << 12
+LARGE_BYTES = 1 << 20
+"""Size from which OpenSSL is worth loading."""
 INLINE_BYTES = 4 << 20
 """Maximum size of outputs that are read at once; larger ones are read by a thread, since a launcher
 must go on meanwhile."""
@@ -40,19 +46,33 @@ class StillReadingError(Exception):
     """The digests are not known yet: ask again soon."""
 
 
+def new_digest(size: int) -> "Any":
+    """Return a hash object for content of about this size."""
+    if size < LARGE_BYTES:
+        return sha256()
+    import hashlib
+
+    return hashlib.sha256()
+
+
 def digest_of_bytes(content: bytes) -> str:
     """The digest of a file with this content."""
-    return blake2b(content, digest_size=DIGEST_BYTES).hexdigest()
+    total = new_digest(len(content))
+    total.update(content)
+    return str(total.hexdigest())
 
 
 def digest_of_file(path: bytes) -> str:
     """The digest of a regular file. Raises OSError."""
-    total = blake2b(digest_size=DIGEST_BYTES)
     with open(path, "rb", buffering=0) as file:
+        size = os.fstat(
+            file.fileno()
+        ).st_size  # A buffer for a large read takes longer than a page.
+        total = new_digest(size)
         while True:
-            data = file.read(READ_BYTES)
+            data = file.read(min(READ_BYTES, size + PAGE_BYTES))
             if not data:
-                return total.hexdigest()
+                return str(total.hexdigest())
             total.update(data)
 
 

@@ -666,7 +666,7 @@ def as_line(content: bytes) -> "Optional[bytes]":
 def digest(content: "bytes | memoryview") -> bytes:
     """Return the digest of a record, by which repeated ones are found, or of a file, as
     ``digests.py`` computes it."""
-    return hashlib.blake2b(content, digest_size=16).digest()
+    return hashlib.sha256(content).digest()
 
 
 def signature_of(status: os.stat_result) -> "Signature":

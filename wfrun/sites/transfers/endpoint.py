@@ -11,6 +11,7 @@ from wfrun.engine.errors import TransientError
 from wfrun.engine.exchange import Content
 from wfrun.engine.model import SiteSpec
 from wfrun.sites.remote.host import Stat
+from wfrun.sites.transfers.hashed import HashedStream
 
 CHUNK_BYTES = 1024 * 1024
 """Maximum size of a piece of a stream."""
@@ -57,8 +58,9 @@ class Endpoint(Protocol):
         expected: Content,
         is_executable: bool,
         key: str,
+        sent: HashedStream | None = None,
     ) -> None:
-        """Write a file. Its size is given."""
+        """Write a file. Its size is given. ``sent``: has its digest at the end of the stream."""
 
     def read_tree(self, name: str) -> AsyncGenerator[bytes, None]:
         """Stream a directory as a tar archive. To be closed unless it is exhausted."""
@@ -70,7 +72,7 @@ class Endpoint(Protocol):
 
     async def measure(self, path: str, size_bytes: int | None) -> Content | None:
         """Size and digest of a file or directory, given with its size as far as that is known; None
-        if it is absent. Concurrent calls share a message."""
+        if it is absent. Concurrent calls for files that are not large share a message."""
 
 
 def endpoint_name(endpoint: Endpoint) -> str:
@@ -109,11 +111,19 @@ def check_size(path: str, found_bytes: int, size_bytes: int | None) -> None:
         raise TransientError(f"{path} has {found_bytes} of {size_bytes} bytes")
 
 
-async def check_digest(endpoint: Endpoint, path: str, expected: Content) -> None:
+async def check_digest(
+    endpoint: Endpoint, path: str, expected: Content, sent: HashedStream | None = None
+) -> None:
     """Read back what was written. Raises TransientError where its digest differs from the expected
-    one, if there is one."""
-    if expected.digest is None:
+    one, or from that of the stream that was ``sent``, if there is one."""
+    digest = expected.digest if sent is None else sent.digest
+    if digest is None:
         return
     found = await endpoint.measure(path, expected.size_bytes)
-    if found is None or found.digest != expected.digest:
-        raise TransientError(f"{path}: its digest is not that of the file that was to be copied")
+    compare_digests(path, None if found is None else found.digest, digest)
+
+
+def compare_digests(path: str, found: str | None, digest: str | None) -> None:
+    """Raise TransientError unless a file has its digest."""
+    if found != digest:
+        raise TransientError(f"{path}: its checksum is not that of the file that was to be copied")

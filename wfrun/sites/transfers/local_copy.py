@@ -10,12 +10,13 @@ from pathlib import Path
 
 from wfrun.engine.exchange import Content, Receipt
 from wfrun.engine.model import LinkSpec
+from wfrun.sites.node.digests import measure
 from wfrun.sites.transfers.disk import copy_path, explain, remove, replace, size_of, sync_folder
 from wfrun.sites.transfers.emulated_link import EmulatedLink
 from wfrun.sites.transfers.endpoint import (
     Endpoint,
-    check_digest,
     check_size,
+    compare_digests,
     endpoint_name,
     part_name,
 )
@@ -30,6 +31,8 @@ class LocalCopy:
     after its latency. Without one a copy is as fast as the disk. At most ``threads`` files are
     copied at once. Directories can be copied, and sparse files stay sparse.
     """
+
+    computes_digest = True
 
     def __init__(self, links: Sequence[LinkSpec] = (), *, threads: int = 8) -> None:
         self._links = {(link.source, link.destination): EmulatedLink(link) for link in links}
@@ -49,27 +52,35 @@ class LocalCopy:
         writable = destination.endpoint.spec is None
         abort = threading.Event()
         arrival: asyncio.Task[None] | None = None
+        reading: Future[tuple[int, str | None]] | None = None
 
-        def carry() -> int:
+        def carry() -> tuple[int, str | None]:
             try:
                 is_own = source.endpoint.spec is None
                 aborts = abort, self._aborted
-                return copy_path(origin, temporary, writable, aborts, links_may_leave=is_own)
+                size = copy_path(origin, temporary, writable, aborts, links_may_leave=is_own)
+                compared = expected.verify or expected.digest is not None
+                return size, measure(str(temporary), True)[1] if compared else None
             finally:
                 if abort.is_set():  # nobody waits for it any more
                     remove(temporary)
 
         try:
             # Where no thread can be started it stays in the queue, and another one may take it up.
-            work: Future[int] = self._pool.submit(carry)
+            work: Future[tuple[int, str | None]] = self._pool.submit(carry)
+            if expected.verify and expected.digest is None:  # beside the copy
+                reading = self._pool.submit(measure, str(origin), True)
             ends = endpoint_name(source.endpoint), endpoint_name(destination.endpoint)
             if link := self._links.get(ends):
                 # Beside the copy: the emulated time includes that of the disk.
                 arrival = asyncio.create_task(link.carry(size_of(origin)))
-            size_bytes = await asyncio.wrap_future(work)
+            size_bytes, found = await asyncio.wrap_future(work)
             if not temporary.is_dir():
                 check_size(source.path, size_bytes, expected.size_bytes)
-            await check_digest(destination.endpoint, str(temporary), expected)
+            digest = expected.digest
+            if reading is not None:
+                _, digest = await asyncio.wrap_future(reading)
+            compare_digests(str(final), found, digest)
             if arrival is not None:
                 await arrival
             replace(temporary, final)
@@ -79,10 +90,12 @@ class LocalCopy:
             raise explain(error, origin, final) from error
         finally:
             abort.set()
+            if reading is not None:
+                reading.cancel()
             if arrival is not None:
                 arrival.cancel()
             remove(temporary)  # after a cancellation the thread may still write, and does it too
-        return Receipt(size_bytes, loop.time() - begun_s, expected.digest)
+        return Receipt(size_bytes, loop.time() - begun_s, digest)
 
     def close(self) -> None:
         self._aborted.set()

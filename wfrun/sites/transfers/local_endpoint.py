@@ -33,6 +33,7 @@ from wfrun.sites.transfers.endpoint import (
     file_mode,
     part_name,
 )
+from wfrun.sites.transfers.hashed import HashedStream
 
 
 class LocalEndpoint:
@@ -91,6 +92,7 @@ class LocalEndpoint:
         expected: Content,
         is_executable: bool,
         key: str,
+        sent: HashedStream | None = None,
     ) -> None:
         final = Path(self.path(name))
         temporary = final.with_name(part_name(key))
@@ -103,7 +105,7 @@ class LocalEndpoint:
                     written += len(chunk)
                 await asyncio.to_thread(_sync, file)
             check_size(str(final), written, expected.size_bytes)
-            await check_digest(self, str(temporary), expected)
+            await check_digest(self, str(temporary), expected, sent)
             os.chmod(temporary, file_mode(is_executable, self.spec is None))
             await self._put_in_place(temporary, final)
         except OSError as error:

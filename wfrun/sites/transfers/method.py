@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from msgspec.structs import replace
+
 from wfrun.engine.exchange import Content, Receipt
+from wfrun.sites.transfers.disk import absent
 from wfrun.sites.transfers.endpoint import Endpoint
 
 
@@ -21,8 +24,23 @@ class Location(NamedTuple):
         return self.endpoint.path(self.name)
 
 
+async def with_digest(source: Location, expected: Content) -> Content:
+    """What a copy has to contain, with the digest of its source if it is to be compared. Reads the
+    source if its digest is not known. Raises InfeasibleError if that is absent."""
+    if expected.digest is not None or not expected.verify:
+        return expected
+    found = await source.endpoint.measure(source.path, expected.size_bytes)
+    if found is None:
+        raise absent(source.path)
+    return replace(expected, digest=found.digest)
+
+
 class TransferMethod(Protocol):
     """One way of copying files between two endpoints."""
+
+    computes_digest: bool
+    """Whether it computes the digest of a source while it copies. Others get that of each source
+    that is to be verified."""
 
     async def can_carry(self, source: Endpoint, destination: Endpoint) -> bool:
         """Whether this method works between the two. It may ask the sites, and then keeps their

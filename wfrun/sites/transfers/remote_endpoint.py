@@ -26,7 +26,11 @@ from wfrun.sites.transfers.endpoint import (
     file_mode,
     part_name,
 )
+from wfrun.sites.transfers.hashed import HashedStream
 from wfrun.sites.transfers.request_batcher import RequestBatcher
+
+LARGE_BYTES = 64 << 20
+"""Size from which a file is measured by a message of its own, so that others do not wait for it."""
 
 
 class ConnectedSite(Protocol):
@@ -88,7 +92,11 @@ class RemoteEndpoint:
         return [None] * len(files)
 
     async def measure(self, path: str, size_bytes: int | None) -> Content | None:
-        return await self._measure((path, size_bytes or 0))
+        asked = path, size_bytes or 0
+        if asked[1] <= LARGE_BYTES:
+            return await self._measure(asked)
+        (found,) = await self._measure_all([asked])
+        return found
 
     async def _measure_all(self, asked: list[tuple[str, int]]) -> list[Content | None]:
         host = await self.connection.host()
@@ -111,13 +119,14 @@ class RemoteEndpoint:
         expected: Content,
         is_executable: bool,
         key: str,
+        sent: HashedStream | None = None,
     ) -> None:
         final, temporary = self.path(name), self.part(name, key)
         transport = await self.connection.transport()
         try:
             written = await transport.write_file(temporary, content, file_mode(is_executable))
             check_size(final, written, expected.size_bytes)
-            await check_digest(self, temporary, expected)
+            await check_digest(self, temporary, expected, sent)
             await self.commit(name, key)
         except BaseException:
             await self.discard(name, key)

@@ -14,11 +14,10 @@ from wfrun.engine.errors import TransientError
 from wfrun.engine.exchange import ANYTHING, Content, Receipt
 from wfrun.engine.model import ORIGIN
 from wfrun.sites.contained import contained
-from wfrun.sites.transfers.disk import absent
 from wfrun.sites.transfers.endpoint import Endpoint
 from wfrun.sites.transfers.image_cache import through_cache
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
-from wfrun.sites.transfers.method import Location, TransferMethod
+from wfrun.sites.transfers.method import Location, TransferMethod, with_digest
 from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
 
 NO_THREAD = "can't start new thread"
@@ -41,8 +40,7 @@ class TransferRouter:
         *,
         checksums: bool = False,
     ) -> None:
-        """With ``checksums`` a copy is compared by digest, not only by size; that of a source
-        without one is computed first."""
+        """With ``checksums`` a copy is compared by digest, not only by size."""
         self._outputs = outputs
         self._endpoints: dict[int, Endpoint] = {
             ORIGIN: LocalEndpoint(),
@@ -68,11 +66,7 @@ class TransferRouter:
         # The process id keeps the parts of this engine apart from those that a killed engine has
         # left in the same directory. Two live engines never share one.
         key = f"{os.getpid()}-{next(self._serial)}"
-        if self._checksums and expected.digest is None:
-            found = await from_.measure(from_.path(source_path), expected.size_bytes)
-            if found is None:
-                raise absent(from_.path(source_path))
-            expected = replace(expected, digest=found.digest)
+        expected = replace(expected, verify=self._checksums)
         ends = Location(from_, source_path), Location(to, destination_path)
         send = partial(self._send, *ends, key, expected)
         if expected.sha256 is not None and isinstance(to, RemoteEndpoint):
@@ -85,6 +79,8 @@ class TransferRouter:
         """Copy by the first method that can carry it."""
         for method in self._methods.values():
             if await method.can_carry(source.endpoint, destination.endpoint):
+                if not method.computes_digest:
+                    expected = await with_digest(source, expected)
                 try:
                     return await method.copy(source, destination, key, expected)
                 except RuntimeError as error:

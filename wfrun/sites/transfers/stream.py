@@ -6,13 +6,17 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
+from msgspec.structs import replace
+
 from wfrun.engine.copies import SMALL_BYTES
 from wfrun.engine.errors import TransientError
 from wfrun.engine.exchange import Content, Receipt
+from wfrun.sites.node.digests import digest_of_bytes
 from wfrun.sites.transfers.clean_tree import CleanTree
 from wfrun.sites.transfers.disk import absent
 from wfrun.sites.transfers.endpoint import Endpoint, check_size, hold_slots
-from wfrun.sites.transfers.method import Location
+from wfrun.sites.transfers.hashed import HashedStream
+from wfrun.sites.transfers.method import Location, with_digest
 from wfrun.sites.transfers.read_ahead import read_ahead
 
 STALL_S = 1800.0
@@ -26,6 +30,8 @@ class Stream:
     A file between two clusters passes through the memory of this machine, without a copy on its
     disk. Files up to SMALL_BYTES share messages; a directory is a tar archive on its way.
     """
+
+    computes_digest = True
 
     async def can_carry(self, source: Endpoint, destination: Endpoint) -> bool:
         return True
@@ -41,6 +47,7 @@ class Stream:
             raise absent(source.path)
         size_bytes = stat.size_bytes
         if stat.is_directory:
+            expected = await with_digest(source, expected)
             async with (
                 hold_slots(reader, writer),
                 aclosing(reader.read_tree(source.name)) as archive,
@@ -53,28 +60,31 @@ class Stream:
                 size_bytes = tree.size_bytes
         else:
             check_size(source.path, size_bytes, expected.size_bytes)
-            whole = Content(size_bytes, expected.digest)
-            await self._copy_file(source, destination, key, whole, stat.is_executable)
+            whole = Content(size_bytes, expected.digest, expected.verify)
+            digest = await self._copy_file(source, destination, key, whole, stat.is_executable)
+            return Receipt(size_bytes, loop.time() - begun_s, digest)
         return Receipt(size_bytes, loop.time() - begun_s, expected.digest)
 
     async def _copy_file(
         self, source: Location, destination: Location, key: str, whole: Content, executable: bool
-    ) -> None:
-        """Copy a file of a known size."""
+    ) -> str | None:
+        """Copy a file of a known size. Returns its digest, if that is known or computed."""
         reader, writer, size_bytes = source.endpoint, destination.endpoint, whole.size_bytes
         assert size_bytes is not None
         if size_bytes <= SMALL_BYTES:
             content = await reader.read_small(source.name)
             check_size(source.path, len(content), size_bytes)
+            if whole.verify and whole.digest is None:
+                whole = replace(whole, digest=digest_of_bytes(content))
             await writer.write_small(destination.name, content, whole, executable, key)
-            return
-        async with (
-            hold_slots(reader, writer),
-            aclosing(reader.read(source.name)) as data,
-            aclosing(read_ahead(data)) as ahead,
-        ):
-            pieces = _at_most(ahead, size_bytes, source.path)
-            await writer.write(destination.name, pieces, whole, executable, key)
+            return whole.digest
+        async with hold_slots(reader, writer), aclosing(reader.read(source.name)) as data:
+            sent = HashedStream(data) if whole.verify and whole.digest is None else None
+            hashed = data if sent is None else sent.pieces()
+            async with aclosing(hashed), aclosing(read_ahead(hashed)) as ahead:
+                pieces = _at_most(ahead, size_bytes, source.path)
+                await writer.write(destination.name, pieces, whole, executable, key, sent)
+        return whole.digest if sent is None else sent.digest
 
     def close(self) -> None:
         """Nothing to release: a copy ends with its task."""

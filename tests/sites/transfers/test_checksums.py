@@ -1,0 +1,106 @@
+"""Copies are compared by checksum, over a connection whose server loses writes."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.servers.ssh import FaultySSH
+from wfrun.engine.errors import TransientError
+from wfrun.engine.exchange import Content
+from wfrun.engine.model import ORIGIN, Access, SiteSpec
+from wfrun.sites.remote.connection import Connection, connection_of
+from wfrun.sites.transfers.local_copy import LocalCopy
+from wfrun.sites.transfers.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.method import TransferMethod
+from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.router import TransferRouter
+from wfrun.sites.transfers.stream import Stream
+
+DATA = bytes(range(256)) * 4096
+DIGEST = hashlib.sha256(DATA).hexdigest()
+
+
+class Far:
+    """Implements ``ConnectedSite`` by the home of the faulty server."""
+
+    spec = SiteSpec("faulty", slots=1)
+
+    def __init__(self, server: FaultySSH, connection: Connection) -> None:
+        self.connection = connection
+        self._home = server.home
+
+    def store_path(self, name: str) -> str:
+        return f"{self._home}/{name}"
+
+
+class Reads(LocalEndpoint):
+    """This machine; notes the files that were measured."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.measured: list[str] = []
+
+    async def measure(self, path: str, size_bytes: int | None) -> Content | None:
+        self.measured.append(path)
+        return await super().measure(path, size_bytes)
+
+
+@pytest.fixture
+async def far(faulty_ssh: FaultySSH) -> AsyncIterator[Far]:
+    access = Access(hosts=("faulty",), transport="asyncssh", ssh_config=str(faulty_ssh.ssh_config))
+    connection = connection_of(access)
+    await connection.open(lambda reason: None)
+    yield Far(faulty_ssh, connection)
+    await connection.close()
+
+
+@pytest.mark.slow
+async def test_damage_of_the_same_size_is_found(
+    faulty_ssh: FaultySSH, far: Far, tmp_path: Path
+) -> None:
+    """The digest of an input that nobody knows is computed while it is sent."""
+    source = tmp_path / "input"
+    source.write_bytes(DATA)
+    here = Reads()
+    transfer = TransferRouter([RemoteEndpoint(0, far)], {"stream": Stream()}, tmp_path)
+    transfer._endpoints[ORIGIN] = here
+    verified = TransferRouter(
+        [RemoteEndpoint(0, far)], {"stream": Stream()}, tmp_path, checksums=True
+    )
+    verified._endpoints[ORIGIN] = here
+    middle = len(DATA) // 2
+    faulty_ssh.faults.inject("lost-write", at_byte=middle, times=1)
+    receipt = await transfer.copy(ORIGIN, str(source), 0, "plain")
+    assert receipt.digest is None
+    assert (faulty_ssh.home / "plain").stat().st_size == len(DATA)
+    assert (faulty_ssh.home / "plain").read_bytes() != DATA  # Else the server has lost nothing.
+    faulty_ssh.faults.inject("lost-write", at_byte=middle, times=1)
+    with pytest.raises(TransientError, match="checksum"):
+        await verified.copy(ORIGIN, str(source), 0, "whole")
+    assert not (faulty_ssh.home / "whole").exists()
+    assert (await verified.copy(ORIGIN, str(source), 0, "whole")).digest == DIGEST
+    assert (faulty_ssh.home / "whole").read_bytes() == DATA
+    assert here.measured == []
+
+
+@pytest.mark.parametrize("size_bytes", [0, 5, 70_000, len(DATA)])
+@pytest.mark.parametrize("method", [Stream, LocalCopy])
+async def test_the_digest_of_a_source_is_that_of_sha256sum(
+    tmp_path: Path, method: type[TransferMethod], size_bytes: int
+) -> None:
+    (tmp_path / "f").write_bytes(DATA[:size_bytes])
+    site = LocalEndpoint(0, SiteSpec("here", slots=1), tmp_path)
+    carrier = method()
+    transfer = TransferRouter([site], {"any": carrier}, tmp_path, checksums=True)
+    receipt = await transfer.copy(0, "f", 0, "g")
+    said = await asyncio.create_subprocess_exec(
+        "sha256sum", str(tmp_path / "g"), stdout=asyncio.subprocess.PIPE
+    )
+    printed, _ = await said.communicate()
+    transfer.close()
+    assert receipt.digest == printed.split()[0].decode()
