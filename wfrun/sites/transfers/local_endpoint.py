@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
 from pathlib import Path
-from stat import S_ISDIR
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
-from wfrun.engine.errors import InfeasibleError, TransientError
+from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.engine.exchange import Content
 from wfrun.engine.model import ORIGIN, SiteSpec
 from wfrun.sites.remote.host import Stat
@@ -34,6 +34,11 @@ from wfrun.sites.transfers.endpoint import (
     part_name,
 )
 from wfrun.sites.transfers.hashed import HashedStream
+from wfrun.sites.transfers.local_small import SmallFile, read_all, stat_all, write_all
+from wfrun.sites.transfers.request_batcher import RequestBatcher
+
+_Q = TypeVar("_Q")
+_T = TypeVar("_T")
 
 
 class LocalEndpoint:
@@ -50,29 +55,28 @@ class LocalEndpoint:
         # Local disks need no bound: the other end of a copy has one.
         self.slot: AbstractAsyncContextManager[Any] = nullcontext()
         self._store = store
+        self._stat = _batches(stat_all)
+        self._read_small = _batches(read_all)
+        # The copies of a final output at sites may be removed next.
+        self._write_small = _batches(partial(write_all, sync_names=spec is None))
 
     def path(self, name: str) -> str:
         return name if self._store is None else f"{self._store}/{name}"
 
     async def stat(self, name: str) -> Stat | None:
-        def look() -> Stat | None:
-            try:
-                found = os.stat(self.path(name))
-            except (FileNotFoundError, NotADirectoryError):
-                return None
-            except OSError as error:
-                raise explain_read(error, Path(self.path(name))) from error
-            return Stat(found.st_size, bool(found.st_mode & 0o111), S_ISDIR(found.st_mode))
-
-        return await asyncio.to_thread(look)
+        return _unless_error(await self._stat(self.path(name)))
 
     async def read_small(self, name: str) -> bytes:
-        return b"".join([chunk async for chunk in self.read(name)])
+        return _unless_error(await self._read_small(self.path(name)))
 
     async def write_small(
         self, name: str, content: bytes, expected: Content, is_executable: bool, key: str
     ) -> None:
-        await self.write(name, _one(content), expected, is_executable, key)
+        final = Path(self.path(name))
+        temporary = final.with_name(part_name(key))
+        mode = file_mode(is_executable, self.spec is None)
+        file = SmallFile(final, temporary, content, mode, expected.size_bytes, expected.digest)
+        _unless_error(await self._write_small(file))
 
     async def measure(self, path: str, size_bytes: int | None) -> Content | None:
         return await asyncio.to_thread(measure_here, path, digest=True)
@@ -186,5 +190,16 @@ async def _extract(archive: AsyncIterator[bytes], directory: Path, final: Path) 
         await process.close()
 
 
-async def _one(content: bytes) -> AsyncIterator[bytes]:
-    yield content
+def _batches(work: Callable[[list[_Q]], Sequence[_T]]) -> RequestBatcher[_Q, _T]:
+    """Concurrent requests share a call of a thread."""
+
+    async def send(requests: list[_Q]) -> Sequence[_T]:
+        return await asyncio.to_thread(work, requests)
+
+    return RequestBatcher(send, delay_s=0)
+
+
+def _unless_error(answer: _T | WfrunError) -> _T:
+    if isinstance(answer, WfrunError):
+        raise answer
+    return answer
