@@ -10,10 +10,11 @@ import pytest
 
 from tests.sites.remote.conftest import Cluster
 from wfrun.engine.errors import TransientError
+from wfrun.engine.link_samples import bandwidth_of, latency_of
 from wfrun.engine.model import Access, SiteSpec
 from wfrun.runners.admin import links
 from wfrun.runners.admin.init import connected
-from wfrun.runners.admin.links import measure_link
+from wfrun.runners.admin.links import Link, measure_link, measure_ways
 from wfrun.sites.remote.directory import make_directory
 
 
@@ -34,17 +35,20 @@ async def test_both_ways(
     assert spec.access is not None
     async with connected(spec.access, None) as (connection, host):
         base = await make_directory(host, "near", str(tmp_path), "wfrun-test")
-        link = await measure_link(spec, connection, base)
+        ways = await measure_ways(spec, connection, base)
         left = os.listdir(f"{base}/files")
+    link = Link(*(way.link for way in ways))
     assert (link.up.source, link.up.destination) == ("origin", "near")
     assert (link.down.source, link.down.destination) == ("near", "origin")
-    for way in link:
-        assert way.latency_s > 0
-        assert way.bandwidth_bytes_per_s is not None
-        assert 1e4 < way.bandwidth_bytes_per_s < 1e12
-    assert not [name for name in left if "part" in name]
-    sizes = [os.stat(f"{base}/files/{name}").st_size for name in left]
-    assert max(sizes) <= links._MAX_BYTES
+    for each in link:
+        assert each.latency_s > 0
+        assert each.bandwidth_bytes_per_s is not None
+        assert 1e4 < each.bandwidth_bytes_per_s < 1e12
+    assert left == []
+    for way in ways:
+        assert max(sample.size_bytes for sample in way.samples) <= links._MAX_BYTES
+        assert latency_of(way.samples[:3]) == way.link.latency_s
+        assert bandwidth_of(way.samples[3:]) is not None
 
 
 async def test_a_link_that_stalls_is_not_waited_for(

@@ -23,7 +23,7 @@ from wfrun.runners.admin.entry import describe, rounded
 from wfrun.runners.admin.init import ignore_status, not_reached
 from wfrun.runners.admin.limits import Mismatch, cluster_mismatches, host_mismatches
 from wfrun.runners.admin.lines import CheckFailedError, Finding, Printer, Report
-from wfrun.runners.admin.links import Link, measure_link
+from wfrun.runners.admin.links import Link, Measured, measure_ways
 from wfrun.runners.admin.survey import ask_offer, look_at, look_at_machine, probe
 from wfrun.runners.admin.trial_job import TrialJob
 from wfrun.runners.display.ascii_json import as_ascii
@@ -51,6 +51,8 @@ class Checked(NamedTuple):
     has_failures: bool
     links: list[Link]
     """Of the sites whose links were measured."""
+    measured: list[Measured]
+    """The ways of these links."""
 
 
 async def check(
@@ -76,7 +78,8 @@ async def check(
         print(as_ascii(json.dumps(documents, indent=1).encode()).decode())
     else:
         printer.end(len(sites), failed)
-    return Checked(bool(failed), [trial.link for trial in trials if trial.link is not None])
+    links = [trial.link for trial in trials if trial.link is not None]
+    return Checked(bool(failed), links, [way for trial in trials for way in trial.measured])
 
 
 def _document(site: str, findings: Sequence[Finding], is_failed: bool) -> dict[str, object]:
@@ -100,6 +103,7 @@ class _Trial:
         """``line`` is held while a link is measured: all sites share this machine's network."""
         self.link: Link | None = None
         """What was measured of the link to the site."""
+        self.measured: tuple[Measured, ...] = ()
         self._line = line
         self._spec = spec
         self._prompter = prompter
@@ -255,7 +259,8 @@ class _Trial:
     async def _measure_link(self, connection: Connection, base: str) -> None:
         async with self._line:
             try:
-                self.link = await measure_link(self._spec, connection, base)
+                up, down = self.measured = await measure_ways(self._spec, connection, base)
+                self.link = Link(up.link, down.link)
             except (TransientError, OSError) as error:
                 self._report.note("link", f"it was not measured: {error}")
             except InfeasibleError as error:

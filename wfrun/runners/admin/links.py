@@ -1,29 +1,28 @@
-"""The link of a site: measured by copies as runs make them, and written into the catalog."""
+"""Links, measured by copies as runs make them, and written into the catalog."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from wfrun.engine.errors import InvalidError, TransientError
-from wfrun.engine.exchange import Content
-from wfrun.engine.model import LinkSpec, SiteSpec
+from wfrun.engine.errors import InvalidError, TransientError, WfrunError
+from wfrun.engine.exchange import Content, Receipt
+from wfrun.engine.link_samples import LinkSamples, Sample
+from wfrun.engine.model import ORIGIN, LinkSpec, SiteSpec
 from wfrun.parsers.catalog.read import ORIGIN_NAME
 from wfrun.parsers.catalog.set_links import as_written, not_editable, with_links
 from wfrun.runners.admin.catalog_file import rewrite
+from wfrun.runners.run.sites import make_transfer
 from wfrun.sites.catalog import parse_catalog
 from wfrun.sites.remote.connection import Connection
-from wfrun.sites.transfers.endpoint import Endpoint
-from wfrun.sites.transfers.local_endpoint import LocalEndpoint
-from wfrun.sites.transfers.method import Location
-from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
-from wfrun.sites.transfers.stream import Stream
 
 _SMALL_BYTES = 1000
 """Size of the files whose copies show the latency."""
@@ -39,8 +38,8 @@ _ENOUGH_S = 0.2
 """Duration of a copy that shows the bandwidth."""
 _CLOCK_S = 1e-6
 """Resolution of clocks: no copy is taken for shorter."""
-_LARGE_ROUNDS = 2
-"""Copies that show it. The faster one counts: pauses only make a link look slower."""
+_LARGE_ROUNDS = 3
+"""Copies that show it. The fastest one counts: pauses only make a link look slower."""
 _DIRECTION_S = 5.0
 """Timeout of all copies in one direction. Those that ended before it count."""
 _NOISE = 'head -c "$1" /dev/urandom >"$2"'
@@ -63,35 +62,17 @@ class Link(NamedTuple):
         )
 
 
-async def measure_link(spec: SiteSpec, connection: Connection, directory: str) -> Link:
-    """Copy files between this machine and ``directory``/files at the site, as runs do, for about a
-    second in each direction. Nothing else should use the network meanwhile.
+class Measured(NamedTuple):
+    """One way between two places, as copies have shown it."""
 
-    Raises InfeasibleError if an end does not take the files, TransientError if the connection fails
-    or stalls, or if the site has no command that makes a file, OSError if this machine has no
-    directory for them.
-    """
-    site = RemoteEndpoint(0, SiteDirectory(spec, connection, f"{directory}/files"))
-    with tempfile.TemporaryDirectory(prefix="wfrun-link-") as folder:
-        here = LocalEndpoint(store=Path(folder))
-
-        async def make_here(name: str, size_bytes: int) -> None:
-            await asyncio.to_thread(Path(folder, name).write_bytes, os.urandom(size_bytes))
-
-        async def make_there(name: str, size_bytes: int) -> None:
-            host = await connection.host()
-            made = await host.run(["sh", "-c", _NOISE, "sh", str(size_bytes), site.path(name)])
-            if made.exit_code != 0:
-                said = made.errors.decode("utf-8", "replace").strip()[-300:]
-                raise TransientError(f"a file of {size_bytes:,} bytes cannot be made there: {said}")
-
-        up = await _Copies(here, site, make_here).measure()
-        down = await _Copies(site, here, make_there).measure()
-    return Link(LinkSpec(ORIGIN_NAME, spec.name, *up), LinkSpec(spec.name, ORIGIN_NAME, *down))
+    link: LinkSpec
+    method: str
+    """The transfer method of the copies."""
+    samples: list[Sample]
 
 
 class SiteDirectory:
-    """Implements ``ConnectedSite``."""
+    """A directory at a connected site; implements ``ConnectedSite``."""
 
     def __init__(self, spec: SiteSpec, connection: Connection, directory: str) -> None:
         self.spec = spec
@@ -99,24 +80,104 @@ class SiteDirectory:
         self.directory = directory
 
     def store_path(self, name: str) -> str:
-        return f"{self.directory}/{name}"
+        return f"{self.directory}/files/{name}"
+
+
+async def measure_link(spec: SiteSpec, connection: Connection, directory: str) -> Link:
+    """The ways between this machine and a site. Raises the errors of ``measure_ways``."""
+    up, down = await measure_ways(spec, connection, directory)
+    return Link(up.link, down.link)
+
+
+async def measure_ways(
+    spec: SiteSpec, connection: Connection, directory: str
+) -> tuple[Measured, Measured]:
+    """Measure the ways to a site and back, in ``directory``/files there. Raises the errors of
+    `LinkMeasurement.measure`, and OSError if this machine has no directory for the files."""
+    with tempfile.TemporaryDirectory(prefix="wfrun-link-") as folder:
+        site = SiteDirectory(spec, connection, directory)
+        measurement = LinkMeasurement([site], (), Path(folder))
+        return await measurement.measure(ORIGIN, 0), await measurement.measure(0, ORIGIN)
+
+
+class LinkMeasurement:
+    """Copies of new files between this machine and sites, as runs make them."""
+
+    def __init__(
+        self, sites: Sequence[SiteDirectory], links: Sequence[LinkSpec], folder: Path
+    ) -> None:
+        """``links`` are those of the catalog; ``folder`` takes the files of this machine."""
+        self._sites = sites
+        self._folder = folder
+        self._transfer = make_transfer(sites, links, folder, checksums=False)
+
+    async def measure(self, source: int, destination: int) -> Measured:
+        """Copy files from one place to another for about a second, at most five. Places are the
+        numbers of the sites, and ORIGIN. Nothing else should use the network meanwhile.
+
+        Raises InfeasibleError if an end does not take the files, TransientError if a connection
+        fails or stalls, or if a site has no command that makes a file.
+        """
+        copies = _Copies(self, source, destination)
+        try:
+            bandwidth, latency_s = await copies.measure()
+        finally:
+            await self._remove(source, copies.names)
+            await self._remove(destination, [f"{name}-copy" for name in copies.names])
+        link = LinkSpec(self.name(source), self.name(destination), bandwidth, latency_s)
+        shown = [*copies.shown.latencies(), *copies.shown.bandwidths()]
+        return Measured(link, copies.shown.method, shown)
+
+    def name(self, place: int) -> str:
+        """The name of a place in the catalog."""
+        return ORIGIN_NAME if place == ORIGIN else self._sites[place].spec.name
+
+    def _path(self, place: int, name: str) -> str:
+        """As `Transfer.copy` takes it."""
+        return str(self._folder / name) if place == ORIGIN else name
+
+    async def make(self, place: int, name: str, size_bytes: int) -> None:
+        """Make a file that no compression on the way shrinks."""
+        path = self._path(place, name)
+        if place == ORIGIN:
+            await asyncio.to_thread(Path(path).write_bytes, os.urandom(size_bytes))
+            return
+        site = self._sites[place]
+        host = await site.connection.host()
+        there = site.store_path(path)
+        made = await host.run(["sh", "-c", _NOISE, "sh", str(size_bytes), there])
+        if made.exit_code != 0:
+            said = made.errors.decode("utf-8", "replace").strip()[-300:]
+            raise TransientError(f"a file of {size_bytes:,} bytes cannot be made there: {said}")
+
+    async def _remove(self, place: int, names: Sequence[str]) -> None:
+        """Remove files: those of many links would fill a quota."""
+        if place == ORIGIN:
+            for name in names:
+                (self._folder / name).unlink(missing_ok=True)
+            return
+        site = self._sites[place]
+        with contextlib.suppress(WfrunError):  # the caller removes the directory
+            await (await site.connection.host()).remove([site.store_path(name) for name in names])
+
+    async def copy(self, source: int, destination: int, name: str, size_bytes: int) -> Receipt:
+        """Copy the file."""
+        to = self._path(destination, f"{name}-copy")
+        content = Content(size_bytes)
+        return await self._transfer.copy(source, self._path(source, name), destination, to, content)
 
 
 class _Copies:
     """Copies in one direction, which show its bandwidth and latency."""
 
-    def __init__(
-        self,
-        source: Endpoint,
-        destination: Endpoint,
-        make: Callable[[str, int], Awaitable[None]],
-    ) -> None:
-        """``make`` makes a file of this name and size at the source."""
-        self._source = source
-        self._destination = destination
-        self._make = make
+    def __init__(self, places: LinkMeasurement, source: int, destination: int) -> None:
+        self._places = places
+        self._ends = source, destination
         self._latency_s = 0.0
         self._bytes_per_s: float | None = None
+        self.shown = LinkSamples()
+        self.names: list[str] = []
+        """Of the files."""
 
     async def measure(self) -> tuple[float, float]:
         """Bandwidth in bytes per second, latency in seconds. Raises TransientError if no file is
@@ -146,9 +207,10 @@ class _Copies:
     async def _copy_s(self, size_bytes: int) -> float:
         """Copy a new file. Returns the duration in seconds."""
         name = f"link-{size_bytes}-{secrets.token_hex(4)}"
-        await self._make(name, size_bytes)
-        ends = Location(self._source, name), Location(self._destination, f"{name}-copy")
-        receipt = await Stream().copy(*ends, name, Content(size_bytes))
+        self.names.append(name)
+        await self._places.make(self._ends[0], name, size_bytes)
+        receipt = await self._places.copy(*self._ends, name, size_bytes)
+        self.shown.add(time.time(), receipt.elapsed_s, size_bytes)
         return receipt.elapsed_s
 
 

@@ -17,7 +17,8 @@ def sites() -> None:
     """Add clusters to a catalog, check them, and show their state.
 
     `wfrun sites init login.cluster.org` looks at a cluster and writes its catalog entry, `wfrun
-    sites check` tries each site with a test job, `wfrun sites show` shows how busy they are.
+    sites check` tries each site with a test job, `wfrun sites show` shows how busy they are, `wfrun
+    sites links` how fast the links between them are.
     """
 
 
@@ -101,6 +102,30 @@ def sites_show(names: tuple[str, ...], catalog: Path, as_json: bool) -> None:
     from wfrun.runners.cli import sites_command
 
     sys.exit(FAILED if sites_command.show(catalog, names, as_json=as_json) else DONE)
+
+
+@sites.command("links")
+@_CATALOG
+@click.option("--measure", is_flag=True,
+              help="Measure all links now, and replace what earlier runs have learned of them.",
+              )  # fmt: skip
+@click.option("--history", metavar="FILE",
+              help="File that keeps links across runs; `none`: no file. Default: "
+              "~/.local/state/wfrun/history.sqlite.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def sites_links(catalog: Path, measure: bool, history: str | None, as_json: bool) -> None:
+    """Show the links between all sites, and this machine (`origin`).
+
+    The table has latency, bandwidth and transfer method as the next run assumes them, and where
+    they are from: what copies of earlier runs have shown, else the catalog. --measure copies files
+    over every link, by the methods that runs use.
+
+    Exit status: 0 done, 1 some links could not be measured.
+    """
+    from wfrun.runners.cli import sites_command
+
+    has_failures = sites_command.links(catalog, history, measures=measure, as_json=as_json)
+    sys.exit(FAILED if has_failures else DONE)
 
 
 @click.group()

@@ -1,4 +1,4 @@
-"""``wfrun sites init``, ``check`` and ``show``, from their options to their functions."""
+"""``wfrun sites``: its commands, from their options to their functions."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from typing import Any
 import click
 
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.model import SiteSpec
+from wfrun.engine.model import Catalog, SiteSpec
 from wfrun.engine.visible import message_block
 from wfrun.parsers.sections import nearest
 from wfrun.runners.admin import check as site_check
 from wfrun.runners.admin import init as site_init
+from wfrun.runners.admin import link_table
 from wfrun.runners.admin import show as site_show
 from wfrun.runners.admin.links import write_links
+from wfrun.runners.run.history import history_file
 from wfrun.runners.run.sites import terminal_prompter
 from wfrun.sites.catalog import read_catalog
 
@@ -40,6 +42,8 @@ def check(
     found = asyncio.run(site_check.check(sites, wait_s, terminal_prompter(), as_json=as_json))
     if write and found.links:
         write_links(catalog, found.links)
+        if (history := history_file(None)) is not None:  # else earlier copies would be believed
+            link_table.keep(history, sites, found.measured)
         measured = ", ".join(link.up.destination for link in found.links)
         click.echo(message_block(f"wrote the links of {measured} to {catalog}"), err=as_json)
     elif write:
@@ -53,15 +57,34 @@ def show(catalog: Path, names: Sequence[str], *, as_json: bool) -> bool:
     return asyncio.run(site_show.show(sites, terminal_prompter(), as_json=as_json))
 
 
+def links(path: Path, history: str | None, *, measures: bool, as_json: bool) -> bool:
+    """Show links. Returns whether any could not be measured."""
+    catalog = _catalog(path)
+
+    def say(text: str) -> None:
+        click.echo(message_block(text), err=True)
+
+    return asyncio.run(
+        link_table.show_links(
+            catalog, history_file(history), terminal_prompter(), measures=measures,
+            as_json=as_json, say=say,
+        )
+    )  # fmt: skip
+
+
 def _sites(path: Path, names: Sequence[str]) -> list[SiteSpec]:
     """The sites of a catalog, or the named ones, in its order."""
+    return choose(_catalog(path).sites, names, str(path))
+
+
+def _catalog(path: Path) -> Catalog:
     if not path.exists():
         raise InvalidError(
             "the catalog does not exist",
             source=str(path),
             hint="`wfrun sites init HOST` creates one; --sites names another.",
         )
-    return choose(read_catalog(path).sites, names, str(path))
+    return read_catalog(path)
 
 
 def choose(sites: Sequence[SiteSpec], names: Sequence[str], source: str) -> list[SiteSpec]:

@@ -18,7 +18,7 @@ from wfrun.sites.local.site import LocalSite
 from wfrun.sites.transfers import METHODS
 from wfrun.sites.transfers.endpoint import Endpoint
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
-from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.remote_endpoint import ConnectedSite, RemoteEndpoint
 from wfrun.sites.transfers.router import TransferRouter
 
 if TYPE_CHECKING:
@@ -57,7 +57,10 @@ def make_site(
 
 
 def make_transfer(
-    sites: Sequence[AnySite], links: Sequence[LinkSpec], outputs: Path, checksums: bool
+    sites: Sequence[LocalSite | ConnectedSite],
+    links: Sequence[LinkSpec],
+    outputs: Path,
+    checksums: bool,
 ) -> TransferRouter:
     """The transfer between these sites and this machine, by all registered methods. Files come to
     this machine only below ``outputs``. With ``checksums`` copies are compared by digest."""

@@ -1,0 +1,251 @@
+"""``wfrun sites links``: what is known of the links between all sites, and where it is from."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from itertools import permutations
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from rich.table import Table
+
+from wfrun.engine.errors import WfrunError
+from wfrun.engine.model import ORIGIN, Catalog, SiteSpec
+from wfrun.engine.network import DEFAULT_BANDWIDTH_BYTES_PER_S
+from wfrun.engine.visible import message_block
+from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
+from wfrun.parsers.catalog.read import ORIGIN_NAME
+from wfrun.runners.admin.init import connected
+from wfrun.runners.admin.links import LinkMeasurement, Measured, SiteDirectory
+from wfrun.runners.display.ascii_json import as_ascii
+from wfrun.runners.display.console import make_console
+from wfrun.runners.run.link_history import KnownLink, by_names, load_links, pairs_of, write_links
+from wfrun.sites.remote.asyncssh_login import Prompter
+from wfrun.sites.remote.directory import make_directory
+
+CONNECT_S = 60.0
+"""Timeout of the login to a site and the making of its directory."""
+
+
+class LinkNow(msgspec.Struct, frozen=True, kw_only=True):
+    """A link as runs assume it that start now. None: unknown."""
+
+    source: str
+    destination: str
+    bandwidth_bytes_per_s: float | None = None
+    latency_s: float | None = None
+    method: str | None = None
+    """The transfer method of the latest copy."""
+    known_from: tuple[str, ...] = ()
+    """Where the figures are from: ``measured``, ``history``, ``catalog``, or ``assumed``, the
+    default. Empty: nothing is known, and no network is between the two."""
+    copies: int = 0
+    """Number of copies that it was learned from."""
+    latest_s: float | None = None
+    """End of the latest of them, in seconds since the epoch."""
+    problem: str = ""
+    """Why it was not measured."""
+
+
+class _Found(NamedTuple):
+    """What was measured: the ways, or why there is none."""
+
+    ways: Mapping[tuple[str, str], Measured]
+    problems: Mapping[tuple[str, str], str]
+
+
+async def show_links(
+    catalog: Catalog,
+    history: Path | None,
+    prompter: Prompter | None,
+    *,
+    measures: bool,
+    as_json: bool,
+    say: Callable[[str], None],
+) -> bool:
+    """Print all links of a catalog, measured anew if asked. What was measured replaces the history
+    of the link. Returns whether any link could not be measured."""
+    found = await _measure(catalog, prompter, say) if measures else _Found({}, {})
+    if history is not None and found.ways:
+        keep(history, catalog.sites, list(found.ways.values()))
+    known = load_links(history) if history is not None else None
+    rows = links_now(catalog, dict(by_names(known or {}, catalog.sites)), found)
+    if as_json:
+        document = json.dumps(msgspec.to_builtins(rows), indent=1)
+        print(as_ascii(document.encode()).decode())
+    else:
+        _print(rows)
+    return bool(found.problems)
+
+
+def keep(history: Path, sites: Sequence[SiteSpec], measured: Sequence[Measured]) -> None:
+    """Let what was measured replace the history of these links."""
+    names = {ORIGIN: ORIGIN_NAME, **{n: spec.name for n, spec in enumerate(sites)}}
+    pairs = {(names[s], names[d]): pair for s, d, pair in pairs_of(sites)}
+    found = {(way.link.source, way.link.destination): way for way in measured}
+    links = {pairs[ends]: (way.samples, way.method) for ends, way in found.items() if ends in pairs}
+    write_links(history, links, anew=True)
+
+
+def links_now(
+    catalog: Catalog, known: Mapping[tuple[str, str], KnownLink], found: _Found
+) -> list[LinkNow]:
+    """Every pair of places, this machine first."""
+    names = [ORIGIN_NAME, *(spec.name for spec in catalog.sites)]
+    index = {name: place for place, name in enumerate(names, ORIGIN)}
+    apart = {(names[s + 1], names[d + 1]) for s, d, _ in pairs_of(catalog.sites)}
+    stated = {(link.source, link.destination): link for link in catalog.links}
+    rows = []
+    for ends in sorted(permutations(names, 2), key=lambda ends: [index[name] for name in ends]):
+        link, learned, way = stated.get(ends), known.get(ends), found.ways.get(ends)
+        row = LinkNow(source=ends[0], destination=ends[1])
+        if link is not None:
+            row = _with(row, "catalog", link.bandwidth_bytes_per_s, link.latency_s)
+        if learned is not None:
+            row = _with(row, "history", learned.bandwidth_bytes_per_s, learned.latency_s)
+            row = _noted(row, learned.method, learned.copies, learned.at_s)
+        if way is not None:
+            row = _with(row, "measured", way.link.bandwidth_bytes_per_s, way.link.latency_s)
+            row = _noted(row, way.method, len(way.samples), way.samples[-1].at_s)
+        if not row.known_from and ends in apart:
+            row = _with(row, "assumed", DEFAULT_BANDWIDTH_BYTES_PER_S, None)
+        rows.append(msgspec.structs.replace(row, problem=found.problems.get(ends, "")))
+    return rows
+
+
+def _noted(row: LinkNow, method: str, copies: int, at_s: float) -> LinkNow:
+    return msgspec.structs.replace(row, method=method or None, copies=copies, latest_s=at_s)
+
+
+def _with(
+    row: LinkNow, known_from: str, bandwidth: float | None, latency_s: float | None
+) -> LinkNow:
+    """The row with these figures in place of others; None: this one stays."""
+    if bandwidth is None and latency_s is None:
+        return row
+    replaces_all = bandwidth is not None and latency_s is not None
+    return msgspec.structs.replace(
+        row,
+        bandwidth_bytes_per_s=row.bandwidth_bytes_per_s if bandwidth is None else bandwidth,
+        latency_s=row.latency_s if latency_s is None else latency_s,
+        known_from=(known_from,) if replaces_all else (*row.known_from, known_from),
+    )
+
+
+# Measuring
+
+
+async def _measure(
+    catalog: Catalog, prompter: Prompter | None, say: Callable[[str], None]
+) -> _Found:
+    """Measure the links between this machine and the connected sites, and between these, one after
+    another, since all share this machine's network."""
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wfrun-link-")))
+        specs = [spec for spec in catalog.sites if spec.access is not None]
+        opened = await asyncio.gather(*(_open(stack, spec, prompter) for spec in specs))
+        sites = [site for site in opened if isinstance(site, SiteDirectory)]
+        closed = {
+            spec.name: reason
+            for spec, reason in zip(specs, opened, strict=True)
+            if isinstance(reason, str)
+        }
+        ways: dict[tuple[str, str], Measured] = {}
+        problems = {}
+        names = [ORIGIN_NAME, *(spec.name for spec in specs)]
+        for ends in permutations(names, 2):
+            reasons = [closed[name] for name in ends if name in closed]
+            if reasons:
+                problems[ends] = reasons[0]
+        measurement = LinkMeasurement(sites, catalog.links, folder)
+        pairs = list(pairs_of([site.spec for site in sites]))
+        say(f"measuring {len(pairs)} links, about 2 seconds each")
+        for source, destination, _ in pairs:
+            ends = (measurement.name(source), measurement.name(destination))
+            try:
+                ways[ends] = await measurement.measure(source, destination)
+            except (WfrunError, OSError) as error:
+                problems[ends] = str(error)
+        return _Found(ways, problems)
+
+
+async def _open(
+    stack: AsyncExitStack, spec: SiteSpec, prompter: Prompter | None
+) -> SiteDirectory | str:
+    """A directory at the site, which is removed with the stack; or why there is none."""
+    try:
+        return await asyncio.wait_for(
+            stack.enter_async_context(_directory(spec, prompter)), CONNECT_S
+        )
+    except asyncio.TimeoutError:
+        return f"site {spec.name} did not answer in {CONNECT_S:.0f} s"
+    except WfrunError as error:
+        return str(error)
+
+
+@asynccontextmanager
+async def _directory(spec: SiteSpec, prompter: Prompter | None) -> AsyncIterator[SiteDirectory]:
+    assert spec.access is not None
+    async with connected(spec.access, prompter) as (connection, host):
+        written = spec.directory or DEFAULT_DIRECTORY
+        name = f"wfrun-links-{secrets.token_hex(8)}"
+        directory = await make_directory(host, spec.name, written, name)
+        try:
+            yield SiteDirectory(spec, connection, directory)
+        finally:
+            with suppress(WfrunError):
+                await (await connection.host()).remove([directory])
+
+
+# The table
+
+
+def _print(rows: Sequence[LinkNow]) -> None:
+    console = make_console()
+    now_s = time.time()
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("from", "to"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("latency", "MB/s"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("method", no_wrap=True)
+    table.add_column("known from")
+    table.add_column("latest", no_wrap=True)
+    for row in rows:
+        table.add_row(
+            row.source,
+            row.destination,
+            "-" if row.latency_s is None else f"{row.latency_s * 1e3:.3g} ms",
+            _rate(row.bandwidth_bytes_per_s),
+            row.method or "-",
+            ", ".join(_known_from(row)) or "same host",
+            "-" if row.latest_s is None else ago(now_s - row.latest_s),
+        )
+    console.print(table)
+    for row in rows:
+        if row.problem:
+            text = f"{row.source} to {row.destination} was not measured: {row.problem}"
+            console.print(message_block(text), soft_wrap=True)
+
+
+def _known_from(row: LinkNow) -> list[str]:
+    return [f"{row.copies} copies" if word == "history" else word for word in row.known_from]
+
+
+def _rate(bytes_per_s: float | None) -> str:
+    return "-" if bytes_per_s is None else f"{bytes_per_s / 1e6:.3g}"
+
+
+def ago(seconds: float) -> str:
+    """``now``, ``5 min ago``, ``3 h ago`` or ``12 d ago``."""
+    for unit_s, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= unit_s:
+            return f"{int(seconds // unit_s)} {unit} ago"
+    return "now"
