@@ -220,6 +220,9 @@ class Capability:
     def on_site_changed(self, site: int) -> None:
         """The room at a site, or its health, has changed."""
 
+    def on_file_removed(self, w: WorkflowState, file: int, site: int) -> None:
+        """A file that was at a site is there no longer: it was removed or lost."""
+
     # Decisions
 
     def limit_candidates(self, w: WorkflowState, task: int, cores: int, mask: int) -> int:
@@ -236,6 +239,11 @@ class Capability:
     def on_declined(self, w: WorkflowState, task: int, sites: int) -> None:
         """The policy left this task unplaced although these sites, a mask, had room for it. The log
         does not state that."""
+
+    def explain_end(self) -> str | None:
+        """Why eligible tasks are left although nothing is under way; None: not for a reason of this
+        capability."""
+        return None
 
     def expects(self) -> bool:
         """Whether a run may go on although nothing is under way."""
@@ -278,9 +286,11 @@ class Hooks:
         self.load_changed: list[Callable[[int], None]] = []
         self.health_changed: list[Callable[[int], None]] = []
         self.site_changed: list[Callable[[int], None]] = []
+        self.file_removed: list[Callable[[WorkflowState, int, int], None]] = []
         self.limit_candidates: list[Callable[[WorkflowState, int, int, int], int]] = []
         self.declined: list[Callable[[WorkflowState, int, int], None]] = []
         self.decide: list[Callable[[Decisions, bool], None]] = []
+        self.explain_end: list[Callable[[], str | None]] = []
         self.expects: list[Callable[[], bool]] = []
         self.before_replay: list[Callable[[ev.Event], None]] = []
         self.after_replay: list[Callable[[ev.Event], None]] = []

@@ -132,17 +132,24 @@ class Core:
             outcome = "cancelled"
         elif state.failed or state.uncollected:
             outcome = "failed"
+            reason = None if state.stopping else self._explain_end()
         elif state.done < state.tasks:
             outcome = "failed"
+            reason = self._explain_end()
             paused = [f"{s.spec.name}: {s.pause_reason}" for s in state.sites if s.pause_reason]
-            if paused:
+            if reason is None and paused:
                 reason = "no site is left that could run the rest: " + "; ".join(paused)
-            else:
+            elif reason is None:
                 reason = f"policy {state.settings.policy!r} places none of the eligible tasks"
         else:
             outcome = "done"
         self.take(RunEnded(state.now_s, outcome, reason))
         self.run.outbox.append(EndRun(outcome))
+
+    def _explain_end(self) -> str | None:
+        """Why a capability leaves eligible tasks unplaced; None without one that does."""
+        reasons = (explain() for explain in self.run.hooks.explain_end)
+        return next((reason for reason in reasons if reason is not None), None)
 
     def _may_go_on(self) -> bool:
         """Whether the run may go on after a timer. Without a healthy site the retry of a task leads

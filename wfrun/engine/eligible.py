@@ -93,6 +93,11 @@ class EligibleSet:
             heap[:] = [entry for entry in heap if serials[entry[2]] == entry[1]]
             heapq.heapify(heap)
 
+    def fresh_serial(self, task: int) -> int:
+        """Serial number of a fresh task."""
+        assert self._fresh is not None, "a task without an entry is a fresh one"
+        return self._fresh.serial_of(task)
+
     def first_of(self, kind: TaskClass) -> Entry | None:
         """The first entry of a class; None if the class has no task."""
         if kind not in self.counts:
@@ -173,6 +178,13 @@ class FreshTasks:
         keys = self._keys
         key = keys if isinstance(keys, (float, int)) else keys[task]
         return key, self._serial + position, task, self.task_class
+
+    def serial_of(self, task: int) -> int:
+        """Serial number of a task. Cost: constant for the first one."""
+        first = self.first()
+        if first[2] == task:
+            return first[1]
+        return self._serial + (task if self._order is None else self._order.index(task))
 
     def remove(self, task: int) -> None:
         """Remove a task, which must not have been removed."""

@@ -25,7 +25,7 @@ Version 5 added ``RunStarted.site_directory`` and ``RunStarted.own_outputs``, ve
 ``Settings.max_log_bytes``, FilesRemoved, RunChanged, ``WorkflowAdded.reused``, ``Settings.wait``,
 ``AttemptStarted.host``, JobLimitReached, JobLimitLifted, ``SiteSpec.environment``,
 ``Resources.container``, the cause ``environment``, ``Settings.checksums``, digests of files,
-words for ``Settings.throttle``, and LinksRead."""
+words for ``Settings.throttle``, LinksRead, ``SiteSpec.storage_bytes``, and StorageAwaited."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):
@@ -349,6 +349,14 @@ class SitesDeclined(Event, frozen=True, tag="sites-declined"):
     sites: tuple[int, ...]
 
 
+class StorageAwaited(Event, frozen=True, gc=False, tag="storage-awaited"):
+    """The core decided that an eligible task waits for room in the storage of some sites."""
+
+    workflow: int
+    task: int
+    sites: tuple[int, ...]
+
+
 class SitePaused(Event, frozen=True, tag="site-paused"):
     """The site reported that it accepts no work for now."""
 
@@ -442,6 +450,7 @@ AnyEvent = (
     | CoresReserved
     | ReservationDeclined
     | SitesDeclined
+    | StorageAwaited
     | SitePaused
     | SiteReopened
     | JobLimitReached
@@ -455,6 +464,6 @@ AnyEvent = (
 
 DECISIONS = (
     AttemptPlaced, AttemptsWithdrawn, CoresReserved, LaunchersAsked, LaunchersStopped, RunEnded,
-    ReservationDeclined, SitesDeclined,
+    ReservationDeclined, SitesDeclined, StorageAwaited,
 )  # fmt: skip
 """Events that are decisions of the core. In the log each follows the fact that caused it."""

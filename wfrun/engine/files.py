@@ -110,9 +110,14 @@ def _is_awaited(state: RunState, site: int) -> bool:
 
 def copy_again(run: Run, workflow: int, file: int, destination: int) -> None:
     """Start a failed copy again. Called by its timer."""
-    copy = run.state.copies.get((workflow, file, destination))
-    if copy is not None:
-        request_again(run, (workflow, file, destination), copy)
+    key = workflow, file, destination
+    copy = run.state.copies.get(key)
+    if copy is None:
+        return
+    if destination == ORIGIN or any(waiting in run.state.attempts for waiting in copy.waiting):
+        request_again(run, key, copy)
+    else:
+        del run.state.copies[key]
 
 
 def lose_files(run: Run, lost: tuple[tuple[int, int, int], ...]) -> None:
@@ -123,6 +128,8 @@ def lose_files(run: Run, lost: tuple[tuple[int, int, int], ...]) -> None:
     for workflow, file, site in lost:
         w = state.workflows[workflow]
         w.present[file] &= ~state.network.bit(site)
+        for call in run.hooks.file_removed:
+            call(w, file, site)
         if w.present[file] == 0:
             w.lost.add(file)
             affected[workflow] = w

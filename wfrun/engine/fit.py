@@ -9,13 +9,16 @@ from math import inf
 from wfrun.engine.containers import container_fault
 from wfrun.engine.eligible import TaskClass
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.model import LauncherSpec, Resources, SiteSpec, Task
+from wfrun.engine.model import LauncherSpec, Resources, SiteSpec, Task, Workflow
+from wfrun.engine.sizes import size_text
 from wfrun.engine.state import RunState, WorkflowState
 
 
 def classify(state: RunState, w: WorkflowState, *, required: bool = True) -> None:
-    """Group the tasks of a workflow by their resource requests. Raises InvalidError for a request
-    that fits no site, if ``required``."""
+    """Group the tasks of a workflow by their resource requests. Raises InvalidError for a request,
+    or for files, that fit no site, if ``required``."""
+    if required:
+        check_storage(w.workflow, [s.spec for s in state.sites], state.queue_sites(w))
     classes: dict[Resources, int] = {}
     numbers = array("I")
     specs = [s.spec for s in state.sites]
@@ -81,6 +84,36 @@ def site_mask(task: Task, sites: Sequence[SiteSpec], source: str, allowed: int =
             ),
         )
     return mask
+
+
+def check_storage(workflow: Workflow, sites: Sequence[SiteSpec], allowed: int = -1) -> None:
+    """Raise InvalidError for a task whose inputs and declared outputs together exceed the storage
+    of all sites, of those in the mask ``allowed``, that it fits otherwise. Files of unknown size
+    count as empty."""
+    if all(site.storage_bytes is None for site in sites):
+        return
+    largest: dict[Resources, float] = {}
+    """The largest storage of sites that fit a request."""
+    for task in workflow.tasks:
+        asked = task.resources
+        most = largest.get(asked)
+        if most is None:
+            mask = allowed & _fitting(asked, sites)
+            limits = [site.storage_bytes for i, site in enumerate(sites) if mask >> i & 1]
+            most = largest[asked] = max((inf if b is None else b for b in limits), default=inf)
+        if most < inf:
+            size = sum(workflow.files[f].size_bytes or 0 for f in {*task.inputs, *task.outputs})
+            if size > most:
+                raise _too_large(task, size, most, workflow.source)
+
+
+def _too_large(task: Task, size_bytes: int, most: float, source: str) -> InvalidError:
+    return InvalidError(
+        f"task {task.id!r} fits no site: its inputs and outputs have {size_text(size_bytes)}, and "
+        f"the largest storage of a site that it fits is {size_text(most)}",
+        source=source,
+        hint="raise 'storage' of a site in the catalog, or add a site with more",
+    )
 
 
 def _fitting(asked: Resources, sites: Sequence[SiteSpec]) -> int:

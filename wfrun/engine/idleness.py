@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 from wfrun.engine.capabilities.launchers.launchers import pool_at
 from wfrun.engine.capabilities.launchers.pool import LauncherPhase, LauncherPool
 from wfrun.engine.capabilities.placing.auto_throttle import AutoThrottle
+from wfrun.engine.capabilities.storage import Storage
 from wfrun.engine.capabilities.withdrawals import Withdrawals
 from wfrun.engine.information import Knowledge
 from wfrun.engine.model import ORIGIN
@@ -18,7 +19,7 @@ from wfrun.engine.state import Phase, RunState, SiteState, TaskStatus
 
 Kind = Literal[
     "paused", "limit", "launchers", "staging", "submission", "queue", "stopping", "throttle",
-    "room", "policy", "misfit", "retry", "predecessors", "done",
+    "room", "policy", "misfit", "retry", "predecessors", "storage", "done",
 ]  # fmt: skip
 
 MAX_WORKFLOWS = 2000
@@ -98,13 +99,23 @@ def _explain(
         return _staging(state, index)
     if site.phases[Phase.QUEUED] or site.phases[Phase.SUBMITTING]:
         return _queued(site, submitting_s)
-    return _pause(site) or _without_work(state, index, waiting)
+    return _pause(site) or _full(state, index) or _without_work(state, index, waiting)
 
 
 def _pause(site: SiteState) -> Idleness | None:
     """What its site, or its health, says; with what the user has to do."""
     reason = site.pause_reason
     return None if reason is None else Idleness("paused", f"paused: {reason.strip()}")
+
+
+def _full(state: RunState, index: int) -> Idleness | None:
+    """Tasks that wait for room in the storage of a site."""
+    storage = state.find(Storage)
+    count = 0 if storage is None else storage.waiting_tasks(index)
+    if storage is None or not count:
+        return None
+    wait = f"{_tasks(count)} wait{'s' * (count == 1)} for room"
+    return Idleness("storage", f"storage full, {wait}: {storage.describe(index)}")
 
 
 def _at_limit(state: RunState, index: int, pool: LauncherPool | None, limit: int) -> Idleness:

@@ -350,6 +350,8 @@ class SiteSpec(msgspec.Struct, frozen=True):
     """None: tasks get the environment of the site as it is."""
     max_transfers: int | None = None
     """Maximum number of large files at a time on their way to or from the site; None: no limit."""
+    storage_bytes: int | None = None
+    """Maximum size of the files of a run at the site; None: no limit."""
 
     @property
     def has_batch_system(self) -> bool:

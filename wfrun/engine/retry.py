@@ -125,6 +125,7 @@ def reset_retries(state: RunState, w: WorkflowState) -> None:
     w.setbacks.clear()
     w.avoid.clear()
     w.refused.clear()
+    w.full.clear()
     w.masks = {task: _fitting_sites(state, w, asked) for task, asked in w.asks.items()}
 
 

@@ -189,11 +189,11 @@ class WorkflowState:
     """The state of one workflow. Lists and arrays are indexed by task or by file."""
 
     __slots__ = ("added_s", "asks", "attempts_of", "avoid", "children", "class_masks",
-                 "counts", "digests", "dispatched", "eligible", "ended_s", "failures", "index",
-                 "lost", "masks", "order", "present", "queue", "ran_s", "refused", "resource_class",
-                 "reused", "runtimes_s", "serials", "setbacks", "siblings", "sizes", "staging_s",
-                 "status", "task_classes", "to_collect", "variants", "waiting", "waiting_s",
-                 "workflow")  # fmt: skip
+                 "counts", "digests", "dispatched", "eligible", "ended_s", "failures", "full",
+                 "index", "lost", "masks", "order", "present", "queue", "ran_s", "refused",
+                 "resource_class", "reused", "runtimes_s", "serials", "setbacks", "siblings",
+                 "sizes", "staging_s", "status", "task_classes", "to_collect", "variants",
+                 "waiting", "waiting_s", "workflow")  # fmt: skip
 
     def __init__(self, index: int, workflow: Workflow, added_s: float) -> None:
         tasks = len(workflow.tasks)
@@ -262,6 +262,8 @@ class WorkflowState:
         """Sites to avoid while there are others, by task; a mask."""
         self.refused: dict[int, int] = {}
         """Sites that never accept the task, by task; a mask."""
+        self.full: dict[int, int] = {}
+        """Sites whose storage has no room for the task now, by task; a mask."""
         self.asks: dict[int, Resources] = {}
         """Requests of tasks that differ from those in the document."""
         self.masks: dict[int, int] = {}
@@ -310,16 +312,16 @@ class WorkflowState:
 
     def task_class(self, task: int) -> TaskClass:
         """The class of a task in the eligible set."""
-        if not (self.masks or self.avoid):
+        if not (self.masks or self.avoid or self.full):
             return self.task_classes[self.resource_class[task]]
         return TaskClass(self.allowed_sites(task), self.workflow.tasks[task].resources.cores)
 
     def allowed_sites(self, task: int) -> int:
-        """The feasible sites that may get a task now, as a mask: not those where it has failed, if
-        there are others."""
-        if not (self.masks or self.avoid):
+        """The feasible sites that may get a task now, as a mask: not those whose storage
+        has no room for it, nor those where it has failed, if there are others."""
+        if not (self.masks or self.avoid or self.full):
             return self.class_masks[self.resource_class[task]]
-        mask = self.feasible_sites(task)
+        mask = self.feasible_sites(task) & ~self.full.get(task, 0)
         avoid = self.avoid.get(task)
         return mask & ~avoid or mask if avoid else mask
 

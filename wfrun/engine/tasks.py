@@ -4,7 +4,7 @@ log."""
 from __future__ import annotations
 
 from wfrun.engine.capability import Run
-from wfrun.engine.eligible import FreshTasks
+from wfrun.engine.eligible import FreshTasks, TaskClass
 from wfrun.engine.state import RunState, TaskStatus, WorkflowState
 
 WAITING, ELIGIBLE, DISPATCHED, DELAYED, DONE, FAILED, BLOCKED = (int(s) for s in TaskStatus)
@@ -65,6 +65,14 @@ def enter(w: WorkflowState, task: int) -> None:
     """Add an eligible task to the eligible set, at the position of its last serial number."""
     order = -w.workflow.tasks[task].priority if w.order is None else w.order[task]
     w.eligible.add((order, w.serials[task], task, w.task_class(task)))
+
+
+def reclassify(w: WorkflowState, task: int, before: TaskClass) -> None:
+    """Move an eligible task from its class ``before`` to its present one, at the same position."""
+    if not w.serials[task]:
+        w.serials[task] = w.eligible.fresh_serial(task)
+    w.eligible.remove(task, before)
+    enter(w, task)
 
 
 def block(state: RunState, w: WorkflowState, task: int) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from tests.engine.model.known_run import (
-    KnownRun,
-    OpenAttempt,
-)
+from tests.engine.model.audit_files import FileRules
+from tests.engine.model.known_run import OpenAttempt
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.binding import MAX_COMMITTED_RATIO
@@ -21,7 +19,7 @@ _SPECIAL = frozenset({"launch-failed", "memory", "walltime", "refused"})
 """Causes after which a task may fail for good with retries left."""
 
 
-class AttemptRules(KnownRun):
+class AttemptRules(FileRules):
     """Rules about attempts: where and when they are placed and submitted, and how they end."""
 
     def on_placed(self, event: ev.AttemptPlaced) -> None:
@@ -51,6 +49,7 @@ class AttemptRules(KnownRun):
             self._require("queue-site", site in sites, what)
         self._check_room(what, site, cores)
         one = self._open[event.key] = OpenAttempt(event, cores, is_replica=bool(others))
+        self.check_storage(what, one)
         open_attempts = sum(
             t.task[0] == event.workflow and not t.doubtful for t in self._open.values()
         )
@@ -179,6 +178,7 @@ class AttemptRules(KnownRun):
             return
         if cause == "cancelled" and one.started_s is None:
             self._specials.add(task)  # It may have been withdrawn.
+            self._doubt_if_stopping()
             return
         if cause in _COUNTED:
             self._failures[task] += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.engine.model.known_run import (
     KnownRun,
+    OpenAttempt,
 )
 from tests.engine.model.rules import COPY_FAILURES
 from wfrun.engine import actions as act
@@ -17,6 +18,8 @@ class FileRules(KnownRun):
 
     def on_transfer_ended(self, event: ev.TransferEnded) -> None:
         self.present.setdefault((event.workflow, event.file), set()).add(event.destination)
+        self._sizes[event.workflow, event.file] = event.size_bytes
+        self._under_way.discard((event.workflow, event.file, event.destination))
         del self._copy_failures[event.workflow, event.file, event.destination]
         self._large_copies.pop((event.workflow, event.file, event.destination), None)
 
@@ -25,6 +28,7 @@ class FileRules(KnownRun):
         file = (action.workflow, action.file)
         places = self.present.get(file, set())
         self._require("copy-source", action.source in places, f"{action} from one of {places}")
+        self._under_way.add((*file, action.destination))
         if 0 <= self._sizes.get(file, -1) <= SMALL_BYTES:
             return
         copy = action.workflow, action.file, action.destination
@@ -36,9 +40,38 @@ class FileRules(KnownRun):
                 "copy-room", most is None or under_way <= most, f"{under_way} copies at {site}"
             )
 
+    def check_storage(self, what: str, placed: OpenAttempt) -> None:
+        """Check that the files at the site of a new attempt, with those on their way and the
+        declared outputs of open attempts, do not exceed its storage. One that adds nothing may be
+        placed at any time."""
+        site = placed.placed.site
+        limit = self._specs[site].storage_bytes
+        if limit is None:
+            return
+        before, total = self._stored_bytes(site, without=placed), self._stored_bytes(site)
+        self._require("storage", total in (before, min(total, limit)), f"{what}: {total} bytes")
+
+    def _stored_bytes(self, site: int, without: OpenAttempt | None = None) -> int:
+        files = {file for file, places in self.present.items() if site in places}
+        files |= {(workflow, file) for workflow, file, place in self._under_way if place == site}
+        total = 0
+        for one in self._open.values():
+            if one.placed.site == site and one is not without and not one.doubtful:
+                task, workflow = self._task(one.task), one.task[0]
+                inputs = {(workflow, f) for f in task.inputs} if not one.submitted else set()
+                files |= {file for file in inputs if self.present.get(file)}
+                total += sum(max(0, self._size_of(workflow, f)) for f in task.outputs)
+        return total + sum(max(0, self._size_of(*file)) for file in files)
+
+    def _size_of(self, workflow: int, file: int) -> int:
+        """Size as written, copied or documented; -1 if unknown."""
+        documented = self._workflows[workflow].files[file].size_bytes
+        return self._sizes.get((workflow, file), -1 if documented is None else documented)
+
     def on_transfer_failed(self, event: ev.TransferFailed) -> None:
         copy = event.workflow, event.file, event.destination
         self._copy_failures[copy] += 1
+        self._under_way.discard(copy)
         self._large_copies.pop(copy, None)
         if event.transient and self._copy_failures[copy] <= COPY_FAILURES:
             return

@@ -91,6 +91,8 @@ class KnownRun:
         """Of files whose size is known, by (workflow, file)."""
         self._large_copies: dict[tuple[int, int, int], int] = {}
         """The sources of large copies under way, by (workflow, file, destination)."""
+        self._under_way: set[tuple[int, int, int]] = set()
+        """Copies under way (workflow, file, destination), those that nobody waits for included."""
         self._copy_failures: Counter[tuple[int, int, int]] = Counter()
         self._background_cores: Counter[int] = Counter()
         self._ended_cores: Counter[int] = Counter()

@@ -26,6 +26,7 @@ RULES: dict[str, str] = {
     "success": "the success of a task counts once",
     "copy-source": "a file is copied from where it is",
     "copy-room": "no site has more large copies under way than its catalog entry says",
+    "storage": "no task is placed where its files exceed the storage of the site",
     "launcher-key": "the key of a launcher is used once",
     "launcher-max": "a site has no more launchers than its catalog entry says",
     "launcher-backlog": "no more launchers than the backlog are queued",

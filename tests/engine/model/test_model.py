@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.model.explore import RULES, explore
-from tests.engine.model.world_of import world_of
+from tests.engine.model.world_of import FIRST_LIMITED_SEED, world_of
 
 CHUNK = 25
 
@@ -19,6 +19,11 @@ FOUND = (
 @pytest.mark.parametrize("first", range(0, 300, CHUNK))
 def test_every_rule_holds_in_random_worlds(first: int) -> None:
     for seed in range(first, first + CHUNK):
+        _check(seed, twice=seed % 10 == 0)
+
+
+def test_every_rule_holds_in_worlds_with_storage_limits() -> None:
+    for seed in range(FIRST_LIMITED_SEED, FIRST_LIMITED_SEED + CHUNK):
         _check(seed, twice=seed % 10 == 0)
 
 

@@ -37,6 +37,8 @@ RETRIABLE: tuple[Cause, ...] = (
 ALL_CAUSES: tuple[Cause, ...] = (*RETRIABLE, "launch-failed", "memory", "walltime", "refused")
 
 GIB = 2**30
+FIRST_LIMITED_SEED = 20_000
+"""First seed of worlds whose sites have storage limits."""
 
 POLICIES = sorted(policy.name for policy in (*WORKFLOW_POLICIES, *BAG_POLICIES))
 """Policies that worlds are drawn with. Another one would change the worlds of all seeds; those that
@@ -132,6 +134,8 @@ def world_of(seed: int) -> WorldSpec:
     choice = random.choice
     is_mild = random.random() < 0.6
     layout = _layout(random, is_mild)
+    if seed >= FIRST_LIMITED_SEED:
+        layout = _with_storage_limits(Random(f"storage {seed}"), layout, is_mild)
     workflows, sites = layout.workflows, layout.sites
     quick = random.random() < 0.3
     crash_count = choice([0, 0, 1, 2, 3, 4])
@@ -221,6 +225,27 @@ def _layout(random: Random, is_mild: bool) -> Layout:
     others = [i for i in range(len(sites)) if i != first]
     bad_site = choice(others) if others and not queues and random.random() < 0.2 else -1
     return Layout(workflows, sites, links, settings, queues, bad_site)
+
+
+def _with_storage_limits(random: Random, layout: Layout, is_mild: bool) -> Layout:
+    """The same layout with storage limits at some sites. A site takes each task alone; in a mild
+    world it takes all, because nothing is removed."""
+    # Each resource manager would need such a site, and a policy that stays at one site ignores it.
+    if layout.queues or layout.settings.policy == "single-cluster":
+        return layout
+    least = max(
+        sum(w.files[f].size_bytes or 0 for f in {*task.inputs, *task.outputs})
+        for w in layout.workflows
+        for task in w.tasks
+    )
+    limits = [None, 1, least // 2 + 1, least + 1, 2 * least + 1, 5 * least + 1]
+    sites = [
+        msgspec.structs.replace(site, storage_bytes=random.choice(limits)) for site in layout.sites
+    ]
+    widest = max(range(len(sites)), key=lambda i: _width(sites[i]))
+    enough = None if is_mild else random.choice([None, least + 1])
+    sites[widest] = msgspec.structs.replace(sites[widest], storage_bytes=enough)
+    return layout._replace(sites=tuple(sites))
 
 
 def _width(site: SiteSpec) -> int:

@@ -23,6 +23,7 @@ sites:
     gpus: 1
     walltime: 24:00:00
     pin_cores: true
+    storage: 500 GB
   beta-2:
     slots: 16
 links:
@@ -56,6 +57,7 @@ def test_every_key_has_its_meaning(tmp_path: Path) -> None:
             kind="local",
             directory=str(tmp_path / "scratch" / "alpha"),
             pin_cores=True,
+            storage_bytes=500 * 10**9,
         ),
         SiteSpec(name="beta-2", slots=16),
     )

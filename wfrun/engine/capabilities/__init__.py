@@ -16,12 +16,14 @@ from wfrun.engine.capabilities.placing.selecting import Selecting
 from wfrun.engine.capabilities.predictions import Predictions
 from wfrun.engine.capabilities.queue_estimates import QueueEstimates
 from wfrun.engine.capabilities.replication.replication import Replication
+from wfrun.engine.capabilities.storage import Storage
 from wfrun.engine.capabilities.usage import Usages
 from wfrun.engine.capabilities.withdrawals import Withdrawals
 from wfrun.engine.capability import Capability
 
 CAPABILITIES: list[type[Capability]] = [
     # Facts about sites and tasks.
+    Storage,
     Launchers,
     Binding,
     Health,

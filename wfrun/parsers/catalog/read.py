@@ -54,6 +54,7 @@ _SITE_KEYS = (
     "walltime",
     "pin_cores",
     "max_transfers",
+    "storage",
     *ENVIRONMENT_KEYS,
 )
 """Keys that sites of every kind take."""
@@ -153,6 +154,7 @@ def _read_site(
         max_transfers=site.take(
             "max_transfers", to_count, DEFAULT_MAX_TRANSFERS if kind.is_remote else None
         ),
+        storage_bytes=site.take("storage", to_size, None),
     )
     return with_launchers(site, spec)
 

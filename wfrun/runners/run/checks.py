@@ -10,7 +10,7 @@ import msgspec
 from wfrun.engine.containers import container_fault
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import Settings
-from wfrun.engine.fit import fits, site_mask
+from wfrun.engine.fit import check_storage, fits, site_mask
 from wfrun.engine.model import Catalog, Resources, Task, Workflow
 from wfrun.engine.policies.selection import selection_class
 from wfrun.parsers.bags.line_template import LineTemplate
@@ -53,6 +53,7 @@ def container_warnings(workflow: Workflow, catalog: Catalog) -> list[str]:
 
 def check_fits(read: ReadDocument, workflow: Workflow, catalog: Catalog) -> None:
     """Raise InvalidError for a task that fits no site; of a bag, with the line of the request."""
+    check_storage(workflow, catalog.sites)
     if workflow.bag is not None:
         _check_bag_fits(read, workflow.tasks[0], catalog)
         return

@@ -26,7 +26,9 @@ from wfrun.engine.state import Attempt, TaskStatus, WorkflowState
 
 _TIMER = "launchers"
 
-_PLACING = (ev.AttemptPlaced, ev.CoresReserved, ev.ReservationDeclined, ev.SitesDeclined)
+_PLACING = (
+    ev.AttemptPlaced, ev.CoresReserved, ev.ReservationDeclined, ev.SitesDeclined, ev.StorageAwaited,
+)  # fmt: skip
 """Decisions that are taken before those about launchers."""
 
 MIN_WALLTIME_S = 300.0

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from wfrun.engine.capabilities.binding import Binding, has_launchers
 from wfrun.engine.capabilities.queue_estimates import QueueEstimates, Request
+from wfrun.engine.capabilities.storage import Storage
 from wfrun.engine.capability import Capability, Decisions, Run
 from wfrun.engine.eligible import Entry, TaskClass
 from wfrun.engine.events import RunStarted
@@ -39,7 +40,8 @@ class AutoThrottle(Capability):
 
     A policy that estimates queues may prefer a busy site, although another one is idle. Then the
     task is planned there, in the model of its queue, until the decision is complete; the tasks
-    behind it may use the idle slots. Tasks of other policies are dispatched in this case.
+    behind it may use the idle slots. Tasks of other policies are dispatched in this case, and those
+    of runs with storage limits: tasks behind them might take the storage that they need.
 
     Otherwise each decision would ask the policy about all tasks that wait for a busy site. Its
     answers are kept until a model is rebuilt or the health of a site changes, and for each task
@@ -53,6 +55,7 @@ class AutoThrottle(Capability):
         super().__init__(run)
         self._binding = self.state.get(Binding)
         self._queues = self.state.find(QueueEstimates)
+        self._plans = self._queues is not None and self.state.find(Storage) is None
         self._planned: deque[Planned] = deque()
         """Tasks that are planned at a site in the present decision."""
         self._answers: deque[Planned] = deque()
@@ -130,7 +133,7 @@ class AutoThrottle(Capability):
 
     def holds(self, site: int) -> bool:
         """Whether a task that the policy wants to place at this site is to be planned there."""
-        return not self.soon >> site & 1 and self._queues is not None
+        return not self.soon >> site & 1 and self._plans
 
     def recall(self, entry: Entry) -> Planned | None:
         """How the next task in order was planned, if the policy would answer the same again; None

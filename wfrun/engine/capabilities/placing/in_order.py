@@ -8,6 +8,7 @@ from wfrun.engine.capabilities.placing.arrivals import Arrivals
 from wfrun.engine.capabilities.placing.auto_throttle import AutoThrottle
 from wfrun.engine.capabilities.placing.held import HeldWorkflows
 from wfrun.engine.capabilities.placing.reservations import Reservations
+from wfrun.engine.capabilities.storage import Storage
 from wfrun.engine.capability import Capability, Decisions, Run
 from wfrun.engine.eligible import Entry, TaskClass
 from wfrun.engine.events import CoresReserved, RunStarted
@@ -28,6 +29,7 @@ class InOrder(Capability):
         self._placements = self.state.get(Placements)
         self._reservations = self.state.get(Reservations)
         self._auto = self.state.find(AutoThrottle)
+        self._storage = self.state.find(Storage)
         self._ready = Arrivals()
         """Workflows that may have a task to place now."""
         self._waiting: dict[TaskClass, Arrivals] = {}
@@ -110,7 +112,15 @@ class InOrder(Capability):
             task, kind = entry[2], entry[3]
             if self.state.is_bounded and self._reserve(w, entry, mask, decisions):
                 continue
+            if self._storage is not None:
+                room = self._storage.with_room(w, task, mask)
+                if room != mask and not room & (-1 if auto is None else auto.open):
+                    decisions.take(self._storage.awaited(w, task, mask & ~room))
+                    continue
+                mask = room
             recalled = None if auto is None else auto.recall(entry)
+            if recalled is not None and not mask >> recalled.site & 1:
+                recalled = None
             site = placement.place(task) if recalled is None else recalled.site
             if site is None:
                 candidates = self.run.candidates(w, task, kind.cores)

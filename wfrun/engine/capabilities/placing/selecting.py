@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from wfrun.engine.capabilities.placements import Placements
+from wfrun.engine.capabilities.placing.auto_throttle import AutoThrottle
 from wfrun.engine.capabilities.placing.reservations import Reservations
 from wfrun.engine.capabilities.placing.resource_manager import NextTask, ResourceManager
+from wfrun.engine.capabilities.storage import Storage
 from wfrun.engine.capability import Capability, Decisions, Run
 from wfrun.engine.events import (
     DECISIONS,
@@ -13,6 +18,7 @@ from wfrun.engine.events import (
     Event,
     ReservationDeclined,
     RunStarted,
+    StorageAwaited,
 )
 from wfrun.engine.policies.selection import selection_class
 from wfrun.engine.state import Attempt, TaskStatus, WorkflowState
@@ -32,6 +38,8 @@ class Selecting(Capability):
         super().__init__(run)
         self._placements = self.state.get(Placements)
         self._reservations = self.state.get(Reservations)
+        self._auto = self.state.find(AutoThrottle)
+        self._storage = self.state.find(Storage)
         policy = selection_class(self.state.settings.selection)
         self.managers = [
             ResourceManager(self.state, number, policy, self._reservations)
@@ -47,6 +55,13 @@ class Selecting(Capability):
     @classmethod
     def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
         return bool(run.state.queues)
+
+    def events(self) -> Mapping[type[Event], Callable[[Any], None]]:
+        return {StorageAwaited: self._storage_awaited}
+
+    def _storage_awaited(self, event: StorageAwaited) -> None:
+        w = self.state.workflows[event.workflow]
+        self.managers[w.queue].bag_changed(w)
 
     def on_eligible(self, w: WorkflowState) -> None:
         self._changed.add(w.index)
@@ -108,6 +123,12 @@ class Selecting(Capability):
         if (event := self._reservation(manager, found)) is not None:
             decisions.take(event)
             return
+        mask = found.sites
+        if self._storage is not None:
+            mask = self._storage.with_room(w, entry[2], mask)
+            if mask != found.sites and not mask & (-1 if self._auto is None else self._auto.soon):
+                decisions.take(self._storage.awaited(w, entry[2], found.sites & ~mask))
+                return
         site = self._placements.by_workflow[w.index].place(entry[2])
         if site is None:
             candidates = self.run.candidates(w, entry[2], entry[3].cores)
@@ -117,7 +138,7 @@ class Selecting(Capability):
             for call in self.run.hooks.declined:
                 call(w, entry[2], candidates)
             return
-        decisions.place(w, entry[2], site, found.sites)
+        decisions.place(w, entry[2], site, mask)
 
     def _reservation(self, manager: ResourceManager, found: NextTask) -> Event | None:
         """The decision to reserve cores for an earlier task that no site has room for, if placing
@@ -133,7 +154,9 @@ class Selecting(Capability):
 
     def before_replay(self, event: Event) -> None:
         """Bring the eligible sets to their state before this event."""
-        if isinstance(event, AttemptPlaced):
+        if isinstance(event, StorageAwaited):
+            self._follow(self.state.workflows[event.workflow])
+        elif isinstance(event, AttemptPlaced):
             w = self.state.workflows[event.workflow]
             if w.status[event.task] != TaskStatus.DISPATCHED:
                 self._follow(w)

@@ -1,0 +1,222 @@
+"""Storage limits of sites: where tasks are placed, what waits, and what the user is told."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from wfrun.engine import events as ev
+from wfrun.engine.actions import EndRun, SubmitAttempts
+from wfrun.engine.bag import expand
+from wfrun.engine.capabilities.storage import Storage
+from wfrun.engine.core import Core
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.exchange import Outcome
+from wfrun.engine.idleness import explain_idleness
+from wfrun.engine.model import (
+    Axis,
+    Bag,
+    BagFile,
+    Catalog,
+    File,
+    Progression,
+    SiteSpec,
+    Task,
+    Workflow,
+)
+from wfrun.engine.state import TaskStatus
+from wfrun.testing.fake_world import FakeWorld
+
+MB = 10**6
+ALPHA = SiteSpec("alpha", 8, storage_bytes=10 * MB)
+BETA = SiteSpec("beta", 8, storage_bytes=10 * MB)
+
+
+def workflow(*tasks: tuple[int, int], shared: int = 0) -> Workflow:
+    """Independent tasks, each with an input and an output of these sizes in MB. ``shared``: size of
+    an input of all of them."""
+    files = [File("shared", shared * MB)]
+    made = []
+    for number, (reads, writes) in enumerate(tasks):
+        files += [File(f"in{number}", reads * MB), File(f"out{number}", writes * MB, number)]
+        inputs = (0, len(files) - 2) if shared else (len(files) - 2,)
+        made.append(Task(f"t{number}", "x", "x", inputs=inputs, outputs=(len(files) - 1,)))
+    return Workflow("w", "w.dax", made, files, [()] * len(made))
+
+
+class Run:
+    """A core whose copies all arrive; the test ends the attempts."""
+
+    def __init__(self, w: Workflow, *sites: SiteSpec, policy: str = "round-robin") -> None:
+        self.core = Core({"w": w})
+        self.open: list[tuple[int, int]] = []
+        """(task, site) of attempts that were submitted and have not ended."""
+        self.decided: list[ev.Event] = []
+        self.ended = ""
+        settings = ev.Settings(policy, retries=0)
+        self.step(ev.RunStarted(1.0, "r", settings, sites, (), 1, own_outputs=True))
+        self.step(ev.WorkflowAdded(1.0, 0, "w", "w"))
+
+    def step(self, event: ev.Event) -> None:
+        events = [event]
+        for one in events:
+            decided, actions = self.core.step(one)
+            self.decided += decided
+            for action in actions:
+                if isinstance(action, SubmitAttempts):
+                    self.open += [(task, action.site) for _, _, task in action.attempts]
+                elif isinstance(action, EndRun):
+                    self.ended = action.outcome
+                elif type(action).__name__ == "CopyFile":
+                    size = self.core.state.workflows[0].sizes[action.file]  # type: ignore[attr-defined]
+                    ends = (action.source, action.destination)  # type: ignore[attr-defined]
+                    events.append(ev.TransferEnded(2.0, 0, action.file, *ends, size, 1.0))  # type: ignore[attr-defined]
+
+    def end(self, task: int, *sizes: int, cause: str = "done") -> None:
+        self.open = [one for one in self.open if one[0] != task]
+        written = tuple(size * MB for size in sizes)
+        self.step(ev.AttemptEnded(3.0, f"r.0.{task}.1", Outcome(cause, sizes=written)))  # type: ignore[arg-type]
+
+    def remove(self, file: int, site: int) -> None:
+        """A file leaves a site, as a cleanup does it."""
+        w = self.core.state.workflows[0]
+        w.present[file] &= ~(1 << site)
+        for call in self.core.run.hooks.file_removed:
+            call(w, file, site)
+
+    @property
+    def tasks(self) -> list[int]:
+        return [task for task, _ in self.open]
+
+
+def test_a_site_gets_no_task_whose_files_exceed_its_storage() -> None:
+    run = Run(workflow((4, 1), (4, 1), (4, 1)), ALPHA)
+    assert run.tasks == [0, 1]
+    assert run.core.state.workflows[0].status[2] == TaskStatus.ELIGIBLE
+
+
+def test_other_sites_with_room_are_used() -> None:
+    run = Run(workflow((9, 0), (9, 0), (9, 0)), ALPHA, SiteSpec("beta", 8))
+    assert sorted(run.open) == [(0, 0), (1, 1), (2, 1)]
+
+
+def test_a_shared_input_is_counted_once() -> None:
+    run = Run(workflow((1, 1), (1, 1), (1, 1), shared=4), ALPHA)
+    assert run.tasks == [0, 1, 2]
+
+
+def test_a_task_that_needs_less_goes_before_one_that_has_no_room() -> None:
+    run = Run(workflow((6, 0), (6, 0), (3, 1)), ALPHA)
+    assert run.tasks == [0, 2]
+
+
+def test_a_task_is_placed_when_files_have_left() -> None:
+    run = Run(workflow((6, 1), (2, 1), (5, 1)), ALPHA)
+    run.end(0, 1)
+    assert run.tasks == [1]  # the input of the first is still there
+    run.remove(1, 0)
+    run.end(1, 1)
+    assert run.tasks == [2]
+
+
+def test_a_failed_attempt_gives_its_declared_output_back() -> None:
+    run = Run(workflow((1, 8), (1, 5)), ALPHA)
+    assert run.tasks == [0]
+    run.end(0, cause="exit")
+    assert run.tasks == [1]
+
+
+def test_an_output_that_is_smaller_than_declared_makes_room() -> None:
+    run = Run(workflow((1, 8), (1, 5)), ALPHA)
+    run.end(0, 2)
+    assert run.tasks == [1]
+
+
+def test_a_task_that_adds_nothing_is_placed_at_a_site_that_is_too_full() -> None:
+    """Its end may be what frees the others' room."""
+    files = [File("in", 9 * MB), File("mid", 1 * MB, 0), File("end", 0, 1)]
+    chain = [
+        Task("t0", "x", "x", inputs=(0,), outputs=(1,)),
+        Task("t1", "x", "x", inputs=(1,), outputs=(2,)),
+    ]
+    run = Run(Workflow("w", "w.dax", chain, files, [(), (0,)]), ALPHA)
+    run.end(0, 20)
+    assert run.tasks == [1]
+
+
+def test_a_site_that_is_too_full_gets_no_task_that_may_write_more() -> None:
+    """Outputs of unknown size are counted when they are written."""
+    axis = Axis(("x",), (Progression(0, 1, 4),))
+    unknown = Bag("b", "b.yaml", "x", (), (axis,), outputs=(BagFile("out{x}"),))
+    run = Run(expand(unknown), replace(ALPHA, slots=1))
+    assert run.tasks == [0, 1]  # dispatched together
+    run.end(0, 20)
+    run.end(1, 20)
+    assert run.tasks == []
+    assert "40 MB of 10 MB used or promised" in (run.core.state.end_reason or "")
+
+
+def test_the_reason_of_a_waiting_site_is_its_storage() -> None:
+    run = Run(workflow((6, 1), (6, 1), (6, 1)), ALPHA)
+    run.step(ev.AttemptStarted(2.0, "r.0.0.1"))
+    found = explain_idleness(run.core.state)[0]
+    assert found is not None
+    assert found.kind == "storage"
+    assert found.text == "storage full, 2 tasks wait for room: 7 MB of 10 MB used or promised"
+
+
+def test_a_run_that_nothing_frees_ends_with_the_reason() -> None:
+    run = Run(workflow((6, 1), (6, 1)), ALPHA)
+    run.end(0, 1)
+    assert run.ended == "failed"
+    reason = run.core.state.end_reason
+    assert reason is not None
+    assert "the storage of site alpha is full" in reason
+    assert "7 MB of 10 MB used or promised, task 't1' needs 7 MB more" in reason
+
+
+def test_a_resumed_run_counts_what_is_there_and_tries_again() -> None:
+    run = Run(workflow((6, 1), (6, 1)), ALPHA)
+    run.end(0, 1)
+    run.remove(1, 0)
+    run.step(ev.RunResumed(9.0))
+    assert run.tasks == [1]
+
+
+@pytest.mark.parametrize("sites", [(ALPHA,), (ALPHA, BETA)])
+def test_a_task_that_fits_no_site_is_refused(sites: tuple[SiteSpec, ...]) -> None:
+    with pytest.raises(InvalidError, match=r"'t1' fits no site.* 11 MB.* 10 MB"):
+        Run(workflow((1, 1), (6, 5)), *sites)
+    Run(workflow((1, 1), (6, 5)), *sites, SiteSpec("gamma", 1))
+
+
+def bag(tasks: int) -> Workflow:
+    axis = Axis(("x",), (Progression(0, 1, tasks),))
+    outputs = (BagFile("out{x}"),)
+    return expand(Bag("b", "b.yaml", "x", (), (axis,), outputs=outputs, output_bytes=MB))
+
+
+def test_the_tasks_of_a_large_bag_wait_in_their_order() -> None:
+    run = Run(bag(500), replace(ALPHA, slots=100))
+    assert run.tasks == list(range(10))
+    for task in range(490):
+        run.end(task, 0)
+        assert run.tasks[-1] == task + 10
+    awaited = [e for e in run.decided if isinstance(e, ev.StorageAwaited)]
+    assert len(awaited) <= 2 * 500  # the log grows with the number of tasks only
+
+
+def test_a_replay_knows_what_waits() -> None:
+    catalog = Catalog((ALPHA, replace(BETA, storage_bytes=5 * MB)))
+    settings = ev.Settings("round-robin")
+    world = FakeWorld([bag(40)], catalog, settings, result=lambda *_: Outcome("done", sizes=(0,)))
+    steps = world.steps()
+    for _ in range(30):
+        next(steps)
+    twin = Core({"0": bag(40)})
+    twin.replay(world.log)
+    mine, other = world.core.state, twin.state
+    assert mine.workflows[0].full == other.workflows[0].full
+    for site in (0, 1):
+        own = mine.get(Storage).waiting_tasks(site)
+        assert own == other.get(Storage).waiting_tasks(site)

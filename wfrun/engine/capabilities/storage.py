@@ -1,0 +1,346 @@
+"""Storage limits of sites: no task is placed where the files that it needs and writes find no room.
+
+A site's files are those of the run that are there or on their way, and the declared outputs of its
+open attempts. A task without room at a site is set aside there, so that those behind it, which may
+need less or free space by their end, are not held up. It is considered again when the site has more
+room.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import Any, get_args
+
+from wfrun.engine import events as ev
+from wfrun.engine.capability import Capability, Run
+from wfrun.engine.exchange import Outcome
+from wfrun.engine.sizes import size_text
+from wfrun.engine.state import Attempt, Phase, TaskStatus, WorkflowState
+from wfrun.engine.tasks import reclassify
+
+MAX_EXAMINED = 8
+"""Maximum number of tasks examined when a site gets more room. Without a limit an event would cost
+as much as there are tasks that wait for it; the others are examined in turn."""
+
+FileKey = tuple[int, int]
+"""Workflow, file."""
+
+
+class SiteStorage:
+    """The files of the run at one site, and the tasks that wait for room."""
+
+    __slots__ = ("files", "limit_bytes", "staged", "used_bytes", "waiting")
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.used_bytes = 0
+        """Bytes of the files there or on their way, and of declared outputs of open attempts."""
+        self.files: dict[FileKey, int] = {}
+        """Bytes of each file that is there or on its way."""
+        self.staged: dict[FileKey, int] = {}
+        """Number of open attempts that wait for a file on its way."""
+        self.waiting: OrderedDict[tuple[int, int], None] = OrderedDict()
+        """Tasks (workflow, task) that wait for room."""
+
+    @property
+    def free_bytes(self) -> int:
+        """Room that is left; negative if outputs were larger than declared."""
+        return self.limit_bytes - self.used_bytes
+
+    def put(self, key: FileKey, size_bytes: int) -> None:
+        """Count a file, with its present size."""
+        self.used_bytes += size_bytes - self.files.get(key, 0)
+        self.files[key] = size_bytes
+
+    def drop(self, key: FileKey) -> bool:
+        """Count a file no longer. Returns whether that made room."""
+        size_bytes = self.files.pop(key, 0)
+        self.used_bytes -= size_bytes
+        return size_bytes > 0
+
+
+class Storage(Capability):
+    """Keeps the files at each site within its storage limit.
+
+    Cost: the inputs and outputs of the tasks of an event and of ``MAX_EXAMINED`` others; of a
+    resume, the files and the open attempts. Sites without a limit cost nothing.
+    """
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self._limited = 0
+        """The sites with a limit, as a mask."""
+        self._sites: dict[int, SiteStorage] = {}
+        self._reserved: dict[str, int] = {}
+        """Bytes of the declared outputs of open attempts, by key."""
+        self._offered: dict[tuple[int, int], int] = {}
+        """The sites that got room for a task which is not placed yet, by (workflow, task); a
+        mask."""
+        self._freed = 0
+        """The sites that have more room since tasks were examined, as a mask."""
+        for index, site in enumerate(self.state.sites):
+            if site.spec.storage_bytes is not None:
+                self._limited |= 1 << index
+                self._sites[index] = SiteStorage(site.spec.storage_bytes)
+
+    @classmethod
+    def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
+        return any(site.spec.storage_bytes is not None for site in run.state.sites)
+
+    def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
+        return dict.fromkeys(get_args(ev.AnyEvent), self._examine) | {
+            ev.StorageAwaited: self._storage_awaited,
+            ev.TransferEnded: self._transfer_ended,
+            ev.TransferFailed: self._transfer_failed,
+        }
+
+    # Which sites have room
+
+    def needed_bytes(self, w: WorkflowState, task: int, site: int) -> int:
+        """Bytes that a task adds to a site: its inputs that are neither there nor on their way, and
+        its declared outputs. Files of unknown size count as empty."""
+        files, sizes, index = self._sites[site].files, w.sizes, w.index
+        definition = w.workflow.tasks[task]
+        needed = self._output_bytes(w, task)
+        for file in definition.inputs:
+            if (index, file) not in files and w.present[file]:
+                needed += max(0, sizes[file])
+        return needed
+
+    def _output_bytes(self, w: WorkflowState, task: int) -> int:
+        return sum(max(0, w.sizes[file]) for file in w.workflow.tasks[task].outputs)
+
+    def _has_room(self, w: WorkflowState, task: int, site: int, free_bytes: int) -> bool:
+        """Whether a task adds no more than this to a site. At a site that is too full already, one
+        that adds nothing has room, and one whose inputs other tasks have written there: its end may
+        free them, and nothing else can."""
+        needed = self.needed_bytes(w, task, site)
+        if needed or free_bytes >= 0:
+            return needed <= free_bytes
+        files, definition = w.workflow.files, w.workflow.tasks[task]
+        return all(w.sizes[file] >= 0 for file in definition.outputs) or any(
+            files[file].producer is not None for file in definition.inputs
+        )
+
+    def limit_candidates(self, w: WorkflowState, task: int, cores: int, mask: int) -> int:
+        return self.with_room(w, task, mask)
+
+    def with_room(self, w: WorkflowState, task: int, mask: int) -> int:
+        """The sites of a mask that have room for the files of a task."""
+        if mask & self._limited:
+            for index, site in self._sites.items():
+                if mask >> index & 1 and not self._has_room(w, task, index, site.free_bytes):
+                    mask &= ~(1 << index)
+        return mask
+
+    def awaited(self, w: WorkflowState, task: int, mask: int) -> ev.StorageAwaited:
+        """The decision that sets a task aside at the sites of a mask."""
+        sites = tuple(index for index in self._sites if mask >> index & 1)
+        return ev.StorageAwaited(self.state.now_s, w.index, task, sites)
+
+    # Tasks that wait for room
+
+    def _storage_awaited(self, event: ev.StorageAwaited) -> None:
+        w, key = self.state.workflows[event.workflow], (event.workflow, event.task)
+        self._set_full(w, event.task, w.full.get(event.task, 0) | sum(1 << s for s in event.sites))
+        for site in event.sites:
+            self._sites[site].waiting[key] = None
+        self._offered.pop(key, None)
+
+    def _examine(self, event: ev.Event) -> None:
+        """Consider tasks again at sites that have more room. Called after each event."""
+        if not self._freed:
+            return
+        freed, self._freed = self._freed, 0
+        # Nothing may happen any more that makes room, so all sites get a task if any can.
+        nothing_runs = len(self.state.attempts) <= self.state.superseded
+        for index, site in self._sites.items():
+            if site.waiting and (nothing_runs or freed >> index & 1):
+                self._offer(index, site, nothing_runs)
+
+    def _offer(self, index: int, site: SiteStorage, nothing_runs: bool) -> None:
+        """Offer the room at a site to the first tasks that wait for it. If it is too small for all
+        of them, the next ones get their turn."""
+        left = len(site.waiting)
+        while left > 0:
+            first = list(islice(site.waiting, MAX_EXAMINED))
+            if self._offer_to(index, site, first):
+                return
+            left -= len(first)
+            for key in first:
+                if key in site.waiting:
+                    site.waiting.move_to_end(key)
+            if not nothing_runs:
+                return
+
+    def _offer_to(self, index: int, site: SiteStorage, keys: Sequence[tuple[int, int]]) -> bool:
+        """Offer the room at a site to some tasks in turn. Returns whether one has room."""
+        free_bytes, found = site.free_bytes, False
+        for key in keys:
+            w, task = self.state.workflows[key[0]], key[1]
+            if w.status[task] == TaskStatus.ELIGIBLE:
+                if not self._has_room(w, task, index, free_bytes):
+                    continue
+                free_bytes -= self.needed_bytes(w, task, index)
+                self._offered[key] = self._offered.get(key, 0) | 1 << index
+                found = True
+            del site.waiting[key]
+            self._allow(w, task, index)
+        return found
+
+    def _allow(self, w: WorkflowState, task: int, site: int) -> None:
+        """Let a site be a candidate for a task again."""
+        self._set_full(w, task, w.full[task] & ~(1 << site))
+        self.run.placement_possible = True
+
+    def _set_full(self, w: WorkflowState, task: int, mask: int) -> None:
+        """Set the sites that have no room for a task."""
+        before = w.task_class(task)
+        w.full[task] = mask
+        if not mask:
+            del w.full[task]
+        if w.status[task] == TaskStatus.ELIGIBLE:
+            reclassify(w, task, before)
+            for call in self.run.hooks.eligible:
+                call(w)
+
+    def waiting_tasks(self, site: int) -> int:
+        """Number of tasks that wait for room at a site."""
+        return len(self._sites[site].waiting) if site in self._sites else 0
+
+    def describe(self, site: int) -> str:
+        """How full a site is, for the user."""
+        storage = self._sites[site]
+        used, limit = size_text(storage.used_bytes), size_text(storage.limit_bytes)
+        return f"{used} of {limit} used or promised"
+
+    def explain_end(self) -> str | None:
+        for w in self.state.workflows:
+            for kind in w.eligible.counts:
+                first = w.eligible.first_of(kind)
+                assert first is not None, "the class has tasks"
+                mask = w.feasible_sites(first[2])
+                full = mask & ~self.with_room(w, first[2], mask)
+                if full:
+                    return self._explain(w, first[2], full.bit_length() - 1)
+        return None
+
+    def _explain(self, w: WorkflowState, task: int, site: int) -> str:
+        needed = size_text(self.needed_bytes(w, task, site))
+        return (
+            f"the storage of site {self.state.sites[site].spec.name} is full, and nothing is left "
+            f"that frees it: {self.describe(site)}, task {w.workflow.tasks[task].id!r} needs "
+            f"{needed} more; raise 'storage' in the catalog, or add a site"
+        )
+
+    # What is at the sites
+
+    def on_workflow_added(self, w: WorkflowState) -> None:
+        for file, present in enumerate(w.present):
+            if present & self._limited:
+                for index, site in self._sites.items():
+                    if present >> index & 1:
+                        site.put((w.index, file), max(0, w.sizes[file]))
+
+    def on_placed(self, attempt: Attempt) -> None:
+        w, key = self.state.workflows[attempt.workflow], (attempt.workflow, attempt.task)
+        full = w.full.pop(attempt.task, 0)
+        for index, site in self._sites.items() if full else ():
+            if full >> index & 1:
+                site.waiting.pop(key, None)
+        # Others may use the room that this task has found elsewhere.
+        self._freed |= self._offered.pop(key, 0) & ~(1 << attempt.site)
+        own = self._sites.get(attempt.site)
+        if own is None:
+            return
+        declared = self._reserved[attempt.key] = self._output_bytes(w, attempt.task)
+        own.used_bytes += declared
+        if attempt.phase is Phase.STAGING:
+            for file in w.workflow.tasks[attempt.task].inputs:
+                if w.present[file] and not w.present[file] >> attempt.site & 1:
+                    self._expect(own, w, file)
+
+    def _expect(self, site: SiteStorage, w: WorkflowState, file: int) -> None:
+        """Count a file on its way to a site, for which an attempt waits."""
+        key = w.index, file
+        site.put(key, max(0, w.sizes[file]))
+        site.staged[key] = site.staged.get(key, 0) + 1
+
+    def on_left(self, attempt: Attempt) -> None:
+        site = self._sites.get(attempt.site)
+        if site is None:
+            return
+        site.used_bytes -= self._reserved.pop(attempt.key, 0)
+        self._freed |= 1 << attempt.site
+        if attempt.phase is Phase.STAGING and site.staged:
+            w = self.state.workflows[attempt.workflow]
+            for file in w.workflow.tasks[attempt.task].inputs:
+                self._expect_no_more(attempt.site, site, (attempt.workflow, file))
+
+    def _expect_no_more(self, index: int, site: SiteStorage, key: FileKey) -> None:
+        """Note that an attempt waits no longer for a file. Without others the file is not counted,
+        unless its copy is under way."""
+        attempts = site.staged.get(key, 0) - 1
+        if attempts > 0:
+            site.staged[key] = attempts
+        elif attempts == 0:
+            del site.staged[key]
+            copy = self.state.copies.get((*key, index))
+            is_delayed = f"copy:{key[0]}:{key[1]}:{index}" in self.state.timers
+            if copy is None or copy.rank is not None or is_delayed:
+                site.drop(key)
+
+    def on_done(self, attempt: Attempt, outcome: Outcome) -> None:
+        site = self._sites.get(attempt.site)
+        if site is None:
+            return
+        outputs = self.state.workflows[attempt.workflow].workflow.tasks[attempt.task].outputs
+        for file, size_bytes in zip(outputs, outcome.sizes, strict=False):
+            if size_bytes is not None:
+                site.put((attempt.workflow, file), size_bytes)
+
+    def _transfer_ended(self, event: ev.TransferEnded) -> None:
+        site = self._sites.get(event.destination)
+        if site is not None:
+            key = event.workflow, event.file
+            site.staged.pop(key, None)
+            before = site.used_bytes
+            site.put(key, event.size_bytes)
+            if site.used_bytes < before:
+                self._freed |= 1 << event.destination
+        self._examine(event)
+
+    def _transfer_failed(self, event: ev.TransferFailed) -> None:
+        key = event.workflow, event.file
+        site = self._sites.get(event.destination)
+        if (
+            site is not None
+            and (*key, event.destination) not in self.state.copies
+            and not self.state.workflows[key[0]].present[key[1]] >> event.destination & 1
+            and site.drop(key)
+        ):
+            self._freed |= 1 << event.destination
+        self._examine(event)
+
+    def on_file_removed(self, w: WorkflowState, file: int, site: int) -> None:
+        storage = self._sites.get(site)
+        if storage is not None and storage.drop((w.index, file)):
+            self._freed |= 1 << site
+
+    def on_resumed(self, dismissed: bool) -> None:
+        """Count again: files may be lost, and copies begin anew. No task is set aside any more."""
+        for index, site in list(self._sites.items()):
+            self._sites[index] = SiteStorage(site.limit_bytes)
+        self._reserved.clear()
+        self._offered.clear()
+        self._freed = 0
+        for w in self.state.workflows:
+            self.on_workflow_added(w)
+        for attempt in self.state.attempts.values():
+            self.on_placed(attempt)
+        for workflow, file, destination in self.state.copies:
+            if destination in self._sites:
+                size_bytes = self.state.workflows[workflow].sizes[file]
+                self._sites[destination].put((workflow, file), max(0, size_bytes))
