@@ -281,6 +281,15 @@ class LauncherSpec(msgspec.Struct, frozen=True):
     """Time for which a launcher without an engine waits for the next one before it ends."""
 
 
+class GridFtpServer(msgspec.Struct, frozen=True):
+    """A GridFTP server that shows the file system of a site."""
+
+    url: str
+    """``gsiftp://``, ``ftp://`` or ``sshftp://`` with a host, without a path."""
+    root: str = "/"
+    """Absolute path, at the site, of the directory that the server shows as its root."""
+
+
 class Access(msgspec.Struct, frozen=True):
     """How a cluster is reached and its batch system is used. Contains no secrets."""
 
@@ -316,6 +325,8 @@ class Access(msgspec.Struct, frozen=True):
     """Maximum number of our jobs in the queue; array elements count one by one."""
     patience_s: float = 60.0
     """Time that the exit record of an ended job may take to appear."""
+    gridftp: GridFtpServer | None = None
+    """None: the catalog names none."""
 
 
 PROCESS_KINDS = ("local", "ssh")

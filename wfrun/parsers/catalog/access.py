@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from wfrun.engine.model import Access
+from wfrun.parsers.catalog.gridftp_section import read_gridftp
 from wfrun.parsers.catalog.kinds import CatalogKind
 from wfrun.parsers.sections import Section, in_words, to_count, to_duration
 
@@ -71,6 +72,7 @@ def read_access(site: Section, kind: CatalogKind, base: Path) -> Access:
         max_array=site.take("max_array", to_count, None),
         max_jobs=site.take("max_jobs", to_count, None),
         patience_s=site.take("patience", to_duration, 60.0),
+        gridftp=read_gridftp(site),
     )
 
 

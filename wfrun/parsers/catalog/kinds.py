@@ -16,6 +16,7 @@ CONNECTION_KEYS = (
     "known_hosts",
     "transport",
     "patience",
+    "gridftp",
 )
 """Keys of a site behind a connection."""
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from wfrun.engine.model import LinkSpec
+from wfrun.sites.transfers.gridftp import GridFtp
 from wfrun.sites.transfers.local_copy import LocalCopy
 from wfrun.sites.transfers.method import TransferMethod
 from wfrun.sites.transfers.stream import Stream
 
 METHODS: dict[str, Callable[[Sequence[LinkSpec]], TransferMethod]] = {
     "copy": LocalCopy,
+    "gridftp": lambda links: GridFtp(),
     "stream": lambda links: Stream(),
 }
 """Constructors by name, given the links of the catalog. In order of preference: a file goes by the

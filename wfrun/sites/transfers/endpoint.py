@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, Protocol
 
-from wfrun.engine.errors import TransientError
+from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.exchange import Content
 from wfrun.engine.model import SiteSpec
 from wfrun.sites.remote.host import Stat
@@ -70,6 +71,21 @@ class Endpoint(Protocol):
     ) -> None:
         """Write a directory from a tar archive, which ``CleanTree`` has checked."""
 
+    # For programs that write the part of a copy themselves, at either end:
+
+    def part(self, name: str, key: str) -> str:
+        """Absolute path of the incomplete copy, beside its final name."""
+
+    async def prepare(self, name: str) -> None:
+        """Make the directory that a file goes into."""
+
+    async def complete(self, name: str, key: str, expected: Content, is_executable: bool) -> None:
+        """Compare the part of a file with ``expected``, and rename it. Raises TransientError where
+        it differs, InfeasibleError where it is absent or belongs to another user."""
+
+    async def discard(self, name: str, key: str) -> None:
+        """Remove a part, as far as the site can be reached."""
+
     async def measure(self, path: str, size_bytes: int | None) -> Content | None:
         """Size and digest of a file or directory, given with its size as far as that is known; None
         if it is absent. Concurrent calls for files that are not large share a message."""
@@ -109,6 +125,14 @@ def check_size(path: str, found_bytes: int, size_bytes: int | None) -> None:
     """Raise TransientError unless a file has its size."""
     if size_bytes is not None and found_bytes != size_bytes:
         raise TransientError(f"{path} has {found_bytes} of {size_bytes} bytes")
+
+
+def missing_part(final: str, temporary: str) -> InfeasibleError:
+    """The error of a copy whose program ended well and wrote nothing that is seen here."""
+    return InfeasibleError(
+        f"{final} was not written: {os.path.basename(temporary)} is absent beside it",
+        hint="Does the server that wrote it show another file system than the site has?",
+    )
 
 
 async def check_digest(

@@ -31,6 +31,7 @@ from wfrun.sites.transfers.endpoint import (
     check_digest,
     check_size,
     file_mode,
+    missing_part,
     part_name,
 )
 from wfrun.sites.transfers.hashed import HashedStream
@@ -116,6 +117,37 @@ class LocalEndpoint:
             raise explain_write(error, final) from error
         finally:
             remove(temporary)
+
+    def part(self, name: str, key: str) -> str:
+        return str(Path(self.path(name)).with_name(part_name(key)))
+
+    async def prepare(self, name: str) -> None:
+        final = Path(self.path(name))
+        try:
+            await asyncio.to_thread(make_folders, final.parent)
+        except OSError as error:
+            raise explain_write(error, final) from error
+
+    async def complete(self, name: str, key: str, expected: Content, is_executable: bool) -> None:
+        final, temporary = Path(self.path(name)), Path(self.part(name, key))
+
+        def finish() -> None:
+            with open(temporary, "rb+") as file:
+                check_size(str(final), os.fstat(file.fileno()).st_size, expected.size_bytes)
+                _sync(file)
+            os.chmod(temporary, file_mode(is_executable, self.spec is None))
+
+        try:
+            await asyncio.to_thread(finish)
+            await check_digest(self, str(temporary), expected)
+            await self._put_in_place(temporary, final)
+        except FileNotFoundError as error:
+            raise missing_part(str(final), str(temporary)) from error
+        except OSError as error:
+            raise explain_write(error, final) from error
+
+    async def discard(self, name: str, key: str) -> None:
+        await asyncio.to_thread(remove, Path(self.part(name, key)))
 
     async def _put_in_place(self, temporary: Path, final: Path) -> None:
         replace(temporary, final)

@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
+from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.exchange import Content, Receipt
 from wfrun.sites.transfers.disk import absent
 from wfrun.sites.transfers.endpoint import Endpoint
@@ -35,6 +36,16 @@ async def with_digest(source: Location, expected: Content) -> Content:
     return replace(expected, digest=found.digest)
 
 
+class MethodFailedError(TransientError):
+    """The method does not work between the two sites. Neither the file nor a full destination is
+    the reason: another method may carry it."""
+
+
+class NotCarriedError(InfeasibleError):
+    """The method does not carry this file; another one does. The message continues a sentence that
+    begins with the name of the method."""
+
+
 class TransferMethod(Protocol):
     """One way of copying files between two endpoints."""
 
@@ -60,7 +71,8 @@ class TransferMethod(Protocol):
         message or command without a slot.
 
         Raises InfeasibleError when the source is absent or the destination cannot take it (full,
-        read-only, no permission), TransientError for any other failure.
+        read-only, no permission), TransientError for any other failure. Of these
+        MethodFailedError, NotCarriedError let the router try another method.
         """
 
     def close(self) -> None:

@@ -24,6 +24,7 @@ from wfrun.sites.transfers.endpoint import (
     check_digest,
     check_size,
     file_mode,
+    missing_part,
     part_name,
 )
 from wfrun.sites.transfers.hashed import HashedStream
@@ -178,6 +179,25 @@ class RemoteEndpoint:
     def part(self, name: str, key: str) -> str:
         """Absolute path of the incomplete copy, beside its final name."""
         return f"{os.path.dirname(self.path(name))}/{part_name(key)}"
+
+    async def prepare(self, name: str) -> None:
+        await (await self.connection.host()).make_directories([os.path.dirname(self.path(name))])
+
+    async def complete(self, name: str, key: str, expected: Content, is_executable: bool) -> None:
+        final, temporary = self.path(name), self.part(name, key)
+        host = await self.connection.host()
+        (stat,) = await host.stat([temporary])
+        if stat is None:
+            raise missing_part(final, temporary)
+        check_size(final, stat.size_bytes, expected.size_bytes)
+        await check_digest(self, temporary, expected)
+        mode = f"{file_mode(is_executable):o}"
+        result = await host.run(["chmod", mode, "--", temporary])
+        if result.exit_code != 0:
+            said = result.errors[-500:].decode("utf-8", "replace").strip()
+            failure = f"{final} cannot be written: {said or 'chmod did not end'}"
+            _check_exit(result.exit_code, failure)
+        await self.commit(name, key)
 
     async def commit(self, name: str, key: str) -> None:
         """Rename a complete part to its final name, replacing what is there."""

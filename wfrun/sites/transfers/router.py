@@ -17,7 +17,12 @@ from wfrun.sites.contained import contained
 from wfrun.sites.transfers.endpoint import Endpoint
 from wfrun.sites.transfers.image_cache import through_cache
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
-from wfrun.sites.transfers.method import Location, TransferMethod, with_digest
+from wfrun.sites.transfers.method import (
+    Location,
+    NotCarriedError,
+    TransferMethod,
+    with_digest,
+)
 from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
 
 NO_THREAD = "can't start new thread"
@@ -83,6 +88,8 @@ class TransferRouter:
                     expected = await with_digest(source, expected)
                 try:
                     return await method.copy(source, destination, key, expected)
+                except NotCarriedError:
+                    continue
                 except RuntimeError as error:
                     if NO_THREAD not in str(error):
                         raise

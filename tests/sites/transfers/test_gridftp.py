@@ -1,0 +1,360 @@
+"""GridFTP between two sites of this machine, with a real server and the real client."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.testbed.gridftp import argv_of
+from wfrun.engine.errors import InfeasibleError, NoSpaceError, TransientError
+from wfrun.engine.exchange import Content
+from wfrun.engine.model import ORIGIN, Access, GridFtpServer, LinkSpec, SiteSpec
+from wfrun.sites.node.digests import digest_of_bytes
+from wfrun.sites.remote.connection import Connection, connection_of
+from wfrun.sites.transfers import gridftp, gridftp_client
+from wfrun.sites.transfers.endpoint import Endpoint
+from wfrun.sites.transfers.gridftp import GridFtp
+from wfrun.sites.transfers.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.method import (
+    Location,
+    MethodFailedError,
+    NotCarriedError,
+    TransferMethod,
+)
+from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.router import TransferRouter
+from wfrun.sites.transfers.stream import Stream
+from wfrun.testing.transfers import TransferConformance
+
+pytestmark = pytest.mark.skipif(
+    not (shutil.which("globus-url-copy") and shutil.which("globus-gridftp-server"))
+    or os.geteuid() != 0,  # the server serves its own account only to root
+    reason="needs root and the packages globus-gridftp-server-progs and globus-gass-copy-progs",
+)
+
+LARGE = os.urandom(1 << 20)
+
+
+class Server:
+    """An anonymous server with the rights of this user, which can be killed and paused."""
+
+    def __init__(self, log: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port: int = free.getsockname()[1]
+        argv = argv_of(self.port, "127.0.0.1", log, "root")
+        self._process = subprocess.Popen([*argv, "-allow-root"], start_new_session=True)
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port)).close()
+                break
+            except OSError:
+                assert self._process.poll() is None
+                time.sleep(0.01)
+
+    @property
+    def url(self) -> str:
+        return f"ftp://127.0.0.1:{self.port}"
+
+    def signal(self, number: int) -> None:
+        """Signal the server and the processes of its connections."""
+        os.killpg(self._process.pid, number)
+
+    def stop(self) -> None:
+        self.signal(signal.SIGKILL)
+        self._process.wait()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    started = Server(tmp_path_factory.mktemp("server") / "log")
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Iterator[Server]:
+    """A server of the test's own."""
+    started = Server(tmp_path / "log")
+    yield started
+    started.stop()
+
+
+class Site:
+    """Implements ``ConnectedSite`` by a directory."""
+
+    def __init__(self, name: str, connection: Connection, store: Path, served: GridFtpServer):
+        access = Access(transport="local", gridftp=served)
+        self.spec = SiteSpec(name, 1, kind="ssh", access=access)
+        self.connection = connection
+        self.store = store
+
+    def store_path(self, name: str) -> str:
+        return f"{self.store}/{name}"
+
+
+@pytest.fixture
+async def connections() -> AsyncIterator[list[Connection]]:
+    opened = [connection_of(Access(transport="local")) for _ in range(2)]
+    for connection in opened:
+        await connection.open(lambda reason: None)
+    yield opened
+    for connection in opened:
+        await connection.close()
+
+
+def endpoints(
+    connections: list[Connection], stores: list[Path], url: str, root: str = "/"
+) -> list[RemoteEndpoint]:
+    served = GridFtpServer(url, root)
+    return [
+        RemoteEndpoint(index, Site(f"site{index}", connection, store, served))
+        for index, (connection, store) in enumerate(zip(connections, stores, strict=False))
+    ]
+
+
+@pytest.mark.slow
+class TestGridFtp(TransferConformance):
+    """Large files go by GridFTP, the others by the next method."""
+
+    emulates_links = False
+
+    @pytest.fixture(autouse=True)
+    async def _served(self, server: Server, connections: list[Connection]) -> None:
+        self.server, self.connections = server, connections
+
+    def make(self, stores: list[Path], links: list[LinkSpec]) -> TransferRouter:
+        methods: dict[str, TransferMethod] = {"gridftp": GridFtp(), "stream": Stream()}
+        sites: list[Endpoint] = [*endpoints(self.connections, stores, self.server.url)]
+        more = [
+            LocalEndpoint(index, SiteSpec(f"site{index}", 1), store)
+            for index, store in enumerate(stores[len(sites) :], len(sites))
+        ]
+        return TransferRouter([*sites, *more], methods, stores[0].parent)
+
+
+class Pair:
+    """Two sites with a server and this machine, between which GridFTP alone carries."""
+
+    def __init__(self, connections: list[Connection], url: str, base: Path) -> None:
+        self.stores = [base / "one", base / "two"]
+        for store in self.stores:
+            store.mkdir()
+        self.base = base
+        self.method = GridFtp()
+        self.sites = endpoints(connections, self.stores, url)
+        (self.stores[0] / "f").write_bytes(LARGE)
+
+    async def copy(self, destination: int = 1, name: str = "g", source: str = "f") -> Path:
+        """Copy from the first site. Returns where it is then."""
+        to: Endpoint = LocalEndpoint() if destination == ORIGIN else self.sites[destination]
+        from_ = Location(self.sites[0], source)
+        content = Content(None, digest_of_bytes(LARGE) if source == "f" else None, verify=True)
+        assert await self.method.can_carry(self.sites[0], to)
+        target = str(self.base / name) if destination == ORIGIN else name
+        await self.method.copy(from_, Location(to, target), "key", content)
+        return Path(to.path(target))
+
+    def left(self) -> list[str]:
+        """What copies left at the second site."""
+        return [path.name for path in self.stores[1].iterdir()]
+
+
+@pytest.fixture
+def pair(server: Server, connections: list[Connection], tmp_path: Path) -> Pair:
+    return Pair(connections, server.url, tmp_path)
+
+
+@pytest.mark.parametrize("destination", [1, ORIGIN])
+async def test_by_parallel_streams(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, destination: int
+) -> None:
+    monkeypatch.setattr(gridftp, "PARALLEL_BYTES", 1)
+    monkeypatch.setattr(gridftp, "RESTART_BYTES", 1)
+    monkeypatch.setenv("GLOBUS_TCP_PORT_RANGE", "40000,60000")
+    assert (await pair.copy(destination)).read_bytes() == LARGE
+
+
+ODD = ("#%?*[x]~;:@$&+=,{}|<>'\"\\", "-x%20 100% ", "?", "n" * 255)
+
+
+async def test_odd_names_arrive_unchanged(pair: Pair) -> None:
+    """Each as a directory at both ends, where the client gets it, and as the name of the source. A
+    file beside it would be taken if a pattern were expanded."""
+    for name in ODD:
+        for store in pair.stores:
+            (store / name).mkdir()
+        (pair.stores[0] / name / name).write_bytes(LARGE)
+        (pair.stores[0] / name / "x").write_bytes(b"another")
+        where = await pair.copy(1, f"{name}/g", f"{name}/{name}")
+        assert where.read_bytes() == LARGE
+        assert [path.name for path in where.parent.iterdir()] == ["g"]
+
+
+async def test_small_files_and_directories_are_left_to_others(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (pair.stores[0] / "empty").touch()
+    (pair.stores[0] / "d").mkdir()
+    for name in ("empty", "d"):
+        with pytest.raises(NotCarriedError):
+            await pair.copy(1, "g", name)
+    monkeypatch.setattr(gridftp, "SMALL_BYTES", -1)
+    ends = Location(pair.sites[0], "empty"), Location(pair.sites[1], "g")
+    assert (await pair.method.copy(*ends, "key", Content(0))).size_bytes == 0
+    assert (pair.stores[1] / "g").read_bytes() == b""
+
+
+@pytest.mark.parametrize("name", ["a\nDELE f", "a\rb", "a\x01", "ü", "\udcff"])
+async def test_names_that_the_client_garbles_are_left_to_others(pair: Pair, name: str) -> None:
+    """A line break would begin another command to the server."""
+    (pair.stores[0] / name).write_bytes(LARGE)
+    with pytest.raises(NotCarriedError):
+        await pair.copy(1, "g", name)
+    assert not pair.left()
+    assert (pair.stores[0] / "f").exists()
+
+
+async def test_a_server_with_another_root(
+    server: Server, connections: list[Connection], tmp_path: Path
+) -> None:
+    """The server's root is a directory of the site: the rest of the site is out of its reach."""
+    shown = tmp_path / "shown"
+    shown.mkdir()
+    pair = Pair(connections, server.url, shown)
+    pair.sites = endpoints(connections, pair.stores, server.url, root=str(shown))
+    with pytest.raises(MethodFailedError, match="site's file system"):  # the server's root is /
+        await pair.copy()
+    pair.sites = endpoints(connections, pair.stores, server.url, root="/elsewhere")
+    with pytest.raises(NotCarriedError):
+        await pair.copy()
+
+
+async def test_an_absent_source(pair: Pair) -> None:
+    with pytest.raises(InfeasibleError, match="absent"):
+        await pair.copy(1, "g", "none")
+    assert not pair.left()
+
+
+async def test_a_wrong_port(connections: list[Connection], tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    pair = Pair(connections, f"ftp://127.0.0.1:{port}", tmp_path)
+    with pytest.raises(MethodFailedError, match="Connection refused"):
+        await pair.copy()
+    assert not pair.left()
+
+
+@pytest.mark.parametrize("destination", [1, ORIGIN])
+async def test_a_full_destination(pair: Pair, destination: int) -> None:
+    full = pair.base / "full"
+    full.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(full)], check=True)
+    try:
+        pair.sites[1]._site.store = full  # type: ignore[attr-defined]
+        with pytest.raises(NoSpaceError, match="No space left"):
+            await pair.copy(destination, "g" if destination == 1 else "full/g")
+        assert not list(full.iterdir())
+    finally:
+        subprocess.run(["umount", str(full)], check=True)
+
+
+async def test_a_server_that_is_killed_in_mid_file(
+    connections: list[Connection],
+    victim: Server,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gridftp, "RESTART_BYTES", 1 << 50)  # restarts take seconds
+    pair = Pair(connections, victim.url, tmp_path)
+    copying = await under_way(pair, victim)
+    victim.signal(signal.SIGKILL)
+    with pytest.raises(TransientError, match="globus-url-copy"):
+        await copying
+    assert not pair.left()
+
+
+async def test_a_server_that_stays_silent(
+    connections: list[Connection],
+    victim: Server,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gridftp_client, "STALL_S", 0.4)
+    pair = Pair(connections, victim.url, tmp_path)
+    copying = await under_way(pair, victim)
+    with pytest.raises(TransientError, match="no progress"):
+        await copying
+    assert not pair.left()
+    assert not clients(victim)
+
+
+async def test_a_server_that_takes_connections_and_never_answers(
+    connections: list[Connection], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gridftp_client, "STALL_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        pair = Pair(connections, f"ftp://127.0.0.1:{silent.getsockname()[1]}", tmp_path)
+        with pytest.raises(TransientError, match="no progress"):
+            await pair.copy()
+
+
+async def test_a_cancelled_copy_leaves_no_client_and_no_part(
+    connections: list[Connection], victim: Server, tmp_path: Path
+) -> None:
+    pair = Pair(connections, victim.url, tmp_path)
+    copying = await under_way(pair, victim)
+    copying.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await copying
+    assert not pair.left()
+    assert not clients(victim)
+
+
+async def under_way(pair: Pair, server: Server) -> asyncio.Task[Path]:
+    """Begin a copy, and pause its server in mid-file."""
+    with (pair.stores[0] / "big").open("wb") as file:
+        file.truncate(64 << 30)
+    copying = asyncio.create_task(pair.copy(1, "g", "big"))
+    while not (pair.left() and any(path.stat().st_size for path in pair.stores[1].iterdir())):
+        assert not copying.done(), copying.exception()
+        await asyncio.sleep(0.01)
+    server.signal(signal.SIGSTOP)
+    return copying
+
+
+def clients(server: Server) -> list[str]:
+    """Processes that talk to a server."""
+    found = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    mine = [line for line in found.stdout.splitlines() if f":{server.port}/" in line]
+    return [line for line in mine if line.startswith("globus-url-copy")]
+
+
+async def test_without_a_client_it_is_not_available(
+    connections: list[Connection], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    one, two = endpoints(connections, [tmp_path, tmp_path], "ftp://127.0.0.1:1")
+    assert not await GridFtp().can_carry(one, two)
+
+
+async def test_both_ends_need_a_server_or_are_here(
+    connections: list[Connection], tmp_path: Path
+) -> None:
+    served, other = endpoints(connections, [tmp_path, tmp_path], "ftp://127.0.0.1:1")
+    other._site.spec = SiteSpec("two", 1, kind="ssh", access=Access())
+    plain = RemoteEndpoint(1, other._site)
+    method, here = GridFtp(), LocalEndpoint()
+    assert await method.can_carry(served, here)
+    assert await method.can_carry(here, served)
+    assert not await method.can_carry(served, plain)
+    assert not await method.can_carry(plain, here)
+    assert not await method.can_carry(here, here)

@@ -1,0 +1,145 @@
+"""The transfer method of GridFTP servers: ``globus-url-copy`` on this machine.
+
+Between two sites with a server each the data go directly from one to the other; this machine only
+steers. Between a site and this machine the client itself is the other end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+
+from wfrun.engine.copies import SMALL_BYTES
+from wfrun.engine.errors import InfeasibleError, WfrunError
+from wfrun.engine.exchange import Content, Receipt
+from wfrun.engine.model import GridFtpServer
+from wfrun.sites.transfers.disk import absent
+from wfrun.sites.transfers.endpoint import Endpoint, check_size, hold_slots, part_name
+from wfrun.sites.transfers.gridftp_client import GridFtpClient
+from wfrun.sites.transfers.gridftp_errors import explain
+from wfrun.sites.transfers.gridftp_url import local_url, server_url
+from wfrun.sites.transfers.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.method import Location, MethodFailedError, NotCarriedError, with_digest
+
+MAX_CLIENTS = 8
+"""Maximum number of clients at a time. Each is a process here, and a connection to each server."""
+PARALLEL_BYTES = 16 << 20
+"""Size from which a file goes by several streams. Below it they cost more time to open than they
+save."""
+STREAMS = 4
+RESTART_BYTES = 256 << 20
+"""Size from which the client itself goes on after a failure, with the ranges that are missing. It
+does not tell causes apart, so each failure of a smaller file would only be reported later."""
+_RESTART = ("-rst", "-rst-retries", "2", "-rst-interval", "5")
+
+
+class GridFtp:
+    """Implements ``TransferMethod`` for sites whose catalog entry has ``gridftp``.
+
+    Directories, small files and names that the client cannot pass on are left to other methods.
+    """
+
+    computes_digest = True
+
+    def __init__(self) -> None:
+        self._client = GridFtpClient()
+        self._places = asyncio.Semaphore(MAX_CLIENTS)
+
+    async def can_carry(self, source: Endpoint, destination: Endpoint) -> bool:
+        servers = 0
+        for end in (source, destination):
+            if _server(end) is not None:
+                servers += 1
+            elif not isinstance(end, LocalEndpoint):
+                return False
+        return servers > 0 and await self._client.version() is not None
+
+    async def copy(
+        self, source: Location, destination: Location, key: str, expected: Content
+    ) -> Receipt:
+        loop = asyncio.get_running_loop()
+        begun_s = loop.time()
+        to = destination.endpoint
+        stat = await source.endpoint.stat(source.name)
+        if stat is None:
+            raise absent(source.path)
+        if stat.is_directory or stat.size_bytes <= SMALL_BYTES:
+            raise NotCarriedError("copies files over 64 kB alone")
+        urls = [_url(source.endpoint, source.path), _url(to, to.part(destination.name, key))]
+        check_size(source.path, stat.size_bytes, expected.size_bytes)
+        whole = Content(stat.size_bytes, expected.digest, expected.verify)
+        argv = [*_options(stat.size_bytes, to), *urls]
+        async with hold_slots(source.endpoint, to), self._places:
+            hashing = asyncio.create_task(with_digest(source, whole))  # beside the copy
+            try:
+                await to.prepare(destination.name)
+                await self._run(argv, source, destination, key)
+                whole = await hashing
+                await _complete(destination, key, whole, stat.is_executable)
+            except BaseException:
+                await to.discard(destination.name, key)
+                raise
+            finally:
+                hashing.cancel()
+                await asyncio.gather(hashing, return_exceptions=True)
+        return Receipt(stat.size_bytes, loop.time() - begun_s, whole.digest)
+
+    async def _run(
+        self, argv: list[str], source: Location, destination: Location, key: str
+    ) -> None:
+        part = os.path.join(os.path.dirname(destination.name), part_name(key))
+
+        async def arrived() -> int | None:
+            with contextlib.suppress(WfrunError):  # the copy itself may go on without the agent
+                stat = await destination.endpoint.stat(part)
+                return 0 if stat is None else stat.size_bytes
+            return None
+
+        said = await self._client.run(argv, arrived)
+        if said is not None:
+            raise explain(_place(source), _place(destination), said)
+
+    def close(self) -> None:
+        """Nothing to release: a copy ends with its task."""
+
+
+def _server(endpoint: Endpoint) -> GridFtpServer | None:
+    access = None if endpoint.spec is None else endpoint.spec.access
+    return None if access is None else access.gridftp
+
+
+def _url(endpoint: Endpoint, path: str) -> str:
+    server = _server(endpoint)
+    url = local_url(path) if server is None else server_url(server, path)
+    if url is None:
+        raise NotCarriedError(f"cannot name {path}: a character of it, or 'root' of its server")
+    return url
+
+
+async def _complete(destination: Location, key: str, whole: Content, is_executable: bool) -> None:
+    try:
+        await destination.endpoint.complete(destination.name, key, whole, is_executable)
+    except InfeasibleError as error:
+        # What the site itself writes there can be completed: the server has another file system,
+        # or writes as another user.
+        raise MethodFailedError(error.message, hint=error.hint) from error
+
+
+def _place(location: Location) -> str:
+    """A file, for messages."""
+    server = _server(location.endpoint)
+    return f"{'' if server is None else server.url}{location.path}"
+
+
+def _options(size_bytes: int, destination: Endpoint) -> list[str]:
+    """Options of the client by the size of a file."""
+    options = ["-vb", "-stall-timeout", "0"]
+    # The sender opens parallel streams. A server that sends to this machine gets through its
+    # firewall only where the user says which ports are open.
+    reached = _server(destination) is not None or "GLOBUS_TCP_PORT_RANGE" in os.environ
+    if size_bytes >= PARALLEL_BYTES and reached:
+        options += ["-p", str(STREAMS)]
+    if size_bytes >= RESTART_BYTES:
+        options += _RESTART
+    return options

@@ -1,0 +1,64 @@
+"""Errors of ``globus-url-copy`` by their causes. Tried with 10.12 and server 13.24."""
+
+from __future__ import annotations
+
+import re
+
+from wfrun.engine.errors import NoSpaceError, TransientError, WfrunError
+from wfrun.sites.transfers.method import MethodFailedError
+
+_FULL = re.compile(r"No space left on device|[Qq]uota exceeded")
+_NO_PROXY = re.compile(r"Valid credentials could not be found|Could not find a valid proxy")
+_HINTS = [
+    (re.compile(pattern, re.IGNORECASE), hint)
+    for pattern, hint in (
+        (
+            r"expired \d+ minutes ago|credential.*expired|certificate has expired",
+            "Renew the proxy certificate: grid-proxy-init.",
+        ),
+        (
+            r"gss_init_sec_context|gss_accept|GSS failure|globus_gsi_|\b530[ -]|authenti|authoriz",
+            "Try globus-url-copy -list with the URL of the site. Is the server's CA trusted here?",
+        ),
+        (
+            r"Unable to connect|getaddrinfo",
+            "Does the server run? Is 'gridftp' right in the catalog?",
+        ),
+        (
+            r"sshftp://.*an end-of-file was reached|not configured for SSHFTP",
+            "For sshftp, ssh must log in without a password, and the account needs "
+            "~/.globus/sshftp: see docs/gridftp.md.",
+        ),
+        # The agent sees the source and the directory: another method works, or knows the cause.
+        (
+            r"Permission denied|Operation not permitted|Read-only file system|File too large"
+            r"|Is a directory|Not a directory|File name too long|No such file|File not found",
+            "Does the server show the site's file system, and work as the site's user?",
+        ),
+    )
+]
+"""Failures of the method, and what to do."""
+_CODE = re.compile(r"^\d{3}[- ](\d{3}[- ])?")
+_MAX_SAID = 600
+
+
+def explain(source: str, destination: str, said: str) -> WfrunError:
+    """The error of a copy whose client printed ``said`` to stderr."""
+    what = f"{source} cannot be copied to {destination} by globus-url-copy"
+    failure = f"{what}: {shorten(said)}"
+    if _FULL.search(said):
+        return NoSpaceError(failure, hint="Make room at the destination.")
+    if _NO_PROXY.search(said):
+        hint = "Make a proxy certificate with grid-proxy-init, or set X509_USER_PROXY."
+        return MethodFailedError(f"{what}: there is no proxy certificate", hint=hint)
+    for pattern, hint in _HINTS:
+        if pattern.search(failure):
+            return MethodFailedError(failure, hint=hint)
+    return TransientError(failure)
+
+
+def shorten(said: str) -> str:
+    """What the client printed as one line, without codes and repetitions."""
+    lines = (_CODE.sub("", line.strip()).strip() for line in said.splitlines())
+    kept = list(dict.fromkeys(line for line in lines if line and line != "End."))
+    return "; ".join(kept)[:_MAX_SAID] or "it printed no reason"
