@@ -13,7 +13,7 @@ from tests.sites.transfers.test_conformance import Store
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.model import ORIGIN, Access
 from wfrun.sites.remote.connection import connection_of
-from wfrun.sites.transfers import stream
+from wfrun.sites.transfers import stall
 from wfrun.sites.transfers.endpoint import Endpoint
 from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
 from wfrun.sites.transfers.router import TransferRouter
@@ -95,7 +95,7 @@ async def test_a_site_that_stops_sending_is_given_up(
     sites: TransferRouter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It must not hold the slots of the other end."""
-    monkeypatch.setattr(stream, "STALL_S", 0.2)
+    monkeypatch.setattr(stall, "STALL_S", 0.2)
     (tmp_path / "site0/run/files/d").mkdir()
     os.mkfifo(tmp_path / "archive")
     with pytest.raises(TransientError, match=r"nothing came for 0\.2 s"):

@@ -5,7 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterator,
+)
 from pathlib import Path
 
 import asyncssh
@@ -140,6 +147,8 @@ class AsyncsshTransport:
         self._files: asyncssh.SFTPClient | None = None
         self._has_sftp = True
         self._files_lock = asyncio.Lock()
+        self._closing: set[asyncio.Task[None]] = set()
+        """Closing files of failed transfers. The loop itself keeps tasks weakly."""
 
     async def connect(self) -> None:
         try:
@@ -211,6 +220,35 @@ class AsyncsshTransport:
                     self._has_sftp = False
             return self._files
 
+    @contextlib.asynccontextmanager
+    async def _opened(
+        self, sftp: asyncssh.SFTPClient, opening: Awaitable[asyncssh.SFTPClientFile]
+    ) -> AsyncGenerator[asyncssh.SFTPClientFile, None]:
+        """Open a file and close it at the end. A caller that gives up does not wait for that: a
+        session that is stuck in another request does not answer."""
+        file = await opening
+        try:
+            yield file
+        except Exception:
+            await self._close_failed(sftp, file)
+            raise
+        except BaseException:
+            closing = asyncio.create_task(self._close_failed(sftp, file))
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+            raise
+        await file.close()
+
+    async def _close_failed(self, sftp: asyncssh.SFTPClient, file: asyncssh.SFTPClientFile) -> None:
+        try:
+            await asyncio.wait_for(file.close(), self._limit_s)
+        except asyncio.TimeoutError:
+            if self._files is sftp:  # The next file gets a session that is not stuck.
+                self._files = None
+            sftp.exit()
+        except (asyncssh.Error, OSError):
+            pass  # The connection was lost, which the transfer has reported.
+
     @contextlib.contextmanager
     def _explained(self, path: str, verb: str) -> Iterator[None]:
         try:
@@ -229,7 +267,7 @@ class AsyncsshTransport:
 
     async def read_file(self, path: str) -> AsyncGenerator[bytes, None]:
         sftp = await self.sftp()
-        source = _read(sftp, path) if sftp else cat.read_file(self, path)
+        source = self._read(sftp, path) if sftp else cat.read_file(self, path)
         with self._explained(path, "read"):
             async with contextlib.aclosing(source) as pieces:
                 async for data in pieces:
@@ -240,7 +278,56 @@ class AsyncsshTransport:
         if sftp is None:
             return await cat.write_file(self, path, content, mode)
         with self._explained(path, "written"):
-            return await _write(sftp, path, content, mode)
+            return await self._write(sftp, path, content, mode)
+
+    async def _read(self, sftp: asyncssh.SFTPClient, path: str) -> AsyncGenerator[bytes, None]:
+        """Read a file with many requests under way, and yield its data in order."""
+        chunk = max(_MIN_CHUNK_BYTES, min(sftp.limits.max_read_len, _CHUNK_BYTES))
+        opening = sftp.open(_encode(path), "rb", encoding=None, block_size=0)
+        async with self._opened(sftp, opening) as file:
+            size = (await file.stat()).size or 0
+            ahead: deque[asyncio.Task[bytes]] = deque()
+            asked = came = 0
+            try:
+                while came < size:
+                    while asked < size and len(ahead) * chunk < _UNDER_WAY_BYTES:
+                        count = min(chunk, size - asked)
+                        ahead.append(asyncio.create_task(_read_chunk(file, path, asked, count)))
+                        asked += count
+                    data = await ahead[0]
+                    ahead.popleft()
+                    came += len(data)
+                    yield data
+            finally:
+                await _drop(ahead)
+
+    async def _write(
+        self, sftp: asyncssh.SFTPClient, path: str, content: AsyncIterator[bytes], mode: int
+    ) -> int:
+        chunk = max(_MIN_CHUNK_BYTES, min(sftp.limits.max_write_len, _CHUNK_BYTES))
+        async with self._opened(sftp, _create(sftp, _encode(path))) as file:
+            under_way: deque[asyncio.Task[int]] = deque()
+            position = 0
+            try:
+                async for piece in content:
+                    for start in range(0, len(piece), chunk):
+                        data = piece[start : start + chunk]
+                        under_way.append(asyncio.create_task(file.write(data, position)))
+                        position += len(data)
+                        while len(under_way) * chunk > _UNDER_WAY_BYTES:
+                            await under_way[0]
+                            under_way.popleft()
+                while under_way:
+                    await under_way[0]
+                    under_way.popleft()
+            finally:
+                await _drop(under_way)
+            await file.chmod(mode)
+            size = (await file.stat()).size
+        # The file is closed now, which reports a full network file system at the latest.
+        if size != position:
+            raise TransientError(f"{path}: {size} of {position} bytes were copied")
+        return position
 
     async def forward(self, address: str | None, on_connection: OnConnection) -> Listener:
         def accept(host: str, port: int) -> Callable[..., Coroutine[None, None, None]]:
@@ -301,27 +388,6 @@ def _refusal(failure: str, error: asyncssh.SFTPError) -> WfrunError:
     return InfeasibleError(f"{failure}: {reason}")
 
 
-async def _read(sftp: asyncssh.SFTPClient, path: str) -> AsyncGenerator[bytes, None]:
-    """Read a file with many requests under way, and yield its data in order."""
-    chunk = max(_MIN_CHUNK_BYTES, min(sftp.limits.max_read_len, _CHUNK_BYTES))
-    async with await sftp.open(_encode(path), "rb", encoding=None, block_size=0) as file:
-        size = (await file.stat()).size or 0
-        ahead: deque[asyncio.Task[bytes]] = deque()
-        asked = came = 0
-        try:
-            while came < size:
-                while asked < size and len(ahead) * chunk < _UNDER_WAY_BYTES:
-                    count = min(chunk, size - asked)
-                    ahead.append(asyncio.create_task(_read_chunk(file, path, asked, count)))
-                    asked += count
-                data = await ahead[0]
-                ahead.popleft()
-                came += len(data)
-                yield data
-        finally:
-            await _drop(ahead)
-
-
 async def _read_chunk(file: asyncssh.SFTPClientFile, path: str, start: int, count: int) -> bytes:
     """Read exactly ``count`` bytes: a host may answer with fewer."""
     data: bytes = await file.read(count, start)
@@ -333,35 +399,6 @@ async def _read_chunk(file: asyncssh.SFTPClientFile, path: str, start: int, coun
             )
         data += more
     return data
-
-
-async def _write(
-    sftp: asyncssh.SFTPClient, path: str, content: AsyncIterator[bytes], mode: int
-) -> int:
-    chunk = max(_MIN_CHUNK_BYTES, min(sftp.limits.max_write_len, _CHUNK_BYTES))
-    async with await _create(sftp, _encode(path)) as file:
-        under_way: deque[asyncio.Task[int]] = deque()
-        position = 0
-        try:
-            async for piece in content:
-                for start in range(0, len(piece), chunk):
-                    data = piece[start : start + chunk]
-                    under_way.append(asyncio.create_task(file.write(data, position)))
-                    position += len(data)
-                    while len(under_way) * chunk > _UNDER_WAY_BYTES:
-                        await under_way[0]
-                        under_way.popleft()
-            while under_way:
-                await under_way[0]
-                under_way.popleft()
-        finally:
-            await _drop(under_way)
-        await file.chmod(mode)
-        size = (await file.stat()).size
-    # The file is closed now, which reports a full network file system at the latest.
-    if size != position:
-        raise TransientError(f"{path}: {size} of {position} bytes were copied")
-    return position
 
 
 async def _create(sftp: asyncssh.SFTPClient, name: bytes) -> asyncssh.SFTPClientFile:

@@ -18,6 +18,7 @@ from wfrun.parsers.catalog.read import DEFAULT_MAX_TRANSFERS
 from wfrun.sites.remote import cat
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.host import NewFile, Stat
+from wfrun.sites.remote.transport import Process
 from wfrun.sites.stored import measure_at
 from wfrun.sites.transfers.endpoint import (
     CHUNK_BYTES,
@@ -144,14 +145,15 @@ class RemoteEndpoint:
             while chunk:
                 yield chunk
                 chunk = await process.read(CHUNK_BYTES)
-            _check_exit(await process.wait(), f"{path} cannot be read: {process.errors()}")
+            await _succeeded(process, f"{path} cannot be read")
         finally:
             await process.close()
 
     async def write_tree(
         self, name: str, content: AsyncIterator[bytes], expected: Content, key: str
     ) -> None:
-        final, quoted = self.path(name), shlex.quote(self.part(name, key))
+        failure = f"{self.path(name)} cannot be written"
+        quoted = shlex.quote(self.part(name, key))
         transport = await self.connection.transport()
         process = await transport.start(f"mkdir {quoted} && exec tar -xf - -C {quoted}")
         try:
@@ -160,12 +162,10 @@ class RemoteEndpoint:
                     await process.write(chunk)
                 except TransientError:  # tar has ended; its exit code and stderr say why
                     process.end_input()
-                    code = await process.wait()
-                    _check_exit(code, f"{final} cannot be written: {process.errors()}")
+                    await _succeeded(process, failure)
                     raise
             process.end_input()
-            code = await process.wait()
-            _check_exit(code, f"{final} cannot be written: {process.errors()}")
+            await _succeeded(process, failure)
             await check_digest(self, self.part(name, key), expected)
             await self.commit(name, key)
         except BaseException:
@@ -220,8 +220,10 @@ class RemoteEndpoint:
             await (await self.connection.host()).remove([self.part(name, key)])
 
 
-def _check_exit(code: int | None, failure: str) -> None:
-    if code is None:  # the connection was lost
-        raise TransientError(failure)
+async def _succeeded(process: Process, failure: str) -> None:
+    """Wait for the end of a command. Raises an error that begins with ``failure`` if it failed."""
+    code = await process.wait()
+    if code is None:
+        raise TransientError(f"{failure}: the connection was lost")
     if code:
-        raise InfeasibleError(failure)
+        raise InfeasibleError(f"{failure}: {process.errors().strip() or f'exit code {code}'}")

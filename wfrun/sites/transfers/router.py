@@ -10,11 +10,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from wfrun.engine.errors import TransientError
+from wfrun.engine.errors import TransientError, WfrunError
 from wfrun.engine.exchange import ANYTHING, Content, Receipt
 from wfrun.engine.model import ORIGIN
 from wfrun.sites.contained import contained
-from wfrun.sites.transfers.endpoint import Endpoint
+from wfrun.sites.transfers.endpoint import Endpoint, part_name
 from wfrun.sites.transfers.image_cache import through_cache
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
 from wfrun.sites.transfers.method import (
@@ -74,9 +74,14 @@ class TransferRouter:
         expected = replace(expected, verify=self._checksums)
         ends = Location(from_, source_path), Location(to, destination_path)
         send = partial(self._send, *ends, key, expected)
-        if expected.sha256 is not None and isinstance(to, RemoteEndpoint):
-            return await through_cache(to, destination_path, key, expected, send)
-        return await send()
+        try:
+            if expected.sha256 is not None and isinstance(to, RemoteEndpoint):
+                return await through_cache(to, destination_path, key, expected, send)
+            return await send()
+        except WfrunError as error:  # Users know the file by its final name alone.
+            final = os.path.basename(destination_path)
+            error.message = error.message.replace(part_name(key), final)
+            raise
 
     async def _send(
         self, source: Location, destination: Location, key: str, expected: Content

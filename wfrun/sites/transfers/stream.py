@@ -18,10 +18,7 @@ from wfrun.sites.transfers.endpoint import Endpoint, check_size, hold_slots
 from wfrun.sites.transfers.hashed import HashedStream
 from wfrun.sites.transfers.method import Location, with_digest
 from wfrun.sites.transfers.read_ahead import read_ahead
-
-STALL_S = 1800.0
-"""Maximum wait for the next piece of a file. Files on tape take minutes to appear; a site that does
-not send must not hold the other end's slots for ever."""
+from wfrun.sites.transfers.stall import StallGuard
 
 
 class Stream:
@@ -53,10 +50,12 @@ class Stream:
                 aclosing(reader.read_tree(source.name)) as archive,
                 aclosing(read_ahead(archive)) as ahead,
             ):
-                steady = _steady(ahead, source.path)
-                tree = CleanTree(source.path, steady, links_may_leave=reader.spec is None)
-                async with aclosing(tree.pieces()) as pieces:
-                    await writer.write_tree(destination.name, pieces, expected, key)
+                guard = StallGuard(source.path, destination.path)
+                watched = guard.pieces(ahead)
+                tree = CleanTree(source.path, watched, links_may_leave=reader.spec is None)
+                async with aclosing(watched), aclosing(tree.pieces()) as pieces:
+                    writing = writer.write_tree(destination.name, pieces, expected, key)
+                    await guard.watch(writing)
                 size_bytes = tree.size_bytes
         else:
             check_size(source.path, size_bytes, expected.size_bytes)
@@ -78,12 +77,17 @@ class Stream:
                 whole = replace(whole, digest=digest_of_bytes(content))
             await writer.write_small(destination.name, content, whole, executable, key)
             return whole.digest
+        guard = StallGuard(source.path, destination.path)
         async with hold_slots(reader, writer), aclosing(reader.read(source.name)) as data:
             sent = HashedStream(data) if whole.verify and whole.digest is None else None
             hashed = data if sent is None else sent.pieces()
-            async with aclosing(hashed), aclosing(read_ahead(hashed)) as ahead:
-                pieces = _at_most(ahead, size_bytes, source.path)
-                await writer.write(destination.name, pieces, whole, executable, key, sent)
+            async with (
+                aclosing(hashed),
+                aclosing(read_ahead(hashed)) as ahead,
+                aclosing(guard.pieces(_at_most(ahead, size_bytes, source.path))) as pieces,
+            ):
+                writing = writer.write(destination.name, pieces, whole, executable, key, sent)
+                await guard.watch(writing)
         return whole.digest if sent is None else sent.digest
 
     def close(self) -> None:
@@ -95,28 +99,8 @@ async def _at_most(
 ) -> AsyncGenerator[bytes, None]:
     """Pass on a file, and stop where it is longer than its site said. It must not fill the disk at
     the other end."""
-    async for piece in _steady(data, path):
+    async for piece in data:
         size_bytes -= len(piece)
         if size_bytes < 0:
             raise TransientError(f"{path} became longer while it was copied")
-        yield piece
-
-
-async def _steady(data: AsyncIterator[bytes], path: str) -> AsyncGenerator[bytes, None]:
-    """Pass on a stream, unless it stalls."""
-    while True:
-        reading = asyncio.ensure_future(anext(data))
-        try:
-            # Before Python 3.12 ``wait_for`` may swallow a cancellation.
-            await asyncio.wait([reading], timeout=STALL_S)
-        finally:
-            if not reading.done():
-                reading.cancel()
-                await asyncio.wait([reading])
-        if reading.cancelled():
-            raise TransientError(f"{path}: nothing came for {STALL_S:g} s")
-        try:
-            piece = reading.result()
-        except StopAsyncIteration:
-            return
         yield piece
