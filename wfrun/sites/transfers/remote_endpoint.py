@@ -195,8 +195,7 @@ class RemoteEndpoint:
         result = await host.run(["chmod", mode, "--", temporary])
         if result.exit_code != 0:
             said = result.errors[-500:].decode("utf-8", "replace").strip()
-            failure = f"{final} cannot be written: {said or 'chmod did not end'}"
-            _check_exit(result.exit_code, failure)
+            _check_exit(result.exit_code, f"{final} cannot be written", said)
         await self.commit(name, key)
 
     async def commit(self, name: str, key: str) -> None:
@@ -223,7 +222,11 @@ class RemoteEndpoint:
 async def _succeeded(process: Process, failure: str) -> None:
     """Wait for the end of a command. Raises an error that begins with ``failure`` if it failed."""
     code = await process.wait()
+    _check_exit(code, failure, process.errors().strip())
+
+
+def _check_exit(code: int | None, failure: str, said: str) -> None:
     if code is None:
         raise TransientError(f"{failure}: the connection was lost")
     if code:
-        raise InfeasibleError(f"{failure}: {process.errors().strip() or f'exit code {code}'}")
+        raise InfeasibleError(f"{failure}: {said or f'exit code {code}'}")
