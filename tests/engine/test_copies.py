@@ -82,6 +82,16 @@ def test_sites_with_one_login_host_share_its_room() -> None:
     assert Run(workflow((LARGE,), (LARGE,)), SITE, elsewhere).files == [0, 1]
 
 
+def test_a_link_has_no_more_large_copies_than_it_has_room_for() -> None:
+    wide = replace(SITE, max_transfers=None)
+    other = replace(wide, name="beta", access=Access(hosts=("two",)))
+    bound = (LinkSpec("origin", "alpha", max_transfers=1), LinkSpec("alpha", "beta", 1.0))
+    run = Run(workflow(*[(LARGE,)] * 6), wide, other, links=bound)
+    assert [copy.destination for copy in run.copies] == [0, 1, 1, 1]
+    run.end()
+    assert [copy.destination for copy in run.copies] == [1, 1, 1, 0]
+
+
 def test_the_attempt_that_misses_little_comes_first() -> None:
     """Those that are placed later do not wait for all inputs of a task that needs many."""
     run = Run(workflow((LARGE,) * 4, (LARGE,)), SITE)

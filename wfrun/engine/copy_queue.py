@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from math import inf
 
-from wfrun.engine.model import ORIGIN, SiteSpec
+from wfrun.engine.model import ORIGIN, LinkSpec, SiteSpec
 
 Key = tuple[int, int, int]
 """Workflow, file, destination."""
@@ -45,26 +45,40 @@ class CopyQueue:
         """The first site with the same login host, by site: they share its room."""
         self._room: list[float] = []
         """Maximum number of large copies at a time, by site."""
+        self._link_load: defaultdict[tuple[int, int], int] = defaultdict(int)
+        """Large copies under way over a link that has a bound."""
+        self._link_room: dict[tuple[int, int], int] = {}
+        """Maximum number of large copies at a time, by link that has a bound."""
         self._serial = 0
         self.is_bounded = False
         """Whether large copies may have to wait."""
 
-    def set_bounds(self, specs: Sequence[SiteSpec]) -> None:
-        """Take over the bounds of the sites."""
+    def set_bounds(self, specs: Sequence[SiteSpec], links: Sequence[LinkSpec]) -> None:
+        """Take over the bounds of the sites and of the links between them."""
         first: dict[tuple[str, ...], int] = {}
         self._hosts = []
         for site, spec in enumerate(specs):
             hosts = spec.access.hosts if spec.access is not None else ()
             self._hosts.append(first.setdefault(hosts, site) if hosts else site)
         self._room = [spec.max_transfers or inf for spec in specs]
-        self.is_bounded = min(self._room, default=inf) < inf
+        index = {spec.name: site for site, spec in enumerate(specs)} | {"origin": ORIGIN}
+        self._link_room = {
+            (index[link.source], index[link.destination]): link.max_transfers
+            for link in links
+            if link.max_transfers is not None
+        }
+        self.is_bounded = bool(self._link_room) or min(self._room, default=inf) < inf
         running, self.running = self.running, {}
         self._load.clear()
+        self._link_load.clear()
         for key, (source, destination) in running.items():
             self.begin(key, source, destination)
 
     def has_room(self, source: int, destination: int) -> bool:
-        """Whether both ends can take a further large copy."""
+        """Whether both ends, and the link between them, can take a further large copy."""
+        link = source, destination
+        if link in self._link_room and self._link_load[link] >= self._link_room[link]:
+            return False
         return all(
             site == ORIGIN or self._load[self._hosts[site]] < self._room[site]
             for site in (source, destination)
@@ -81,6 +95,8 @@ class CopyQueue:
             self._count(ends, -1)
 
     def _count(self, ends: tuple[int, int], change: int) -> None:
+        if ends in self._link_room:
+            self._link_load[ends] += change
         for site in ends:
             if site != ORIGIN:
                 self._load[self._hosts[site]] += change
@@ -112,3 +128,4 @@ class CopyQueue:
         self.running.clear()
         self.waiting.clear()
         self._load.clear()
+        self._link_load.clear()

@@ -25,7 +25,8 @@ Version 5 added ``RunStarted.site_directory`` and ``RunStarted.own_outputs``, ve
 ``Settings.max_log_bytes``, FilesRemoved, RunChanged, ``WorkflowAdded.reused``, ``Settings.wait``,
 ``AttemptStarted.host``, JobLimitReached, JobLimitLifted, ``SiteSpec.environment``,
 ``Resources.container``, the cause ``environment``, ``Settings.checksums``, digests of files,
-words for ``Settings.throttle``, LinksRead, ``SiteSpec.storage_bytes``, and StorageAwaited."""
+words for ``Settings.throttle``, LinksRead, ``SiteSpec.storage_bytes``,
+``LinkSpec.max_transfers``, and StorageAwaited."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):

@@ -152,7 +152,7 @@ def _configure(state: RunState, settings: ev.Settings, links: tuple[LinkSpec, ..
         learns=state.information.link_speed is Knowledge.RUNTIME,
     )  # fmt: skip
     state.network.take_over(before)
-    state.copy_queue.set_bounds([s.spec for s in state.sites])
+    state.copy_queue.set_bounds([s.spec for s in state.sites], links)
     throttle = throttle_of(settings)
     state.throttle = throttle if isinstance(throttle, int) else None
     state.queues = [(1 << len(state.sites)) - 1] if settings.selection else []

@@ -379,6 +379,8 @@ class LinkSpec(msgspec.Struct, frozen=True):
     bandwidth_bytes_per_s: float | None = None
     """None: no bound."""
     latency_s: float = 0.0
+    max_transfers: int | None = None
+    """Maximum number of large files at a time on their way over the link; None: no limit."""
 
 
 class Catalog(msgspec.Struct, frozen=True):

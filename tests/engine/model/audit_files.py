@@ -33,6 +33,10 @@ class FileRules(KnownRun):
             return
         copy = action.workflow, action.file, action.destination
         self._large_copies[copy] = action.source
+        link = action.source, action.destination
+        over = sum(link == (source, key[2]) for key, source in self._large_copies.items())
+        most_over = self._link_room.get(link, over)
+        self._require("copy-room", over <= most_over, f"{over} copies over {link}")
         for site in {action.source, action.destination} - {ORIGIN}:
             most = self._specs[site].max_transfers
             under_way = sum(site in (source, key[2]) for key, source in self._large_copies.items())

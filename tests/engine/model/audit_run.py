@@ -21,6 +21,12 @@ class RunRules(KnownRun):
     def on_run_started(self, event: ev.RunStarted) -> None:
         self._settings = settings = event.settings
         self._specs, self._queues = event.sites, event.queues
+        index = {spec.name: site for site, spec in enumerate(event.sites)} | {"origin": ORIGIN}
+        self._link_room = {
+            (index[link.source], index[link.destination]): link.max_transfers
+            for link in event.links
+            if link.max_transfers is not None
+        }
         policy = PLACEMENT[settings.policy]
         most = settings.replicas
         if most is None:

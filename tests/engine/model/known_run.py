@@ -75,6 +75,8 @@ class KnownRun:
         self._now_s = 0.0
         self._settings = ev.Settings(policy="")
         self._specs: tuple[SiteSpec, ...] = ()
+        self._link_room: dict[tuple[int, int], int] = {}
+        """Maximum number of large copies at a time, by link that has a bound."""
         self._queues: tuple[tuple[int, ...], ...] = ()
         self._queue_of: dict[int, int] = {}
         self._is_late = self._is_bounded = False

@@ -25,7 +25,7 @@ RULES: dict[str, str] = {
     "inputs": "an attempt is submitted when its inputs are at the site",
     "success": "the success of a task counts once",
     "copy-source": "a file is copied from where it is",
-    "copy-room": "no site has more large copies under way than its catalog entry says",
+    "copy-room": "no site or link has more large copies under way than the catalog says",
     "storage": "no task is placed where its files exceed the storage of the site",
     "launcher-key": "the key of a launcher is used once",
     "launcher-max": "a site has no more launchers than its catalog entry says",

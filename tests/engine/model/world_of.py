@@ -135,6 +135,7 @@ def world_of(seed: int) -> WorldSpec:
     is_mild = random.random() < 0.6
     layout = _layout(random, is_mild)
     if seed >= FIRST_LIMITED_SEED:
+        layout = _with_link_bounds(Random(f"links {seed}"), layout)
         layout = _with_storage_limits(Random(f"storage {seed}"), layout, is_mild)
     workflows, sites = layout.workflows, layout.sites
     quick = random.random() < 0.3
@@ -225,6 +226,15 @@ def _layout(random: Random, is_mild: bool) -> Layout:
     others = [i for i in range(len(sites)) if i != first]
     bad_site = choice(others) if others and not queues and random.random() < 0.2 else -1
     return Layout(workflows, sites, links, settings, queues, bad_site)
+
+
+def _with_link_bounds(random: Random, layout: Layout) -> Layout:
+    """The same layout with bounds on some of its links."""
+    links = [
+        msgspec.structs.replace(link, max_transfers=random.choice([None, None, 1, 2]))
+        for link in layout.links
+    ]
+    return layout._replace(links=tuple(links))
 
 
 def _with_storage_limits(random: Random, layout: Layout, is_mild: bool) -> Layout:

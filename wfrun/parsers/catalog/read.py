@@ -59,7 +59,8 @@ _SITE_KEYS = (
 )
 """Keys that sites of every kind take."""
 _NODE_KEYS = ("count", "cores", "speed", "mtbf", "mttr")
-_LINK_KEYS = ("between", "from", "to", "bandwidth", "latency")
+_LINK_KEYS = ("between", "from", "to", "bandwidth", "latency", "max_transfers")
+_LINK_FIGURES = ("bandwidth", "latency", "max_transfers")
 _ENDS_OF_A_LINK = 2
 DEFAULT_MAX_TRANSFERS = 4
 """Of a site behind a connection: with the agent's session and that of the queue they stay below the
@@ -251,13 +252,14 @@ def _read_links(document: YamlDocument, sites: list[str]) -> tuple[LinkSpec, ...
 def _read_link(document: YamlDocument, index: int, sites: list[str]) -> list[LinkSpec]:
     link = Section(document, ("links", index), "a link", _LINK_KEYS)
     ends = _ends(link, sites)
-    if not link.has("bandwidth") and not link.has("latency"):
-        hint = "Add one of them, or both."
+    if not any(map(link.has, _LINK_FIGURES)):
+        hint = "Add one of them, or 'max_transfers'."
         raise link.error("a link has neither 'bandwidth' nor 'latency'", hint=hint)
     bandwidth = link.take("bandwidth", to_bandwidth, None)
     latency = link.take("latency", to_latency, 0.0)
     pairs = [ends, ends[::-1]] if link.has("between") else [ends]
-    return [LinkSpec(source, destination, bandwidth, latency) for source, destination in pairs]
+    most = link.take("max_transfers", to_count, None)
+    return [LinkSpec(*pair, bandwidth, latency, most) for pair in pairs]
 
 
 def _ends(link: Section, sites: list[str]) -> tuple[str, str]:
