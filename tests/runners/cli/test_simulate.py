@@ -64,7 +64,7 @@ def succeeded(done: Done) -> str:
 def test_all_policies_are_compared(user: User) -> None:
     out = succeeded(user.wfrun("simulate", "montage.dax", "--sites", "sites.yaml"))
     rows = rows_of(out)
-    assert len(rows) == 9
+    assert len(rows) == 10
     makespans = [float(row[1].replace(",", "")) for row in list(rows.values())[1:]]
     assert makespans == sorted(makespans)
     assert next(iter(list(rows.values())[1:]))[2] == "best"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from wfrun.engine import events as ev
-from wfrun.engine.model import Catalog, LinkSpec, SiteSpec
+from wfrun.engine.model import Catalog, File, LinkSpec, SiteSpec, Task, Workflow
 from wfrun.engine.state import RunState
 from wfrun.parsers.generate import generate
 from wfrun.runners.experiments.measured import completed
@@ -108,3 +109,21 @@ def test_links_of_the_catalog_come_first() -> None:
     assert found["alpha", "beta"] == own
     assert found["beta", "alpha"] == LinkSpec("beta", "alpha", 1e6, 0.25)
     assert found["alpha", "origin"] == LinkSpec("alpha", "origin")
+
+
+def test_what_a_run_learns_of_links_does_not_change_them() -> None:
+    """The catalog promises 100 MB/s; head nodes let a hundredth of that through."""
+    log = _Log()
+    links = tuple(LinkSpec("origin", site.name, 100e6) for site in SITES.sites)
+    platform = Platform(replace(SITES, links=links), head_bytes_per_s=1e6)
+    jobs = [Task(f"t{n}", "x", "x", inputs=(n,), runtime_s=1000.0) for n in range(8)]
+    files = [File(f"f{n}", size_bytes=10_000_000) for n in range(8)]
+    workflow = Workflow("w", "w", jobs, files, [(n - 1,) if n else () for n in range(8)])
+    state = simulate([workflow], platform, ev.Settings(policy="file-aware-r"), log=log)
+    copies = [event for event in log.events if isinstance(event, ev.TransferEnded)]
+    assert [copy.elapsed_s for copy in copies] == pytest.approx([10.0] * 8)
+    # After three copies to one site the other one looks better, until it proves the same.
+    assert [copy.destination for copy in copies[:6]] == [0, 0, 0, 1, 1, 1]
+    for site in (0, 1):
+        _, seconds_per_byte, _ = state.network.best_source(0b100, site)
+        assert seconds_per_byte == pytest.approx(1e-6)

@@ -18,7 +18,7 @@ from wfrun.parsers.workflows.runtimes import read_runtimes
 from wfrun.runners.experiments.cells import Cell, Throttle
 from wfrun.runners.experiments.documents import Documents
 from wfrun.runners.experiments.experiment import Background, Experiment, options_of
-from wfrun.runners.experiments.measured import AUTO, overheads_for
+from wfrun.runners.experiments.measured import AUTO, overheads_for, with_history
 from wfrun.runners.experiments.past_run import past_run
 from wfrun.runners.experiments.subjects import Warn, warn_of_sizes, workflows_of, workloads_of
 from wfrun.runners.experiments.workloads import POLICIES, Workloads
@@ -95,7 +95,10 @@ def documents_experiment(
     workflows = [without_containers(workflow) for workflow in workflows]
     catalog = _catalog(described.sites) or catalog or this_machine()
     if overheads is None or described.overheads is not None:
-        overheads = overheads_for(catalog, described.overheads or AUTO, warn)
+        given = described.overheads or AUTO
+        overheads = overheads_for(catalog, given, warn)
+        if given == AUTO:
+            catalog = with_history(catalog, warn)
     subject = Documents(workflows, described.separately)
     background = described.background
     experiment = Experiment(

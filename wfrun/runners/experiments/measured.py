@@ -12,9 +12,12 @@ from wfrun.engine.model import Catalog, SiteSpec
 from wfrun.engine.state import RunState
 from wfrun.runners.experiments.subjects import Warn
 from wfrun.runners.run import directory as rundir
+from wfrun.runners.run.history import history_file
+from wfrun.runners.run.link_history import load_links, missing_links
 from wfrun.runners.run.overheads import Overheads, measure
 from wfrun.runners.run.session import read_state
 from wfrun.runners.run.store import Store
+from wfrun.sites.transfers.relayed_links import with_relayed_links
 
 NONE, AUTO = "none", "auto"
 
@@ -50,6 +53,23 @@ def overheads_for(catalog: Catalog, given: str, warn: Warn) -> Overheads:
                     warn(f"overheads of {new}: as run {run.name} measured them")
                 found = completed(found, added)
     return found
+
+
+def with_history(catalog: Catalog, warn: Warn) -> Catalog:
+    """The catalog with the links that it lacks, as copies of earlier runs have shown them. A
+    warning says so."""
+    history = history_file(None)
+    if history is None or not any(site.access is not None for site in catalog.sites):
+        return catalog
+    added = missing_links(load_links(history) or {}, catalog.sites, catalog.links)
+    if not added:
+        return catalog
+    first, more = added[0], f" and {len(added) - 1} more" if len(added) > 1 else ""
+    warn(
+        f"the link from {first.source} to {first.destination}{more}: as copies of earlier runs "
+        "have shown it; `wfrun sites links` shows all"
+    )
+    return with_relayed_links(replace(catalog, links=(*catalog.links, *added)))
 
 
 def completed(found: Overheads, older: Overheads) -> Overheads:
