@@ -46,8 +46,9 @@ _keep_option = option("--keep-files", is_flag=True, section=FILES,
         help="With --dry-run: also connect to the sites, and check what they offer.")  # fmt: skip
 @settings_options("run")
 @option("--history", metavar="FILE", section=SCHEDULING,
-        help="File that keeps run times across runs, for predictions; `none`: no file. Runs with "
-        "a selection policy use it. Default: ~/.local/state/wfrun/history.sqlite.")  # fmt: skip
+        help="File that keeps the speed of links across runs, and with a selection policy run "
+        "times for predictions; `none`: no file. Default: "
+        "~/.local/state/wfrun/history.sqlite.")  # fmt: skip
 @option("--past-usage", is_flag=True, section=SCHEDULING,
         help="Let fair selection policies count the CPU time that each owner used in earlier "
         "runs.")  # fmt: skip
