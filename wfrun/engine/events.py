@@ -26,7 +26,8 @@ Version 5 added ``RunStarted.site_directory`` and ``RunStarted.own_outputs``, ve
 ``AttemptStarted.host``, JobLimitReached, JobLimitLifted, ``SiteSpec.environment``,
 ``Resources.container``, the cause ``environment``, ``Settings.checksums``, digests of files,
 words for ``Settings.throttle``, LinksRead, ``SiteSpec.storage_bytes``,
-``LinkSpec.max_transfers``, and StorageAwaited."""
+``LinkSpec.max_transfers``, StorageAwaited, ``Access.direct`` and its companions,
+``LinkSpec.methods``, and ``method`` and ``fallback`` of TransferEnded."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):
@@ -281,6 +282,10 @@ class TransferEnded(Event, frozen=True, gc=False, tag="transfer-ended"):
     elapsed_s: float
     digest: Digest | None = None
     """With ``checksums``: that of the copy, which is the same as that of the source."""
+    method: str = ""
+    """Name of the transfer method. Empty in simulations and in logs until version 5."""
+    fallback: str = ""
+    """Why an earlier method is not used any more for this pair of sites; once for each."""
 
 
 class TransferFailed(Event, frozen=True, tag="transfer-failed"):

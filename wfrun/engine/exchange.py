@@ -189,3 +189,7 @@ class Receipt(msgspec.Struct, frozen=True):
     elapsed_s: float
     digest: str | None = None
     """Of what has arrived; None: it was not computed."""
+    method: str = ""
+    """Name of the transfer method; empty: nothing was transferred."""
+    fallback: str = ""
+    """Why an earlier method is not used any more for this pair of sites; once for each."""

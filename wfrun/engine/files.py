@@ -52,6 +52,10 @@ def transfer_ended(run: Run, event: ev.TransferEnded) -> None:
 
 
 def _count_arrival(state: RunState, w: WorkflowState, event: ev.TransferEnded) -> None:
+    if event.method:
+        state.transfer_methods[event.method] += 1
+    if event.fallback and event.fallback not in state.fallbacks:
+        state.fallbacks.append(event.fallback)
     if event.destination == ORIGIN:
         return
     site = state.sites[event.destination]

@@ -327,6 +327,15 @@ class Access(msgspec.Struct, frozen=True):
     """Time that the exit record of an ended job may take to appear."""
     gridftp: GridFtpServer | None = None
     """None: the catalog names none."""
+    direct: Literal["forward", "key"] | None = None
+    """How copies that the site itself sends to another site log in there: with the user's forwarded
+    SSH agent, or with a key that is at the site. None: the site sends none."""
+    direct_key: str | None = None
+    """Path, at the site, of the private key for ``direct: key``. None: those of its SSH client."""
+    direct_host: str | None = None
+    """Address of the site for other sites; None: the one that wfrun connects to."""
+    direct_port: int | None = None
+    """SSH port of the site for other sites; None: the one that wfrun connects to."""
 
 
 PROCESS_KINDS = ("local", "ssh")
@@ -381,6 +390,15 @@ class LinkSpec(msgspec.Struct, frozen=True):
     latency_s: float = 0.0
     max_transfers: int | None = None
     """Maximum number of large files at a time on their way over the link; None: no limit."""
+    methods: tuple[str, ...] = ()
+    """Names of the transfer methods that may be used, in order of preference. Empty: all, in the
+    order of the registry."""
+
+    @property
+    def has_speed(self) -> bool:
+        """Whether it states the speed of the link, not only how it is used."""
+        stated = self.bandwidth_bytes_per_s is not None or self.latency_s > 0
+        return stated or not (self.methods or self.max_transfers)
 
 
 class Catalog(msgspec.Struct, frozen=True):
@@ -393,3 +411,5 @@ class Catalog(msgspec.Struct, frozen=True):
     lines: dict[str, dict[str, int]] = {}
     """Lines of the document by site and catalog key, for messages; the key ``""`` stands for the
     entry itself."""
+    methods: tuple[str, ...] = ()
+    """Names of the transfer methods between sites whose link names none. Empty: all."""

@@ -425,6 +425,10 @@ class RunState:
         """Number of tasks that earlier runs did."""
         self.retried = 0
         self.transfers = 0
+        self.transfer_methods: Counter[str] = Counter()
+        """Number of files that were copied, by transfer method."""
+        self.fallbacks: list[str] = []
+        """Why pairs of sites do not use a transfer method any more."""
         self.moved_bytes = 0
         self.recent_failures: deque[Failure] = deque(maxlen=8)
         self.failure_groups = FailureGroups()

@@ -8,7 +8,8 @@ from wfrun.engine.model import Catalog
 from wfrun.parsers.catalog import read
 from wfrun.parsers.yaml_document import parse_yaml
 from wfrun.sites.kinds import KINDS
-from wfrun.sites.transfers.relayed_links import with_relayed_links
+from wfrun.sites.transfers import METHODS
+from wfrun.sites.transfers.relayed_links import with_methods, with_relayed_links
 
 
 def read_catalog(path: str | Path) -> Catalog:
@@ -18,10 +19,10 @@ def read_catalog(path: str | Path) -> Catalog:
     ``between`` two sites becomes two one-way links; links through this machine are added. Raises
     InvalidError for the first mistake, with its file and line.
     """
-    return with_relayed_links(read.read_catalog(path, KINDS))
+    return with_relayed_links(with_methods(read.read_catalog(path, KINDS, METHODS)))
 
 
 def parse_catalog(document: bytes, path: str | Path) -> Catalog:
     """The catalog that ``document``, the content of ``path``, states: without the links that
     follow from others. Raises InvalidError as `read_catalog`."""
-    return read.catalog_of(parse_yaml(document, str(path)), path, KINDS)
+    return read.catalog_of(parse_yaml(document, str(path)), path, KINDS, METHODS)

@@ -298,3 +298,60 @@ def test_the_three_sites_example_is_small_and_fully_linked() -> None:
     assert [site.slots for site in catalog.sites] == [2, 2, 2]
     assert all(site.directory is None for site in catalog.sites)
     assert len(catalog.links) == 3 * 2
+
+
+TRANSFERS = """\
+transfer: [rsync, stream]
+sites:
+  here: {slots: 1}
+  a: {kind: ssh, host: a.org, slots: 1, direct: forward}
+  b: {kind: ssh, host: b.org, slots: 1, direct: key, direct_key: ~/.ssh/id_x}
+  c: {kind: ssh, host: c.org, slots: 1, direct_host: data.c.org, direct_port: 2222}
+links:
+  - {from: a, to: b, transfer: scp}
+  - {between: [a, c], bandwidth: 1 MB/s}
+  - {between: [origin, a], bandwidth: 3 MB/s}
+  - {between: [origin, b], bandwidth: 2 MB/s}
+"""
+
+
+def test_methods_of_links_and_of_the_catalog(tmp_path: Path) -> None:
+    """A link without methods has those of the catalog, if both of its sites are remote; one that
+    names methods alone gets its speed as one that is not in the catalog."""
+    catalog = read_catalog(written(tmp_path, TRANSFERS))
+    links = {(link.source, link.destination): link for link in catalog.links}
+    methods = {ends: link.methods for ends, link in links.items() if link.methods}
+    both = ("rsync", "stream")
+    pairs = [(x, y) for x in "abc" for y in "abc" if x != y]
+    assert methods == {pair: ("scp",) if pair == ("a", "b") else both for pair in pairs}
+    assert links["a", "b"].bandwidth_bytes_per_s == 2e6
+    assert links["a", "c"].bandwidth_bytes_per_s == 1e6
+    assert not links["b", "c"].has_speed
+    a, b, c = (site.access for site in catalog.sites[1:])
+    assert a is not None
+    assert b is not None
+    assert c is not None
+    assert (a.direct, b.direct, b.direct_key, c.direct) == ("forward", "key", "~/.ssh/id_x", None)
+    assert (c.direct_host, c.direct_port) == ("data.c.org", 2222)
+
+
+@pytest.mark.parametrize(
+    ("found", "written_instead", "message"),
+    [
+        ("[rsync, stream]", "[rsink]", "no transfer method 'rsink'; the methods are: copy, "),
+        ("transfer: scp", "transfer: []", "it must be a list of methods"),
+        ("[rsync, stream]", "[rsync, rsync]", "'rsync' is listed twice"),
+        ("direct: forward", "direct: maybe", "write forward or key"),
+        ("direct: key, ", "", "'direct_key' without 'direct: key'"),
+        ("~/.ssh/id_x", "'~/my key'", "is not a path of a key"),
+        ("data.c.org", "me@data.c.org", "is not a host"),
+        (", transfer: scp", "", "neither 'bandwidth' nor 'latency'"),
+        ("here: {slots: 1", "here: {slots: 1, direct: key", "of kind local, which has no 'direct'"),
+    ],
+)
+def test_mistakes_in_keys_of_transfers(
+    tmp_path: Path, found: str, written_instead: str, message: str
+) -> None:
+    assert found in TRANSFERS
+    with pytest.raises(InvalidError, match=message):
+        read_catalog(written(tmp_path, TRANSFERS.replace(found, written_instead)))

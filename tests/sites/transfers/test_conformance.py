@@ -111,4 +111,4 @@ async def test_the_preferred_method_that_can_carry_is_taken(tmp_path: Path) -> N
 
 def test_the_last_method_of_the_registry_always_works() -> None:
     *_, last = METHODS.values()
-    assert isinstance(last([]), Stream)
+    assert isinstance(last.make([]), Stream)

@@ -54,7 +54,7 @@ def read_access(site: Section, kind: CatalogKind, base: Path) -> Access:
     return Access(
         hosts=_read_hosts(site, transport),
         user=site.take("user", _user, None),
-        port=site.take("port", _port, None),
+        port=site.take("port", port_number, None),
         transport=transport,
         ssh_config=site.take("ssh_config", lambda value: own_path(value, base), None),
         known_hosts=site.take("known_hosts", lambda value: own_path(value, base), None),
@@ -128,7 +128,8 @@ def _user(value: Any) -> str:
     return user
 
 
-def _port(value: Any) -> int:
+def port_number(value: Any) -> int:
+    """Converter for the number of a port."""
     port = to_count(value)
     if port > _MAX_PORT:
         raise ValueError(f"{port} is above {_MAX_PORT}")

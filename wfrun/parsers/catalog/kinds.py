@@ -17,6 +17,10 @@ CONNECTION_KEYS = (
     "transport",
     "patience",
     "gridftp",
+    "direct",
+    "direct_key",
+    "direct_host",
+    "direct_port",
 )
 """Keys of a site behind a connection."""
 

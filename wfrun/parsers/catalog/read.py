@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from wfrun.engine.model import Access, Catalog, LinkSpec, NodeGroup, SiteSpec
 from wfrun.parsers.catalog.access import (
@@ -24,6 +26,7 @@ from wfrun.parsers.catalog.access import (
 from wfrun.parsers.catalog.environment_section import ENVIRONMENT_KEYS, read_environment
 from wfrun.parsers.catalog.kinds import CatalogKind
 from wfrun.parsers.catalog.launcher_section import with_launchers
+from wfrun.parsers.catalog.transfer_section import method_names, read_direct
 from wfrun.parsers.sections import (
     Section,
     in_words,
@@ -59,35 +62,43 @@ _SITE_KEYS = (
 )
 """Keys that sites of every kind take."""
 _NODE_KEYS = ("count", "cores", "speed", "mtbf", "mttr")
-_LINK_KEYS = ("between", "from", "to", "bandwidth", "latency", "max_transfers")
-_LINK_FIGURES = ("bandwidth", "latency", "max_transfers")
+_LINK_FIGURES = ("bandwidth", "latency", "max_transfers", "transfer")
+_LINK_KEYS = ("between", "from", "to", *_LINK_FIGURES)
 _ENDS_OF_A_LINK = 2
 DEFAULT_MAX_TRANSFERS = 4
 """Of a site behind a connection: with the agent's session and that of the queue they stay below the
 ten sessions that OpenSSH allows in one connection (MaxSessions)."""
 
 
-def read_catalog(path: str | Path, kinds: Mapping[str, CatalogKind]) -> Catalog:
+def read_catalog(
+    path: str | Path, kinds: Mapping[str, CatalogKind], methods: Collection[str]
+) -> Catalog:
     """Read the site catalog ``path``. ``kinds`` are the kinds of site that it may name; the first
-    is that of a site without ``kind``. `wfrun.sites.catalog.read_catalog` passes all kinds.
+    is that of a site without ``kind``. ``methods`` are the names of transfer methods.
+    `wfrun.sites.catalog.read_catalog` passes all of them.
 
     Sites keep the order of the document, and their directories become absolute paths. A link
     ``between`` two sites becomes two one-way links. Raises InvalidError for the first mistake.
     """
-    return catalog_of(read_yaml(path), path, kinds)
+    return catalog_of(read_yaml(path), path, kinds, methods)
 
 
 def catalog_of(
-    document: YamlDocument, path: str | Path, kinds: Mapping[str, CatalogKind]
+    document: YamlDocument,
+    path: str | Path,
+    kinds: Mapping[str, CatalogKind],
+    methods: Collection[str],
 ) -> Catalog:
     """The catalog in a document that is, or will be, at ``path``. See `read_catalog`."""
-    root = Section(document, (), "the catalog", ("sites", "links"))
+    root = Section(document, (), "the catalog", ("sites", "links", "transfer"))
     if not root.has("sites"):
         raise root.error("the catalog has no sites", hint="Add 'sites:'; see docs/catalog.md.")
     sites = _read_sites(document, kinds, Path(path).absolute().parent)
-    links = _read_links(document, [site.name for site in sites])
+    links = _read_links(document, [site.name for site in sites], methods)
     lines = {site.name: _lines(document, site.name) for site in sites}
-    return Catalog(sites=sites, links=links, source=str(path), lines=lines)
+    default: tuple[str, ...] = ()
+    default = root.take("transfer", method_names(methods), default)
+    return Catalog(sites=sites, links=links, source=str(path), lines=lines, methods=default)
 
 
 def _lines(document: YamlDocument, site: str) -> dict[str, int]:
@@ -135,7 +146,14 @@ def _read_site(
     access: Access | None = None
     directory: str | None
     if kind.is_remote:
-        access = read_access(site, kind, base)
+        direct = read_direct(site)
+        access = msgspec.structs.replace(
+            read_access(site, kind, base),
+            direct=direct.login,
+            direct_key=direct.key,
+            direct_host=direct.host,
+            direct_port=direct.port,
+        )
         directory = site.take("directory", remote_path, DEFAULT_DIRECTORY)
     else:
         directory = site.take("directory", lambda value: own_path(value, base), None)
@@ -229,7 +247,9 @@ def _read_group(site: Section, index: int) -> NodeGroup:
     )
 
 
-def _read_links(document: YamlDocument, sites: list[str]) -> tuple[LinkSpec, ...]:
+def _read_links(
+    document: YamlDocument, sites: list[str], methods: Collection[str]
+) -> tuple[LinkSpec, ...]:
     listed = document.value.get("links")
     if listed is None:
         return ()
@@ -239,7 +259,7 @@ def _read_links(document: YamlDocument, sites: list[str]) -> tuple[LinkSpec, ...
     lines: dict[tuple[str, str], int] = {}
     for index in range(len(listed)):
         line = document.line("links", index)
-        for link in _read_link(document, index, sites):
+        for link in _read_link(document, index, sites, methods):
             ends = (link.source, link.destination)
             if ends in lines:
                 message = f"the link from {ends[0]} to {ends[1]} is already on line {lines[ends]}"
@@ -249,17 +269,21 @@ def _read_links(document: YamlDocument, sites: list[str]) -> tuple[LinkSpec, ...
     return tuple(links)
 
 
-def _read_link(document: YamlDocument, index: int, sites: list[str]) -> list[LinkSpec]:
+def _read_link(
+    document: YamlDocument, index: int, sites: list[str], methods: Collection[str]
+) -> list[LinkSpec]:
     link = Section(document, ("links", index), "a link", _LINK_KEYS)
     ends = _ends(link, sites)
     if not any(map(link.has, _LINK_FIGURES)):
-        hint = "Add one of them, or 'max_transfers'."
+        hint = "Add one of them, or 'max_transfers', or 'transfer'."
         raise link.error("a link has neither 'bandwidth' nor 'latency'", hint=hint)
     bandwidth = link.take("bandwidth", to_bandwidth, None)
     latency = link.take("latency", to_latency, 0.0)
+    forced: tuple[str, ...] = ()
+    forced = link.take("transfer", method_names(methods), forced)
     pairs = [ends, ends[::-1]] if link.has("between") else [ends]
     most = link.take("max_transfers", to_count, None)
-    return [LinkSpec(*pair, bandwidth, latency, most) for pair in pairs]
+    return [LinkSpec(*pair, bandwidth, latency, most, forced) for pair in pairs]
 
 
 def _ends(link: Section, sites: list[str]) -> tuple[str, str]:

@@ -19,6 +19,7 @@ from wfrun.runners.display.durations import duration
 from wfrun.runners.display.failures import nothing_succeeds
 from wfrun.runners.display.idle_sites import grouped
 from wfrun.runners.display.rate import Rate
+from wfrun.runners.display.report import MAX_FALLBACK
 from wfrun.runners.display.running import running_tasks
 
 LINE_EVERY_S = 10.0
@@ -48,6 +49,8 @@ class LineProgress:
         """By site: the reason why it runs nothing, and the number of looks that found it."""
         self._printed: dict[int, str] = {}
         """The reasons that were printed, by site."""
+        self._fallbacks = 0
+        """Number of lines printed about transfer methods that failed."""
 
     async def show(self) -> None:
         """Print lines until cancelled."""
@@ -93,6 +96,9 @@ class LineProgress:
         for found in grouped(state, new):
             name = "site" if len(found.sites) == 1 else "sites"
             _print(message_block(f"{name} {found.line(now_s)}"))
+        for line in state.fallbacks[self._fallbacks :]:
+            _print(name_line(line, MAX_FALLBACK))
+        self._fallbacks = len(state.fallbacks)
 
     def _new_reason(self, index: int, reason: Idleness | None) -> Idleness | None:
         """The reason to be printed of a site; None: it works, or its reason is printed already."""

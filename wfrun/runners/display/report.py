@@ -29,6 +29,10 @@ MAX_WORKFLOW_ROWS = 40
 MAX_RUNNING_ROWS = 10
 """Maximum number of running tasks in a summary."""
 
+MAX_FALLBACKS = 10
+MAX_FALLBACK = 500
+"""Maximum number of lines about transfer methods that failed, and of characters in each."""
+
 MAX_PROGRAMS = 20
 """Maximum number of programs named of those that ran on a head node."""
 
@@ -119,9 +123,15 @@ def idle_lines(state: RunState, now_s: float, *, driven: bool) -> list[Renderabl
 
 
 def advice_lines(state: RunState) -> list[RenderableType]:
-    """What would make the run faster."""
+    """What would make the run faster, or makes it slower."""
     advice = launcher_advice(state)
-    return [] if advice is None else [Hanging(Text(advice, style="yellow"))]
+    lines = [] if advice is None else [advice]
+    return [Hanging(Text(line, style="yellow")) for line in (*lines, *fallback_lines(state))]
+
+
+def fallback_lines(state: RunState) -> list[str]:
+    """Transfer methods that are not used any more between two sites, and why."""
+    return [name_line(text, MAX_FALLBACK) for text in state.fallbacks[:MAX_FALLBACKS]]
 
 
 def _running(state: RunState, now_s: float) -> list[RenderableType]:
@@ -136,8 +146,12 @@ def _totals(state: RunState) -> str:
     started = max(1, state.done + sum(s.failed for s in state.sites) + ready)
     waiting_s = sum(w.waiting_s for w in state.workflows) / started
     staging_s = sum(w.staging_s for w in state.workflows) / started
+    by_method = ", ".join(
+        f"{count} by {method}" for method, count in state.transfer_methods.most_common()
+    )
     return (
-        f"{state.transfers} files ({state.moved_bytes / 1e6:.1f} MB) moved between sites; per "
+        f"{state.transfers} files ({state.moved_bytes / 1e6:.1f} MB) moved between sites; "
+        f"{f'copies: {by_method}; ' if by_method else ''}per "
         f"task {staging_s:.2f} s file transfer delay, {waiting_s:.2f} s queue wait"
     )
 

@@ -198,11 +198,11 @@ def _names(
 
 
 def _warn_of_links(catalog: Catalog, overheads: Overheads, warn: Warn) -> None:
-    measured = set(overheads.links)
+    known = {*overheads.links, *catalog.links}
     added = [
         link
-        for link in complete_links(catalog, overheads.links)[len(catalog.links) :]
-        if "origin" not in (link.source, link.destination) and link not in measured
+        for link in complete_links(catalog, overheads.links)
+        if "origin" not in (link.source, link.destination) and link not in known
     ]
     if added:
         first = added[0]

@@ -194,5 +194,7 @@ class Dispatcher:
                 receipt.size_bytes,
                 receipt.elapsed_s,
                 receipt.digest,
+                receipt.method,
+                receipt.fallback,
             )
         )

@@ -70,8 +70,14 @@ def make_transfer(
         else RemoteEndpoint(index, site)
         for index, site in enumerate(sites)
     ]
-    methods = {name: make(links) for name, make in METHODS.items()}
-    return TransferRouter(endpoints, methods, outputs, checksums=checksums)
+    return TransferRouter(
+        endpoints,
+        {name: record.make(links) for name, record in METHODS.items()},
+        outputs,
+        links=links,
+        large_only=[name for name, record in METHODS.items() if record.large_only],
+        checksums=checksums,
+    )
 
 
 def terminal_prompter() -> Prompter | None:

@@ -329,10 +329,16 @@ def complete_links(catalog: Catalog, measured: Sequence[LinkSpec] = ()) -> list[
     """The links of the catalog; for other pairs of places the ``measured`` ones, or links of
     unlimited bandwidth and without latency, as local sites have them."""
     places = [*(spec.name for spec in catalog.sites), "origin"]
-    known = {(link.source, link.destination) for link in catalog.links}
+    stated = [link for link in catalog.links if link.has_speed]
+    known = {(link.source, link.destination) for link in stated}
     found = {(link.source, link.destination): link for link in measured}
     missing = [(a, b) for a in places for b in places if a != b and (a, b) not in known]
-    return [*catalog.links, *(found.get(pair) or LinkSpec(*pair) for pair in missing)]
+    listed = {(link.source, link.destination): link.max_transfers for link in catalog.links}
+    added = [
+        msgspec.structs.replace(found.get(pair) or LinkSpec(*pair), max_transfers=listed.get(pair))
+        for pair in missing
+    ]
+    return [*stated, *added]
 
 
 def check_runtimes(workflow: Workflow) -> None:

@@ -74,6 +74,9 @@ class Target:
             ) from error
         self._options = options.config
         self.host, self.port, self.user = options.host, options.port, options.username
+        agent = self._options.get("IdentityAgent")
+        self.agent = str(agent) if agent else None
+        """Socket of the SSH agent; None: that of SSH_AUTH_SOCK."""
         jumps = self._options.get("ProxyJump")
         self.jumps = str(jumps).split(",") if jumps else []
         alias = self._options.get("HostKeyAlias")
@@ -222,9 +225,11 @@ async def log_in(
     *,
     keep_alive_s: float,
     limit_s: float,
+    agent: str | None = None,
 ) -> tuple[asyncssh.SSHClientConnection, Client]:
     """Connect and log in. Raises the errors of ``Transport.connect``. Host keys are always checked
-    strictly, against the configuration if need be."""
+    strictly, against the configuration if need be. The host may use the SSH agent at the socket
+    ``agent``."""
     client = Client(target, prompter)
     known = target.known_hosts()
     keys = target.keys()
@@ -235,7 +240,7 @@ async def log_in(
         client_factory=lambda: client,
         known_hosts=known,
         ignore_encrypted=True,
-        agent_forwarding=False,
+        agent_forwarding=agent or False,
         x11_forwarding=False,
         encryption_algs=target.ciphers,
         max_pktsize=_PACKET_BYTES,

@@ -22,6 +22,8 @@ from wfrun.sites.remote import cat
 from wfrun.sites.remote.asyncssh_login import Client, Prompter, Target, log_in
 from wfrun.sites.remote.incoming import Listener, OnConnection, StreamConnection
 from wfrun.sites.remote.login_shell import portable
+from wfrun.sites.remote.ssh_agent import check_agent
+from wfrun.sites.remote.transport import Address
 
 _READ_BYTES = 1 << 16
 _CHUNK_BYTES = 1 << 18
@@ -97,6 +99,23 @@ class _Process:
         await asyncio.wait([self._listener])
 
 
+class _OwnConnection(_Process):
+    """A process with a connection of its own, which ends with it."""
+
+    def __init__(
+        self,
+        process: asyncssh.SSHClientProcess[bytes],
+        host: str,
+        connection: asyncssh.SSHClientConnection,
+    ) -> None:
+        super().__init__(process, host)
+        self._connection = connection
+
+    async def close(self) -> None:
+        await super().close()
+        await _end(self._connection)
+
+
 class _Forward:
     """Implements ``Listener``."""
 
@@ -144,6 +163,7 @@ class AsyncsshTransport:
         self._chain: list[asyncssh.SSHClientConnection] = []
         """Connections to the jump hosts, and last the one to the host itself."""
         self._client: Client | None = None
+        self._target: Target | None = None
         self._files: asyncssh.SFTPClient | None = None
         self._has_sftp = True
         self._files_lock = asyncio.Lock()
@@ -179,6 +199,7 @@ class AsyncsshTransport:
         )
         self._chain.append(connection)
         self._client = client
+        self._target = target
 
     def _connection(self) -> asyncssh.SSHClientConnection:
         if not self._chain or self._chain[-1].is_closed():
@@ -190,11 +211,40 @@ class AsyncsshTransport:
         return f"the connection was lost: {reason or 'it does not answer'}"
 
     async def start(self, command: str) -> _Process:
+        return _Process(await self._start(self._connection(), command), self.host)
+
+    async def start_with_agent(self, command: str) -> _Process:
+        self._connection()  # raises if the connection was lost
+        assert self._target is not None
+        connection, _ = await log_in(
+            self._target,
+            None,
+            self._chain[-2] if len(self._chain) > 1 else None,
+            keep_alive_s=self._keep_alive_s,
+            limit_s=self._limit_s,
+            agent=check_agent(self.host, self._target.agent),
+        )
         try:
-            process = await asyncio.wait_for(
-                self._connection().create_process(
-                    portable(command), encoding=None, request_pty=False
-                ),
+            process = await self._start(connection, command)
+        except BaseException:
+            await _end(connection)
+            raise
+        return _OwnConnection(process, self.host, connection)
+
+    async def address(self) -> Address | None:
+        key = self._connection().get_server_host_key()
+        assert self._target is not None
+        # The third word of a line is a comment.
+        line = " ".join(key.export_public_key().decode().split()[:2]) if key else ""
+        target = self._target
+        return Address(target.host, target.port, target.user, (line,) if line else ())
+
+    async def _start(
+        self, connection: asyncssh.SSHClientConnection, command: str
+    ) -> asyncssh.SSHClientProcess[bytes]:
+        try:
+            return await asyncio.wait_for(
+                connection.create_process(portable(command), encoding=None, request_pty=False),
                 self._limit_s,
             )
         except asyncio.TimeoutError as error:
@@ -203,7 +253,6 @@ class AsyncsshTransport:
             ) from error
         except (asyncssh.Error, OSError) as error:
             raise TransientError(f"{self.host} cannot start a command now: {error}") from error
-        return _Process(process, self.host)
 
     async def sftp(self) -> asyncssh.SFTPClient | None:
         """The SFTP client of this connection, shared by all files; None where the host has no
@@ -362,12 +411,16 @@ class AsyncsshTransport:
 
     async def close(self) -> None:
         for connection in reversed(self._chain):
-            connection.close()
-            try:
-                await asyncio.wait_for(connection.wait_closed(), 2)
-            except asyncio.TimeoutError:
-                connection.abort()
-                await connection.wait_closed()
+            await _end(connection)
+
+
+async def _end(connection: asyncssh.SSHClientConnection) -> None:
+    connection.close()
+    try:
+        await asyncio.wait_for(connection.wait_closed(), 2)
+    except asyncio.TimeoutError:
+        connection.abort()
+        await connection.wait_closed()
 
 
 def _parse_jump(text: str) -> tuple[str | None, str, int | None]:

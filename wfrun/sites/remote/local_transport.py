@@ -12,6 +12,8 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.sites.remote import cat
 from wfrun.sites.remote.incoming import Listener, OnConnection
+from wfrun.sites.remote.ssh_agent import check_agent
+from wfrun.sites.remote.transport import Address
 
 _ERRORS_BYTES = 4096
 """Number of bytes of stderr that are kept."""
@@ -129,6 +131,14 @@ class LocalTransport:
         self._processes = {each for each in self._processes if each._process.returncode is None}
         self._processes.add(process)
         return process
+
+    async def start_with_agent(self, command: str) -> LocalProcess:
+        """``start``: commands here have the environment of wfrun."""
+        check_agent(self.host, None)
+        return await self.start(command)
+
+    async def address(self) -> Address | None:
+        return None
 
     def read_file(self, path: str) -> AsyncGenerator[bytes, None]:
         return cat.read_file(self, path)

@@ -22,7 +22,8 @@ from wfrun.sites.remote.incoming import Listener, OnConnection, StreamConnection
 from wfrun.sites.remote.local_transport import PIPE_BYTES, LocalProcess
 from wfrun.sites.remote.login_shell import portable
 from wfrun.sites.remote.socket_directory import SocketDirectory
-from wfrun.sites.remote.transport import NeedsLoginError
+from wfrun.sites.remote.ssh_agent import check_agent
+from wfrun.sites.remote.transport import Address, NeedsLoginError
 
 _LIMIT_S = 30.0
 """Timeout of what a live connection answers at once."""
@@ -206,10 +207,13 @@ class OpensshTransport:
             await self._ended
             raise await self._explain(self._master.errors(), login)
 
-    def _argv(self, options: dict[str, str], *command: str) -> list[str]:
+    def _argv(
+        self, options: dict[str, str], *command: str, socket: list[str] | None = None
+    ) -> list[str]:
         words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+        shared = self._socket if socket is None else socket
         return [
-            "ssh", *self._flags, *self._socket, "-T", *words, "--", self.host,
+            "ssh", *self._flags, *shared, "-T", *words, "--", self.host,
             *(portable(line) for line in command),
         ]  # fmt: skip
 
@@ -264,6 +268,53 @@ class OpensshTransport:
         session = _Session(await self.spawn(argv), self)
         self.sessions.add(session)
         return session
+
+    async def start_with_agent(self, command: str) -> LocalProcess:
+        """Start a command over a connection of its own: a shared one would have the agent as long
+        as it lives."""
+        settings = await self._settings()
+        agent = settings.get("identityagent", "SSH_AUTH_SOCK")
+        check_agent(self.host, None if agent == "SSH_AUTH_SOCK" else agent)
+        options = {
+            **_STRICT,
+            "ForwardAgent": "yes",
+            "ControlMaster": "no",
+            "ControlPath": "none",
+            "ConnectTimeout": str(max(1, round(self._limit_s))),
+            "ServerAliveInterval": str(max(1, round(self._keep_alive_s))),
+            "ServerAliveCountMax": "3",
+            "LogLevel": "ERROR",
+        }
+        # Not a session of the shared connection: its end is no sign of a lost one.
+        return LocalProcess(await self.spawn(self._argv(options, command, socket=[])))
+
+    async def address(self) -> Address | None:
+        settings = await self._settings()
+        host, port = settings.get("hostname", self.host), settings.get("port", "22")
+        name = settings.get("hostkeyalias", host if port == "22" else f"[{host}]:{port}")
+        keys = []
+        for option in ("userknownhostsfile", "globalknownhostsfile"):
+            for file in shlex.split(settings.get(option, "")):
+                keys += await self._known_keys(name, os.path.expanduser(file))
+        return Address(host, int(port), settings.get("user", ""), tuple(dict.fromkeys(keys)))
+
+    async def _known_keys(self, name: str, file: str) -> list[str]:
+        """The keys of a host in a file of known hosts."""
+        if not os.path.isfile(file):
+            return []
+        child = LocalProcess(await self.spawn(["ssh-keygen", "-F", name, "-f", file]))
+        child.end_input()
+        try:
+            _, said = await asyncio.wait_for(_answer(child), self._limit_s)
+        finally:
+            await child.close()
+        words = [line.split() for line in said.splitlines() if line[:1] not in ("#", "@", "")]
+        return [" ".join(each[1:3]) for each in words if len(each) >= 3]
+
+    async def _settings(self) -> dict[str, str]:
+        """The user's configuration for the host, by option in small letters."""
+        _, said = await self._ask("-G")
+        return dict(line.partition(" ")[::2] for line in said.splitlines())
 
     def read_file(self, path: str) -> AsyncGenerator[bytes, None]:
         return cat.read_file(self, path)
@@ -338,8 +389,7 @@ class OpensshTransport:
         return TransientError(f"{self.host} cannot be reached: {reason}")
 
     async def _distrusted(self, said: str, accept: str) -> InfeasibleError:
-        _, settings = await self._ask("-G")
-        values = dict(line.partition(" ")[::2] for line in settings.splitlines())
+        values = await self._settings()
         name, port = values.get("hostname", self.host), values.get("port", "22")
         where = f"{self.host} ({name}, port {port})"
         shown = re.search(r"Server host key: (\S+ \S+)", said)

@@ -7,7 +7,7 @@ master connection) and ``LocalTransport`` (wfrun runs on the host itself).
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from wfrun.engine.errors import WfrunError
 from wfrun.sites.remote.incoming import Listener, OnConnection
@@ -15,6 +15,17 @@ from wfrun.sites.remote.incoming import Listener, OnConnection
 
 class NeedsLoginError(WfrunError):
     """The host requires a login that only the user can give; the hint says how."""
+
+
+class Address(NamedTuple):
+    """Where an SSH server is, as far as this machine knows."""
+
+    host: str
+    port: int
+    user: str
+    """The user who logs in there."""
+    host_keys: tuple[str, ...]
+    """Verified host keys in the format of ``authorized_keys``; none: they are not known here."""
 
 
 class Process(Protocol):
@@ -53,6 +64,14 @@ class Transport(Protocol):
 
     async def start(self, command: str) -> Process:
         """Start a POSIX shell command. Raises TransientError when the connection is lost."""
+
+    async def start_with_agent(self, command: str) -> Process:
+        """Start a command that can use the user's SSH agent, over a connection of its own if need
+        be: no other command can. Raises InfeasibleError where there is no agent, and the errors of
+        ``connect``."""
+
+    async def address(self) -> Address | None:
+        """The address of the host; None: wfrun runs there itself."""
 
     def read_file(self, path: str) -> AsyncGenerator[bytes, None]:
         """Stream the bytes of a file; to be closed unless it is exhausted. Raises InfeasibleError

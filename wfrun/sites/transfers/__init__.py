@@ -1,6 +1,6 @@
 """Copies of files between sites: one file a transfer method, and the registry of methods.
 
-A new method is a class with the methods of ``TransferMethod`` in a file of its own, and one line
+A new method is a class with the methods of ``TransferMethod`` in a file of its own, and one record
 in ``METHODS``.
 """
 
@@ -8,16 +8,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from wfrun.engine.model import LinkSpec
+from wfrun.sites.transfers.direct_rsync import DirectRsync
+from wfrun.sites.transfers.direct_scp import DirectScp
+from wfrun.sites.transfers.direct_sftp import DirectSftp
 from wfrun.sites.transfers.gridftp import GridFtp
 from wfrun.sites.transfers.local_copy import LocalCopy
 from wfrun.sites.transfers.method import TransferMethod
 from wfrun.sites.transfers.stream import Stream
 
-METHODS: dict[str, Callable[[Sequence[LinkSpec]], TransferMethod]] = {
-    "copy": LocalCopy,
-    "gridftp": lambda links: GridFtp(),
-    "stream": lambda links: Stream(),
+
+class MethodRecord(msgspec.Struct, frozen=True):
+    """A transfer method in the registry."""
+
+    name: str
+    """Its name in catalogs and in the log."""
+    make: Callable[[Sequence[LinkSpec]], TransferMethod]
+    """Constructor, given the links of the catalog."""
+    large_only: bool = False
+    """Whether it costs a process or a login for each file: small files go by another method,
+    unless the catalog names this one."""
+
+
+METHODS: dict[str, MethodRecord] = {
+    record.name: record
+    for record in (
+        MethodRecord("copy", LocalCopy),
+        MethodRecord("gridftp", lambda links: GridFtp(), large_only=True),
+        MethodRecord("rsync", lambda links: DirectRsync(), large_only=True),
+        MethodRecord("scp", lambda links: DirectScp(), large_only=True),
+        MethodRecord("sftp", lambda links: DirectSftp(), large_only=True),
+        MethodRecord("stream", lambda links: Stream()),
+    )
 }
-"""Constructors by name, given the links of the catalog. In order of preference: a file goes by the
-first method that can carry it; ``stream`` carries between any two sites."""
+"""Methods by name, in order of preference: a file goes by the first method that can carry it, of
+those that the catalog names for the pair of sites, else of all. ``stream`` carries between any two
+sites."""

@@ -1,4 +1,5 @@
-"""Links between sites whose copies pass through this machine."""
+"""Links between sites that follow from the rest of the catalog: the methods of their copies, and
+the speed of those that pass through this machine."""
 
 from __future__ import annotations
 
@@ -9,23 +10,37 @@ import msgspec
 from wfrun.engine.model import Catalog, LinkSpec, SiteSpec
 
 
+def with_methods(catalog: Catalog) -> Catalog:
+    """Give the catalog's transfer methods to each pair of remote sites whose link names none.
+    Files of this machine, and of local sites, go by the methods that can carry them."""
+    if not catalog.methods:
+        return catalog
+    links = {(link.source, link.destination): link for link in catalog.links}
+    remote = [site.name for site in catalog.sites if site.access is not None]
+    for ends in itertools.permutations(remote, 2):
+        link = links.get(ends) or LinkSpec(*ends)
+        links[ends] = msgspec.structs.replace(link, methods=link.methods or catalog.methods)
+    return msgspec.structs.replace(catalog, links=tuple(links.values()))
+
+
 def with_relayed_links(catalog: Catalog) -> Catalog:
     """Add the link of each pair of sites that the catalog has none for, if one of the two is remote
     and their links to this machine are known: copies between them stream through it. The bandwidth
     is that of the slower of both ways, the latency their sum. The files of a local site are here.
     """
-    known = {(link.source, link.destination): link for link in catalog.links}
-    added = []
+    links = {(link.source, link.destination): link for link in catalog.links}
+    known = {ends: link for ends, link in links.items() if link.has_speed}
     for source, destination in itertools.permutations(catalog.sites, 2):
-        if (source.name, destination.name) in known or not (source.access or destination.access):
+        ends = (source.name, destination.name)
+        if ends in known or not (source.access or destination.access):
             continue
         first = known.get((source.name, "origin")) or _free(source, source.name, "origin")
         second = known.get(("origin", destination.name)) or _free(
             destination, "origin", destination.name
         )
         if first is not None and second is not None:
-            added.append(_relayed(first, second))
-    return msgspec.structs.replace(catalog, links=(*catalog.links, *added))
+            links[ends] = _relayed(links.get(ends) or LinkSpec(*ends), first, second)
+    return msgspec.structs.replace(catalog, links=tuple(links.values()))
 
 
 def _free(site: SiteSpec, source: str, destination: str) -> LinkSpec | None:
@@ -33,11 +48,10 @@ def _free(site: SiteSpec, source: str, destination: str) -> LinkSpec | None:
     return LinkSpec(source, destination) if site.access is None else None
 
 
-def _relayed(first: LinkSpec, second: LinkSpec) -> LinkSpec:
+def _relayed(link: LinkSpec, first: LinkSpec, second: LinkSpec) -> LinkSpec:
     rates = (first.bandwidth_bytes_per_s, second.bandwidth_bytes_per_s)
-    return LinkSpec(
-        first.source,
-        second.destination,
-        min((rate for rate in rates if rate is not None), default=None),
-        first.latency_s + second.latency_s,
+    return msgspec.structs.replace(
+        link,
+        bandwidth_bytes_per_s=min((rate for rate in rates if rate is not None), default=None),
+        latency_s=first.latency_s + second.latency_s,
     )

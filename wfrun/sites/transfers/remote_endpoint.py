@@ -20,6 +20,7 @@ from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.host import NewFile, Stat
 from wfrun.sites.remote.transport import Process
 from wfrun.sites.stored import measure_at
+from wfrun.sites.transfers.direct_clients import Clients, ask_clients
 from wfrun.sites.transfers.endpoint import (
     CHUNK_BYTES,
     check_digest,
@@ -55,6 +56,8 @@ class RemoteEndpoint:
         self.slot: AbstractAsyncContextManager[Any] = asyncio.Semaphore(
             site.spec.max_transfers or DEFAULT_MAX_TRANSFERS
         )
+        self._clients: Clients | None = None
+        self._clients_lock = asyncio.Lock()
         self._site = site
         self._stat = RequestBatcher(self._stat_all)
         self._read_small = RequestBatcher(self._read_all)
@@ -63,6 +66,13 @@ class RemoteEndpoint:
 
     def path(self, name: str) -> str:
         return self._site.store_path(name)
+
+    async def clients(self) -> Clients:
+        """The programs for copies that the site has. It is asked once."""
+        async with self._clients_lock:
+            if self._clients is None:
+                self._clients = await ask_clients(self.connection)
+            return self._clients
 
     # -- small requests, in batches
 

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from wfrun.engine.errors import TransientError, WfrunError
+from wfrun.engine.copies import SMALL_BYTES
+from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.engine.exchange import ANYTHING, Content, Receipt
-from wfrun.engine.model import ORIGIN
+from wfrun.engine.model import ORIGIN, LinkSpec
 from wfrun.sites.contained import contained
-from wfrun.sites.transfers.endpoint import Endpoint, part_name
+from wfrun.sites.transfers.endpoint import Endpoint, endpoint_name, part_name
 from wfrun.sites.transfers.image_cache import through_cache
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
 from wfrun.sites.transfers.method import (
     Location,
+    MethodFailedError,
     NotCarriedError,
     TransferMethod,
     with_digest,
@@ -28,13 +30,20 @@ from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
 NO_THREAD = "can't start new thread"
 """The message of the RuntimeError that Python raises when the system has no room for a thread."""
 
+MAX_REASON = 300
+"""Maximum number of characters of the reason why a method is not used any more."""
+
 
 class TransferRouter:
     """The `Transfer` of a run: hands each copy to a transfer method.
 
     ``methods`` are in order of preference; the last one must be able to carry between any two
-    sites. ``endpoints`` are in the order of the sites. ``outputs`` is the only folder of this
-    machine, beside the stores of local sites, that is written to.
+    sites. Where ``links`` name methods for a pair of sites, these alone are used, in their order.
+    A method that fails between two sites is not tried there again, and the copy goes by the next
+    one. Small files go by a method of ``large_only`` only where a link names it.
+
+    ``endpoints`` are in the order of the sites. ``outputs`` is the only folder of this machine,
+    beside the stores of local sites, that is written to.
     """
 
     def __init__(
@@ -43,6 +52,8 @@ class TransferRouter:
         methods: Mapping[str, TransferMethod],
         outputs: Path,
         *,
+        links: Sequence[LinkSpec] = (),
+        large_only: Collection[str] = (),
         checksums: bool = False,
     ) -> None:
         """With ``checksums`` a copy is compared by digest, not only by size."""
@@ -52,6 +63,12 @@ class TransferRouter:
             **dict(enumerate(endpoints)),
         }
         self._methods = dict(methods)
+        self._large_only = frozenset(large_only)
+        self._forced = {
+            (link.source, link.destination): link.methods for link in links if link.methods
+        }
+        self._failed: dict[tuple[str, str], set[str]] = {}
+        """The methods that are not used any more, by pair of sites."""
         self._serial = itertools.count()
         self._checksums = checksums
 
@@ -86,24 +103,87 @@ class TransferRouter:
     async def _send(
         self, source: Location, destination: Location, key: str, expected: Content
     ) -> Receipt:
-        """Copy by the first method that can carry it."""
-        for method in self._methods.values():
-            if await method.can_carry(source.endpoint, destination.endpoint):
-                if not method.computes_digest:
-                    expected = await with_digest(source, expected)
-                try:
-                    return await method.copy(source, destination, key, expected)
-                except NotCarriedError:
-                    continue
-                except RuntimeError as error:
-                    if NO_THREAD not in str(error):
-                        raise
-                    raise TransientError(
-                        f"this machine has no room for a thread: {error}"
-                    ) from error
-        raise AssertionError("the last method carries between any two sites")
+        """Copy by the first method that can carry the file and does not fail."""
+        pair = (endpoint_name(source.endpoint), endpoint_name(destination.endpoint))
+        failures: dict[str, MethodFailedError] = {}
+        reasons: list[str] = []
+        for name in await self._names(pair, source, destination, expected):
+            method = self._methods[name]
+            if not await method.can_carry(source.endpoint, destination.endpoint):
+                continue
+            if not method.computes_digest:
+                expected = await with_digest(source, expected)
+            try:
+                receipt = await _copy_by(method, source, destination, key, expected)
+            except NotCarriedError as error:
+                reasons.append(f"{name} {error.message}")
+            except MethodFailedError as error:
+                failures[name] = error
+            else:
+                fallback = self._give_up(pair, failures, name)
+                return replace(receipt, method=name, fallback=fallback)
+        if failures:
+            raise list(failures.values())[-1]
+        raise self._uncarried(pair, reasons)
+
+    async def _names(
+        self, pair: tuple[str, str], source: Location, destination: Location, expected: Content
+    ) -> list[str]:
+        """The methods to try between two sites, in order."""
+        failed = self._failed.get(pair, ())
+        names = self._forced.get(pair)
+        if names is None:
+            is_remote = isinstance(destination.endpoint, RemoteEndpoint)
+            is_small = is_remote and await _is_small(source, expected)
+            names = tuple(n for n in self._methods if not (is_small and n in self._large_only))
+        return [name for name in names if name not in failed]
+
+    def _give_up(
+        self, pair: tuple[str, str], failures: Mapping[str, MethodFailedError], other: str
+    ) -> str:
+        """Use the methods no more that failed between two sites where another one did not. Returns
+        why, unless a copy that failed at the same time has done it."""
+        failed = self._failed.setdefault(pair, set())
+        new = {name: error for name, error in failures.items() if name not in failed}
+        failed.update(new)
+        return "; ".join(
+            f"{pair[0]} to {pair[1]}: files go by {other}, because {name} failed: "
+            f"{' '.join(error.message.split())[:MAX_REASON]}"
+            for name, error in new.items()
+        )
+
+    def _uncarried(self, pair: tuple[str, str], reasons: Sequence[str]) -> InfeasibleError:
+        forced = ", ".join(self._forced.get(pair, ()))
+        return InfeasibleError(
+            "; ".join(
+                [f"none of the methods that the catalog names copies it ({forced})", *reasons]
+            ),
+            hint="Add 'stream', which copies everything between any two sites, to 'transfer' in "
+            f"the catalog, or what these methods need from {pair[0]} to {pair[1]}: "
+            "docs/files.md.",
+        )
 
     def close(self) -> None:
         """Abort the running copies."""
         for method in self._methods.values():
             method.close()
+
+
+async def _is_small(source: Location, expected: Content) -> bool:
+    """Whether a file of a remote site can share messages with others."""
+    size_bytes = expected.size_bytes
+    if size_bytes is None and isinstance(source.endpoint, RemoteEndpoint):
+        stat = await source.endpoint.stat(source.name)
+        size_bytes = None if stat is None or stat.is_directory else stat.size_bytes
+    return size_bytes is not None and size_bytes <= SMALL_BYTES
+
+
+async def _copy_by(
+    method: TransferMethod, source: Location, destination: Location, key: str, expected: Content
+) -> Receipt:
+    try:
+        return await method.copy(source, destination, key, expected)
+    except RuntimeError as error:
+        if NO_THREAD not in str(error):
+            raise
+        raise TransientError(f"this machine has no room for a thread: {error}") from error

@@ -1,0 +1,206 @@
+"""What the methods share that let a site send files to another site itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from wfrun.engine.errors import NoSpaceError, TransientError, WfrunError
+from wfrun.engine.exchange import Content, Receipt
+from wfrun.engine.model import Access
+from wfrun.sites.remote.transport import Address, Process
+from wfrun.sites.tasks import end_tasks
+from wfrun.sites.transfers.direct_clients import Clients
+from wfrun.sites.transfers.direct_script import is_plain, seen_by_others, sending_script
+from wfrun.sites.transfers.disk import absent
+from wfrun.sites.transfers.endpoint import (
+    Endpoint,
+    check_size,
+    endpoint_name,
+    hold_slots,
+)
+from wfrun.sites.transfers.method import (
+    Location,
+    MethodFailedError,
+    NotCarriedError,
+    with_digest,
+)
+from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.stall import STALL_S
+
+GRACE_S = 10.0
+"""Maximum wait for the end of a client that is stopped."""
+_FULL = re.compile(r"no space left|quota", re.IGNORECASE)
+
+
+class Sending(NamedTuple):
+    """One copy, as a client is called for it."""
+
+    clients: Clients
+    """At the source."""
+    to: Address
+    path: str
+    """Of the part at the destination."""
+
+
+class DirectMethod:
+    """A transfer method whose client runs at the source and writes the part at the destination.
+
+    It carries files between two sites behind connections if the catalog has ``direct`` for the
+    source. This machine checks the size and the digest of the part, and renames it.
+    """
+
+    name: str
+    computes_digest = True
+
+    def works_between(self, source: Clients, destination: Clients) -> bool:
+        """Whether both sites have the programs."""
+        raise NotImplementedError
+
+    def client(self, sending: Sending) -> Sequence[str]:
+        """The command at the source, in the directory of the script. Raises NotCarriedError."""
+        raise NotImplementedError
+
+    def files(self, sending: Sending) -> Mapping[str, str]:
+        """Further files that the command reads, contents by name. Raises NotCarriedError."""
+        return {}
+
+    async def can_carry(self, source: Endpoint, destination: Endpoint) -> bool:
+        if not isinstance(source, RemoteEndpoint) or not isinstance(destination, RemoteEndpoint):
+            return False
+        if source.index == destination.index or _access(source).direct is None:
+            return False
+        return self.works_between(await source.clients(), await destination.clients())
+
+    async def copy(
+        self, source: Location, destination: Location, key: str, expected: Content
+    ) -> Receipt:
+        begun_s = asyncio.get_running_loop().time()
+        from_, to = source.endpoint, destination.endpoint
+        assert isinstance(from_, RemoteEndpoint)
+        assert isinstance(to, RemoteEndpoint)
+        stat = await from_.stat(source.name)
+        if stat is None:
+            raise absent(source.path)
+        if stat.is_directory:
+            raise NotCarriedError("copies no directories")
+        check_size(source.path, stat.size_bytes, expected.size_bytes)
+        whole = Content(stat.size_bytes, expected.digest, expected.verify)
+        async with hold_slots(from_, to):
+            # The source is read for its digest while the client reads it, too.
+            reading = asyncio.ensure_future(with_digest(source, whole))
+            try:
+                await self._send(source, destination, key, whole)
+                whole = await reading
+                await to.complete(destination.name, key, whole, stat.is_executable)
+            except BaseException:
+                await to.discard(destination.name, key)
+                raise
+            finally:
+                await end_tasks([reading])
+        elapsed_s = asyncio.get_running_loop().time() - begun_s
+        return Receipt(stat.size_bytes, elapsed_s, whole.digest)
+
+    async def _send(
+        self, source: Location, destination: Location, key: str, whole: Content
+    ) -> None:
+        """Let the client write the part."""
+        from_, to = source.endpoint, destination.endpoint
+        assert isinstance(from_, RemoteEndpoint)
+        assert isinstance(to, RemoteEndpoint)
+        part = to.part(destination.name, key)
+        sending = Sending(await from_.clients(), await _address(to), part)
+        script = sending_script(
+            self.client(sending),
+            source.path,
+            sending.to,
+            _access(from_),
+            self.files(sending),
+        )
+        process = await self._start(from_, script)
+        try:
+            code = await _wait(process, to, part)
+            if code == 0:
+                return
+            said = process.errors()
+        finally:
+            await process.close()
+        name = endpoint_name(from_)
+        if code is None:
+            raise TransientError(f"the connection to {name} was lost during a copy")
+        if await from_.stat(source.name) is None:
+            raise absent(source.path)
+        if _FULL.search(said) or await _is_full(to, part, whole):
+            raise NoSpaceError(f"{destination.path} cannot be written: the disk is full")
+        raise MethodFailedError(f"{self.name} at {name}: {_last_lines(said, code)}")
+
+    async def _start(self, from_: RemoteEndpoint, script: str) -> Process:
+        transport = await from_.connection.transport()
+        if _access(from_).direct == "key":
+            return await transport.start(script)
+        try:
+            return await transport.start_with_agent(script)
+        except WfrunError as error:
+            raise MethodFailedError(error.message, hint=error.hint) from error
+
+    def close(self) -> None:
+        """Nothing to release: a copy ends with its task."""
+
+
+def _access(endpoint: RemoteEndpoint) -> Access:
+    assert endpoint.spec is not None
+    return endpoint.spec.access or Access()
+
+
+async def _address(to: RemoteEndpoint) -> Address:
+    transport = await to.connection.transport()
+    address = seen_by_others(await transport.address(), _access(to))
+    if address is None:
+        raise NotCarriedError(
+            f"needs the address of {endpoint_name(to)}: 'direct_host' and 'user' in the catalog"
+        )
+    if not is_plain(address):
+        raise NotCarriedError(f"does not log in as {address.user!r} at {address.host!r}")
+    return address
+
+
+async def _wait(process: Process, to: RemoteEndpoint, part: str) -> int | None:
+    """Wait for the end of the client while the part grows. The client is stopped with the copy."""
+    waiting = asyncio.ensure_future(process.wait())
+    size_bytes = -1
+    try:
+        while True:
+            await asyncio.wait([waiting], timeout=STALL_S)
+            if waiting.done():
+                return waiting.result()
+            (found,) = await (await to.connection.host()).stat([part])
+            grown = -1 if found is None else found.size_bytes
+            if grown <= size_bytes:
+                raise TransientError(f"{part}: nothing came for {STALL_S:g} s")
+            size_bytes = grown
+    finally:
+        if not waiting.done():
+            process.end_input()
+            await asyncio.wait([waiting], timeout=GRACE_S)
+            waiting.cancel()
+
+
+async def _is_full(to: RemoteEndpoint, part: str, whole: Content) -> bool:
+    """Whether the destination has no room for the rest of the file. SFTP has no error for that."""
+    host = await to.connection.host()
+    (found,) = await host.stat([part])
+    result = await host.run(["df", "-Pk", "--", os.path.dirname(part)])
+    fields = result.output.decode(errors="replace").split("\n")[1:2]
+    words = fields[0].split() if fields else []
+    if result.exit_code != 0 or len(words) < 4 or not words[3].isdigit():
+        return False
+    written = 0 if found is None else found.size_bytes
+    return int(words[3]) * 1024 < (whole.size_bytes or 0) - written
+
+
+def _last_lines(said: str, code: int) -> str:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return "; ".join(lines[-3:]) or f"exit code {code}"

@@ -1,0 +1,28 @@
+"""The transfer method by the source's own rsync."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wfrun.sites.transfers.direct import DirectMethod, Sending
+from wfrun.sites.transfers.direct_clients import Clients
+from wfrun.sites.transfers.direct_script import remote_path
+
+MIN_RSYNC = (3, 0)
+"""The first rsync that keeps its arguments from the remote shell (``-s``): all names arrive."""
+
+
+class DirectRsync(DirectMethod):
+    """Implements ``TransferMethod`` by rsync."""
+
+    name = "rsync"
+
+    def works_between(self, source: Clients, destination: Clients) -> bool:
+        return "ssh" in source.programs and min(source.rsync, destination.rsync) >= MIN_RSYNC
+
+    def client(self, sending: Sending) -> Sequence[str]:
+        # In place: the part is new, and a temporary file beside it would have another name.
+        return (
+            "rsync", "-s", "--inplace", "--whole-file", "--copy-links", "-e", "ssh -F config",
+            "--", "file", remote_path(sending.to, sending.path),
+        )  # fmt: skip

@@ -1,0 +1,28 @@
+"""The transfer method by the source's own sftp."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from wfrun.sites.transfers.direct import DirectMethod, Sending
+from wfrun.sites.transfers.direct_clients import Clients
+from wfrun.sites.transfers.method import NotCarriedError
+
+
+class DirectSftp(DirectMethod):
+    """Implements ``TransferMethod`` by sftp, with a batch of one command."""
+
+    name = "sftp"
+
+    def works_between(self, source: Clients, destination: Clients) -> bool:
+        return {"ssh", "sftp"} <= source.programs
+
+    def client(self, sending: Sending) -> Sequence[str]:
+        return "sftp", "-b", "batch", "-F", "config", "--", sending.to.host
+
+    def files(self, sending: Sending) -> Mapping[str, str]:
+        # A command is a line. sftp(1): words with spaces stand in quotes, quotes behind \\.
+        if "\n" in sending.path or "\0" in sending.path:
+            raise NotCarriedError(f"does not write to {sending.path!r}")
+        quoted = sending.path.replace("\\", "\\\\").replace('"', '\\"')
+        return {"batch": f'put file "{quoted}"\n'}
