@@ -101,7 +101,7 @@ class Rig:
         ]
         self.stores = [site.directory for site in self.sites]
         self.endpoints = [RemoteEndpoint(index, site) for index, site in enumerate(self.sites)]
-        self.method = METHODS[method]([])
+        self.method = METHODS[method].make([])
         self.router = TransferRouter(self.endpoints, {method: self.method}, self.stores[0])
 
     async def copy(self, name: str, expected: Content = ANYTHING) -> WfrunError | None:
