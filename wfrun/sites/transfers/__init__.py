@@ -17,6 +17,7 @@ from wfrun.sites.transfers.direct_sftp import DirectSftp
 from wfrun.sites.transfers.gridftp import GridFtp
 from wfrun.sites.transfers.local_copy import LocalCopy
 from wfrun.sites.transfers.method import TransferMethod
+from wfrun.sites.transfers.same_file_system import SameFileSystem
 from wfrun.sites.transfers.stream import Stream
 
 
@@ -35,6 +36,7 @@ class MethodRecord(msgspec.Struct, frozen=True):
 METHODS: dict[str, MethodRecord] = {
     record.name: record
     for record in (
+        MethodRecord("same-file-system", lambda links: SameFileSystem()),
         MethodRecord("copy", LocalCopy),
         MethodRecord("gridftp", lambda links: GridFtp(), large_only=True),
         MethodRecord("rsync", lambda links: DirectRsync(), large_only=True),
