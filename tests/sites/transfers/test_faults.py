@@ -163,7 +163,11 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[FaultySSH
             server.close()
 
 
-@pytest.fixture(params=[name for name in METHODS if name != "copy"])  # which is not remote
+OF_SERVERS = [name for name in METHODS if name not in ("copy", "same-file-system")]
+"""The methods whose copies pass through the servers."""
+
+
+@pytest.fixture(params=OF_SERVERS)
 async def rig(request: pytest.FixtureRequest, servers: list[FaultySSH]) -> AsyncIterator[Rig]:
     rig = Rig(servers, request.param)
     for site in rig.sites:
