@@ -84,6 +84,10 @@ def test_times_that_no_copy_takes_are_passed_over(elapsed_s: float) -> None:
     assert (samples.latencies(), samples.bandwidths()) == ([], [])
 
 
+def test_files_that_were_not_sent_are_passed_over() -> None:
+    assert samples_of(*[(1.0, 1.0, 0)] * WINDOW).latencies() == []
+
+
 def test_a_copy_too_short_for_the_clock_is_counted() -> None:
     now_s = 1.7e9
     found = samples_of(*[(now_s, 1e-9, MB)] * 3).bandwidths()

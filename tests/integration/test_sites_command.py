@@ -97,6 +97,9 @@ def test_all_sites_are_checked_and_shown(testbed: Testbed, all_sites: Path) -> N
         expected = set(names if KINDS[site] == "ssh" else [*names, "batch system", "launcher"])
         assert set(checks) == expected
         assert "its end known" in checks["test job"]["text"]
+    links = json.loads(wfrun(all_sites, "sites", "links", "--json"))
+    measured = {row["destination"] for row in links if row["known_from"] == ["history"]}
+    assert measured == {"origin", *KINDS}  # which replaced what earlier runs had learned
     shown = json.loads(wfrun(all_sites, "sites", "show", "--json"))
     for now in shown:
         assert (now["state"], now["site"] in KINDS) == ("up", True)

@@ -56,8 +56,9 @@ class LinkSamples:
         """The transfer method of the latest copy; empty if unknown."""
 
     def add(self, ended_s: float, elapsed_s: float, size_bytes: int, method: str = "") -> None:
-        """Add a copy. One that took no time, as a simulated one may, shows nothing."""
-        if 0 < elapsed_s < inf:
+        """Add a copy. One that took no time, as a simulated one may, shows nothing; nor does one
+        without bytes: an image in a site's cache is not sent."""
+        if 0 < elapsed_s < inf and size_bytes > 0:
             copies = self._small if size_bytes <= LATENCY_BYTES else self._large
             copies.append(_Copy(ended_s, elapsed_s, size_bytes))
             self.method = method

@@ -10,11 +10,13 @@ import pytest
 
 from tests.runners.harness import User
 from wfrun.engine.link_samples import Sample
+from wfrun.engine.model import Access, LinkSpec, SiteSpec
 from wfrun.parsers.generate import generate
 from wfrun.parsers.workflows.write_dax import write_dax
-from wfrun.runners.admin.link_table import ago
+from wfrun.runners.admin.link_table import ago, keep
+from wfrun.runners.admin.links import Measured
 from wfrun.runners.run.history import history_file
-from wfrun.runners.run.link_history import Pair, write_links
+from wfrun.runners.run.link_history import Pair, load_links, write_links
 
 CATALOG = """\
 sites:
@@ -103,6 +105,15 @@ def test_a_simulation_takes_links_that_the_catalog_lacks(user: User, catalog: st
         return float(text.splitlines()[1].split()[1].replace(",", ""))
 
     assert makespan_s(done.out) > makespan_s(without.out)
+
+
+def test_a_link_too_slow_for_several_copies_is_known_as_slow(tmp_path: Path) -> None:
+    history = tmp_path / "history"
+    sites = [SiteSpec("one", 1, kind="ssh", access=Access(hosts=("one.org",)))]
+    samples = [Sample(10.0, 1000, 2.0), Sample(20.0, 131_072, 5e4)]
+    keep(history, sites, [Measured(LinkSpec("origin", "one", 5e4, 2.0), "stream", samples)])
+    (link,) = (load_links(history) or {}).values()
+    assert (link.bandwidth_bytes_per_s, link.latency_s, link.at_s) == (5e4, 2.0, 20.0)
 
 
 def test_times_in_words() -> None:

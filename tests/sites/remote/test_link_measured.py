@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Literal
 
 import pytest
+from msgspec.structs import replace
 
 from tests.sites.remote.conftest import Cluster
 from wfrun.engine.errors import TransientError
-from wfrun.engine.link_samples import bandwidth_of, latency_of
-from wfrun.engine.model import Access, SiteSpec
+from wfrun.engine.link_samples import Sample, bandwidth_of, latency_of
+from wfrun.engine.model import Access, Catalog, SiteSpec
 from wfrun.runners.admin import links
 from wfrun.runners.admin.init import connected
+from wfrun.runners.admin.link_table import show_links
 from wfrun.runners.admin.links import Link, measure_link, measure_ways
+from wfrun.runners.run.link_history import Pair, load_links, place_of, write_links
 from wfrun.sites.remote.directory import make_directory
 
 
@@ -49,6 +53,41 @@ async def test_both_ways(
         assert max(sample.size_bytes for sample in way.samples) <= links._MAX_BYTES
         assert latency_of(way.samples[:3]) == way.link.latency_s
         assert bandwidth_of(way.samples[3:]) is not None
+
+
+async def test_what_is_measured_replaces_what_earlier_runs_have_learned(
+    shared_cluster: Cluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(links, "_MAX_BYTES", 1 << 20)
+    spec = replace(spec_of(shared_cluster, "asyncssh"), directory=str(tmp_path / "sites"))
+    there, history = place_of(spec), tmp_path / "history"
+    earlier = [Sample(1.0 + n, 10, 77.0) for n in range(3)]
+    write_links(
+        history, {Pair(there, place_of(None)): (earlier, ""), Pair("x", "y"): (earlier, "")}
+    )
+    said: list[str] = []
+    catalog = Catalog((spec, SiteSpec("here", 1)))
+    has_failures = await show_links(
+        catalog, history, None, measures=True, as_json=True, say=said.append
+    )
+    assert not has_failures
+    assert said == ["measuring 2 links, about 2 seconds each"]
+    rows = {(row["source"], row["destination"]): row for row in json.loads(capsys.readouterr().out)}
+    assert len(rows) == 6
+    known = load_links(history)
+    assert known is not None
+    for ends in (("origin", "near"), ("near", "origin")):
+        assert rows[ends]["known_from"] == ["measured"]
+        assert 0 < rows[ends]["latency_s"] < 77
+    back = known[Pair(there, place_of(None))]
+    assert back.latency_s == rows["near", "origin"]["latency_s"]
+    assert back.copies == rows["near", "origin"]["copies"]
+    assert known[Pair("x", "y")].latency_s == 77.0
+    assert rows["near", "here"]["known_from"] == ["history"]  # the same link
+    assert list((tmp_path / "sites").iterdir()) == []
 
 
 async def test_a_link_that_stalls_is_not_waited_for(

@@ -17,6 +17,7 @@ import msgspec
 from rich.table import Table
 
 from wfrun.engine.errors import WfrunError
+from wfrun.engine.link_samples import MIN_COPIES, Sample
 from wfrun.engine.model import ORIGIN, Catalog, SiteSpec
 from wfrun.engine.network import DEFAULT_BANDWIDTH_BYTES_PER_S
 from wfrun.engine.visible import message_block
