@@ -37,9 +37,7 @@ def transfer_ended(run: Run, event: ev.TransferEnded) -> None:
     if not w.present[event.file] & bit:
         w.present[event.file] |= bit
         _count_arrival(state, w, event)
-        state.network.observe(
-            event.source, event.destination, event.size_bytes, event.elapsed_s, event.at_s
-        )
+        state.network.observe(event)
     if event.digest is not None:
         w.digests.setdefault(event.file, event.digest)
     for waiting in copy.waiting if copy is not None else ():

@@ -53,7 +53,8 @@ class LinkSamples:
         self._small: deque[_Copy] = deque(maxlen=WINDOW)
         self._large: deque[_Copy] = deque(maxlen=WINDOW)
         self.method = ""
-        """The transfer method of the latest copy; empty if unknown."""
+        """The transfer method of the latest large copy; without one, of the latest small one, which
+        may go by another. Empty if unknown."""
 
     def add(self, ended_s: float, elapsed_s: float, size_bytes: int, method: str = "") -> None:
         """Add a copy. One that took no time, as a simulated one may, shows nothing; nor does one
@@ -61,7 +62,8 @@ class LinkSamples:
         if 0 < elapsed_s < inf and size_bytes > 0:
             copies = self._small if size_bytes <= LATENCY_BYTES else self._large
             copies.append(_Copy(ended_s, elapsed_s, size_bytes))
-            self.method = method
+            if size_bytes > LATENCY_BYTES or not self._large:
+                self.method = method
 
     def latencies(self) -> list[Sample]:
         """The durations of the small copies, which include the time for their few bytes."""

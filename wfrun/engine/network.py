@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wfrun.engine.events import LinkHistory
+from wfrun.engine.events import LinkHistory, TransferEnded
 from wfrun.engine.link_samples import LinkSamples, bandwidth_of, latency_of
 from wfrun.engine.model import ORIGIN, LinkSpec
 
@@ -67,21 +67,13 @@ class Network:
             if source is not None and destination is not None:
                 self._set(source, destination, link.bandwidth_bytes_per_s, link.latency_s)
 
-    def observe(
-        self,
-        source: int,
-        destination: int,
-        size_bytes: int,
-        elapsed_s: float,
-        at_s: float,
-        method: str = "",
-    ) -> None:
-        """Learn from a copy that ended at ``at_s``; `LinkSamples` has the formula. Cost:
-        constant."""
+    def observe(self, copy: TransferEnded) -> None:
+        """Learn from a copy; `LinkSamples` has the formula. Cost: constant."""
+        source, destination = copy.source, copy.destination
         samples = self.samples.get((source, destination))
         if samples is None:
             samples = self.samples[source, destination] = LinkSamples()
-        samples.add(at_s, elapsed_s, size_bytes, method)
+        samples.add(copy.at_s, copy.elapsed_s, copy.size_bytes, copy.method)
         if self._learns:
             self._learn(source, destination)
 

@@ -11,11 +11,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
 from wfrun.engine.link_samples import WINDOW, Sample
-from wfrun.engine.model import ORIGIN, Access, File, LinkSpec, SiteSpec, Task, Workflow
+from wfrun.engine.model import ORIGIN, Access, Catalog, File, LinkSpec, SiteSpec, Task, Workflow
 from wfrun.engine.settings import Settings
 from wfrun.runners.run.link_history import (
     KnownLink,
@@ -57,7 +58,8 @@ def after_run(
         elapsed_s = 0.5 + (10 * MB / bytes_per_s if file % 2 else 0.0)
         size = files[file].size_bytes or 0
         ended_s = at_s + 100 * (file + 1)
-        core.step(ev.TransferEnded(ended_s, 0, file, ORIGIN, 0, size, elapsed_s))
+        copied = ev.TransferEnded(ended_s, 0, file, ORIGIN, 0, size, elapsed_s, method="rsync")
+        core.step(copied)
     return core
 
 
@@ -72,6 +74,7 @@ def test_a_run_knows_what_the_one_before_has_seen(tmp_path: Path) -> None:
     add_links(first.state)
     (read,) = read_links(history, SETTINGS, (ALPHA, BETA), 0.0)
     assert read.links == (ev.LinkHistory("origin", "alpha", MB, 0.5, 6),)
+    assert known(history)[TO_ALPHA].method == "rsync"
     assert history.stat().st_mode & 0o777 == 0o600
     second = after_run(history)
     add_links(second.state)
@@ -200,7 +203,12 @@ def test_a_text_that_is_no_utf8_is_damage(tmp_path: Path, caplog: pytest.LogCapt
 def test_a_catalog_is_completed_by_what_is_known(tmp_path: Path) -> None:
     history = tmp_path / "history"
     add_links(after_run(history).state)
+    catalog = Catalog((ALPHA, BETA))
     link = LinkSpec("origin", "alpha", MB, 0.5)
-    assert missing_links(known(history), (ALPHA, BETA), ()) == [link]
-    stated = (LinkSpec("origin", "alpha", 3.0),)
-    assert missing_links(known(history), (ALPHA, BETA), stated) == []
+    assert missing_links(known(history), catalog) == [link]
+    how = LinkSpec("origin", "alpha", max_transfers=3)  # it states no speed
+    assert missing_links(known(history), replace(catalog, links=(how,))) == [
+        replace(link, max_transfers=3)
+    ]
+    stated = LinkSpec("origin", "alpha", 3.0)
+    assert missing_links(known(history), replace(catalog, links=(stated,))) == []

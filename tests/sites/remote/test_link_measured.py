@@ -50,6 +50,7 @@ async def test_both_ways(
         assert 1e4 < each.bandwidth_bytes_per_s < 1e12
     assert left == []
     for way in ways:
+        assert way.method == "stream"
         assert max(sample.size_bytes for sample in way.samples) <= links._MAX_BYTES
         assert latency_of(way.samples[:3]) == way.link.latency_s
         assert bandwidth_of(way.samples[3:]) is not None

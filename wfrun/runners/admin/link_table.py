@@ -91,8 +91,23 @@ def keep(history: Path, sites: Sequence[SiteSpec], measured: Sequence[Measured])
     names = {ORIGIN: ORIGIN_NAME, **{n: spec.name for n, spec in enumerate(sites)}}
     pairs = {(names[s], names[d]): pair for s, d, pair in pairs_of(sites)}
     found = {(way.link.source, way.link.destination): way for way in measured}
-    links = {pairs[ends]: (way.samples, way.method) for ends, way in found.items() if ends in pairs}
+    links = {
+        pairs[ends]: (_enough(way.samples), way.method)
+        for ends, way in found.items()
+        if ends in pairs
+    }
     write_links(history, links, anew=True)
+
+
+def _enough(samples: Sequence[Sample]) -> list[Sample]:
+    """The samples, repeated where they are too few to count: the measurement of a slow link ends
+    before, and must not leave it as an unknown one, which looks fast."""
+    found = list(samples)
+    for latency in (True, False):
+        kind = [sample for sample in samples if sample.is_latency is latency]
+        missing = range(1, MIN_COPIES - len(kind) + 1) if kind else ()
+        found += [kind[-1]._replace(at_s=kind[-1].at_s - number * 1e-3) for number in missing]
+    return found
 
 
 def links_now(
@@ -107,7 +122,7 @@ def links_now(
     for ends in sorted(permutations(names, 2), key=lambda ends: [index[name] for name in ends]):
         link, learned, way = stated.get(ends), known.get(ends), found.ways.get(ends)
         row = LinkNow(source=ends[0], destination=ends[1])
-        if link is not None:
+        if link is not None and link.has_speed:
             row = _with(row, "catalog", link.bandwidth_bytes_per_s, link.latency_s)
         if learned is not None:
             row = _with(row, "history", learned.bandwidth_bytes_per_s, learned.latency_s)

@@ -210,7 +210,7 @@ class _Copies:
         self.names.append(name)
         await self._places.make(self._ends[0], name, size_bytes)
         receipt = await self._places.copy(*self._ends, name, size_bytes)
-        self.shown.add(time.time(), receipt.elapsed_s, size_bytes)
+        self.shown.add(time.time(), receipt.elapsed_s, size_bytes, receipt.method)
         return receipt.elapsed_s
 
 

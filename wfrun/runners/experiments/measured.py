@@ -61,7 +61,7 @@ def with_history(catalog: Catalog, warn: Warn) -> Catalog:
     history = history_file(None)
     if history is None or not any(site.access is not None for site in catalog.sites):
         return catalog
-    added = missing_links(load_links(history) or {}, catalog.sites, catalog.links)
+    added = missing_links(load_links(history) or {}, catalog)
     if not added:
         return catalog
     first, more = added[0], f" and {len(added) - 1} more" if len(added) > 1 else ""
@@ -69,7 +69,8 @@ def with_history(catalog: Catalog, warn: Warn) -> Catalog:
         f"the link from {first.source} to {first.destination}{more}: as copies of earlier runs "
         "have shown it; `wfrun sites links` shows all"
     )
-    return with_relayed_links(replace(catalog, links=(*catalog.links, *added)))
+    links = {(link.source, link.destination): link for link in (*catalog.links, *added)}
+    return with_relayed_links(replace(catalog, links=tuple(links.values())))
 
 
 def completed(found: Overheads, older: Overheads) -> Overheads:

@@ -16,9 +16,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from wfrun.engine import events as ev
 from wfrun.engine.link_samples import LATENCY_BYTES, WINDOW, Sample, bandwidth_of, latency_of
-from wfrun.engine.model import ORIGIN, LinkSpec, SiteSpec
+from wfrun.engine.model import ORIGIN, Catalog, LinkSpec, SiteSpec
 from wfrun.engine.settings import Settings
 from wfrun.engine.state import RunState
 from wfrun.runners.run.history import connect, make_file, warn
@@ -119,15 +121,18 @@ def by_names(
             yield (names[source], names[destination]), known[pair]
 
 
-def missing_links(
-    known: Mapping[Pair, KnownLink], sites: Sequence[SiteSpec], links: Sequence[LinkSpec]
-) -> list[LinkSpec]:
-    """The known links of these sites that a catalog with these links says nothing of."""
-    stated = {(link.source, link.destination) for link in links}
+def missing_links(known: Mapping[Pair, KnownLink], catalog: Catalog) -> list[LinkSpec]:
+    """The known links of a catalog that states no speed for them."""
+    listed = {(link.source, link.destination): link for link in catalog.links}
     return [
-        LinkSpec(*ends, link.bandwidth_bytes_per_s, link.latency_s or 0.0)
-        for ends, link in by_names(known, sites)
-        if ends not in stated and link.bandwidth_bytes_per_s is not None
+        replace(
+            listed.get(ends) or LinkSpec(*ends),
+            bandwidth_bytes_per_s=link.bandwidth_bytes_per_s,
+            latency_s=link.latency_s or 0.0,
+        )
+        for ends, link in by_names(known, catalog.sites)
+        if link.bandwidth_bytes_per_s is not None
+        and not (ends in listed and listed[ends].has_speed)
     ]
 
 
