@@ -92,7 +92,7 @@ def main() -> None:
         write_dax(copies(options.tasks // 2), folder / "copies.dax")
         for number in range(options.tasks // 2):
             (folder / f"in-{number}").write_text(f"{number}\n")
-        first = wfrun(folder, "run", "copies.dax", "-q", "--run-dir", "first", "--keep-files")
+        first = wfrun(folder, "run", "copies.dax", "-q", "--run-dir", "first", "--keep", "all")
         print(f"{options.tasks} tasks ran in {first.elapsed_s:.1f} s")
         look = ("run", "copies.dax", "--dry-run")
         dry = median(options.rounds, lambda _: wfrun(folder, *look))

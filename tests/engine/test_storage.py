@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 from msgspec.structs import replace
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import EndRun, SubmitAttempts
+from wfrun.engine.actions import EndRun, SetTimer, SubmitAttempts
 from wfrun.engine.bag import expand
 from wfrun.engine.capabilities.storage import Storage
 from wfrun.engine.core import Core
@@ -47,13 +49,15 @@ def workflow(*tasks: tuple[int, int], shared: int = 0) -> Workflow:
 class Run:
     """A core whose copies all arrive; the test ends the attempts."""
 
-    def __init__(self, w: Workflow, *sites: SiteSpec, policy: str = "round-robin") -> None:
+    def __init__(
+        self, w: Workflow, *sites: SiteSpec, keep: Literal["all", "outputs"] = "all"
+    ) -> None:
         self.core = Core({"w": w})
         self.open: list[tuple[int, int]] = []
         """(task, site) of attempts that were submitted and have not ended."""
         self.decided: list[ev.Event] = []
         self.ended = ""
-        settings = ev.Settings(policy, retries=0)
+        settings = ev.Settings("round-robin", retries=0, keep=keep)
         self.step(ev.RunStarted(1.0, "r", settings, sites, (), 1, own_outputs=True))
         self.step(ev.WorkflowAdded(1.0, 0, "w", "w"))
 
@@ -65,6 +69,8 @@ class Run:
             for action in actions:
                 if isinstance(action, SubmitAttempts):
                     self.open += [(task, action.site) for _, _, task in action.attempts]
+                elif isinstance(action, SetTimer):
+                    events.append(ev.TimerFired(action.at_s, action.timer))
                 elif isinstance(action, EndRun):
                     self.ended = action.outcome
                 elif type(action).__name__ == "CopyFile":
@@ -117,6 +123,14 @@ def test_a_task_is_placed_when_files_have_left() -> None:
     run.remove(1, 0)
     run.end(1, 1)
     assert run.tasks == [2]
+
+
+def test_the_run_itself_makes_room() -> None:
+    """The input of the first task leaves when it is done."""
+    run = Run(workflow((6, 1), (6, 1)), ALPHA, keep="outputs")
+    assert run.tasks == [0]
+    run.end(0, 1)
+    assert run.tasks == [1]
 
 
 def test_a_failed_attempt_gives_its_declared_output_back() -> None:

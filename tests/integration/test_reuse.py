@@ -45,7 +45,7 @@ def do(grid: Grid, name: str, sites: tuple[str, ...], *words: str) -> Done:
 def test_files_that_were_kept_at_sites(grid: Grid) -> None:
     """They are linked within their sites, and not at a site that left the catalog."""
     pairs(grid)
-    first = do(grid, "one", ("alpha", "delta"), "--keep-files")
+    first = do(grid, "one", ("alpha", "delta"), "--keep", "all")
     assert first.status == 0, first.text
     state = read_state(RunDir(grid.user.folder / "one"))
     at = {name: {n for n in range(4) if state.workflows[0].present[2 * n] >> site & 1}
@@ -54,7 +54,7 @@ def test_files_that_were_kept_at_sites(grid: Grid) -> None:
     assert at["delta"]
     assert len(ran(grid)) == 8
     pairs(grid, edited="# edited")
-    done = do(grid, "two", ("alpha", "delta"), "--reuse", "one", "--keep-files")
+    done = do(grid, "two", ("alpha", "delta"), "--reuse", "one", "--keep", "all")
     assert done.status == 0, done.text
     assert "4 of 8 reused" in done.out
     assert ran(grid) == ["q0", "q1", "q2", "q3"]
@@ -71,7 +71,7 @@ def test_files_that_were_kept_at_sites(grid: Grid) -> None:
 def test_files_that_were_removed_at_a_site(grid: Grid) -> None:
     """The site is asked when the run starts: what it does not have is made again."""
     pairs(grid)
-    assert do(grid, "one", ("delta",), "--keep-files").status == 0
+    assert do(grid, "one", ("delta",), "--keep", "all").status == 0
     ran(grid)
     scratch = grid.testbed.layout.site("delta").home / "scratch"
     name = read_state(RunDir(grid.user.folder / "one")).site_directory

@@ -72,7 +72,7 @@ def test_run_a_document_with_every_argument(folder: Path) -> None:
         emulate=True,
         time_scale=0.001,
         size_scale=0.5,
-        keep_files=True,
+        keep="all",
     )
     assert result.outcome == "done"
     assert result.directory == Path("run")

@@ -69,6 +69,14 @@ class CopyFile(Action, frozen=True, gc=False):
     destination: int
 
 
+class RemoveFiles(Action, frozen=True):
+    """Remove files from the store of a site. The log says already that they are not there."""
+
+    site: int
+    files: tuple[tuple[int, int, int], ...]
+    """(workflow, file, variant) of each; see ``wfrun.engine.attempts.variant``."""
+
+
 class SetTimer(Action, frozen=True):
     """Post TimerFired(timer) at ``at_s``, or immediately if that time has passed."""
 

@@ -294,6 +294,7 @@ class BagFiles(_Lazy[File]):
         self.input_count = first
         """Number of input files, which are numbered before the outputs."""
         self.output_bytes = bag.output_bytes
+        self._tasks = expansion.count
         self._names = [expansion.fill(file.name) for file in (*bag.inputs, *bag.outputs)]
         self._urls = [
             expansion.fill(file.url) if file.url else None for file in (*bag.inputs, *bag.outputs)
@@ -304,6 +305,20 @@ class BagFiles(_Lazy[File]):
     def inputs(self, task: int) -> tuple[int, ...]:
         """The files that a task reads."""
         return tuple([first + number(task) for first, _, number, _ in self._inputs])
+
+    def readers(self) -> array[int]:
+        """Number of tasks that read each input file. Cost: the tasks, if some share a file that
+        others do not."""
+        result = array("I")
+        for _, count, number, _ in self._inputs:
+            if count in (1, self._tasks):
+                result.extend(array("I", [self._tasks // count]) * count)
+                continue
+            readers = array("I", bytes(4 * count))
+            for task in range(self._tasks):
+                readers[number(task)] += 1
+            result.extend(readers)
+        return result
 
     def outputs(self, task: int) -> tuple[int, ...]:
         """The files that a task writes."""

@@ -201,6 +201,13 @@ class Capability:
         """An input did not arrive from ORIGIN. Called with the last attempt that waited for it,
         which has left."""
 
+    def on_copy_dropped(self, copy: tuple[int, int, int]) -> None:
+        """A copy that waited is not made: no attempt waits for it any more. ``copy`` is
+        (workflow, file, destination)."""
+
+    def on_redone(self, w: WorkflowState, task: int) -> None:
+        """A task that was done is repeated: a file that it wrote is lost."""
+
     def on_superseded(self, attempt: Attempt) -> None:
         """Another attempt of the task was done first."""
 
@@ -280,6 +287,8 @@ class Hooks:
         self.done: list[Callable[[Attempt, Outcome], None]] = []
         self.failed: list[Callable[[Attempt, Outcome], None]] = []
         self.undelivered: list[Callable[[Attempt, Outcome], None]] = []
+        self.copy_dropped: list[Callable[[tuple[int, int, int]], None]] = []
+        self.redone: list[Callable[[WorkflowState, int], None]] = []
         self.superseded: list[Callable[[Attempt], None]] = []
         self.withdrawn: list[Callable[[Attempt], None]] = []
         self.reopened: list[Callable[[int], None]] = []

@@ -71,6 +71,8 @@ def start_copies(run: Run) -> None:
             continue  # It was given up.
         if key[2] != ORIGIN and not any(a in state.attempts for a in copy.waiting):
             del state.copies[key]
+            for dropped in run.hooks.copy_dropped:
+                dropped(key)
             continue
         source = _nearest(state, key)
         if source == copy.source:

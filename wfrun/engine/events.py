@@ -27,7 +27,8 @@ Version 5 added ``RunStarted.site_directory`` and ``RunStarted.own_outputs``, ve
 ``Resources.container``, the cause ``environment``, ``Settings.checksums``, digests of files,
 words for ``Settings.throttle``, LinksRead, ``SiteSpec.storage_bytes``,
 ``LinkSpec.max_transfers``, StorageAwaited, ``Access.direct`` and its companions,
-``LinkSpec.methods``, and ``method`` and ``fallback`` of TransferEnded."""
+``LinkSpec.methods``, ``method`` and ``fallback`` of TransferEnded, FilesDiscarded, and
+``Settings.keep``."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):
@@ -402,6 +403,15 @@ class SiteCounted(Event, frozen=True, tag="site-counted"):
     """CPU seconds of our agent there and of the commands that it ran."""
 
 
+class FilesDiscarded(Event, frozen=True, gc=False, tag="files-discarded"):
+    """The core decided to remove files from a site, because nothing needs them there any more. From
+    now on they count as absent."""
+
+    site: int
+    files: tuple[tuple[int, int], ...]
+    """(workflow, file) of each."""
+
+
 class FilesRemoved(Event, frozen=True, tag="files-removed"):
     """The run is done, and its files were removed from a site."""
 
@@ -462,6 +472,7 @@ AnyEvent = (
     | JobLimitReached
     | JobLimitLifted
     | SiteCounted
+    | FilesDiscarded
     | FilesRemoved
     | TimerFired
     | CancelAsked
@@ -470,6 +481,6 @@ AnyEvent = (
 
 DECISIONS = (
     AttemptPlaced, AttemptsWithdrawn, CoresReserved, LaunchersAsked, LaunchersStopped, RunEnded,
-    ReservationDeclined, SitesDeclined, StorageAwaited,
+    ReservationDeclined, SitesDeclined, StorageAwaited, FilesDiscarded,
 )  # fmt: skip
 """Events that are decisions of the core. In the log each follows the fact that caused it."""

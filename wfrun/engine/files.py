@@ -120,6 +120,26 @@ def copy_again(run: Run, workflow: int, file: int, destination: int) -> None:
         request_again(run, key, copy)
     else:
         del run.state.copies[key]
+        for dropped in run.hooks.copy_dropped:
+            dropped(key)
+
+
+def files_discarded(run: Run, event: ev.FilesDiscarded) -> None:
+    """Forget the places of files that are removed from a site.
+
+    The decision is durable before the removal begins. After a crash between the two, files are left
+    at the site that no task reads until the end of the run; in the other order, the next engine
+    would count on files that are gone. One that is at no place any more is lost: if a task that
+    read it must be repeated, its producer is repeated first.
+    """
+    bit = run.state.network.bit(event.site)
+    for workflow, file in event.files:
+        w = run.state.workflows[workflow]
+        w.present[file] &= ~bit
+        if not w.present[file]:
+            w.lost.add(file)
+        for call in run.hooks.file_removed:
+            call(w, file, event.site)
 
 
 def lose_files(run: Run, lost: tuple[tuple[int, int, int], ...]) -> None:
@@ -164,6 +184,8 @@ def _redo(run: Run, w: WorkflowState, tasks: set[int]) -> None:
     for task in sorted(tasks):
         set_status(state, w, task, WAITING)
         reopen(state, w)
+        for redone in run.hooks.redone:
+            redone(w, task)
         for child in w.children[task]:
             w.waiting[child] += 1
             if w.status[child] == ELIGIBLE:

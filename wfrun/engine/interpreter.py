@@ -393,6 +393,7 @@ _INTERPRET: dict[type[ev.Event], Interpret] = dict.fromkeys(get_args(ev.AnyEvent
     ev.JobLimitReached: _job_limit_reached,
     ev.JobLimitLifted: _job_limit_lifted,
     ev.SiteCounted: _site_counted,
+    ev.FilesDiscarded: files.files_discarded,
     ev.FilesRemoved: _files_removed,
     ev.TimerFired: _timer_fired,
     ev.CancelAsked: _cancel_asked,

@@ -257,6 +257,10 @@ class Site(Protocol):
         """The files and directories, given with their contents, that are missing in the store of
         the site or differ. Raises TransientError where the site cannot be asked now."""
 
+    async def remove(self, names: Sequence[str]) -> None:
+        """Remove files and directories from the store of the site; absent ones are ignored. Raises
+        TransientError where the site cannot be asked now."""
+
     async def clean(self) -> None:
         """Remove the files of the run from the site; logs stay."""
 

@@ -141,6 +141,12 @@ class Settings(msgspec.Struct, frozen=True):
         "sites and in `outputs/`. With `off`, and of emulated tasks, only sizes are compared.",
         FILES, simulate=False,
     )] = "copies"
+    keep: Annotated[Literal["all", "outputs", "failed"], Option(
+        "Files of the run that stay at the sites. outputs: a file leaves a site when nothing needs "
+        "it there any more, and the rest when all is done. failed: the same, but inputs and "
+        "sandboxes of failed attempts stay. all: nothing is removed.",
+        FILES, resume=True,
+    )] = "outputs"
     # fmt: on
 
     @property

@@ -104,7 +104,6 @@ async def run_async(
     command: str | None = None,
     delimiter: str | None = None,
     run_dir: str | Path | None = None,
-    keep_files: bool = False,
     reuse: str | Path = "none",
     history: str | Path | None = None,
     past_usage: bool = False,
@@ -139,7 +138,6 @@ async def run_async(
         template=None if command is None else LineTemplate(command, delimiter),
     )
     session = Session(
-        keep_files=keep_files,
         history=history_file(None if history is None else str(history)),
         past_usage=past_usage,
     )
@@ -154,7 +152,6 @@ async def run_async(
 async def resume_async(
     run: str | Path | None = None,
     *,
-    keep_files: bool = False,
     observer: Observer | None = None,
     dead_hosts: Collection[str] = (),
     trust: bool = False,
@@ -173,7 +170,7 @@ async def resume_async(
     site that cannot be used.
     """
     load_policies()
-    session = Session(keep_files=keep_files)
+    session = Session()
     found = find_own(None if run is None else str(run), "resume", trust=trust)
     refuse_simulated(found, "there is nothing to continue")
     catalog = read_catalog(sites) if isinstance(sites, (str, Path)) else sites

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,7 @@ from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.exchange import Content
 from wfrun.sites import node
 from wfrun.sites.node.digests import ABSENT, UNREADABLE, measure
+from wfrun.sites.remote.agent import remove
 from wfrun.sites.remote.host import Host
 
 MIN_READ_S = 600.0
@@ -47,6 +49,22 @@ def absent_here(store: Path, files: Mapping[str, Content]) -> list[str]:
         for name, expected in files.items()
         if not matches(expected, measure_here(store / name, digest=expected.digest is not None))
     ]
+
+
+def remove_here(store: Path, names: Sequence[str]) -> None:
+    """``Site.remove`` for a directory of this machine. Raises InfeasibleError for a file that
+    cannot be removed."""
+    home = os.fsencode(Path.home())
+    try:
+        for name in names:
+            remove(os.fsencode(store / name), home)
+    except OSError as error:
+        raise InfeasibleError(f"{error.filename or store}: {error.strerror or error}") from error
+
+
+async def remove_at(host: Host, directory: str, names: Sequence[str]) -> None:
+    """``Site.remove`` for the run's directory at the far end of a connection."""
+    await host.remove([f"{directory}/files/{name}" for name in names])
 
 
 async def absent_at(host: Host, directory: str, files: Mapping[str, Content]) -> list[str]:

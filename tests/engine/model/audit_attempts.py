@@ -8,6 +8,7 @@ from tests.engine.model.audit_files import FileRules
 from tests.engine.model.known_run import OpenAttempt
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
+from wfrun.engine.attempts import variant
 from wfrun.engine.capabilities.binding import MAX_COMMITTED_RATIO
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.fit import fits
@@ -139,6 +140,8 @@ class AttemptRules(FileRules):
         outcome = event.outcome
         self._count_usage(one, outcome)
         if one.superseded:
+            if outcome.cause == "done":
+                self._superseded_done.add((*one.task, variant(one.key)))
             return
         if outcome.cause == "done":
             self._succeeded(one, outcome)
@@ -180,6 +183,8 @@ class AttemptRules(FileRules):
             self._specials.add(task)  # It may have been withdrawn.
             self._doubt_if_stopping()
             return
+        site, inputs = one.placed.site, self._task(task).inputs
+        self._kept.update((task[0], file, site) for file in inputs if cause != "cancelled")
         if cause in _COUNTED:
             self._failures[task] += 1
         elif cause in _SPECIAL:

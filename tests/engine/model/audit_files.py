@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tests.engine.model.known_run import (
     KnownRun,
     OpenAttempt,
@@ -97,3 +99,41 @@ class FileRules(KnownRun):
             else:
                 del self._open[one.key]
         self._doubt_if_stopping()
+
+    def on_discarded(self, event: ev.FilesDiscarded) -> None:
+        """A decision to remove files: they are there, and nothing needs them there."""
+        for file in event.files:
+            places = self.present.get(file, set())
+            self._require("discard-twice", event.site in places, f"{file} is at {places}")
+            places.discard(event.site)
+            self._require("discard-needed", self._settings.keep != "all", f"{event}")
+            workflow, number = file
+            document = self._workflows[workflow]
+            readers = [t for t, task in enumerate(document.tasks) if number in task.inputs]
+            waiting = [t for t in readers if (workflow, t) not in self.done]
+            self._require("discard-needed", not waiting, f"{file} is read by {waiting}")
+            running = [
+                t.key for t in self._open.values() if t.submitted and t.task[0] == workflow
+                and t.task[1] in readers and t.placed.site == event.site
+            ]  # fmt: skip
+            self._require("discard-needed", not running, f"{file} is read by {running}")
+            is_safe = ORIGIN in places or not document.files[number].collect
+            self._require("discard-needed", is_safe, f"{file} is at {places} alone")
+            if self._settings.keep == "failed":
+                kept = (*file, event.site) in self._kept
+                self._require("discard-needed", not kept, f"{file} is an input of a failure")
+
+    def check_removal(self, action: act.RemoveFiles, decided: Sequence[ev.Event]) -> None:
+        """A removal: what is removed was discarded before, or is of an attempt that lost."""
+        discarded = {
+            (one.site, *file)
+            for one in decided if isinstance(one, ev.FilesDiscarded) for file in one.files
+        }  # fmt: skip
+        for workflow, file, number in action.files:
+            producer = self._workflows[workflow].files[file].producer
+            is_useless = (workflow, producer, number) in self._superseded_done
+            self._require(
+                "discard-logged",
+                (action.site, workflow, file) in discarded or is_useless,
+                f"file {file} of workflow {workflow} at {action.site}",
+            )

@@ -125,6 +125,7 @@ class RunRules(KnownRun):
             self._require("end-cancelled", self._cancelled, "the user did not cancel it")
         elif event.outcome == "done":
             self._require("end-done", not undone, f"{undone} are not done")
+            self._check_left()
             for (number, file), places in self.present.items():
                 if (number, file) in self._written and self._is_final(number, file):
                     self._require("end-collected", ORIGIN in places, f"file {number}/{file}")

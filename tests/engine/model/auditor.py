@@ -48,6 +48,8 @@ class Auditor(RunRules, AttemptRules, FileRules, SiteRules, WithdrawalRules):
                 self._check_cancelled(action, withdrawn)
             elif isinstance(action, act.CopyFile):
                 self.check_copy(action)
+            elif isinstance(action, act.RemoveFiles):
+                self.check_removal(action, decided)
 
     def _apply(self, event: ev.Event, submitted: set[str]) -> None:
         self._count += 1
@@ -71,6 +73,7 @@ class Auditor(RunRules, AttemptRules, FileRules, SiteRules, WithdrawalRules):
         ev.AttemptsWithdrawn: WithdrawalRules.on_withdrawn,
         ev.TransferEnded: FileRules.on_transfer_ended,
         ev.TransferFailed: FileRules.on_transfer_failed,
+        ev.FilesDiscarded: FileRules.on_discarded,
         ev.SiteObserved: SiteRules.on_site_observed,
         ev.SitePaused: SiteRules.on_site_paused,
         ev.SiteReopened: SiteRules.on_site_reopened,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from tests.engine.model.rules import RULES, Violation
 from wfrun.engine import events as ev
-from wfrun.engine.model import File, LauncherSpec, Resources, SiteSpec, Task, Workflow
+from wfrun.engine.model import ORIGIN, File, LauncherSpec, Resources, SiteSpec, Task, Workflow
 
 
 class OpenAttempt:
@@ -95,6 +95,10 @@ class KnownRun:
         """The sources of large copies under way, by (workflow, file, destination)."""
         self._under_way: set[tuple[int, int, int]] = set()
         """Copies under way (workflow, file, destination), those that nobody waits for included."""
+        self._kept: set[tuple[int, int, int]] = set()
+        """(workflow, file, site) of inputs of failed attempts."""
+        self._superseded_done: set[tuple[int, int | None, int]] = set()
+        """(workflow, task, variant) of superseded attempts that ended done."""
         self._copy_failures: Counter[tuple[int, int, int]] = Counter()
         self._background_cores: Counter[int] = Counter()
         self._ended_cores: Counter[int] = Counter()
@@ -138,6 +142,18 @@ class KnownRun:
         if self._settings.on_failure == "stop":
             for one in self._open.values():
                 one.doubtful = one.doubtful or not one.submitted
+
+    def _check_left(self) -> None:
+        """The run has ended done: what is at the sites is kept on purpose."""
+        if self._settings.keep == "outputs":
+            running = {  # superseded attempts may outlast a run
+                (one.task[0], file)
+                for one in self._open.values()
+                for file in self._task(one.task).inputs
+            }
+            for file, places in sorted(self.present.items()):
+                is_left = file not in running and not places <= {ORIGIN}
+                self._require("discard-left", not is_left, f"{file} is at {places}")
 
 
 def launcher_spec(site: SiteSpec) -> LauncherSpec | None:

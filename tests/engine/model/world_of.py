@@ -144,7 +144,10 @@ def world_of(seed: int) -> WorldSpec:
         seed=seed,
         workflows=workflows,
         catalog=Catalog(sites, layout.links),
-        settings=layout.settings,
+        settings=msgspec.structs.replace(
+            layout.settings,
+            keep=Random(f"keep {seed}").choice(["outputs", "outputs", "failed", "all"]),
+        ),
         arrive_s=tuple(sorted(choice([0.0, 0.0, 0.0, 5.0, 40.0]) for _ in workflows)),
         queues=layout.queues,
         is_mild=is_mild,

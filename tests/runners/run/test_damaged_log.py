@@ -37,8 +37,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that is done, whose log has many pages."""
     folder = tmp_path_factory.mktemp("whole") / "run"
     jobs = [Job(f"t{n}", f"echo {n} > out{n}", (), [f"out{n}"], [f"out{n}"]) for n in range(40)]
-    session = Session(keep_files=True)
-    plan = prepare([make_workflow(jobs)], this_machine(), Settings("round-robin"))
+    session = Session()
+    plan = prepare([make_workflow(jobs)], this_machine(), Settings("round-robin", keep="all"))
     session.start(plan, folder, "run")
     assert asyncio.run(session.drive()).ended == "done"
     return folder

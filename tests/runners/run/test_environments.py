@@ -56,7 +56,7 @@ def test_an_image_is_copied_once_to_the_sites_that_run_it(user: User) -> None:
     used = user.folder / "used"
     user.catalog(SITES % used)
     done = user.wfrun(
-        "run", document(user, BAG), "--sites", "sites.yaml", "--run-dir", "run", "--keep-files"
+        "run", document(user, BAG), "--sites", "sites.yaml", "--run-dir", "run", "--keep", "all"
     )
     assert done.status == 0, done.err
     assert "site plain gets no task in the container root.sif" in done.err
@@ -109,7 +109,7 @@ def test_a_prologue_that_never_works_ends_the_run(user: User) -> None:
 def test_a_task_in_another_container_is_not_reused(user: User) -> None:
     user.catalog(SITES % "/dev/null")
     document(user, BAG)
-    words = ("run", "bag.yaml", "--sites", "sites.yaml", "--keep-files", "--reuse", "auto")
+    words = ("run", "bag.yaml", "--sites", "sites.yaml", "--keep", "all", "--reuse", "auto")
     assert user.wfrun(*words).status == 0
     assert "0 of 3" in user.wfrun(*words, "--dry-run").out
     (user.folder / "images" / "root.sif").write_text("another image\n")

@@ -151,7 +151,7 @@ def test_final_outputs_are_collected_and_the_rest_removed(user: User) -> None:
     sites = user.catalog(TWO_SITES)
     words = (user.write(jobs), "--sites", sites, "--policy", "round-robin")
     for name, kept in (("run", False), ("kept", True)):
-        options = ["--keep-files"] if kept else []
+        options = ["--keep", "all"] if kept else []
         done = user.wfrun(*words, "--run-dir", name, *options)
         assert done.status == 0, done.text
         assert f"outputs: {name}/outputs" in done.out

@@ -47,7 +47,7 @@ class Site(NamedTuple):
         return self.directory / "images"
 
     def words(self, run: str) -> list[str]:
-        return ["run", "bag.yaml", "--sites", "sites.yaml", "--run-dir", run, "--keep-files"]
+        return ["run", "bag.yaml", "--sites", "sites.yaml", "--run-dir", run, "--keep", "all"]
 
     def run(self, run: str, *more: str) -> Done:
         self.used.unlink(missing_ok=True)

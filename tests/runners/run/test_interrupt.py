@@ -253,7 +253,7 @@ def test_a_second_engine_is_refused(user: User, words: tuple[str, ...]) -> None:
 def test_resuming_a_run_that_is_done_only_tidies_up(user: User) -> None:
     go(user)
     document = user.write(waiting(user.folder, 2))
-    engine = user.start(document, "--run-dir", "run", "--keep-files")
+    engine = user.start(document, "--run-dir", "run", "--keep", "all")
     assert engine.done().status == 0
     done = user.wfrun("resume", "run")
     assert done.status == 0

@@ -54,7 +54,7 @@ def test_the_first_success_is_what_is_kept(user: User, options: tuple[str, ...])
     and leaves nothing."""
     run = user.folder / "run"
     jobs = [telling(f"t{n}", f"{HANGS}; sleep {0.6 if n % 5 == 0 else 0.05}") for n in range(20)]
-    words = (user.write(jobs), "--sites", user.catalog(SITES), "--run-dir", run, "--keep-files")
+    words = (user.write(jobs), "--sites", user.catalog(SITES), "--run-dir", run, "--keep", "all")
     done = user.wfrun(*words, "--selection", "s-bot", *options)
     assert done.status == 0, done.text
     check_committed_once(run, [job.id for job in jobs])

@@ -63,7 +63,7 @@ def test_a_simulation_of_the_run_has_its_last_sites(tmp_path: Path) -> None:
 def test_the_time_of_a_run_ends_when_it_is_done(tmp_path: Path) -> None:
     """Not when its files are removed, or when a resume finds nothing to do."""
     workflow = make_workflow([Job("t", "true")])
-    first = run_workflow(workflow, run_dir=tmp_path / "run", keep_files=True)
+    first = run_workflow(workflow, run_dir=tmp_path / "run")
     again = resume(first.directory)
     assert isinstance(events_of(first.directory)[-1], ev.FilesRemoved)
     assert again.makespan_s == first.makespan_s

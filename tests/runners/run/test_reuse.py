@@ -82,7 +82,7 @@ def test_nothing_is_run_twice(folder: Path) -> None:
 
 
 def test_an_edited_task_and_what_follows(folder: Path) -> None:
-    do(jobs(folder), "one", keep_files=True)
+    do(jobs(folder), "one", keep="all")
     ran(folder)
     again = do(jobs(folder, last="tac b"), "two", reuse="auto")
     assert ran(folder) == ["c"]
@@ -103,7 +103,7 @@ def test_intermediate_files_that_are_gone(folder: Path) -> None:
 
 
 def test_only_what_a_missing_file_needs_is_run_again(folder: Path) -> None:
-    do(jobs(folder), "one", keep_files=True)
+    do(jobs(folder), "one", keep="all")
     ran(folder)
     (kept,) = (folder / "wfrun-runs/one/sites/local/files").glob("*-b")
     kept.unlink()
@@ -217,7 +217,7 @@ def test_tasks_of_a_run_that_failed(folder: Path) -> None:
 
 def test_a_run_that_reuses_is_resumed(folder: Path) -> None:
     """Its log alone says what it has taken over, and a file that has gone is made again."""
-    do(jobs(folder), "one", keep_files=True)
+    do(jobs(folder), "one", keep="all")
     go = folder / "go"
     tasks = jobs(folder, last=f"[ -e {go} ] && tac b")
     assert do(tasks, "two", reuse="one", retries=0).outcome == "failed"
@@ -294,7 +294,7 @@ def test_a_look_before_the_run(folder: Path) -> None:
     write_dax(make_workflow(jobs(folder)), document)
     assert wfrun("run", document, "--dry-run")[1].startswith("would run 4 of 4 tasks\n")
     assert not (folder / "wfrun-runs").exists()
-    run_documents(document, keep_files=True)
+    run_documents(document, keep="all")
     ran(folder)
     write_dax(make_workflow(jobs(folder, last="tac b")), document)
     status, shown = wfrun("run", document, "--dry-run", "--reuse", "auto")

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import tracemalloc
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -34,6 +34,8 @@ class HostileHost:
         """Of all attempts, by the answers of the launchers."""
 
     async def prepare(self) -> None: ...
+    async def remove(self, names: Sequence[str]) -> None: ...
+
     async def close(self) -> None: ...
 
     async def is_removed(self) -> bool:

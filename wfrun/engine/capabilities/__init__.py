@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wfrun.engine.capabilities.binding import Binding
+from wfrun.engine.capabilities.cleanup import Cleanup
 from wfrun.engine.capabilities.expected import ExpectedTimes
 from wfrun.engine.capabilities.health import Health
 from wfrun.engine.capabilities.launchers.allocation import Allocation
@@ -37,11 +38,13 @@ CAPABILITIES: list[type[Capability]] = [
     AutoThrottle,
     # Deciders, in the order of their decisions. Waiting tasks come before replicas, which would
     # take their cores. Launchers are requested for what is still waiting, and attempts are
-    # withdrawn for cores that are still idle.
+    # withdrawn for cores that are still idle. Files are removed last: those of the tasks that were
+    # just placed are counted.
     InOrder,
     Selecting,
     Replication,
     Allocation,
     Withdrawals,
+    Cleanup,
 ]
 """The registry. A new capability is a file and a line here."""

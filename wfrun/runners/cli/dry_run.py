@@ -91,7 +91,7 @@ def reuse_lines(reuse: Reuse) -> Iterable[str]:
     if gone:
         yield (
             f"{gone} of the tasks that were done run again, because files of theirs are gone "
-            "(--keep-files keeps the files of a run at its sites)"
+            "(--keep all keeps the files of a run at its sites)"
         )
 
 

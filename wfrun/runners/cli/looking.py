@@ -1,5 +1,5 @@
-"""Commands that show runs and policies: ``status``, ``list``, ``launchers``, ``logs``, ``results``
-and ``policies``."""
+"""Commands that show runs and policies: ``status``, ``list``, ``launchers``, ``files``, ``logs``,
+``results`` and ``policies``."""
 
 from __future__ import annotations
 
@@ -120,6 +120,54 @@ def launchers(run: str | None, ended: bool) -> None:
             console, shown.state,
             driven=shown.is_driven, simulated=shown.is_simulated, ended=ended,
         )  # fmt: skip
+
+
+@click.command()
+@run_argument
+@click.option("--name", "patterns", multiple=True, metavar="PATTERN",
+              help="Show files whose names match, such as `*.fits`. Repeatable.")  # fmt: skip
+@click.option("--site", metavar="NAME", help="Show files that are at this site.")
+@click.option("--all", "everything", is_flag=True,
+              help="Also show files that are at no site: inputs, collected outputs, files that "
+              "were removed or are not written yet.")  # fmt: skip
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", default=100, show_default=True,
+              help="Maximum number of files shown; 0: no limit.")  # fmt: skip
+@_json_option
+def files(
+    run: str | None,
+    patterns: tuple[str, ...],
+    site: str | None,
+    everything: bool,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Show where the files of RUN are (default: `last`).
+
+    For each file at a site: its size and checksum, the sites that have it, since when, and why it
+    is still there. Below the table: the sum of each site.
+    """
+    from wfrun.engine.errors import InvalidError
+    from wfrun.runners.display.console import make_console
+    from wfrun.runners.display.files import FilesDocument, file_records, read_files, show
+    from wfrun.runners.display.run_records import print_json
+    from wfrun.runners.run.directory import is_driven
+    from wfrun.runners.simulate.simulation import RUN_ID
+
+    found = _find(run)
+    driven = is_driven(found)
+    state, since_s = read_files(found)
+    names = [each.spec.name for each in state.sites]
+    if site is not None and site not in names:
+        raise InvalidError(f"the run has no site {site!r}", hint=f"its sites: {', '.join(names)}")
+    records, more = file_records(
+        state, since_s, patterns=patterns, site=site, everything=everything, limit=limit or None
+    )
+    if as_json:
+        print_json(FilesDocument(str(found.path), tuple(records), more))
+        return
+    console = make_console()
+    console.print(f"run {found.path}")
+    show(console, state, records, more, driven=driven, simulated=state.run_id == RUN_ID)
 
 
 @click.command("list")

@@ -20,6 +20,10 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z-]*")
 _COMMANDS = {
     "bench": ("wfrun.runners.cli.sites", "Measure sites."),
     "cancel": ("wfrun.runners.cli.running", "Stop RUN; `wfrun resume` can continue it later."),
+    "files": (
+        "wfrun.runners.cli.looking",
+        "Show where the files of RUN are (default: `last`).",
+    ),
     "generate": (
         "wfrun.runners.cli.generate",
         "Write a synthetic workflow of a family, or a workload of bags.",

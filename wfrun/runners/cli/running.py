@@ -23,8 +23,6 @@ _json_option = option("--json", "as_json", is_flag=True, section=FILES,
                       help="Print each event as a line of JSON on stdout.")  # fmt: skip
 _quiet_option = option("--quiet", "-q", is_flag=True, section=FILES,
                        help="Print only errors and the summary.")  # fmt: skip
-_keep_option = option("--keep-files", is_flag=True, section=FILES,
-                      help="Keep the run's files at the sites when all is done.")  # fmt: skip
 
 
 @click.command(cls=SectionedCommand)
@@ -56,7 +54,6 @@ _keep_option = option("--keep-files", is_flag=True, section=FILES,
         help="With --emulate: emulate at the clusters, not on this machine.")  # fmt: skip
 @option("--run-dir", type=click.Path(path_type=Path), metavar="DIR", section=FILES,
         help="Directory of the run. Default: wfrun-runs/<name>-<number>.")  # fmt: skip
-@_keep_option
 @_json_option
 @_quiet_option
 def run(documents: tuple[Path, ...], run_dir: Path | None, **options: Any) -> None:
@@ -94,7 +91,6 @@ def run(documents: tuple[Path, ...], run_dir: Path | None, **options: Any) -> No
 
         sys.exit(dry_run(plan, options["reuse"], connect=options["connect"]))
     session = Session(
-        keep_files=options["keep_files"],
         history=history_file(options["history"]),
         past_usage=options["past_usage"],
     )
@@ -119,7 +115,6 @@ def _run_name(plan: Plan, document: Path) -> str:
         help="Site catalog (YAML) from now on. Sites that are not in it get no more tasks.",
         )  # fmt: skip
 @settings_options("resume")
-@_keep_option
 @_json_option
 @_quiet_option
 @option("--dead-host", "dead_hosts", multiple=True, metavar="NAME",
@@ -128,7 +123,6 @@ def _run_name(plan: Plan, document: Path) -> str:
 @trust_option
 def resume(
     run: str | None,
-    keep_files: bool,
     as_json: bool,
     quiet: bool,
     dead_hosts: tuple[str, ...],
@@ -151,7 +145,7 @@ def resume(
     from wfrun.sites.catalog import read_catalog
 
     load_policies()
-    session = Session(keep_files=keep_files)
+    session = Session()
     found = find_own(run, "resume", trust=trust)
     refuse_simulated(found, "there is nothing to continue")
     given = changes_from(options)

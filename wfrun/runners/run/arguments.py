@@ -19,6 +19,7 @@ class SimulateArguments(TypedDict, total=False):
     replica_share: float
     straggler_quantile: float
     straggler_factor: float
+    keep: Literal["all", "outputs", "failed"]
 
 
 class RunArguments(SimulateArguments, total=False):
@@ -51,3 +52,4 @@ class ResumeArguments(TypedDict, total=False):
     replica_share: float
     straggler_quantile: float
     straggler_factor: float
+    keep: Literal["all", "outputs", "failed"]

@@ -31,7 +31,8 @@ async def clean_sites(
     unreachable: Collection[int] = (),
 ) -> list[int]:
     """Remove the run's files from all sites, concurrently; a site that fails is a warning. Returns
-    the sites that have no files of the run left.
+    the sites that have no files of the run left. Those with files of failed attempts that stay are
+    not among them.
 
     ``early`` are the events that sites have posted to a session that found its run done, and has
     first to end what is left of it; None for the session that ran it to its end. ``unreachable``
@@ -39,7 +40,11 @@ async def clean_sites(
     """
     reached = [number for number in range(len(sites)) if number not in unreachable]
     done = await asyncio.gather(*(_clean(state, n, sites[n], early) for n in reached))
-    return [number for number, is_clean in zip(reached, done, strict=True) if is_clean]
+    return [
+        number
+        for number, is_clean in zip(reached, done, strict=True)
+        if is_clean and not keeps_failures(state, number)
+    ]
 
 
 async def remove_directories(sites: Sequence[AnySite]) -> None:
@@ -100,4 +105,10 @@ async def _clear(state: RunState, number: int, site: AnySite, left: Sequence[str
         await site.cancel([key for key in left if found[key].state == "active"])
         if isinstance(site, BatchLauncherSite):
             await site.dismiss()
-    await site.clean()
+    if not keeps_failures(state, number):
+        await site.clean()
+
+
+def keeps_failures(state: RunState, site: int) -> bool:
+    """Whether the inputs and sandboxes of attempts that failed at a site stay there."""
+    return state.settings.keep == "failed" and state.sites[site].failed > 0

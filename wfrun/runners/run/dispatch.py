@@ -10,9 +10,11 @@ from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.errors import TransientError, WfrunError
 from wfrun.engine.exchange import AttemptRequest, Cause
+from wfrun.engine.model import ORIGIN
 from wfrun.engine.protocols import LauncherSite, Site, Transfer
 from wfrun.runners.run.clock import Clock
 from wfrun.runners.run.lost_data import RecordCheck
+from wfrun.runners.run.removals import Removals
 from wfrun.runners.run.requests import Requests
 from wfrun.sites.tasks import end_tasks
 
@@ -49,6 +51,7 @@ class Dispatcher:
         """Ends that are to be checked, by site."""
         self._orders: list[asyncio.Queue[act.Action]] = [asyncio.Queue() for _ in sites]
         self._tasks: set[asyncio.Task[None]] = set()
+        self._removals = Removals(sites, self._spawn)
         self._searches: list[set[asyncio.Task[None]]] = [set() for _ in sites]
         """Searches for attempts that have not ended, by site."""
 
@@ -56,13 +59,17 @@ class Dispatcher:
         for index in range(len(self._sites)):
             self._spawn(self._serve(index))
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, *error: object) -> None:
+        if error == (None, None, None):
+            await self._removals.finish()
         await end_tasks(self._tasks)
 
     def dispatch(self, action: act.Action) -> None:
         """Start an action; returns at once."""
         if isinstance(action, act.CopyFile):
             self._spawn(self._copy(action))
+        elif isinstance(action, act.RemoveFiles):
+            self._removals.add(action.site, self._requests.stored(action.files))
         elif isinstance(action, act.SetTimer):
             self._clock.call_at(action.at_s, ev.TimerFired(action.at_s, action.timer))
         elif isinstance(action, _ORDERS):
@@ -163,6 +170,9 @@ class Dispatcher:
 
     async def _copy(self, action: act.CopyFile) -> None:
         path = self._requests.path
+        if action.destination != ORIGIN:
+            name = path(action.workflow, action.file, action.destination)
+            await self._removals.settle(action.destination, name)
         try:
             receipt = await self._transfer.copy(
                 action.source,

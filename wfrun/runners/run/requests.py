@@ -148,6 +148,14 @@ class Requests:
         assert record.url is not None, "inputs are located before the run starts"
         return record.url
 
+    def stored(self, files: Iterable[tuple[int, int, int]]) -> list[str]:
+        """The names in the stores of files given as (workflow, file, variant)."""
+        workflows = self._state.workflows
+        return [
+            stored_name(workflows[number].workflow, number, file, own)
+            for number, file, own in files
+        ]
+
     def output_path(self, number: int, file: int) -> Path:
         """The path of an output at ORIGIN; see `OutputPaths`."""
         if self._outputs is None:

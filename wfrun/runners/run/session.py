@@ -83,7 +83,6 @@ class Session:
     def __init__(
         self,
         *,
-        keep_files: bool = False,
         history: Path | None = None,
         past_usage: bool = False,
     ) -> None:
@@ -92,7 +91,6 @@ class Session:
         for fairness."""
         self.observers: list[Observer] = []
         self.run: RunDir
-        self._keep_files = keep_files
         self._history, self._past_usage = history, past_usage
         self._clock = WallClock()
         self._lock: Lock
@@ -254,7 +252,7 @@ class Session:
                 await self._unless_interrupted(self._take_over(sites))
             if self._plan is not None or self.state.ended != "done":
                 await self._run_loop(sites, transfer, usage)
-            if self.state.ended == "done" and not self._keep_files:
+            if self.state.ended == "done" and self.state.settings.keep != "all":
                 await self._clean(sites)
             self._log(await usage.new_counts())
             add_history(self.state)

@@ -36,7 +36,7 @@ from wfrun.sites.node import JOB_PROGRAMS
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.directory import make_directory, put_programs
 from wfrun.sites.remote.host import Host
-from wfrun.sites.stored import absent_at
+from wfrun.sites.stored import absent_at, remove_at
 from wfrun.sites.tasks import end_tasks
 
 _LOGGER = logging.getLogger(__name__)
@@ -212,6 +212,13 @@ class ClusterSite:
             raise TransientError(f"site {self.spec.name} was not reached yet")
         return await self.head.retry_until_answered(
             lambda host: absent_at(host, self.head.directory, files)
+        )
+
+    async def remove(self, names: Sequence[str]) -> None:
+        if not self.head.ready.is_set():
+            raise TransientError(f"site {self.spec.name} was not reached yet")
+        await self.head.retry_until_answered(
+            lambda host: remove_at(host, self.head.directory, names)
         )
 
     async def clean(self) -> None:

@@ -157,6 +157,9 @@ class BatchLauncherSite:
     async def absent(self, files: Mapping[str, Content]) -> list[str]:
         return await self._cluster.absent(files)
 
+    async def remove(self, names: Sequence[str]) -> None:
+        await self._cluster.remove(names)
+
     async def clean(self) -> None:
         await self._cluster.clean()
 

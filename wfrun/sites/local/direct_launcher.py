@@ -216,6 +216,9 @@ class DirectLauncherSite:
     async def absent(self, files: Mapping[str, Content]) -> list[str]:
         return await self._host.absent(files)
 
+    async def remove(self, names: Sequence[str]) -> None:
+        await self._host.remove(names)
+
     async def clean(self) -> None:
         await self._retry_until_answered(self._clean)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from wfrun.engine.exchange import Content
@@ -59,6 +59,9 @@ class LauncherHost(Protocol):
 
     async def absent(self, files: Mapping[str, Content]) -> list[str]:
         """As ``Site.absent``."""
+
+    async def remove(self, names: Sequence[str]) -> None:
+        """As ``Site.remove``."""
 
     async def close(self) -> None:
         """Release the machine."""

@@ -20,7 +20,7 @@ from wfrun.sites.local.direct_launcher import DirectLauncherSite
 from wfrun.sites.local.launcher_host import LauncherPipe
 from wfrun.sites.local.pipes import Pipes
 from wfrun.sites.remote.agent import RefusedError, make_private
-from wfrun.sites.stored import absent_here
+from wfrun.sites.stored import absent_here, remove_here
 
 
 def available_cores() -> int:
@@ -115,6 +115,9 @@ class _LocalHost:
 
     async def absent(self, files: Mapping[str, Content]) -> list[str]:
         return await asyncio.to_thread(absent_here, self.store, files)
+
+    async def remove(self, names: Sequence[str]) -> None:
+        await asyncio.to_thread(remove_here, self.store, names)
 
     async def close(self) -> None:
         """Nothing to release."""

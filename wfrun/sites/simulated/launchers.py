@@ -138,6 +138,9 @@ class SimulatedLauncherSite:
         """No file is ever lost."""
         return []
 
+    async def remove(self, names: Sequence[str]) -> None:
+        """Do nothing: there are no files."""
+
     async def clean(self) -> None:
         """Do nothing: there are no files."""
 

@@ -166,6 +166,9 @@ class SimulatedSite:
         """No file is ever lost."""
         return []
 
+    async def remove(self, names: Sequence[str]) -> None:
+        """Do nothing: there are no files."""
+
     async def clean(self) -> None:
         """Do nothing: there are no files."""
 

@@ -22,7 +22,7 @@ from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.directory import make_directory, put_programs
 from wfrun.sites.remote.host import NewFile
 from wfrun.sites.remote.transport import Process
-from wfrun.sites.stored import absent_at
+from wfrun.sites.stored import absent_at, remove_at
 
 _READ_BYTES = 1 << 18
 _HIGH_WATER_BYTES = 4 << 20
@@ -125,6 +125,11 @@ class _RemoteHost:
         if not self.directory:
             raise TransientError(f"site {self._spec.name} was not reached yet")
         return await absent_at(await self._connection.host(), self.directory, files)
+
+    async def remove(self, names: Sequence[str]) -> None:
+        if not self.directory:
+            raise TransientError(f"site {self._spec.name} was not reached yet")
+        await remove_at(await self._connection.host(), self.directory, names)
 
     async def close(self) -> None:
         await self._connection.close()

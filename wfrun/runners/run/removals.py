@@ -1,0 +1,90 @@
+"""Removes files from the stores of sites while a run goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from itertools import islice
+from typing import Any
+
+from wfrun.engine.errors import TransientError, WfrunError
+from wfrun.engine.protocols import Site
+
+_LOGGER = logging.getLogger(__name__)
+
+BATCH_FILES = 1000
+"""Maximum number of files in one request to a site."""
+RETRY_S = 10.0
+"""Interval between requests to a site that does not answer."""
+END_S = 10.0
+"""Maximum time for which the end of a run waits for its last removals. What is left then goes with
+the run's directory at the site."""
+
+Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+
+
+class Removals:
+    """The files that are to be removed, by site. While a site removes some, others wait, so that a
+    slow site gets few requests."""
+
+    def __init__(self, sites: Sequence[Site], spawn: Spawn) -> None:
+        """``spawn`` starts a task, and handles its unexpected errors."""
+        self._sites = sites
+        self._spawn = spawn
+        self._waiting: list[dict[str, None]] = [{} for _ in sites]
+        self._removing: list[frozenset[str]] = [frozenset() for _ in sites]
+        self._workers: dict[int, asyncio.Task[None]] = {}
+        self._changed = asyncio.Event()
+        """Replaced after each request."""
+
+    def add(self, site: int, names: Sequence[str]) -> None:
+        """Remove files, given by their names in the store of the site."""
+        self._waiting[site].update(dict.fromkeys(names))
+        if site not in self._workers:
+            self._workers[site] = self._spawn(self._serve(site))
+
+    async def settle(self, site: int, name: str) -> None:
+        """Return when nothing removes this file, which is about to be copied to the site again: a
+        removal that has not begun is not carried out."""
+        while True:
+            self._waiting[site].pop(name, None)
+            if name not in self._removing[site]:
+                return
+            await self._changed.wait()
+
+    async def finish(self) -> None:
+        """Wait for the removals, but not long."""
+        if self._workers:
+            await asyncio.wait(list(self._workers.values()), timeout=END_S)
+
+    async def _serve(self, site: int) -> None:
+        try:
+            waiting = self._waiting[site]
+            while waiting:
+                batch = list(islice(waiting, BATCH_FILES))
+                for name in batch:
+                    del waiting[name]
+                if not await self._remove(site, batch):
+                    waiting.update(dict.fromkeys(batch))
+                    await asyncio.sleep(RETRY_S)
+        finally:
+            del self._workers[site]
+
+    async def _remove(self, site: int, batch: Sequence[str]) -> bool:
+        """Returns whether this is done: the files are gone, or cannot be removed."""
+        self._removing[site] = frozenset(batch)
+        try:
+            await self._sites[site].remove(batch)
+        except TransientError:
+            return False
+        except WfrunError as error:
+            _LOGGER.warning(
+                "site %s: files that nothing needs any more stay there: %s",
+                self._sites[site].spec.name, error,
+            )  # fmt: skip
+        finally:
+            self._removing[site] = frozenset()
+            changed, self._changed = self._changed, asyncio.Event()
+            changed.set()
+        return True
