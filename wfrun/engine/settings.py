@@ -145,7 +145,7 @@ class Settings(msgspec.Struct, frozen=True):
         "Files of the run that stay at the sites. outputs: a file leaves a site when nothing needs "
         "it there any more, and the rest when all is done. failed: the same, but inputs and "
         "sandboxes of failed attempts stay. all: nothing is removed.",
-        FILES, resume=True,
+        FILES, simulate=False, resume=True,
     )] = "outputs"
     # fmt: on
 
