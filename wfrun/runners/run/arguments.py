@@ -19,7 +19,6 @@ class SimulateArguments(TypedDict, total=False):
     replica_share: float
     straggler_quantile: float
     straggler_factor: float
-    keep: Literal["all", "outputs", "failed"]
 
 
 class RunArguments(SimulateArguments, total=False):
@@ -36,6 +35,7 @@ class RunArguments(SimulateArguments, total=False):
     pack_logs: bool
     max_log_bytes: int | None
     checksums: Literal["copies", "all", "off"]
+    keep: Literal["all", "outputs", "failed"]
 
 
 class ResumeArguments(TypedDict, total=False):
