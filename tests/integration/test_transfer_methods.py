@@ -48,10 +48,13 @@ def test_mixed_methods_and_one_that_fails(grid: Grid, monkeypatch: pytest.Monkey
         done = grid.start(path, held="none").done()
     grid.check(done)
     used = methods_used(grid)
+    learned = grid.state().network.samples
     assert len(used) > 3
     for (source, destination), counts in used.items():
         fails = destination == "delta"
-        assert set(counts) == {forced[source, destination][-1 if fails else 0]}, (source, used)
+        method = forced[source, destination][-1 if fails else 0]
+        assert set(counts) == {method}, (source, used)
+        assert learned[SITES.index(source), SITES.index(destination)].method == method
         line = f"{source} to {destination}: files go by stream, because"
         assert done.text.count(line) == (2 if fails else 0), done.text  # at once, and at the end
     assert set(METHODS) & {method for counts in used.values() for method in counts}
