@@ -8,16 +8,15 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.testbed.gridftp import argv_of
+from tests.sites.transfers.gridftp_server import Server, endpoints
 from wfrun.engine.errors import InfeasibleError, NoSpaceError, TransientError
 from wfrun.engine.exchange import Content
-from wfrun.engine.model import ORIGIN, Access, GridFtpServer, LinkSpec, SiteSpec
+from wfrun.engine.model import ORIGIN, Access, LinkSpec, SiteSpec
 from wfrun.sites.node.digests import digest_of_bytes
 from wfrun.sites.remote.connection import Connection, connection_of
 from wfrun.sites.transfers import gridftp, gridftp_client
@@ -44,35 +43,6 @@ pytestmark = pytest.mark.skipif(
 LARGE = os.urandom(1 << 20)
 
 
-class Server:
-    """An anonymous server with the rights of this user, which can be killed and paused."""
-
-    def __init__(self, log: Path) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port: int = free.getsockname()[1]
-        argv = argv_of(self.port, "127.0.0.1", log, "root")
-        self._process = subprocess.Popen([*argv, "-allow-root"], start_new_session=True)
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port)).close()
-                break
-            except OSError:
-                assert self._process.poll() is None
-                time.sleep(0.01)
-
-    @property
-    def url(self) -> str:
-        return f"ftp://127.0.0.1:{self.port}"
-
-    def signal(self, number: int) -> None:
-        """Signal the server and the processes of its connections."""
-        os.killpg(self._process.pid, number)
-
-    def stop(self) -> None:
-        self.signal(signal.SIGKILL)
-        self._process.wait()
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     started = Server(tmp_path_factory.mktemp("server") / "log")
@@ -88,19 +58,6 @@ def victim(tmp_path: Path) -> Iterator[Server]:
     started.stop()
 
 
-class Site:
-    """Implements ``ConnectedSite`` by a directory."""
-
-    def __init__(self, name: str, connection: Connection, store: Path, served: GridFtpServer):
-        access = Access(transport="local", gridftp=served)
-        self.spec = SiteSpec(name, 1, kind="ssh", access=access)
-        self.connection = connection
-        self.store = store
-
-    def store_path(self, name: str) -> str:
-        return f"{self.store}/{name}"
-
-
 @pytest.fixture
 async def connections() -> AsyncIterator[list[Connection]]:
     opened = [connection_of(Access(transport="local")) for _ in range(2)]
@@ -109,16 +66,6 @@ async def connections() -> AsyncIterator[list[Connection]]:
     yield opened
     for connection in opened:
         await connection.close()
-
-
-def endpoints(
-    connections: list[Connection], stores: list[Path], url: str, root: str = "/"
-) -> list[RemoteEndpoint]:
-    served = GridFtpServer(url, root)
-    return [
-        RemoteEndpoint(index, Site(f"site{index}", connection, store, served))
-        for index, (connection, store) in enumerate(zip(connections, stores, strict=False))
-    ]
 
 
 @pytest.mark.slow

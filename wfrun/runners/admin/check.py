@@ -19,6 +19,7 @@ import msgspec
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.engine.model import SiteSpec
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
+from wfrun.runners.admin.check_gridftp import check_gridftp
 from wfrun.runners.admin.entry import describe, rounded
 from wfrun.runners.admin.init import ignore_status, not_reached
 from wfrun.runners.admin.limits import Mismatch, cluster_mismatches, host_mismatches
@@ -149,6 +150,8 @@ class _Trial:
             base = await asyncio.wait_for(self._check_directory(host, written), ANSWERS_S)
             try:
                 await self._measure_link(connection, base)
+                if self._spec.access is not None and self._spec.access.gridftp is not None:
+                    await check_gridftp(self._spec.access.gridftp, base, self._report)
                 await self._open(site, "test job" if self._has_job else "site")
                 if self._has_job:
                     await self._job.run(site)

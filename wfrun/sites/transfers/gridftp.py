@@ -16,7 +16,7 @@ from wfrun.engine.exchange import Content, Receipt
 from wfrun.engine.model import GridFtpServer
 from wfrun.sites.transfers.disk import absent
 from wfrun.sites.transfers.endpoint import Endpoint, check_size, hold_slots, part_name
-from wfrun.sites.transfers.gridftp_client import GridFtpClient
+from wfrun.sites.transfers.gridftp_client import PROGRAM, GridFtpClient
 from wfrun.sites.transfers.gridftp_errors import explain
 from wfrun.sites.transfers.gridftp_url import local_url, server_url
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
@@ -69,7 +69,7 @@ class GridFtp:
         urls = [_url(source.endpoint, source.path), _url(to, to.part(destination.name, key))]
         check_size(source.path, stat.size_bytes, expected.size_bytes)
         whole = Content(stat.size_bytes, expected.digest, expected.verify)
-        argv = [*_options(stat.size_bytes, to), *urls]
+        argv = [*options(stat.size_bytes, is_here=_server(to) is None), *urls]
         async with hold_slots(source.endpoint, to), self._places:
             hashing = asyncio.create_task(with_digest(source, whole))  # beside the copy
             try:
@@ -98,7 +98,8 @@ class GridFtp:
 
         said = await self._client.run(argv, arrived)
         if said is not None:
-            raise explain(_place(source), _place(destination), said)
+            ends = f"{_place(source)} cannot be copied to {_place(destination)}"
+            raise explain(f"{ends} by {PROGRAM}", said)
 
     def close(self) -> None:
         """Nothing to release: a copy ends with its task."""
@@ -132,14 +133,13 @@ def _place(location: Location) -> str:
     return f"{'' if server is None else server.url}{location.path}"
 
 
-def _options(size_bytes: int, destination: Endpoint) -> list[str]:
-    """Options of the client by the size of a file."""
-    options = ["-vb", "-stall-timeout", "0"]
+def options(size_bytes: int, *, is_here: bool) -> list[str]:
+    """Options of the client for a file of this size, whose destination is this machine or not."""
+    found = ["-vb", "-stall-timeout", "0"]
     # The sender opens parallel streams. A server that sends to this machine gets through its
     # firewall only where the user says which ports are open.
-    reached = _server(destination) is not None or "GLOBUS_TCP_PORT_RANGE" in os.environ
-    if size_bytes >= PARALLEL_BYTES and reached:
-        options += ["-p", str(STREAMS)]
+    if size_bytes >= PARALLEL_BYTES and (not is_here or "GLOBUS_TCP_PORT_RANGE" in os.environ):
+        found += ["-p", str(STREAMS)]
     if size_bytes >= RESTART_BYTES:
-        options += _RESTART
-    return options
+        found += _RESTART
+    return found

@@ -39,12 +39,17 @@ _HINTS = [
 ]
 """Failures of the method, and what to do."""
 _CODE = re.compile(r"^\d{3}[- ](\d{3}[- ])?")
+_NOISE = re.compile(
+    r"End\.|GSS failure:|GSS M.*|error: globus_ftp_client: the server responded with an error"
+    r"|Command failed\. : .*|globus_gsi_gssapi: Error with .*|globus_xio: A system call failed: .*"
+)
+"""Lines that say nothing beside the others."""
 _MAX_SAID = 600
 
 
-def explain(source: str, destination: str, said: str) -> WfrunError:
-    """The error of a copy whose client printed ``said`` to stderr."""
-    what = f"{source} cannot be copied to {destination} by globus-url-copy"
+def explain(what: str, said: str) -> WfrunError:
+    """The error of a client that printed ``said`` to stderr. ``what`` names what failed, and the
+    URLs."""
     failure = f"{what}: {shorten(said)}"
     if _FULL.search(said):
         return NoSpaceError(failure, hint="Make room at the destination.")
@@ -58,7 +63,7 @@ def explain(source: str, destination: str, said: str) -> WfrunError:
 
 
 def shorten(said: str) -> str:
-    """What the client printed as one line, without codes and repetitions."""
+    """What the client printed as one line, without codes, noise and repetitions."""
     lines = (_CODE.sub("", line.strip()).strip() for line in said.splitlines())
-    kept = list(dict.fromkeys(line for line in lines if line and line != "End."))
+    kept = list(dict.fromkeys(line for line in lines if line and not _NOISE.fullmatch(line)))
     return "; ".join(kept)[:_MAX_SAID] or "it printed no reason"
