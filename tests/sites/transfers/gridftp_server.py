@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.testbed.gridftp import argv_of
 from wfrun.engine.model import Access, GridFtpServer, SiteSpec
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
+
+NEEDS_SERVER = pytest.mark.skipif(
+    not (shutil.which("globus-url-copy") and shutil.which("globus-gridftp-server"))
+    or os.geteuid() != 0,  # the server serves its own account only to root
+    reason="needs root and the packages globus-gridftp-server-progs and globus-gass-copy-progs",
+)
 
 
 class Server:

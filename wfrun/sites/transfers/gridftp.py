@@ -74,7 +74,7 @@ class GridFtp:
             hashing = asyncio.create_task(with_digest(source, whole))  # beside the copy
             try:
                 await to.prepare(destination.name)
-                await self._run(argv, source, destination, key)
+                await self._run(argv, source, destination, key, stat.size_bytes)
                 whole = await hashing
                 await _complete(destination, key, whole, stat.is_executable)
             except BaseException:
@@ -86,7 +86,7 @@ class GridFtp:
         return Receipt(stat.size_bytes, loop.time() - begun_s, whole.digest)
 
     async def _run(
-        self, argv: list[str], source: Location, destination: Location, key: str
+        self, argv: list[str], source: Location, destination: Location, key: str, size_bytes: int
     ) -> None:
         part = os.path.join(os.path.dirname(destination.name), part_name(key))
 
@@ -96,7 +96,9 @@ class GridFtp:
                 return 0 if stat is None else stat.size_bytes
             return None
 
-        said = await self._client.run(argv, arrived)
+        # A server must not fill the disk of this machine.
+        max_bytes = size_bytes if _server(destination.endpoint) is None else None
+        said = await self._client.run(argv, arrived, max_bytes)
         if said is not None:
             ends = f"{_place(source)} cannot be copied to {_place(destination)}"
             raise explain(f"{ends} by {PROGRAM}", said)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
+import resource
 import shutil
+import signal
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 
 from wfrun.engine.errors import TransientError
@@ -35,19 +39,30 @@ class GridFtpClient:
         return await asyncio.shield(self._finding)
 
     async def run(
-        self, argv: Sequence[str], progress: Callable[[], Awaitable[int | None]]
+        self,
+        argv: Sequence[str],
+        progress: Callable[[], Awaitable[int | None]],
+        max_bytes: int | None = None,
     ) -> str | None:
         """Run it to its end. Returns None after success, else what it printed to stderr.
 
         ``progress`` is asked now and then, for a number that grows; None: it is unknown. Raises
         TransientError if neither it nor the client's output changes for STALL_S. The client and its
         children, such as ssh, are gone when this returns or raises, after a cancellation too.
+        A file that it writes here has at most ``max_bytes``; a longer one is a TransientError.
         """
         process = await _start(argv)
         try:
+            if max_bytes is not None and sys.platform == "linux":
+                # A server may send without end. The client has not connected yet.
+                with contextlib.suppress(ProcessLookupError):
+                    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (max_bytes, max_bytes))
             process.end_input()
             await _watch(process, progress)
-            return process.errors() if await process.wait() else None
+            code = await process.wait()
+            if code == -signal.SIGXFSZ:
+                raise TransientError(f"{PROGRAM} was sent a file longer than {max_bytes} bytes")
+            return process.errors() if code else None
         finally:
             await process.close()
 
