@@ -81,7 +81,7 @@ class TestGridFtp(TransferConformance):
             LocalEndpoint(index, SiteSpec(f"site{index}", 1), store)
             for index, store in enumerate(stores[len(sites) :], len(sites))
         ]
-        return TransferRouter([*sites, *more], methods, stores[0].parent)
+        return TransferRouter([*sites, *more], methods, stores[0].parent, large_only=["gridftp"])
 
 
 class Pair:
@@ -142,18 +142,35 @@ async def test_odd_names_arrive_unchanged(pair: Pair) -> None:
         assert [path.name for path in where.parent.iterdir()] == ["g"]
 
 
-async def test_small_files_and_directories_are_left_to_others(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_empty_file(pair: Pair) -> None:
+    """Small files go by other methods unless the catalog wants them to go by this one."""
     (pair.stores[0] / "empty").touch()
-    (pair.stores[0] / "d").mkdir()
-    for name in ("empty", "d"):
-        with pytest.raises(NotCarriedError):
-            await pair.copy(1, "g", name)
-    monkeypatch.setattr(gridftp, "SMALL_BYTES", -1)
     ends = Location(pair.sites[0], "empty"), Location(pair.sites[1], "g")
-    assert (await pair.method.copy(*ends, "key", Content(0))).size_bytes == 0
+    receipt = await pair.method.copy(*ends, "key", Content(0, verify=True))
+    assert (receipt.size_bytes, receipt.digest) == (0, digest_of_bytes(b""))
     assert (pair.stores[1] / "g").read_bytes() == b""
+
+
+async def test_small_files_and_directories_go_by_other_methods(pair: Pair, tmp_path: Path) -> None:
+    """From a site to this machine, too. Large ones go by GridFTP."""
+    methods: dict[str, TransferMethod] = {"gridftp": pair.method, "stream": Stream()}
+    router = TransferRouter(pair.sites, methods, tmp_path, large_only=["gridftp"])
+    (pair.stores[0] / "small").write_bytes(b"x")
+    (pair.stores[0] / "d").mkdir()
+    for name, by in (("small", "stream"), ("d", "stream"), ("f", "gridftp")):
+        for end, target in ((1, name), (ORIGIN, str(tmp_path / "back" / name))):
+            assert (await router.copy(0, name, end, target)).method == by, (name, end)
+
+
+async def test_a_server_that_is_gone_leaves_the_file_to_the_next_method(
+    connections: list[Connection], tmp_path: Path
+) -> None:
+    pair = Pair(connections, "ftp://127.0.0.1:1", tmp_path)
+    router = TransferRouter(pair.sites, {"gridftp": pair.method, "stream": Stream()}, tmp_path)
+    receipt = await router.copy(0, "f", 1, "g")
+    assert receipt.method == "stream"
+    assert "because gridftp failed" in (receipt.fallback or "")
+    assert (pair.stores[1] / "g").read_bytes() == LARGE
 
 
 async def test_names_that_the_client_garbles_are_left_to_others(pair: Pair) -> None:

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import os
 
-from wfrun.engine.copies import SMALL_BYTES
 from wfrun.engine.errors import InfeasibleError, WfrunError
 from wfrun.engine.exchange import Content, Receipt
 from wfrun.engine.model import GridFtpServer
@@ -37,7 +36,7 @@ _RESTART = ("-rst", "-rst-retries", "2", "-rst-interval", "5")
 class GridFtp:
     """Implements ``TransferMethod`` for sites whose catalog entry has ``gridftp``.
 
-    Directories, small files and names that the client cannot pass on are left to other methods.
+    Directories and names that the client cannot pass on are left to other methods.
     """
 
     computes_digest = True
@@ -64,8 +63,8 @@ class GridFtp:
         stat = await source.endpoint.stat(source.name)
         if stat is None:
             raise absent(source.path)
-        if stat.is_directory or stat.size_bytes <= SMALL_BYTES:
-            raise NotCarriedError("copies files over 64 kB alone")
+        if stat.is_directory:
+            raise NotCarriedError("copies no directories")
         urls = [_url(source.endpoint, source.path), _url(to, to.part(destination.name, key))]
         check_size(source.path, stat.size_bytes, expected.size_bytes)
         whole = Content(stat.size_bytes, expected.digest, expected.verify)

@@ -133,7 +133,8 @@ class TransferRouter:
         failed = self._failed.get(pair, ())
         names = self._forced.get(pair)
         if names is None:
-            is_remote = isinstance(destination.endpoint, RemoteEndpoint)
+            ends = source.endpoint, destination.endpoint
+            is_remote = any(isinstance(end, RemoteEndpoint) for end in ends)
             is_small = is_remote and await _is_small(source, expected)
             names = tuple(n for n in self._methods if not (is_small and n in self._large_only))
         return [name for name in names if name not in failed]
@@ -170,9 +171,9 @@ class TransferRouter:
 
 
 async def _is_small(source: Location, expected: Content) -> bool:
-    """Whether a file of a remote site can share messages with others."""
+    """Whether a file can share messages with others."""
     size_bytes = expected.size_bytes
-    if size_bytes is None and isinstance(source.endpoint, RemoteEndpoint):
+    if size_bytes is None:
         stat = await source.endpoint.stat(source.name)
         size_bytes = None if stat is None or stat.is_directory else stat.size_bytes
     return size_bytes is not None and size_bytes <= SMALL_BYTES
