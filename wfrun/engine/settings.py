@@ -147,6 +147,11 @@ class Settings(msgspec.Struct, frozen=True):
         "sandboxes of failed attempts stay. all: nothing is removed.",
         FILES, simulate=False, resume=True,
     )] = "outputs"
+    allow_urls: Annotated[str, Option(
+        "Hosts, separated by commas, from which inputs are fetched that a document names by http, "
+        "https or sftp URL. Default: none, since a document could name any host.",
+        FILES, "HOST,…", simulate=False,
+    )] = ""
     # fmt: on
 
     @property

@@ -36,6 +36,7 @@ class RunArguments(SimulateArguments, total=False):
     max_log_bytes: int | None
     checksums: Literal["copies", "all", "off"]
     keep: Literal["all", "outputs", "failed"]
+    allow_urls: str
 
 
 class ResumeArguments(TypedDict, total=False):

@@ -43,7 +43,7 @@ class RunDir:
 
     @property
     def inputs(self) -> Path:
-        """Stand-ins for initial inputs, under emulation."""
+        """Initial inputs that were fetched by URL, and stand-ins for inputs under emulation."""
         return self.path / "inputs"
 
     @property

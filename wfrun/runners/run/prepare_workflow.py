@@ -11,7 +11,9 @@ from msgspec.structs import replace
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import File, Task, Workflow
+from wfrun.parsers.file_urls import scheme_of
 from wfrun.runners.run.located import (
+    check_url,
     find_locked,
     folders,
     in_path,
@@ -24,11 +26,14 @@ from wfrun.runners.run.located import (
 )
 
 
-def with_inputs(workflow: Workflow, places: Sequence[Path], folder: Path) -> Workflow:
-    """Give initial inputs the absolute path where they are and their true size.
+def with_inputs(
+    workflow: Workflow, places: Sequence[Path], folder: Path, allow_urls: str
+) -> Workflow:
+    """Give initial inputs the absolute path where they are and their true size, and keep the URLs
+    of those that will be fetched.
 
     Optional inputs that are absent are dropped from their tasks. Raises InvalidError for all
-    required inputs that are missing.
+    required inputs that are missing, and for a URL of a host that ``allow_urls`` does not name.
     """
     required, optional = _initial_inputs(workflow.tasks, workflow.files)
     files = list(workflow.files)
@@ -40,7 +45,10 @@ def with_inputs(workflow: Workflow, places: Sequence[Path], folder: Path) -> Wor
             files[index] = replace(file, url=str(found), size_bytes=found.stat().st_size)
             optional.discard(index)
         elif index in required:
-            missing.append(file)
+            if file.url is None or scheme_of(file.url) in ("", "file"):
+                missing.append(file)
+            else:
+                check_url(file, workflow.source, allow_urls)
     if missing:
         first = f"for {missing[0].url} and " if missing[0].url else ""
         raise missing_inputs(

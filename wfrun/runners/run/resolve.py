@@ -31,5 +31,6 @@ def resolve(
     at_sites = remote_sites or any(site.environment is not None for site in catalog.sites)
     if workflow.bag is not None:
         return with_files(read, places, at_sites=at_sites, remote_sites=remote_sites)
-    workflow = with_executables(with_inputs(workflow, places, folder), folder, at_sites=at_sites)
+    workflow = with_inputs(workflow, places, folder, settings.allow_urls)
+    workflow = with_executables(workflow, folder, at_sites=at_sites)
     return with_images(workflow, places, remote_sites=remote_sites)

@@ -52,7 +52,12 @@ from wfrun.runners.run.requests import Requests, make_emulated_inputs
 from wfrun.runners.run.reuse.identities import changed_documents
 from wfrun.runners.run.reuse.plan import Reuse, plan_reuse
 from wfrun.runners.run.reuse.taking import take_over
-from wfrun.runners.run.sites import make_site, make_transfer, terminal_prompter
+from wfrun.runners.run.sites import (
+    make_site,
+    make_transfer,
+    terminal_prompter,
+    with_url_inputs,
+)
 from wfrun.runners.run.storable import storable
 from wfrun.runners.run.store import Store
 from wfrun.runners.run.unusable import raise_unusable, with_unreachable
@@ -237,7 +242,8 @@ class Session:
         logged; no task has then been started, and the directory of a new run is removed."""
         sites = self._make_sites()
         links = self._plan.catalog.links if self._plan else (self.change or self.state).links
-        transfer = make_transfer(sites, links, self.run.outputs, self._settings.verifies_copies)
+        router = make_transfer(sites, links, self.run.outputs, self._settings.verifies_copies)
+        transfer = with_url_inputs(router, self.run.inputs, self._settings.allow_urls)
         far = {n: s.connection for n, s in enumerate(sites) if not isinstance(s, LocalSite)}
         usage = Usage(far, self._clock.now)
         opened: list[AnySite] = []

@@ -23,6 +23,7 @@ from wfrun.sites.transfers.router import TransferRouter
 
 if TYPE_CHECKING:
     from wfrun.sites.remote.asyncssh_login import Prompter
+    from wfrun.sites.transfers.urls.url_inputs import UrlInputs
 
 _TERMINAL = asyncio.Lock()
 """Held while one site asks: sites that are opened together ask one after another."""
@@ -78,6 +79,20 @@ def make_transfer(
         large_only=[name for name, record in METHODS.items() if record.large_only],
         checksums=checksums,
     )
+
+
+def with_url_inputs(
+    transfer: TransferRouter, folder: Path, allow_urls: str
+) -> TransferRouter | UrlInputs:
+    """A transfer that fetches inputs which are named by URL into ``folder``, if any hosts
+    are allowed."""
+    if not allow_urls:
+        return transfer
+    # Imported lazily: few runs fetch files, and the libraries of the schemes take long.
+    from wfrun.sites.transfers.urls.source import allowed_hosts
+    from wfrun.sites.transfers.urls.url_inputs import UrlInputs
+
+    return UrlInputs(transfer, folder, allowed_hosts(allow_urls))
 
 
 def terminal_prompter() -> Prompter | None:

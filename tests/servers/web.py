@@ -1,0 +1,74 @@
+"""A web server on loopback that sends files which are short, late or elsewhere."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from tests.waiting import PATIENCE_S
+
+DATA = bytes(range(256)) * 8192
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Files by their names: what is wrong with each is in it."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        server = self.server
+        assert isinstance(server, Web)
+        server.asked.append(self.path)
+        if self.path in server.redirects:
+            self.send_response(302)
+            self.send_header("Location", server.redirects[self.path])
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        status = 503 if self.path == "/busy" else 404 if self.path == "/absent" else 200
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(DATA) if status == 200 else 0))
+        self.end_headers()
+        if status != 200:
+            return
+        if self.path == "/short":
+            self.wfile.write(DATA[:-1000])
+            self.close_connection = True
+        elif self.path == "/silent":
+            self.wfile.write(DATA[:1000])
+            self.wfile.flush()
+            server.released.wait(PATIENCE_S)
+        else:
+            self.wfile.write(DATA)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Print nothing."""
+
+
+class Web(ThreadingHTTPServer):
+    """A web server on a free port."""
+
+    def __init__(self, certificate: Path | None = None) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.asked: list[str] = []
+        self.redirects: dict[str, str] = {}
+        self.released = threading.Event()
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self.socket = context.wrap_socket(self.socket, server_side=True)
+            self.url = f"https://127.0.0.1:{self.server_port}"
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.01,))
+        self._thread.start()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Print nothing of clients that hang up."""
+
+    def end(self) -> None:
+        self.released.set()
+        self.shutdown()
+        self._thread.join()
+        self.server_close()

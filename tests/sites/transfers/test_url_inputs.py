@@ -1,0 +1,182 @@
+"""Inputs by URL, from real servers on loopback: whole, once, and from allowed hosts alone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.servers.web import DATA, Web
+from tests.sites.remote.servers import Sshd, config_of, new_key
+from tests.waiting import PATIENCE_S
+from wfrun.engine.errors import InfeasibleError, TransientError
+from wfrun.engine.model import ORIGIN, SiteSpec
+from wfrun.sites.transfers.local_copy import LocalCopy
+from wfrun.sites.transfers.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.router import TransferRouter
+from wfrun.sites.transfers.urls import http_source
+from wfrun.sites.transfers.urls.url_inputs import UrlInputs
+
+HERE = frozenset({"127.0.0.1"})
+
+
+@pytest.fixture
+def web() -> Iterator[Web]:
+    server = Web()
+    yield server
+    server.end()
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A certificate that signs itself, with its key."""
+    path = tmp_path / "server.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+         "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1", "-addext",
+         "subjectAltName=IP:127.0.0.1", "-keyout", path, "-out", tmp_path / "ca.pem"],
+        check=True, capture_output=True, timeout=PATIENCE_S,
+    )  # fmt: skip
+    path.write_text(path.read_text() + (tmp_path / "ca.pem").read_text())
+    return path
+
+
+def inputs(tmp_path: Path, hosts: frozenset[str] = HERE) -> UrlInputs:
+    store = tmp_path / "store"
+    store.mkdir(exist_ok=True)
+    site = LocalEndpoint(0, SiteSpec("site", slots=1), store)
+    router = TransferRouter([site], {"copy": LocalCopy()}, tmp_path / "outputs")
+    return UrlInputs(router, tmp_path / "inputs", hosts)
+
+
+@pytest.fixture
+async def urls(tmp_path: Path) -> AsyncIterator[UrlInputs]:
+    made = inputs(tmp_path)
+    yield made
+    made.close()
+
+
+def left(tmp_path: Path) -> list[str]:
+    folders = (tmp_path / "store", tmp_path / "inputs")
+    return [path.name for folder in folders if folder.exists() for path in folder.iterdir()]
+
+
+async def test_a_file_is_fetched_once_for_all_copies(
+    urls: UrlInputs, web: Web, tmp_path: Path
+) -> None:
+    url = f"{web.url}/data"
+    await asyncio.gather(*(urls.copy(ORIGIN, url, 0, f"f{number}") for number in range(4)))
+    assert web.asked == ["/data"]
+    assert {path.read_bytes() for path in (tmp_path / "store").iterdir()} == {DATA}
+    again = inputs(tmp_path)  # as after a resume
+    await again.copy(ORIGIN, url, 0, "g")
+    again.close()
+    assert web.asked == ["/data"]
+
+
+@pytest.mark.parametrize(
+    ("path", "error", "words"),
+    [
+        ("absent", InfeasibleError, "answered 404 Not Found"),
+        ("busy", TransientError, "answered 503"),
+        ("short", TransientError, "of 2097152 bytes came"),
+    ],
+)
+async def test_a_failure_leaves_nothing(
+    urls: UrlInputs, web: Web, tmp_path: Path, path: str, error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words) as caught:
+        await urls.copy(ORIGIN, f"{web.url}/{path}", 0, "f")
+    assert "part" not in str(caught.value)
+    assert left(tmp_path) == []
+
+
+async def test_a_silent_server_is_given_up(
+    urls: UrlInputs, web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_source, "SILENCE_S", 0.3)
+    with pytest.raises(TransientError, match="timed out"):
+        await urls.copy(ORIGIN, f"{web.url}/silent", 0, "f")
+    assert left(tmp_path) == []
+
+
+async def test_a_cancelled_run_does_not_wait_for_a_server(
+    urls: UrlInputs, web: Web, tmp_path: Path
+) -> None:
+    copying = asyncio.create_task(urls.copy(ORIGIN, f"{web.url}/silent", 0, "f"))
+    while not left(tmp_path):
+        await asyncio.sleep(0.01)
+    urls.close()
+    with pytest.raises(asyncio.CancelledError):
+        await copying
+    assert left(tmp_path) == []
+
+
+async def test_redirects_stay_at_allowed_hosts(urls: UrlInputs, web: Web, tmp_path: Path) -> None:
+    web.redirects = {
+        "/moved": "/data",
+        "/other": f"http://localhost:{web.server_port}/data",
+        "/file": "file:///etc/passwd",
+        "/circle": "/circle",
+    }
+    await urls.copy(ORIGIN, f"{web.url}/moved", 0, "f")
+    assert (tmp_path / "store" / "f").read_bytes() == DATA
+    for path, words in (
+        ("other", "localhost, which may not be asked"),
+        ("file", "is not allowed"),
+        ("circle", "infinite loop"),
+    ):
+        with pytest.raises(InfeasibleError, match=words):
+            await urls.copy(ORIGIN, f"{web.url}/{path}", 0, path)
+    with pytest.raises(InfeasibleError, match="may not be asked"):
+        await urls.copy(ORIGIN, f"http://localhost:{web.server_port}/data", 0, "g")
+    assert web.asked.count("/data") == 1
+
+
+async def test_certificates_are_verified(
+    urls: UrlInputs, certificate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web = Web(certificate)
+    try:
+        with pytest.raises(InfeasibleError, match="self-signed certificate"):
+            await urls.copy(ORIGIN, f"{web.url}/data", 0, "f")
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+        web.redirects = {"/plain": web.url.replace("https", "http") + "/data"}
+        await urls.copy(ORIGIN, f"{web.url}/data", 0, "f")
+        with pytest.raises(InfeasibleError, match="without encryption"):
+            await urls.copy(ORIGIN, f"{web.url}/plain", 0, "g")
+    finally:
+        web.end()
+    assert (tmp_path / "store" / "f").read_bytes() == DATA
+
+
+async def test_sftp_with_the_configuration_of_ssh(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = new_key(tmp_path / "key")
+    sshd = Sshd(tmp_path / "sshd", key)
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    known = home / ".ssh" / "known_hosts"
+    known.write_text(f"[127.0.0.1]:{sshd.port} {public_of(sshd)}\n")
+    config_of(home / ".ssh" / "config", sshd.port, key, known, name="archive")
+    monkeypatch.setenv("HOME", str(home))
+    (tmp_path / "a file").write_bytes(DATA)
+    urls = inputs(tmp_path, frozenset({"archive"}))
+    try:
+        await urls.copy(ORIGIN, f"sftp://archive{tmp_path}/a%20file", 0, "f")
+        with pytest.raises(InfeasibleError, match=r"(?i)no such file"):
+            await urls.copy(ORIGIN, f"sftp://archive{tmp_path}/absent", 0, "g")
+    finally:
+        urls.close()
+        sshd.stop()
+    assert (tmp_path / "store" / "f").read_bytes() == DATA
+    assert os.listdir(tmp_path / "store") == ["f"]
+
+
+def public_of(sshd: Sshd) -> str:
+    return sshd.host_key.with_suffix(".pub").read_text().strip()
