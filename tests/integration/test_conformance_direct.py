@@ -127,11 +127,9 @@ class TestRsync(Direct):
         suite = Suite(self)
         tests: list[Callable[[Path], Awaitable[None]]] = [
             partial(suite.test_contents_that_are_expected, size_bytes=300_000),
-            suite.test_from_origin_to_sites_and_back,
             suite.test_a_copy_appears_whole_or_not_at_all,
             suite.test_a_cancelled_copy_leaves_nothing,
             suite.test_a_large_file_needs_little_memory,
-            suite.test_a_store_that_is_gone,
         ]
         for number, test in enumerate(tests):
             place = tmp_path / str(number)

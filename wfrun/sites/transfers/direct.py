@@ -135,7 +135,7 @@ class DirectMethod:
             raise absent(source.path)
         if _FULL.search(said) or await _is_full(to, part, whole):
             raise NoSpaceError(f"{destination.path} cannot be written: the disk is full")
-        raise MethodFailedError(f"{self.name} at {name}: {_last_lines(said, code)}")
+        raise MethodFailedError(f"{self.name} at {name}: {_reason(said, code)}")
 
     async def _start(self, from_: RemoteEndpoint, script: str) -> Process:
         transport = await from_.connection.transport()
@@ -201,6 +201,7 @@ async def _is_full(to: RemoteEndpoint, part: str, whole: Content) -> bool:
     return int(words[3]) * 1024 < (whole.size_bytes or 0) - written
 
 
-def _last_lines(said: str, code: int) -> str:
+def _reason(said: str, code: int) -> str:
+    """What ssh says comes first; the clients repeat that the connection ended."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    return "; ".join(lines[-3:]) or f"exit code {code}"
+    return "; ".join(lines[:2]) or f"exit code {code}"
