@@ -372,6 +372,8 @@ class SiteSpec(msgspec.Struct, frozen=True):
     """Maximum number of large files at a time on their way to or from the site; None: no limit."""
     storage_bytes: int | None = None
     """Maximum size of the files of a run at the site; None: no limit."""
+    max_bandwidth_bytes_per_s: float | None = None
+    """Maximum rate of all copies to and from the site together; None: no limit."""
 
     @property
     def has_batch_system(self) -> bool:
@@ -393,12 +395,14 @@ class LinkSpec(msgspec.Struct, frozen=True):
     methods: tuple[str, ...] = ()
     """Names of the transfer methods that may be used, in order of preference. Empty: all, in the
     order of the registry."""
+    max_bandwidth_bytes_per_s: float | None = None
+    """Maximum rate of all copies over the link together; None: no limit."""
 
     @property
     def has_speed(self) -> bool:
         """Whether it states the speed of the link, not only how it is used."""
         stated = self.bandwidth_bytes_per_s is not None or self.latency_s > 0
-        return stated or not (self.methods or self.max_transfers)
+        return stated or not (self.methods or self.max_transfers or self.max_bandwidth_bytes_per_s)
 
 
 class Catalog(msgspec.Struct, frozen=True):

@@ -338,7 +338,11 @@ def test_methods_of_links_and_of_the_catalog(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("found", "written_instead", "message"),
     [
-        ("[rsync, stream]", "[rsink]", "no transfer method 'rsink'; the methods are: copy, "),
+        (
+            "[rsync, stream]",
+            "[rsink]",
+            "no transfer method 'rsink'; the methods are: same-file-system, ",
+        ),
         ("transfer: scp", "transfer: []", "it must be a list of methods"),
         ("[rsync, stream]", "[rsync, rsync]", "'rsync' is listed twice"),
         ("direct: forward", "direct: maybe", "write forward or key"),

@@ -58,11 +58,12 @@ _SITE_KEYS = (
     "pin_cores",
     "max_transfers",
     "storage",
+    "max_bandwidth",
     *ENVIRONMENT_KEYS,
 )
 """Keys that sites of every kind take."""
 _NODE_KEYS = ("count", "cores", "speed", "mtbf", "mttr")
-_LINK_FIGURES = ("bandwidth", "latency", "max_transfers", "transfer")
+_LINK_FIGURES = ("bandwidth", "latency", "max_transfers", "max_bandwidth", "transfer")
 _LINK_KEYS = ("between", "from", "to", *_LINK_FIGURES)
 _ENDS_OF_A_LINK = 2
 DEFAULT_MAX_TRANSFERS = 4
@@ -174,6 +175,7 @@ def _read_site(
             "max_transfers", to_count, DEFAULT_MAX_TRANSFERS if kind.is_remote else None
         ),
         storage_bytes=site.take("storage", to_size, None),
+        max_bandwidth_bytes_per_s=site.take("max_bandwidth", to_bandwidth, None),
     )
     return with_launchers(site, spec)
 
@@ -275,7 +277,7 @@ def _read_link(
     link = Section(document, ("links", index), "a link", _LINK_KEYS)
     ends = _ends(link, sites)
     if not any(map(link.has, _LINK_FIGURES)):
-        hint = "Add one of them, or 'max_transfers', or 'transfer'."
+        hint = "Add one of them, or 'max_transfers', 'max_bandwidth' or 'transfer'."
         raise link.error("a link has neither 'bandwidth' nor 'latency'", hint=hint)
     bandwidth = link.take("bandwidth", to_bandwidth, None)
     latency = link.take("latency", to_latency, 0.0)
@@ -283,7 +285,8 @@ def _read_link(
     forced = link.take("transfer", method_names(methods), forced)
     pairs = [ends, ends[::-1]] if link.has("between") else [ends]
     most = link.take("max_transfers", to_count, None)
-    return [LinkSpec(*pair, bandwidth, latency, most, forced) for pair in pairs]
+    cap = link.take("max_bandwidth", to_bandwidth, None)
+    return [LinkSpec(*pair, bandwidth, latency, most, forced, cap) for pair in pairs]
 
 
 def _ends(link: Section, sites: list[str]) -> tuple[str, str]:

@@ -42,7 +42,7 @@ METHODS: dict[str, MethodRecord] = {
         MethodRecord("rsync", lambda links: DirectRsync(), large_only=True),
         MethodRecord("scp", lambda links: DirectScp(), large_only=True),
         MethodRecord("sftp", lambda links: DirectSftp(), large_only=True),
-        MethodRecord("stream", lambda links: Stream()),
+        MethodRecord("stream", Stream),
     )
 }
 """Methods by name, in order of preference: a file goes by the first method that can carry it, of

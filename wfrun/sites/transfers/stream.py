@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 
 from msgspec.structs import replace
@@ -11,7 +11,9 @@ from msgspec.structs import replace
 from wfrun.engine.copies import SMALL_BYTES
 from wfrun.engine.errors import TransientError
 from wfrun.engine.exchange import Content, Receipt
+from wfrun.engine.model import LinkSpec
 from wfrun.sites.node.digests import digest_of_bytes
+from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps, limited, spend
 from wfrun.sites.transfers.clean_tree import CleanTree
 from wfrun.sites.transfers.disk import absent
 from wfrun.sites.transfers.endpoint import Endpoint, check_size, hold_slots
@@ -29,6 +31,10 @@ class Stream:
     """
 
     computes_digest = True
+
+    def __init__(self, links: Sequence[LinkSpec] = ()) -> None:
+        """Takes the links of the catalog, whose maximum bandwidths it obeys."""
+        self._caps = BandwidthCaps(links)
 
     async def can_carry(self, source: Endpoint, destination: Endpoint) -> bool:
         return True
@@ -49,9 +55,10 @@ class Stream:
                 hold_slots(reader, writer),
                 aclosing(reader.read_tree(source.name)) as archive,
                 aclosing(read_ahead(archive)) as ahead,
+                aclosing(limited(ahead, self._caps.between(reader, writer))) as slowed,
             ):
                 guard = StallGuard(source.path, destination.path)
-                watched = guard.pieces(ahead)
+                watched = guard.pieces(slowed)
                 tree = CleanTree(source.path, watched, links_may_leave=reader.spec is None)
                 async with aclosing(watched), aclosing(tree.pieces()) as pieces:
                     writing = writer.write_tree(destination.name, pieces, expected, key)
@@ -75,6 +82,7 @@ class Stream:
             check_size(source.path, len(content), size_bytes)
             if whole.verify and whole.digest is None:
                 whole = replace(whole, digest=digest_of_bytes(content))
+            await spend(self._caps.between(reader, writer), size_bytes)
             await writer.write_small(destination.name, content, whole, executable, key)
             return whole.digest
         guard = StallGuard(source.path, destination.path)
@@ -84,7 +92,8 @@ class Stream:
             async with (
                 aclosing(hashed),
                 aclosing(read_ahead(hashed)) as ahead,
-                aclosing(guard.pieces(_at_most(ahead, size_bytes, source.path))) as pieces,
+                aclosing(limited(ahead, self._caps.between(reader, writer))) as slowed,
+                aclosing(guard.pieces(_at_most(slowed, size_bytes, source.path))) as pieces,
             ):
                 writing = writer.write(destination.name, pieces, whole, executable, key, sent)
                 await guard.watch(writing)
