@@ -51,7 +51,7 @@ def after_run(
     workflow = Workflow("w", "w", [Task("t", "x", "x", inputs=tuple(range(6)))], files, [()])
     core = Core({"w": workflow})
     core.step(ev.RunStarted(at_s, "r", SETTINGS, tuple(sites), (), 1, own_outputs=True))
-    for event in read_links(history, SETTINGS, sites, at_s):
+    for event in read_links(history, SETTINGS, Catalog(tuple(sites)), at_s):
         core.step(event)
     core.step(ev.WorkflowAdded(at_s, 0, "w", "w"))
     for file in range(6):
@@ -72,7 +72,7 @@ def test_a_run_knows_what_the_one_before_has_seen(tmp_path: Path) -> None:
     history = tmp_path / "state" / "history"
     first = after_run(history)
     add_links(first.state)
-    (read,) = read_links(history, SETTINGS, (ALPHA, BETA), 0.0)
+    (read,) = read_links(history, SETTINGS, Catalog((ALPHA, BETA)), 0.0)
     assert read.links == (ev.LinkHistory("origin", "alpha", MB, 0.5, 6),)
     assert known(history)[TO_ALPHA].method == "rsync"
     assert history.stat().st_mode & 0o777 == 0o600
@@ -85,7 +85,7 @@ def test_sites_are_known_by_their_hosts_and_not_by_their_names(tmp_path: Path) -
     history = tmp_path / "history"
     add_links(after_run(history).state)
     other = (ssh_site("alpha", "c.org"), ssh_site("gamma", "a.org", "ann"))
-    (read,) = read_links(history, SETTINGS, other, 0.0)
+    (read,) = read_links(history, SETTINGS, Catalog(other), 0.0)
     assert [(link.source, link.destination) for link in read.links] == [("origin", "gamma")]
     assert place_of(ssh_site("x", "h", "ann")) != place_of(ssh_site("x", "h", "bob"))
     assert place_of(SiteSpec("local", 2)) == place_of(None) == HERE
@@ -94,9 +94,9 @@ def test_sites_are_known_by_their_hosts_and_not_by_their_names(tmp_path: Path) -
 def test_runs_that_copy_nothing_between_hosts_read_nothing(tmp_path: Path) -> None:
     history = tmp_path / "history"
     add(history, 1, 3)
-    assert read_links(history, SETTINGS, [SiteSpec("here", 2)], 0.0) == []
+    assert read_links(history, SETTINGS, Catalog((SiteSpec("here", 2),)), 0.0) == []
     emulated = Settings("file-aware", emulate=True)
-    assert read_links(history, emulated, (ALPHA,), 0.0) == []
+    assert read_links(history, emulated, Catalog((ALPHA,)), 0.0) == []
 
 
 def test_a_link_that_has_changed_is_known_after_some_runs(tmp_path: Path) -> None:
@@ -212,3 +212,17 @@ def test_a_catalog_is_completed_by_what_is_known(tmp_path: Path) -> None:
     ]
     stated = LinkSpec("origin", "alpha", 3.0)
     assert missing_links(known(history), replace(catalog, links=(stated,))) == []
+
+
+def test_links_between_sites_follow_from_those_to_this_machine(tmp_path: Path) -> None:
+    history = tmp_path / "history"
+    for ends, rate in ((Pair("ann@a.org", HERE), 3e6), (Pair(HERE, "@b.org"), 2e6)):
+        small = [Sample(1.0 + n, 10, 0.5) for n in range(3)]
+        large = [Sample(9.0 + n, 10**7, rate) for n in range(3)]
+        write_links(history, {ends: ([*small, *large], "stream")})
+    (read,) = read_links(history, SETTINGS, Catalog((ALPHA, BETA)), 0.0)
+    assert ev.LinkHistory("alpha", "beta", 2e6, 1.0, 0) in read.links
+    assert len(read.links) == 3
+    stated = Catalog((ALPHA, BETA), (LinkSpec("alpha", "beta", 9e6),))
+    (read,) = read_links(history, SETTINGS, stated, 0.0)
+    assert len(read.links) == 2

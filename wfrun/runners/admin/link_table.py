@@ -27,7 +27,15 @@ from wfrun.runners.admin.init import connected
 from wfrun.runners.admin.links import LinkMeasurement, Measured, SiteDirectory
 from wfrun.runners.display.ascii_json import as_ascii
 from wfrun.runners.display.console import make_console
-from wfrun.runners.run.link_history import KnownLink, by_names, load_links, pairs_of, write_links
+from wfrun.runners.run.link_history import (
+    KnownLink,
+    Pair,
+    by_names,
+    links_through_origin,
+    load_links,
+    pairs_of,
+    write_links,
+)
 from wfrun.sites.remote.asyncssh_login import Prompter
 from wfrun.sites.remote.directory import make_directory
 
@@ -45,8 +53,9 @@ class LinkNow(msgspec.Struct, frozen=True, kw_only=True):
     method: str | None = None
     """The transfer method of the latest copy."""
     known_from: tuple[str, ...] = ()
-    """Where the figures are from: ``measured``, ``history``, ``catalog``, or ``assumed``, the
-    default. Empty: nothing is known, and no network is between the two."""
+    """Where the figures are from: ``measured``, ``history``, ``catalog``, ``through origin`` (the
+    ways to this machine) or ``assumed`` (the default). Empty: nothing is known, and no network is
+    between the two."""
     copies: int = 0
     """Number of copies that it was learned from."""
     latest_s: float | None = None
@@ -77,7 +86,7 @@ async def show_links(
     if history is not None and found.ways:
         keep(history, catalog.sites, list(found.ways.values()))
     known = load_links(history) if history is not None else None
-    rows = links_now(catalog, dict(by_names(known or {}, catalog.sites)), found)
+    rows = links_now(catalog, known or {}, found)
     if as_json:
         document = json.dumps(msgspec.to_builtins(rows), indent=1)
         print(as_ascii(document.encode()).decode())
@@ -110,13 +119,13 @@ def _enough(samples: Sequence[Sample]) -> list[Sample]:
     return found
 
 
-def links_now(
-    catalog: Catalog, known: Mapping[tuple[str, str], KnownLink], found: _Found
-) -> list[LinkNow]:
+def links_now(catalog: Catalog, history: Mapping[Pair, KnownLink], found: _Found) -> list[LinkNow]:
     """Every pair of places, this machine first."""
     names = [ORIGIN_NAME, *(spec.name for spec in catalog.sites)]
     index = {name: place for place, name in enumerate(names, ORIGIN)}
     apart = {(names[s + 1], names[d + 1]) for s, d, _ in pairs_of(catalog.sites)}
+    known = dict(by_names(history, catalog.sites))
+    through_origin = links_through_origin(history, catalog)
     stated = {(link.source, link.destination): link for link in catalog.links}
     rows = []
     for ends in sorted(permutations(names, 2), key=lambda ends: [index[name] for name in ends]):
@@ -130,6 +139,10 @@ def links_now(
         if way is not None:
             row = _with(row, "measured", way.link.bandwidth_bytes_per_s, way.link.latency_s)
             row = _noted(row, way.method, len(way.samples), way.samples[-1].at_s)
+        if not row.known_from and (relayed := through_origin.get(ends)) is not None:
+            row = _with(
+                row, "through origin", relayed.bandwidth_bytes_per_s, relayed.latency_s
+            )  # fmt: skip
         if not row.known_from and ends in apart:
             row = _with(row, "assumed", DEFAULT_BANDWIDTH_BYTES_PER_S, None)
         rows.append(msgspec.structs.replace(row, problem=found.problems.get(ends, "")))

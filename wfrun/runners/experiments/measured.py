@@ -66,8 +66,8 @@ def with_history(catalog: Catalog, warn: Warn) -> Catalog:
         return catalog
     first, more = added[0], f" and {len(added) - 1} more" if len(added) > 1 else ""
     warn(
-        f"the link from {first.source} to {first.destination}{more}: as copies of earlier runs "
-        "have shown it; `wfrun sites links` shows all"
+        f"links that earlier runs have learned: {first.source} to {first.destination}{more}; "
+        "`wfrun sites links` shows them"
     )
     links = {(link.source, link.destination): link for link in (*catalog.links, *added)}
     return with_relayed_links(replace(catalog, links=tuple(links.values())))

@@ -24,6 +24,7 @@ from wfrun.engine.model import ORIGIN, Catalog, LinkSpec, SiteSpec
 from wfrun.engine.settings import Settings
 from wfrun.engine.state import RunState
 from wfrun.runners.run.history import connect, make_file, warn
+from wfrun.sites.transfers.relayed_links import with_relayed_links
 
 ORIGIN_NAME = "origin"
 
@@ -92,23 +93,25 @@ def pairs_of(sites: Sequence[SiteSpec]) -> Iterator[tuple[int, int, Pair]]:
             yield source, destination, Pair(places[source], places[destination])
 
 
-def read_links(
-    path: Path, settings: Settings, sites: Sequence[SiteSpec], at_s: float
-) -> list[ev.LinksRead]:
+def read_links(path: Path, settings: Settings, catalog: Catalog, at_s: float) -> list[ev.LinksRead]:
     """What earlier runs have learned of the links of a run. Empty for a run that copies nothing
     between hosts, an emulated run, whose times are not those of its links, and if the file cannot
     be read."""
-    if settings.emulate or not any(pairs_of(sites)):
+    if settings.emulate or not any(pairs_of(catalog.sites)):
         return []
     # The run times were read first, and then a damaged file was warned of.
     known = load_links(path, quiet=bool(settings.selection))
     if known is None:
         return []
-    found = tuple(
+    found = [
         ev.LinkHistory(*ends, link.bandwidth_bytes_per_s, link.latency_s, link.copies)
-        for ends, link in by_names(known, sites)
-    )
-    return [ev.LinksRead(at_s, str(path), found)]
+        for ends, link in by_names(known, catalog.sites)
+    ]
+    found += [
+        ev.LinkHistory(*ends, link.bandwidth_bytes_per_s, link.latency_s, 0)
+        for ends, link in links_through_origin(known, catalog).items()
+    ]
+    return [ev.LinksRead(at_s, str(path), tuple(found))]
 
 
 def by_names(
@@ -134,6 +137,22 @@ def missing_links(known: Mapping[Pair, KnownLink], catalog: Catalog) -> list[Lin
         if link.bandwidth_bytes_per_s is not None
         and not (ends in listed and listed[ends].has_speed)
     ]
+
+
+def links_through_origin(
+    known: Mapping[Pair, KnownLink], catalog: Catalog
+) -> dict[tuple[str, str], LinkSpec]:
+    """The links between sites that follow from the ways between them and this machine, where
+    neither the catalog nor a copy says more."""
+    stated = {(link.source, link.destination): link for link in catalog.links}
+    stated |= {(link.source, link.destination): link for link in missing_links(known, catalog)}
+    whole = with_relayed_links(replace(catalog, links=tuple(stated.values())))
+    return {
+        ends: link
+        for link in whole.links
+        if (ends := (link.source, link.destination)) not in stated or not stated[ends].has_speed
+        if link.has_speed
+    }
 
 
 def load_links(path: Path, *, quiet: bool = False) -> dict[Pair, KnownLink] | None:

@@ -403,7 +403,7 @@ class Session:
                 read_history(self._history, plan.workflows, now_s, usage=self._past_usage)
             )
         if self._history is not None:
-            earlier += read_links(self._history, plan.settings, catalog.sites, now_s)
+            earlier += read_links(self._history, plan.settings, catalog, now_s)
         return [
             ev.RunStarted(
                 now_s,
