@@ -18,9 +18,11 @@ def emulated(catalog: Catalog, time_scale: float, *, at_sites: bool) -> Catalog:
     with the time scale, as run times do. Emulated tasks need no environment.
     """
     sites = tuple(replace(site, environment=None) for site in catalog.sites)
+    links = tuple(_scaled_link(link, time_scale) for link in catalog.links)
     if not at_sites:
         sites = tuple(map(_local, sites))
-    links = tuple(_scaled_link(link, time_scale) for link in catalog.links)
+        # Those between clusters do not work here, and would not emulate the links.
+        links = tuple(replace(link, methods=()) for link in links)
     return replace(catalog, sites=sites, links=links)
 
 
