@@ -20,6 +20,10 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z-]*")
 _COMMANDS = {
     "bench": ("wfrun.runners.cli.sites", "Measure sites."),
     "cancel": ("wfrun.runners.cli.running", "Stop RUN; `wfrun resume` can continue it later."),
+    "clean": (
+        "wfrun.runners.cli.cleaning",
+        "Remove all that RUN has left, on every site and here.",
+    ),
     "files": (
         "wfrun.runners.cli.looking",
         "Show where the files of RUN are (default: `last`).",
@@ -104,7 +108,7 @@ class _Commands(click.Group):
 
 _OTHER_NAMES = {
     "abort": "cancel", "check": "sites check", "clusters": "sites", "continue": "resume",
-    "delete": "cancel", "init": "sites init", "jobs": "results", "kill": "cancel", "log": "logs",
+    "delete": "clean", "init": "sites init", "jobs": "results", "kill": "cancel", "log": "logs",
     "ls": "list", "nodes": "sites", "output": "logs", "plot": "graph", "ps": "list",
     "queue": "status", "restart": "resume", "show": "status", "sim": "simulate",
     "start": "run", "stat": "status", "stop": "cancel", "submit": "run", "tasks": "results",

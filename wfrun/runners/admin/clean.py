@@ -1,0 +1,188 @@
+"""``wfrun clean``: removes all that a run has left, on every site and on this machine.
+
+A directory is removed only if its name is that of the run's directory at its sites, which has the
+run's id and a random part, and if it is a directory of the user's own: never a link. Directories
+that runs share, such as images of containers, stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from wfrun.engine import events as ev
+from wfrun.engine.capabilities.launchers.launchers import pool_at
+from wfrun.engine.errors import InfeasibleError, WfrunError
+from wfrun.engine.model import SiteSpec
+from wfrun.engine.state import RunState
+from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
+from wfrun.runners.run.directory import RunDir
+from wfrun.runners.run.lock import Lock
+from wfrun.runners.run.session import read_state
+from wfrun.runners.run.sites import make_site, terminal_prompter
+from wfrun.runners.run.store import FILE_NAME
+from wfrun.sites.kind import AnySite, RemoteSite
+from wfrun.sites.launchers.site import BatchLauncherSite
+from wfrun.sites.local.site import LocalSite
+from wfrun.sites.remote.agent import remove
+from wfrun.sites.remote.directory import find_directory
+from wfrun.sites.remote.host import Host
+
+SITE_S = 120.0
+"""Maximum time for a site, in seconds."""
+END_S = 30.0
+"""Maximum time that cancelled attempts take to end, in seconds."""
+_OWN = 'if [ -L "$1" ]; then exit 1; elif [ -e "$1" ]; then [ -d "$1" ] && [ -O "$1" ]; fi'
+"""Shell test: the path is a directory of the user, or absent."""
+
+
+class Left(NamedTuple):
+    """A site that could not be cleaned."""
+
+    site: str
+    directory: str
+    """What is left there."""
+    reason: str
+
+
+async def clean_run(run: RunDir, *, keep_outputs: bool) -> list[Left]:
+    """Remove a run that nobody drives. Returns the sites that could not be cleaned; if there is
+    one, the run's directory stays, so that a further call goes on. Raises InvalidError for a run
+    that is driven or was never started."""
+    lock = Lock(run.lock)
+    try:
+        state = read_state(run)
+        results = await asyncio.gather(
+            *(_clean_site(run, state, number) for number in range(len(state.sites)))
+        )
+        left = [one for one in results if one is not None]
+        if not left:
+            _remove_here(run, keep_outputs=keep_outputs)
+    finally:
+        lock.release()
+    if not left:
+        run.lock.unlink(missing_ok=True)
+        if not keep_outputs or not run.outputs.exists():
+            _remove_folder(run.path)
+    return left
+
+
+def _remove_here(run: RunDir, *, keep_outputs: bool) -> None:
+    """Remove what is in the run's directory, the log last: without it no further call could go
+    on."""
+    last = (FILE_NAME, f"{FILE_NAME}-journal")
+    kept = {run.lock.name, *([run.outputs.name] if keep_outputs else ())}
+    names = sorted((entry.name for entry in os.scandir(run.path)), key=lambda name: name in last)
+    for name in names:
+        if name not in kept:
+            _remove(run.path / name)
+
+
+def _remove(path: Path) -> None:
+    remove(os.fsencode(path.absolute()), os.fsencode(Path.home()))
+
+
+def _remove_folder(path: Path) -> None:
+    """Remove the directory of the run; of a link to it only the target."""
+    path.resolve().rmdir()
+
+
+async def _clean_site(run: RunDir, state: RunState, number: int) -> Left | None:
+    spec = state.sites[number].spec
+    here = run.site_directory(spec, state.site_directory)
+    site = make_site(
+        spec, number, state.run_id, state.site_directory, here, time.time,
+        prompter=terminal_prompter(),
+    )  # fmt: skip
+    try:
+        await asyncio.wait_for(_clean(state, number, site, here), SITE_S)
+    except (WfrunError, OSError, asyncio.TimeoutError) as error:
+        reason = str(error) or f"it does not answer within {SITE_S:.0f} s"
+        return Left(spec.name, _written(spec, state, here), reason)
+    return None
+
+
+def _written(spec: SiteSpec, state: RunState, here: Path) -> str:
+    """The directory of the run at a site, as the catalog writes it."""
+    if spec.access is None:
+        return str(here)
+    return f"{spec.directory or DEFAULT_DIRECTORY}/{state.site_directory}"
+
+
+async def _clean(state: RunState, number: int, site: AnySite, here: Path) -> None:
+    keys = [attempt.key for attempt in state.attempts.values() if attempt.site == number]
+    pool = pool_at(state, number)
+    launchers = list(pool.launchers) if pool is not None else []
+    is_open = False
+    try:
+        if keys or launchers:
+            is_open = True
+            await _end_work(site, keys, launchers)
+        if not isinstance(site, LocalSite):
+            if not is_open:
+                is_open = True
+                await site.connection.open(lambda _: None)
+            await _remove_there(state, site)
+    finally:
+        if is_open:
+            await site.close()
+    if isinstance(site, LocalSite) and site.spec.directory is not None:
+        await asyncio.to_thread(_remove_local, here)
+
+
+async def _end_work(site: AnySite, keys: Sequence[str], launchers: Sequence[str]) -> None:
+    """End what the run still has at a site: attempts and launchers."""
+    ended = asyncio.Event()
+    waiting = set(keys)
+
+    def post(event: ev.Event) -> None:
+        if isinstance(event, (ev.AttemptEnded, ev.RecordedEnd)):
+            waiting.discard(event.key)
+            if not waiting:
+                ended.set()
+
+    await site.open(post)
+    if isinstance(site, BatchLauncherSite):
+        await site.find_launchers(launchers)
+    found = await site.find(keys)
+    waiting.intersection_update(key for key in keys if found[key].state == "active")
+    if waiting:
+        await site.cancel(list(waiting))
+        try:
+            await asyncio.wait_for(ended.wait(), END_S)
+        except asyncio.TimeoutError:
+            raise InfeasibleError(f"{len(waiting)} attempts do not end") from None
+    if isinstance(site, BatchLauncherSite):
+        await site.dismiss()
+
+
+async def _remove_there(state: RunState, site: RemoteSite) -> None:
+    host: Host = await site.connection.host()
+    written = site.spec.directory or DEFAULT_DIRECTORY
+    path = await find_directory(host, site.spec.name, written, state.site_directory)
+    _check_name(state, path)
+    if (await host.run(["sh", "-c", _OWN, "sh", path])).exit_code != 0:
+        raise InfeasibleError(f"{path} is not a directory of yours")
+    await host.remove([path])
+
+
+def _check_name(state: RunState, path: str) -> None:
+    """Logs until version 5 may name any directory."""
+    if state.run_id not in os.path.basename(path):
+        raise InfeasibleError(f"{path} does not have the name of this run")
+
+
+def _remove_local(path: Path) -> None:
+    """Remove the directory of the run at a local site with a directory of its own."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise InfeasibleError(f"{path} is not a directory of yours")
+    _remove(path)
