@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Literal
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from tests.engine.strategies import catalogs, settings_of_runs, workflows
 from tests.engine.test_policies import chain, sites
 from wfrun.engine import events as ev
-from wfrun.engine.actions import SubmitAttempts
+from wfrun.engine.actions import CopyFile, SubmitAttempts
 from wfrun.engine.model import ORIGIN, Catalog, Workflow
 from wfrun.testing.fake_world import FakeWorld
 
@@ -125,3 +126,37 @@ def _check_inputs(world: FakeWorld, action: SubmitAttempts) -> None:
         w = state.workflows[number]
         for file in w.workflow.tasks[task].inputs:
             assert w.present[file] >> action.site & 1
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(workflows(max_tasks=12), min_size=1, max_size=2),
+    catalogs(),
+    settings_of_runs(),
+    st.integers(0, 1000),
+)
+def test_files_that_vanish_before_they_are_copied(
+    several: list[Workflow], catalog: Catalog, run: ev.Settings, seed: int
+) -> None:
+    """Each file vanishes at most twice: every run ends done, and no attempt is submitted to a site
+    that lacks an input."""
+    random = Random(seed)
+    tries: dict[tuple[int, int], int] = {}
+
+    def fails(action: CopyFile) -> Literal["absent"] | None:
+        file = action.workflow, action.file
+        if action.source == ORIGIN:
+            return None
+        tries.setdefault(file, -4 * random.choice((0, 0, 1, 2)))
+        tries[file] += 1
+        return "absent" if tries[file] <= 0 else None
+
+    world = FakeWorld(several, catalog, run, fails=fails)
+    given = 0
+    for _ in world.steps():
+        for action in world.actions[given:]:
+            if isinstance(action, SubmitAttempts):
+                _check_inputs(world, action)
+        given = len(world.actions)
+    assert world.core.state.ended == "done", world.log[-3:]
+    assert not world.core.state.uncollected

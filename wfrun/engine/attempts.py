@@ -368,13 +368,19 @@ def _supersede(run: Run, w: WorkflowState, winner: Attempt) -> None:
 
 
 def fail_attempt(
-    run: Run, w: WorkflowState, attempt: Attempt, outcome: Outcome, *, own: bool
+    run: Run,
+    w: WorkflowState,
+    attempt: Attempt,
+    outcome: Outcome,
+    *,
+    own: bool,
+    final: bool = False,
 ) -> None:
     """Handle a failed attempt.
 
     The task fails only when its last attempt has. Then the failure of the first attempt counts,
     since a replica must never cost a retry: the task would otherwise fail sooner with replicas than
-    without. ``own``: the failure is the task's own fault.
+    without. ``own``: the failure is the task's own fault. ``final``: a retry would not mend it.
     """
     task = attempt.task
     siblings = w.siblings.get(task) if w.siblings else None
@@ -387,13 +393,17 @@ def fail_attempt(
     if attempt.is_replica:
         own = bool(siblings is not None and siblings.first_failed)
     w.siblings.pop(task, None)
-    _fail(run, w, attempt, outcome, own=own)
+    _fail(run, w, attempt, outcome, own=own, final=final)
 
 
-def _fail(run: Run, w: WorkflowState, attempt: Attempt, outcome: Outcome, *, own: bool) -> None:
+def _fail(
+    run: Run, w: WorkflowState, attempt: Attempt, outcome: Outcome, *, own: bool, final: bool
+) -> None:
     """Retry the task after a delay, by the rule for the cause, or let it fail for good."""
     state, task = run.state, attempt.task
     retry, delay_s, reason = apply_retry_rule(state, w, attempt, outcome, own=own)
+    if final:
+        retry, reason = False, ""
     _note_failure(state, w, attempt, outcome, reason, final=not retry)
     if retry:
         state.retried += 1

@@ -13,7 +13,14 @@ from typing import Literal
 
 import msgspec
 
-from wfrun.engine.exchange import RENAMED_CAUSES, Digest, LauncherRequest, Outcome, RecordedCause
+from wfrun.engine.exchange import (
+    RENAMED_CAUSES,
+    CopyCause,
+    Digest,
+    LauncherRequest,
+    Outcome,
+    RecordedCause,
+)
 from wfrun.engine.model import LinkSpec, SiteSpec
 from wfrun.engine.settings import Settings as Settings
 
@@ -27,8 +34,8 @@ Version 5 added ``RunStarted.site_directory`` and ``RunStarted.own_outputs``, ve
 ``Resources.container``, the cause ``environment``, ``Settings.checksums``, digests of files,
 words for ``Settings.throttle``, LinksRead, ``SiteSpec.storage_bytes``,
 ``LinkSpec.max_transfers``, StorageAwaited, ``Access.direct`` and its companions,
-``LinkSpec.methods``, ``method`` and ``fallback`` of TransferEnded, FilesDiscarded, and
-``Settings.keep``."""
+``LinkSpec.methods``, ``method`` and ``fallback`` of TransferEnded, FilesDiscarded,
+``Settings.keep``, and causes of failed copies."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):
@@ -290,7 +297,7 @@ class TransferEnded(Event, frozen=True, gc=False, tag="transfer-ended"):
 
 
 class TransferFailed(Event, frozen=True, tag="transfer-failed"):
-    """A copy of a file failed. ``transient``: a retry may succeed."""
+    """A copy of a file failed."""
 
     workflow: int
     file: int
@@ -298,6 +305,10 @@ class TransferFailed(Event, frozen=True, tag="transfer-failed"):
     destination: int
     message: str
     transient: bool
+    """Whether a retry may succeed, if the cause is unknown."""
+    cause: CopyCause = "unknown"
+    end: Literal["source", "destination", ""] = ""
+    """The end that failed, if that is known."""
 
 
 class BackgroundJob(msgspec.Struct, frozen=True):

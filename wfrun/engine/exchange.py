@@ -102,6 +102,19 @@ else:
     RecordedCause = Literal[get_args(Cause) + tuple(RENAMED_CAUSES)]
 
 
+CopyCause = Literal[
+    "disk-full",
+    "quota",
+    "permission",  # denied, or a file system that is mounted read-only
+    "connection",
+    "absent",  # the source does not exist
+    "changed",  # the source is not what was written
+    "checksum",  # what arrived has another size or checksum than what was sent
+    "stalled",  # nothing came for a long time
+    "unknown",
+]
+"""Why a copy failed."""
+
 Seconds = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
 """A time or a duration that a site reports, which calendars and sums take."""
 Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]

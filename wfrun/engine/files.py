@@ -1,15 +1,17 @@
-"""Interpretation of file events: arrived, not arrived, lost. Part of the interpreter of the log."""
+"""Interpretation of file events: arrived, lost. Part of the interpreter of the log.
+
+Failed copies: `wfrun.engine.copy_failures`.
+"""
 
 from __future__ import annotations
 
 from wfrun.engine import events as ev
-from wfrun.engine.attempts import close, fail_attempt, ready, undispatch
+from wfrun.engine.attempts import ready, undispatch
 from wfrun.engine.capability import Run
-from wfrun.engine.copies import request_again, request_output, start_copies
-from wfrun.engine.copy_queue import Copy, Key
-from wfrun.engine.exchange import Outcome
+from wfrun.engine.copies import request_output, start_copies
+from wfrun.engine.copy_queue import Key
 from wfrun.engine.model import ORIGIN
-from wfrun.engine.redo import tasks_to_redo
+from wfrun.engine.redo import tasks_to_redo, tasks_to_redo_for
 from wfrun.engine.state import Phase, RunState, WorkflowState
 from wfrun.engine.tasks import (
     DELAYED,
@@ -18,12 +20,7 @@ from wfrun.engine.tasks import (
     make_eligible,
     reopen,
     set_status,
-    settle,
 )
-
-MAX_COPY_RETRIES = 3
-"""Maximum number of retries of a transfer after transient failures. A failure whose source is
-paused does not count while the run waits for that site, which may hold the only copy."""
 
 
 def transfer_ended(run: Run, event: ev.TransferEnded) -> None:
@@ -64,66 +61,6 @@ def _count_arrival(state: RunState, w: WorkflowState, event: ev.TransferEnded) -
         state.moved_bytes += event.size_bytes
 
 
-def transfer_failed(run: Run, event: ev.TransferFailed) -> None:
-    """Retry the copy after a delay, or fail the attempts that wait for it."""
-    key = (event.workflow, event.file, event.destination)
-    copy = run.state.copies.get(key)
-    run.state.copy_queue.end(key)
-    if copy is not None and copy.rank is None:  # Otherwise an earlier request for it has failed.
-        _fail_copy(run, key, copy, event)
-    start_copies(run)
-
-
-def _fail_copy(run: Run, key: Key, copy: Copy, event: ev.TransferFailed) -> None:
-    state = run.state
-    waits = event.transient and _is_awaited(state, event.source)
-    if not waits:
-        copy.failures += 1
-    if waits or (event.transient and copy.failures <= MAX_COPY_RETRIES):
-        delay_s = state.settings.retry_delay_s * 2 ** max(0, copy.failures - 1)
-        timer = f"copy:{event.workflow}:{event.file}:{event.destination}"
-        run.set_timer(timer, state.now_s + delay_s)
-        return
-    del state.copies[key]
-    w = state.workflows[event.workflow]
-    name = w.workflow.files[event.file].name
-    if event.destination == ORIGIN:
-        state.uncollected.append(f"{name}: {event.message}")
-        return
-    outcome = Outcome(cause="staging", message=f"input {name!r} did not arrive: {event.message}")
-    waiting = [state.attempts[k] for k in copy.waiting if k in state.attempts]
-    for attempt in waiting:
-        close(run, attempt)
-    if event.transient and event.source == ORIGIN and waiting:
-        # Of ORIGIN and the destination only the latter can be at fault; between two sites either
-        # can.
-        for call in run.hooks.undelivered:
-            call(waiting[-1], outcome)
-    for attempt in waiting:
-        fail_attempt(run, w, attempt, outcome, own=not event.transient)
-    settle(state, w, event.at_s)
-
-
-def _is_awaited(state: RunState, site: int) -> bool:
-    """Whether a site is paused and the run still waits for it: it may hold the only copy of a
-    file."""
-    return site != ORIGIN and f"paused:{site}" in state.timers
-
-
-def copy_again(run: Run, workflow: int, file: int, destination: int) -> None:
-    """Start a failed copy again. Called by its timer."""
-    key = workflow, file, destination
-    copy = run.state.copies.get(key)
-    if copy is None:
-        return
-    if destination == ORIGIN or any(waiting in run.state.attempts for waiting in copy.waiting):
-        request_again(run, key, copy)
-    else:
-        del run.state.copies[key]
-        for dropped in run.hooks.copy_dropped:
-            dropped(key)
-
-
 def files_discarded(run: Run, event: ev.FilesDiscarded) -> None:
     """Forget the places of files that are removed from a site.
 
@@ -143,10 +80,23 @@ def files_discarded(run: Run, event: ev.FilesDiscarded) -> None:
 
 
 def lose_files(run: Run, lost: tuple[tuple[int, int, int], ...]) -> None:
-    """Forget the places of lost files, and repeat the tasks that wrote a file which is needed and
-    exists nowhere."""
+    """Forget the places of lost files after a crash, and repeat the tasks that wrote a file which
+    is needed and exists nowhere."""
+    _forget_places(run, lost)
+    for w in {workflow: run.state.workflows[workflow] for workflow, _, _ in lost}.values():
+        _redo(run, w, tasks_to_redo(w))
+
+
+def lose_file(run: Run, w: WorkflowState, file: int, site: int) -> None:
+    """Forget a file at a site, and repeat the task that wrote it if it is needed and exists nowhere
+    else. Cost: the open attempts and copies, and the successors of the task."""
+    _forget_places(run, ((w.index, file, site),))
+    _redo(run, w, tasks_to_redo_for(w, file))
+
+
+def _forget_places(run: Run, lost: tuple[tuple[int, int, int], ...]) -> None:
+    """Forget the places of lost files, and give up what counted on them."""
     state = run.state
-    affected: dict[int, WorkflowState] = {}
     for workflow, file, site in lost:
         w = state.workflows[workflow]
         w.present[file] &= ~state.network.bit(site)
@@ -154,7 +104,6 @@ def lose_files(run: Run, lost: tuple[tuple[int, int, int], ...]) -> None:
             call(w, file, site)
         if w.present[file] == 0:
             w.lost.add(file)
-            affected[workflow] = w
     # Copies from a lost place fail, and start again from another one.
     for key in list(state.copies):
         if state.workflows[key[0]].present[key[1]] == 0:
@@ -165,8 +114,6 @@ def lose_files(run: Run, lost: tuple[tuple[int, int, int], ...]) -> None:
         inputs = state.workflows[attempt.workflow].workflow.tasks[attempt.task].inputs
         if any((attempt.workflow, file, attempt.site) in missing for file in inputs):
             undispatch(run, attempt)
-    for w in affected.values():
-        _redo(run, w, tasks_to_redo(w))
 
 
 def _give_up_copy(run: Run, key: Key) -> None:

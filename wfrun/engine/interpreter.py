@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
-from wfrun.engine import attempts, files
+from wfrun.engine import attempts, copy_failures, files
 from wfrun.engine import events as ev
 from wfrun.engine.actions import Action, FindAttempts, SetTimer
 from wfrun.engine.bag import BagFiles
@@ -367,7 +367,7 @@ def _timer_expired(run: Run, *_: int) -> None:
 
 _FIRED: dict[str, Callable[..., None]] = {
     "retry": _retry,
-    "copy": files.copy_again,
+    "copy": copy_failures.copy_again,
     "paused": _timer_expired,
     SUPERSEDED: _timer_expired,
 }
@@ -385,7 +385,7 @@ _INTERPRET: dict[type[ev.Event], Interpret] = dict.fromkeys(get_args(ev.AnyEvent
     ev.AttemptsFound: attempts.attempts_found,
     ev.AttemptsWithdrawn: _attempts_withdrawn,
     ev.TransferEnded: files.transfer_ended,
-    ev.TransferFailed: files.transfer_failed,
+    ev.TransferFailed: copy_failures.transfer_failed,
     ev.SiteObserved: _site_observed,
     ev.SiteLoadObserved: _site_load_observed,
     ev.SitePaused: _site_paused,

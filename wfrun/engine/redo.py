@@ -13,6 +13,26 @@ def tasks_to_redo(w: WorkflowState) -> set[int]:
     for index, task in enumerate(tasks):
         if w.status[index] != TaskStatus.DONE:
             needed.extend(file for file in task.inputs if file in gone)
+    return _with_producers(w, needed)
+
+
+def tasks_to_redo_for(w: WorkflowState, file: int) -> set[int]:
+    """The done tasks that must be repeated because one file exists nowhere; none if nothing needs
+    it. Cost: the successors of its producer."""
+    record = w.workflow.files[file]
+    if file not in w.lost or record.producer is None:
+        return set()
+    tasks = w.workflow.tasks
+    is_needed = record.collect or any(
+        file in tasks[child].inputs and w.status[child] != TaskStatus.DONE
+        for child in w.children[record.producer]
+    )
+    return _with_producers(w, [file]) if is_needed else set()
+
+
+def _with_producers(w: WorkflowState, needed: list[int]) -> set[int]:
+    """The done tasks that wrote lost files which are needed, by others or by one another."""
+    files, tasks, gone = w.workflow.files, w.workflow.tasks, w.lost
     redo: set[int] = set()
     while needed:
         producer = files[needed.pop()].producer

@@ -191,9 +191,9 @@ class WorkflowState:
     __slots__ = ("added_s", "asks", "attempts_of", "avoid", "children", "class_masks",
                  "counts", "digests", "dispatched", "eligible", "ended_s", "failures", "full",
                  "index", "lost", "masks", "order", "present", "queue", "ran_s", "refused",
-                 "resource_class", "reused", "runtimes_s", "serials", "setbacks", "siblings",
-                 "sizes", "staging_s", "status", "task_classes", "to_collect", "variants",
-                 "waiting", "waiting_s", "workflow")  # fmt: skip
+                 "remakes", "resource_class", "reused", "runtimes_s", "serials", "setbacks",
+                 "siblings", "sizes", "staging_s", "status", "task_classes", "to_collect",
+                 "variants", "waiting", "waiting_s", "workflow")  # fmt: skip
 
     def __init__(self, index: int, workflow: Workflow, added_s: float) -> None:
         tasks = len(workflow.tasks)
@@ -234,6 +234,9 @@ class WorkflowState:
         """Per file: the places that hold it, as a mask."""
         self.lost: set[int] = set()
         """Files that were written and are at no place any more."""
+        self.remakes: dict[int, int] = {}
+        """Number of times that a file vanished and was made again, since the start or the
+        resume."""
         self.sizes = _sizes(workflow)
         """Size of each file in bytes: as documented, then as written; -1 if unknown."""
         self.digests: dict[int, str] = {}

@@ -24,7 +24,7 @@ Runtime = Callable[[int, int, int], float]
 Result = Callable[[str, int, int], Outcome]
 """Function (key, workflow, task) → outcome of an attempt."""
 
-Fails = Callable[[act.CopyFile], Literal["transient", "infeasible"] | None]
+Fails = Callable[[act.CopyFile], Literal["transient", "infeasible", "absent"] | None]
 """Function copy → how it fails; None if the file arrives."""
 
 _FROM_USERS = (
@@ -278,7 +278,8 @@ class FakeWorld:
             self.post(
                 now_s + elapsed_s,
                 ev.TransferFailed(now_s + elapsed_s, *file, action.source,
-                                  action.destination, "failed by the test", how == "transient"),
+                                  action.destination, "failed by the test", how == "transient",
+                                  "absent" if how == "absent" else "unknown"),
             )  # fmt: skip
             return
         self.post(

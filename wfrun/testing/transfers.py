@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from wfrun.engine.errors import InfeasibleError, TransientError
+from wfrun.engine.errors import InfeasibleError
 from wfrun.engine.exchange import Content
 from wfrun.engine.model import ORIGIN, LinkSpec
 from wfrun.engine.protocols import Transfer
@@ -55,7 +55,8 @@ class TransferConformance:
 
     @pytest.mark.parametrize("size_bytes", [7, 300_000])
     async def test_contents_that_are_expected(self, tmp_path: Path, size_bytes: int) -> None:
-        """A copy is as long and has the digest that it has to have, or there is none."""
+        """A copy is as long and has the digest that it has to have, or there is none. Here the
+        source has others."""
         stores = self.two_stores(tmp_path)
         transfer = self.make(stores, [])
         content = os.urandom(size_bytes)
@@ -65,7 +66,7 @@ class TransferConformance:
         others = Content(size_bytes + 1), Content(size_bytes, digest_of_bytes(b"another"))
         for site, path, there in ((1, "f", stores[1] / "f"), (ORIGIN, str(target), target)):
             for other in others:
-                with pytest.raises(TransientError):
+                with pytest.raises(InfeasibleError, match="has changed"):
                     await transfer.copy(0, "f", site, path, other)
                 assert not list(stores[1].iterdir()) or site == ORIGIN
                 assert not there.exists()
@@ -81,7 +82,7 @@ class TransferConformance:
         whole = Content(*measure(str(stores[0] / "d"), True))
         assert (await transfer.copy(0, "d", 1, "d", whole)).digest == whole.digest
         (stores[0] / "d" / "file").write_bytes(b"x" * 999 + b"y")
-        with pytest.raises(TransientError):
+        with pytest.raises(InfeasibleError, match="has changed"):
             await transfer.copy(0, "d", 1, "e", whole)
         assert [path.name for path in stores[1].iterdir()] == ["d"]
 

@@ -17,6 +17,7 @@ from wfrun.runners.run.lost_data import RecordCheck
 from wfrun.runners.run.removals import Removals
 from wfrun.runners.run.requests import Requests
 from wfrun.sites.tasks import end_tasks
+from wfrun.sites.transfers.causes import failure_of
 
 _ORDERS = (
     act.SubmitAttempts,
@@ -191,6 +192,7 @@ class Dispatcher:
                     action.destination,
                     str(error),
                     isinstance(error, TransientError),
+                    *failure_of(error),
                 )
             )
             return

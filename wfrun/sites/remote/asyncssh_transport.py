@@ -432,12 +432,16 @@ def _parse_jump(text: str) -> tuple[str | None, str, int | None]:
     return user if at else None, host.strip("[]"), int(port) if port else None
 
 
+UNNAMED = " (no space, a quota, or a directory?)"
+"""Follows the text of an error that has no code in SFTP."""
+
+
 def _refusal(failure: str, error: asyncssh.SFTPError) -> WfrunError:
     reason = error.reason or type(error).__name__
     if (
         type(error) is asyncssh.SFTPFailure
     ):  # what OpenSSH reports for errors without a code of SFTP
-        reason += " (no space, a quota, or a directory?)"
+        reason += UNNAMED
     return InfeasibleError(f"{failure}: {reason}")
 
 

@@ -216,7 +216,8 @@ async def _extract(archive: AsyncIterator[bytes], directory: Path, final: Path) 
                 break
         process.end_input()
         if await process.wait():
-            reason = process.errors().strip().splitlines()[-1:] or ["is the disk full?"]
+            # The last line of several says only that tar has failed.
+            reason = process.errors().strip().splitlines()[:1] or ["is the disk full?"]
             raise InfeasibleError(f"{final} cannot be written: {reason[0]}")
     finally:
         await process.close()

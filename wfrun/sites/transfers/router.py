@@ -15,6 +15,8 @@ from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.engine.exchange import ANYTHING, Content, Receipt
 from wfrun.engine.model import ORIGIN, LinkSpec
 from wfrun.sites.contained import contained
+from wfrun.sites.stored import matches
+from wfrun.sites.transfers.causes import failure_of
 from wfrun.sites.transfers.endpoint import Endpoint, endpoint_name, part_name
 from wfrun.sites.transfers.image_cache import through_cache
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
@@ -98,6 +100,7 @@ class TransferRouter:
         except WfrunError as error:  # Users know the file by its final name alone.
             final = os.path.basename(destination_path)
             error.message = error.message.replace(part_name(key), final)
+            await _check_source(ends[0], expected, error)
             raise
 
     async def _send(
@@ -188,3 +191,15 @@ async def _copy_by(
         if NO_THREAD not in str(error):
             raise
         raise TransientError(f"this machine has no room for a thread: {error}") from error
+
+
+async def _check_source(source: Location, expected: Content, error: WfrunError) -> None:
+    """Raise InfeasibleError if a copy differs from what it has to be because its source does."""
+    is_known = expected.size_bytes is not None or expected.digest is not None
+    if not is_known or failure_of(error).cause != "checksum":
+        return
+    found = await source.endpoint.measure(source.path, expected.size_bytes)
+    if found is not None and not matches(expected, found):
+        raise InfeasibleError(
+            f"{source.path} has changed since it was written: its size or checksum is another"
+        ) from error

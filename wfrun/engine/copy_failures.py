@@ -1,0 +1,172 @@
+"""Failed copies: one table of what follows, by cause. Part of the interpreter of the log.
+
+A copy is tried again after a delay that doubles, or fails the attempts that wait for it. A file
+that vanished at its site is forgotten there: it is copied from elsewhere, or its task runs again.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from wfrun.engine import events as ev
+from wfrun.engine.attempts import close, fail_attempt
+from wfrun.engine.capability import Run
+from wfrun.engine.copies import request_again, start_copies
+from wfrun.engine.copy_queue import Copy, Key
+from wfrun.engine.exchange import Cause, CopyCause, Outcome
+from wfrun.engine.files import lose_file
+from wfrun.engine.model import ORIGIN
+from wfrun.engine.state import RunState
+from wfrun.engine.tasks import settle
+
+MAX_REMAKES = 3
+"""Maximum number of times that a file which vanished is made again since the run was started or
+resumed. A site that loses each file would otherwise repeat its task for ever."""
+
+
+class Treatment(NamedTuple):
+    """What follows for a copy after one cause of failure."""
+
+    retries: int
+    """Maximum number of retries. Failures do not count while the run waits for a paused source,
+    which may hold the only copy."""
+    factor: float = 1.0
+    """Of the option `retry_delay_s`: the delay before the first retry; doubled for each further."""
+    max_delay_s: float = 60.0
+    fails: Cause = "staging"
+    """The cause of the attempts that waited for the copy. ``disk-full`` pauses their site."""
+    site_is_full: bool = False
+    """Whether another site is tried at once, rather than this copy again. Outputs have no other
+    place to go."""
+    remakes: bool = False
+    """Whether the file is forgotten at the site that had it, and made again if it is nowhere
+    else."""
+    advice: str = ""
+
+
+TREATMENTS: dict[CopyCause, Treatment] = {
+    "disk-full": Treatment(3, 10.0, 120.0, "disk-full", True, advice="Make room there."),
+    "quota": Treatment(
+        3, 10.0, 120.0, "disk-full", True, advice="Remove files of yours there, or raise the quota."
+    ),
+    "permission": Treatment(0, advice="Check who may read and write there."),
+    "connection": Treatment(5),
+    # A network file system may show a new file late.
+    "absent": Treatment(3, remakes=True, advice="Was it removed?"),
+    "changed": Treatment(3, remakes=True, advice="Files of a run must not be edited."),
+    "checksum": Treatment(3, advice="Look at the disk and the memory of both machines."),
+    "stalled": Treatment(2),
+    "unknown": Treatment(3),
+}
+
+
+def transfer_failed(run: Run, event: ev.TransferFailed) -> None:
+    """Retry the copy after a delay, find the file elsewhere, or fail the attempts that wait for
+    it."""
+    key = (event.workflow, event.file, event.destination)
+    copy = run.state.copies.get(key)
+    run.state.copy_queue.end(key)
+    if copy is not None and copy.rank is None:  # Otherwise an earlier request for it has failed.
+        _treat(run, key, copy, event)
+    start_copies(run)
+
+
+def _treat(run: Run, key: Key, copy: Copy, event: ev.TransferFailed) -> None:
+    state, treatment = run.state, TREATMENTS[event.cause]
+    w = state.workflows[event.workflow]
+    if _is_retried(state, copy, event, treatment):
+        delay_s = state.settings.retry_delay_s * treatment.factor * 2 ** max(0, copy.failures - 1)
+        timer = f"copy:{event.workflow}:{event.file}:{event.destination}"
+        run.set_timer(timer, state.now_s + min(delay_s, treatment.max_delay_s))
+        return
+    is_gone = treatment.remakes and event.source != ORIGIN
+    remakes = w.remakes.get(event.file, 0)
+    is_elsewhere = bool(w.present[event.file] & ~state.network.bit(event.source))
+    if is_gone and (is_elsewhere or remakes < MAX_REMAKES):
+        if not is_elsewhere:
+            w.remakes[event.file] = remakes + 1
+        lose_file(run, w, event.file, event.source)
+        if key in state.copies:  # Another place has it.
+            copy.failures = 0
+            request_again(run, key, copy)
+        return
+    _give_up(run, key, copy, event, is_gone=is_gone)
+
+
+def _is_retried(
+    state: RunState, copy: Copy, event: ev.TransferFailed, treatment: Treatment
+) -> bool:
+    """Count the failure, and whether the copy is tried again."""
+    if event.cause in ("unknown", "connection", "stalled") and event.transient:
+        if _is_awaited(state, event.source):
+            return True
+    elif event.cause == "unknown" and not event.transient:
+        return False
+    if treatment.site_is_full and event.destination != ORIGIN:
+        return False
+    if treatment.remakes and event.source == ORIGIN:
+        return False
+    copy.failures += 1
+    return copy.failures <= treatment.retries
+
+
+def _is_awaited(state: RunState, site: int) -> bool:
+    """Whether a site is paused and the run still waits for it: it may hold the only copy of a
+    file."""
+    return site != ORIGIN and f"paused:{site}" in state.timers
+
+
+def _give_up(run: Run, key: Key, copy: Copy, event: ev.TransferFailed, *, is_gone: bool) -> None:
+    """Fail the attempts that wait for a copy, or note that an output was not collected."""
+    state, treatment = run.state, TREATMENTS[event.cause]
+    del state.copies[key]
+    w = state.workflows[event.workflow]
+    name = w.workflow.files[event.file].name
+    reason = event.message
+    if is_gone:
+        site = state.sites[event.source].spec.name
+        times = w.remakes[event.file]
+        reason = f"it vanished at {site} and was made again {times} times: {reason}"
+    if treatment.advice and "\n" not in reason:  # Otherwise it has advice of its own.
+        reason += f"\n  {treatment.advice}"
+    if event.destination == ORIGIN:
+        state.uncollected.append(f"{name}: {reason}")
+        return
+    where = state.sites[event.destination].spec.name
+    outcome = Outcome(
+        treatment.fails, message=f"input {name!r} did not arrive at {where}: {reason}"
+    )
+    waiting = [state.attempts[k] for k in copy.waiting if k in state.attempts]
+    for attempt in waiting:
+        close(run, attempt)
+    if waiting and _blames_destination(event):
+        for call in run.hooks.undelivered:
+            call(waiting[-1], outcome)
+    for attempt in waiting:
+        own = not event.transient and not _blames_destination(event)
+        fail_attempt(run, w, attempt, outcome, own=own, final=is_gone)
+    settle(state, w, event.at_s)
+
+
+def _blames_destination(event: ev.TransferFailed) -> bool:
+    """Whether the destination is at fault. Of ORIGIN and a site only the site can lose the
+    connection; between two sites either can."""
+    if event.cause in ("absent", "changed") or event.end == "source":
+        return False
+    if event.cause in ("disk-full", "quota", "permission"):
+        return True
+    return event.transient and event.source == ORIGIN
+
+
+def copy_again(run: Run, workflow: int, file: int, destination: int) -> None:
+    """Start a failed copy again. Called by its timer."""
+    key = workflow, file, destination
+    copy = run.state.copies.get(key)
+    if copy is None:
+        return
+    if destination == ORIGIN or any(waiting in run.state.attempts for waiting in copy.waiting):
+        request_again(run, key, copy)
+    else:
+        del run.state.copies[key]
+        for dropped in run.hooks.copy_dropped:
+            dropped(key)
