@@ -69,7 +69,8 @@ globus_xio: An end of file occurred
     [
         (FULL, NoSpaceError, "System error in write: No space left on device", "Make room"),
         (FORBIDDEN, MethodFailedError, "open file /etc/xx; globus_xio: System error", "user"),
-        (EXPIRED, MethodFailedError, "/tmp/x509up_u1000; with subject", "grid-proxy-init"),
+        (EXPIRED, MethodFailedError, "the proxy certificate has expired (grid-proxy-init", ""),
+        (EXPIRED, MethodFailedError, "/tmp/x509up_u1000; with subject", ""),
         (NO_PROXY, MethodFailedError, "there is no proxy certificate", "grid-proxy-init"),
         (NO_CA, MethodFailedError, "/nonexist is not a valid directory", "CA"),
         (REFUSED, MethodFailedError, "Connection refused", "Does the server run?"),
@@ -80,7 +81,9 @@ globus_xio: An end of file occurred
 def test_causes(said: str, kind: type[WfrunError], shown: str, hint: str) -> None:
     error = explain("A cannot be copied to B", said)
     assert type(error) is kind
-    assert error.message.startswith("A cannot be copied to B: ")
+    assert "A cannot be copied to B" in error.message
+    if kind is MethodFailedError:  # a display cuts long messages
+        assert not error.message.startswith("A")
     assert shown in error.message
     assert hint in (error.hint or "")
     assert len(error.message) < 500

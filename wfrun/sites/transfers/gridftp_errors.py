@@ -9,13 +9,10 @@ from wfrun.sites.transfers.method import MethodFailedError
 
 _FULL = re.compile(r"No space left on device|[Qq]uota exceeded")
 _NO_PROXY = re.compile(r"Valid credentials could not be found|Could not find a valid proxy")
+_EXPIRED = re.compile(r"expired \d+ minutes ago|[Cc]redential.*expired|certificate has expired")
 _HINTS = [
     (re.compile(pattern, re.IGNORECASE), hint)
     for pattern, hint in (
-        (
-            r"expired \d+ minutes ago|credential.*expired|certificate has expired",
-            "Renew the proxy certificate: grid-proxy-init.",
-        ),
         (
             r"gss_init_sec_context|gss_accept|GSS failure|globus_gsi_|\b530[ -]|authenti|authoriz",
             "Try globus-url-copy -list with the URL of the site. Is the server's CA trusted here?",
@@ -23,11 +20,6 @@ _HINTS = [
         (
             r"Unable to connect|getaddrinfo",
             "Does the server run? Is 'gridftp' right in the catalog?",
-        ),
-        (
-            r"sshftp://.*an end-of-file was reached|not configured for SSHFTP",
-            "For sshftp, ssh must log in without a password, and the account needs "
-            "~/.globus/sshftp: see docs/gridftp.md.",
         ),
         # The agent sees the source and the directory: another method works, or knows the cause.
         (
@@ -38,10 +30,12 @@ _HINTS = [
     )
 ]
 """Failures of the method, and what to do."""
+_NO_SERVER = re.compile(r"an end-of-file was reached|not configured for SSHFTP")
 _CODE = re.compile(r"^\d{3}[- ](\d{3}[- ])?")
 _NOISE = re.compile(
     r"End\.|GSS failure:|GSS M.*|error: globus_ftp_client: the server responded with an error"
     r"|Command failed\. : .*|globus_gsi_gssapi: Error with .*|globus_xio: A system call failed: .*"
+    r"|error: globus_ftp_control: gss_init_sec_context failed"
 )
 """Lines that say nothing beside the others."""
 _MAX_SAID = 600
@@ -50,16 +44,26 @@ _MAX_SAID = 600
 def explain(what: str, said: str) -> WfrunError:
     """The error of a client that printed ``said`` to stderr. ``what`` names what failed, and the
     URLs."""
-    failure = f"{what}: {shorten(said)}"
+    reason = shorten(said)
     if _FULL.search(said):
-        return NoSpaceError(failure, hint="Make room at the destination.")
+        return NoSpaceError(f"{what}: {reason}", hint="Make room at the destination.")
+    # The cause comes first: what is shown of a method that failed is cut at its end.
     if _NO_PROXY.search(said):
-        hint = "Make a proxy certificate with grid-proxy-init, or set X509_USER_PROXY."
-        return MethodFailedError(f"{what}: there is no proxy certificate", hint=hint)
+        hint = "Make one with grid-proxy-init, or set X509_USER_PROXY."
+        return MethodFailedError(f"there is no proxy certificate: {what}", hint=hint)
+    if _EXPIRED.search(said):
+        cause = "the proxy certificate has expired (grid-proxy-init makes a new one)"
+        return MethodFailedError(f"{cause}: {what}: {reason}")
+    if "sshftp://" in what and _NO_SERVER.search(said):
+        hint = (
+            "For sshftp, ssh must log in without a password, and the account needs "
+            "~/.globus/sshftp: see docs/gridftp.md."
+        )
+        return MethodFailedError(f"{reason}: {what}", hint=hint)
     for pattern, hint in _HINTS:
-        if pattern.search(failure):
-            return MethodFailedError(failure, hint=hint)
-    return TransientError(failure)
+        if pattern.search(said):
+            return MethodFailedError(f"{reason}: {what}", hint=hint)
+    return TransientError(f"{what}: {reason}")
 
 
 def shorten(said: str) -> str:
