@@ -33,6 +33,9 @@ from wfrun.sites.transfers.stall import STALL_S
 
 GRACE_S = 10.0
 """Maximum wait for the end of a client that is stopped."""
+_BY_CLIENT = re.compile(
+    r"rsync error:|rsync: .*connection|(scp: )?Connection closed", re.IGNORECASE
+)
 _FULL = re.compile(r"no space left|quota", re.IGNORECASE)
 
 
@@ -202,6 +205,7 @@ async def _is_full(to: RemoteEndpoint, part: str, whole: Content) -> bool:
 
 
 def _reason(said: str, code: int) -> str:
-    """What ssh says comes first; the clients repeat that the connection ended."""
+    """The end of what ssh said. The clients only repeat that the connection has ended."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    return "; ".join(lines[:2]) or f"exit code {code}"
+    by_ssh = [line for line in lines if not _BY_CLIENT.match(line)]
+    return "; ".join((by_ssh or lines)[-2:]) or f"exit code {code}"
