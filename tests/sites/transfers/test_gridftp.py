@@ -340,3 +340,15 @@ async def test_both_ends_need_a_server_or_are_here(
     assert not await method.can_carry(served, plain)
     assert not await method.can_carry(plain, here)
     assert not await method.can_carry(here, here)
+
+
+async def test_it_keeps_off_capped_links_of_this_machine(
+    connections: list[Connection], tmp_path: Path
+) -> None:
+    """The client has no option for a rate. Between two sites nothing passes through here."""
+    one, two = endpoints(connections, [tmp_path, tmp_path], "ftp://127.0.0.1:1")
+    here = LocalEndpoint()
+    method = GridFtp([LinkSpec("origin", "site0", max_bandwidth_bytes_per_s=1e6)])
+    assert not await method.can_carry(here, one)
+    assert await method.can_carry(one, here)
+    assert await method.can_carry(one, two)

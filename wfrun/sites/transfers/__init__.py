@@ -38,7 +38,7 @@ METHODS: dict[str, MethodRecord] = {
     for record in (
         MethodRecord("same-file-system", lambda links: SameFileSystem()),
         MethodRecord("copy", LocalCopy),
-        MethodRecord("gridftp", lambda links: GridFtp(), large_only=True),
+        MethodRecord("gridftp", GridFtp, large_only=True),
         MethodRecord("rsync", lambda links: DirectRsync(), large_only=True),
         MethodRecord("scp", lambda links: DirectScp(), large_only=True),
         MethodRecord("sftp", lambda links: DirectSftp(), large_only=True),

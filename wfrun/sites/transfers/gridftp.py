@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from collections.abc import Sequence
 
 from wfrun.engine.errors import InfeasibleError, WfrunError
 from wfrun.engine.exchange import Content, Receipt
-from wfrun.engine.model import GridFtpServer
+from wfrun.engine.model import GridFtpServer, LinkSpec
+from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps
 from wfrun.sites.transfers.disk import absent
 from wfrun.sites.transfers.endpoint import Endpoint, check_size, hold_slots, part_name
 from wfrun.sites.transfers.gridftp_client import PROGRAM, GridFtpClient
@@ -41,7 +43,8 @@ class GridFtp:
 
     computes_digest = True
 
-    def __init__(self) -> None:
+    def __init__(self, links: Sequence[LinkSpec] = ()) -> None:
+        self._caps = BandwidthCaps(links)
         self._client = GridFtpClient()
         self._places = asyncio.Semaphore(MAX_CLIENTS)
 
@@ -52,6 +55,9 @@ class GridFtp:
                 servers += 1
             elif not isinstance(end, LocalEndpoint):
                 return False
+        # The client has no option for a rate, and caps are for what passes through this machine.
+        if servers == 1 and self._caps.between(source, destination):
+            return False
         return servers > 0 and await self._client.version() is not None
 
     async def copy(
