@@ -89,7 +89,7 @@ class Bench:
             host = await connection.host()
             directory = f"{(await host.facts()).home}/wfrun-bench-{transport}"
             await host.remove([directory])
-            await host.make_directories([f"{directory}/{kind.name}" for kind in self.kinds])
+            await host.make_directories([f"{directory}/files/{kind.name}" for kind in self.kinds])
             self.far[transport] = SiteDirectory(self.spec, connection, directory)
 
     async def close(self) -> None:
