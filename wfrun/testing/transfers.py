@@ -141,7 +141,8 @@ class TransferConformance:
         source, target = tmp_path / "source", tmp_path / "outputs" / "target"
         (source / "empty").mkdir(parents=True)
         large = os.urandom(200_000)
-        contents = {**{name: name.encode() for name in ODD_NAMES}, "n" * 255: b"", "large": large}
+        names = (*ODD_NAMES, "line\nbreak")
+        contents = {**{name: name.encode() for name in names}, "n" * 255: b"", "large": large}
         for name, content in contents.items():
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             (source / name).write_bytes(content)
