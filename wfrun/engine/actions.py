@@ -77,6 +77,15 @@ class RemoveFiles(Action, frozen=True):
     """(workflow, file, variant) of each; see ``wfrun.engine.attempts.variant``."""
 
 
+class CancelCopy(Action, frozen=True, gc=False):
+    """Cancel a copy under way. No event follows, unless the copy has just ended."""
+
+    workflow: int
+    file: int
+    source: int
+    destination: int
+
+
 class SetTimer(Action, frozen=True):
     """Post TimerFired(timer) at ``at_s``, or immediately if that time has passed."""
 

@@ -227,6 +227,9 @@ class Capability:
     def on_site_changed(self, site: int) -> None:
         """The room at a site, or its health, has changed."""
 
+    def on_copy_started(self, key: tuple[int, int, int], source: int) -> None:
+        """A copy of a file started; ``key`` is its workflow, file and destination."""
+
     def on_file_removed(self, w: WorkflowState, file: int, site: int) -> None:
         """A file that was at a site is there no longer: it was removed or lost."""
 
@@ -295,6 +298,7 @@ class Hooks:
         self.load_changed: list[Callable[[int], None]] = []
         self.health_changed: list[Callable[[int], None]] = []
         self.site_changed: list[Callable[[int], None]] = []
+        self.copy_started: list[Callable[[tuple[int, int, int], int], None]] = []
         self.file_removed: list[Callable[[WorkflowState, int, int], None]] = []
         self.limit_candidates: list[Callable[[WorkflowState, int, int, int], int]] = []
         self.declined: list[Callable[[WorkflowState, int, int], None]] = []

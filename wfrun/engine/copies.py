@@ -7,7 +7,8 @@ the log, so that real and simulated runs start the same copies.
 
 from __future__ import annotations
 
-from wfrun.engine.actions import CopyFile
+from wfrun.engine import events as ev
+from wfrun.engine.actions import CancelCopy, CopyFile
 from wfrun.engine.capability import Run
 from wfrun.engine.copy_queue import Copy, Key
 from wfrun.engine.model import ORIGIN
@@ -60,6 +61,19 @@ def restart_copies(run: Run) -> None:
     start_copies(run)
 
 
+def copy_late(run: Run, event: ev.CopyLate) -> None:
+    """Give up a late copy, and copy the file from another place. It goes before those that wait."""
+    key = event.workflow, event.file, event.destination
+    copy = run.state.copies.get(key)
+    if copy is None:
+        return
+    copy.slow |= run.state.network.bit(event.source)
+    run.outbox.append(CancelCopy(*key[:2], event.source, key[2]))
+    run.state.copy_queue.end(key)
+    _enqueue(run, key, copy, 0.0)
+    start_copies(run)
+
+
 def start_copies(run: Run) -> None:
     """Start the copies for which there is room. Cost: the links with copies that wait, for each
     that starts."""
@@ -74,7 +88,7 @@ def start_copies(run: Run) -> None:
             for dropped in run.hooks.copy_dropped:
                 dropped(key)
             continue
-        source = _nearest(state, key)
+        source = _nearest(state, key, copy)
         if source == copy.source:
             _start(run, key, copy)
         else:  # The nearest place has changed while it waited.
@@ -89,23 +103,29 @@ def _enqueue(run: Run, key: Key, copy: Copy, rank_s: float) -> None:
     if under_way is not None:  # Given up before it ended: its end serves this request.
         copy.source, _ = under_way
         return
-    copy.source = _nearest(state, key)
+    copy.source = _nearest(state, key, copy)
     if queue.is_bounded and not 0 <= state.workflows[key[0]].sizes[key[1]] <= SMALL_BYTES:
         copy.rank = (rank_s, queue.take_serial())
         queue.add(key, copy.source, copy.rank)
     else:
-        run.outbox.append(CopyFile(key[0], key[1], copy.source, key[2]))
+        _begin(run, key, copy)
 
 
 def _start(run: Run, key: Key, copy: Copy) -> None:
-    workflow, file, destination = key
     copy.rank = None
-    run.state.copy_queue.begin(key, copy.source, destination)
-    run.outbox.append(CopyFile(workflow, file, copy.source, destination))
+    run.state.copy_queue.begin(key, copy.source, key[2])
+    _begin(run, key, copy)
 
 
-def _nearest(state: RunState, key: Key) -> int:
+def _begin(run: Run, key: Key, copy: Copy) -> None:
+    run.outbox.append(CopyFile(key[0], key[1], copy.source, key[2]))
+    for call in run.hooks.copy_started:
+        call(key, copy.source)
+
+
+def _nearest(state: RunState, key: Key, copy: Copy) -> int:
     """The place with the fastest link to the destination of those that have the file."""
     present = state.workflows[key[0]].present[key[1]]
+    present = present & ~copy.slow or present
     source, _, _ = state.network.best_source(present, key[2])
     return source

@@ -65,6 +65,8 @@ def transfer_failed(run: Run, event: ev.TransferFailed) -> None:
     it."""
     key = (event.workflow, event.file, event.destination)
     copy = run.state.copies.get(key)
+    if copy is not None and copy.is_given_up(event.source, run.state.network.bit(event.source)):
+        return  # It failed while it was cancelled.
     run.state.copy_queue.end(key)
     if copy is not None and copy.rank is None:  # Otherwise an earlier request for it has failed.
         _treat(run, key, copy, event)

@@ -20,7 +20,7 @@ for the many inputs of another, and an early one is not overtaken for ever."""
 class Copy:
     """A file that is being copied to a site, or waits for room."""
 
-    __slots__ = ("failures", "rank", "source", "waiting")
+    __slots__ = ("failures", "rank", "slow", "source", "waiting")
 
     def __init__(self) -> None:
         self.source = ORIGIN
@@ -29,6 +29,13 @@ class Copy:
         self.failures = 0
         self.rank: Rank | None = None
         """Its place in the queue; None: it does not wait for room."""
+        self.slow = 0
+        """Places from which the copy was late, as a mask. They are sources only if there is no
+        other."""
+
+    def is_given_up(self, source: int, bit: int) -> bool:
+        """Whether the copy from this place, with this bit in masks, was given up for another."""
+        return bool(self.slow & bit) and self.source != source
 
 
 class CopyQueue:

@@ -35,7 +35,7 @@ Version 5 added ``RunStarted.site_directory`` and ``RunStarted.own_outputs``, ve
 words for ``Settings.throttle``, LinksRead, ``SiteSpec.storage_bytes``,
 ``LinkSpec.max_transfers``, StorageAwaited, ``Access.direct`` and its companions,
 ``LinkSpec.methods``, ``method`` and ``fallback`` of TransferEnded, FilesDiscarded,
-``Settings.keep``, and causes of failed copies."""
+``Settings.keep``, causes of failed copies, and CopyLate."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):
@@ -367,6 +367,18 @@ class SitesDeclined(Event, frozen=True, tag="sites-declined"):
     sites: tuple[int, ...]
 
 
+class CopyLate(Event, frozen=True, tag="copy-late"):
+    """The core decided to give up a copy that takes much longer than expected, and to copy the file
+    from another place."""
+
+    workflow: int
+    file: int
+    source: int
+    destination: int
+    elapsed_s: float
+    """Time since the copy started."""
+
+
 class StorageAwaited(Event, frozen=True, gc=False, tag="storage-awaited"):
     """The core decided that an eligible task waits for room in the storage of some sites."""
 
@@ -478,6 +490,7 @@ AnyEvent = (
     | ReservationDeclined
     | SitesDeclined
     | StorageAwaited
+    | CopyLate
     | SitePaused
     | SiteReopened
     | JobLimitReached
@@ -492,6 +505,6 @@ AnyEvent = (
 
 DECISIONS = (
     AttemptPlaced, AttemptsWithdrawn, CoresReserved, LaunchersAsked, LaunchersStopped, RunEnded,
-    ReservationDeclined, SitesDeclined, StorageAwaited, FilesDiscarded,
+    ReservationDeclined, SitesDeclined, StorageAwaited, FilesDiscarded, CopyLate,
 )  # fmt: skip
 """Events that are decisions of the core. In the log each follows the fact that caused it."""

@@ -18,7 +18,7 @@ from wfrun.engine.bag import BagFiles
 from wfrun.engine.capabilities import CAPABILITIES
 from wfrun.engine.capability import Hooks, Run
 from wfrun.engine.changes import change_sites, introduce
-from wfrun.engine.copies import restart_copies
+from wfrun.engine.copies import copy_late, restart_copies
 from wfrun.engine.fit import classify
 from wfrun.engine.information import Knowledge
 from wfrun.engine.model import ORIGIN, LinkSpec, Workflow
@@ -386,6 +386,7 @@ _INTERPRET: dict[type[ev.Event], Interpret] = dict.fromkeys(get_args(ev.AnyEvent
     ev.AttemptsWithdrawn: _attempts_withdrawn,
     ev.TransferEnded: files.transfer_ended,
     ev.TransferFailed: copy_failures.transfer_failed,
+    ev.CopyLate: copy_late,
     ev.SiteObserved: _site_observed,
     ev.SiteLoadObserved: _site_load_observed,
     ev.SitePaused: _site_paused,

@@ -37,6 +37,8 @@ class Network:
         self.sites = len(site_names)
         self.samples: dict[tuple[int, int], LinkSamples] = {}
         """What copies of this run have shown, by source and destination."""
+        self._known: set[tuple[int, int]] = set()
+        """Links whose bandwidth the catalog or a copy has shown."""
         self._learns = learns
         self._history: Sequence[LinkHistory] = ()
         index = self._index = {name: i for i, name in enumerate(site_names)} | {"origin": ORIGIN}
@@ -47,6 +49,7 @@ class Network:
         for link in links:
             source, destination = index[link.source], index[link.destination]
             if link.bandwidth_bytes_per_s is not None:
+                self._known.add((source, destination))
                 self._seconds_per_byte[source][destination] = 1 / link.bandwidth_bytes_per_s
             self._latency_s[source][destination] = link.latency_s
         self.best: list[dict[int, tuple[int, float, float]]] = [{} for _ in range(size)]
@@ -87,10 +90,23 @@ class Network:
     ) -> None:
         """Change the figures of a link; None: this one stays."""
         if bandwidth is not None:
+            self._known.add((source, destination))
             self._seconds_per_byte[source][destination] = 1 / bandwidth
         if latency_s is not None:
             self._latency_s[source][destination] = latency_s
         self.best[destination].clear()
+
+    def expected_s(self, source: int, destination: int, size_bytes: int) -> float | None:
+        """Expected time of a copy that has its link for itself, by the copies of this run if they
+        show it; None if nothing is known of the link. Cost: constant."""
+        samples = None if self._learns else self.samples.get((source, destination))
+        bandwidth = None if samples is None else bandwidth_of(samples.bandwidths())
+        if bandwidth is None and (source, destination) not in self._known:
+            return None
+        seconds_per_byte = self._seconds_per_byte[source][destination]
+        if bandwidth is not None:
+            seconds_per_byte = 1 / bandwidth
+        return self._latency_s[source][destination] + size_bytes * seconds_per_byte
 
     def bit(self, site: int) -> int:
         """The bit of a site, or of ORIGIN, in a mask of places."""

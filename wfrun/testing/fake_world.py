@@ -47,8 +47,9 @@ class FakeWorld:
 
     ``result`` decides how attempts end, ``runtime_s`` after how long; by default they are done
     after their documented time at the site's speed and write what is documented. ``fails`` decides
-    which copies fail, ``behaviour`` everything else that sites do. ``arrive_s`` holds when each
-    workflow is added, by default at 0; workflow ``i`` joins resource manager ``i % len(queues)``.
+    which copies fail, ``stalled_s`` how much longer a copy takes than its link does, ``behaviour``
+    everything else that sites do. ``arrive_s`` holds when each workflow is added, by default at 0;
+    workflow ``i`` joins resource manager ``i % len(queues)``.
     ``log`` holds every event in order, decided ones included. ``keep_log=False`` saves memory.
     """
 
@@ -62,6 +63,7 @@ class FakeWorld:
         runtime_s: Runtime | None = None,
         fails: Fails | None = None,
         behaviour: Behaviour | None = None,
+        stalled_s: Callable[[act.CopyFile], float] = lambda _: 0.0,
         arrive_s: Sequence[float] = (),
         queues: tuple[tuple[int, ...], ...] = (),
         keep_log: bool = True,
@@ -82,6 +84,7 @@ class FakeWorld:
         self._result = result or self._documented
         self._runtime_s = runtime_s or self._documented_s
         self._fails = fails
+        self._stalled_s = stalled_s
         self._written: dict[tuple[int, int], int] = {}
         """Sizes of written files in bytes, by (workflow, file)."""
         self._future: list[tuple[float, int, ev.Event | Callback]] = []
@@ -247,6 +250,8 @@ class FakeWorld:
             self._sites[action.site].submit(action.attempts)
         elif isinstance(action, act.CopyFile):
             self._copy(action)
+        elif isinstance(action, act.CancelCopy):
+            self._cancel_copy(action)
         elif isinstance(action, act.SetTimer):
             at_s = max(self.now_s, action.at_s)
             self.post(at_s, ev.TimerFired(at_s, action.timer))
@@ -264,6 +269,19 @@ class FakeWorld:
             for site in self._sites:
                 site.dismiss()
 
+    def _cancel_copy(self, action: act.CancelCopy) -> None:
+        """Remove the end of a copy that is to come."""
+        ends = (action.workflow, action.file, action.source, action.destination)
+        self._future = [
+            entry
+            for entry in self._future
+            if not (
+                isinstance(what := entry[2], (ev.TransferEnded, ev.TransferFailed))
+                and (what.workflow, what.file, what.source, what.destination) == ends
+            )
+        ]
+        heapq.heapify(self._future)
+
     def _copy(self, action: act.CopyFile) -> None:
         now_s = self.now_s
         file = action.workflow, action.file
@@ -272,7 +290,7 @@ class FakeWorld:
             size = self._workflows[action.workflow].files[action.file].size_bytes or 0
         bit = self._network.bit(action.source)
         _, seconds_per_byte, latency_s = self._network.best_source(bit, action.destination)
-        elapsed_s = latency_s + size * seconds_per_byte
+        elapsed_s = latency_s + size * seconds_per_byte + self._stalled_s(action)
         how = self._fails(action) if self._fails is not None else None
         if how is not None:
             self.post(

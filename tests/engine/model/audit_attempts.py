@@ -191,7 +191,7 @@ class AttemptRules(FileRules):
             self._specials.add(task)
         else:
             self._setbacks[task] += 1
-        if not self._open_attempts(task):
+        if not any(t.task == task and not t.superseded for t in self._open.values()):
             self._grow_request(task, cause)
         self._doubt_if_stopping()
 

@@ -22,6 +22,7 @@ class FileRules(KnownRun):
         self.present.setdefault((event.workflow, event.file), set()).add(event.destination)
         self._sizes[event.workflow, event.file] = event.size_bytes
         self._under_way.discard((event.workflow, event.file, event.destination))
+        self._redirected.discard((event.workflow, event.file, event.destination))
         del self._copy_failures[event.workflow, event.file, event.destination]
         self._large_copies.pop((event.workflow, event.file, event.destination), None)
 
@@ -45,6 +46,16 @@ class FileRules(KnownRun):
             self._require(
                 "copy-room", most is None or under_way <= most, f"{under_way} copies at {site}"
             )
+
+    def check_cancelled_copy(self, action: act.CancelCopy) -> None:
+        """A late copy is given up once, and only while the file is at another place."""
+        copy = action.workflow, action.file, action.destination
+        others = self.present.get(copy[:2], set()) - {action.source, action.destination}
+        self._require("copy-late", copy in self._under_way and bool(others), str(action))
+        self._require("copy-late", copy not in self._redirected, f"{action}: again")
+        self._redirected.add(copy)
+        self._under_way.discard(copy)
+        self._large_copies.pop(copy, None)
 
     def check_storage(self, what: str, placed: OpenAttempt) -> None:
         """Check that the files at the site of a new attempt, with those on their way and the

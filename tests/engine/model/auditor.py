@@ -46,6 +46,8 @@ class Auditor(RunRules, AttemptRules, FileRules, SiteRules, WithdrawalRules):
                 self._check_submitted(action)
             elif isinstance(action, act.CancelAttempts):
                 self._check_cancelled(action, withdrawn)
+            elif isinstance(action, act.CancelCopy):
+                self.check_cancelled_copy(action)
             elif isinstance(action, act.CopyFile):
                 self.check_copy(action)
             elif isinstance(action, act.RemoveFiles):

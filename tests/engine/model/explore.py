@@ -226,7 +226,7 @@ def _but_reminders(actions: Sequence[act.Action]) -> list[act.Action]:
         for action in actions
         if not (
             isinstance(action, act.SetTimer)
-            and action.timer.startswith(("launchers:", "withdrawals"))
+            and action.timer.startswith(("launchers:", "withdrawals", "late-copies"))
         )
     ]
 

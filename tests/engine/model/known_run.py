@@ -99,6 +99,8 @@ class KnownRun:
         """(workflow, file, site) of inputs of failed attempts."""
         self._superseded_done: set[tuple[int, int | None, int]] = set()
         """(workflow, task, variant) of superseded attempts that ended done."""
+        self._redirected: set[tuple[int, int, int]] = set()
+        """Late copies (workflow, file, destination) that were given up, until one has ended."""
         self._copy_failures: Counter[tuple[int, int, int]] = Counter()
         self._background_cores: Counter[int] = Counter()
         self._ended_cores: Counter[int] = Counter()

@@ -93,6 +93,13 @@ class RandomTasks:
             return 0.0
         return Random(f"{spec.seed}/{workflow}/{task}/{site}").choice(spec.runtimes_s)
 
+    def stalled_s(self, action: act.CopyFile) -> float:
+        """For how long a copy stalls."""
+        spec = self._spec
+        copy = action.workflow, action.file, action.source, action.destination
+        stalls = Random(f"stall {spec.seed}/{copy}").random() < spec.stalled_share
+        return 300.0 if stalls else 0.0
+
     def fails(self, action: act.CopyFile) -> Literal["transient", "infeasible"] | None:
         """How a copy fails; None if the file arrives."""
         spec = self._spec
@@ -116,6 +123,7 @@ def make_world(spec: WorldSpec) -> FakeWorld:
         runtime_s=tasks.runtime_s,
         fails=tasks.fails if spec.copy_failure_share else None,
         behaviour=RandomBehaviour(spec),
+        stalled_s=tasks.stalled_s,
         arrive_s=spec.arrive_s,
         queues=spec.queues,
     )

@@ -26,6 +26,7 @@ RULES: dict[str, str] = {
     "success": "the success of a task counts once",
     "copy-source": "a file is copied from where it is",
     "copy-room": "no site or link has more large copies under way than the catalog says",
+    "copy-late": "a late copy is given up once, if the file is at another place",
     "storage": "no task is placed where its files exceed the storage of the site",
     "discard-needed": "no file is removed that a task will read, or a final output before its copy",
     "discard-twice": "a file is removed from where it is",

@@ -1,15 +1,22 @@
-"""The end of a run while sites still answer."""
+"""The dispatcher: the end of a run while sites still answer, and the cancellation of copies."""
 
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from wfrun.engine import actions as act
+from wfrun.engine.events import TransferEnded
+from wfrun.engine.exchange import ANYTHING, Content
+from wfrun.engine.model import LinkSpec, SiteSpec
 from wfrun.runners.run.clock import WallClock
 from wfrun.runners.run.dispatch import Dispatcher
+from wfrun.sites.transfers.local_copy import LocalCopy
+from wfrun.sites.transfers.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.router import TransferRouter
 
 
 class Waiting:
@@ -42,3 +49,41 @@ async def test_an_answer_arrives_as_the_run_ends(turns: int) -> None:
     ended = asyncio.create_task(run())
     done, _ = await asyncio.wait([ended], timeout=100)
     assert done, "the run does not end"
+
+
+class Requests:
+    """The file of every copy is ``f`` at sites."""
+
+    def path(self, workflow: int, file: int, site: int) -> str:
+        return "f"
+
+    def content(self, workflow: int, file: int) -> Content:
+        return ANYTHING
+
+
+async def test_a_cancelled_copy_ends_without_an_event(tmp_path: Path) -> None:
+    """Another copy of the same file goes on."""
+    stores = [tmp_path / name for name in ("a", "b", "c")]
+    for store in stores:
+        store.mkdir()
+    for store in stores[:2]:
+        (store / "f").write_bytes(b"content")
+    router = TransferRouter(
+        [LocalEndpoint(i, SiteSpec(store.name, 1), store) for i, store in enumerate(stores)],
+        {"copy": LocalCopy([LinkSpec("a", "c", None, latency_s=600.0)])},
+        tmp_path,
+    )
+    clock = WallClock()
+    nothing = cast(Any, None)
+    dispatcher = Dispatcher(clock, [], router, cast(Any, Requests()), nothing)
+    async with dispatcher:
+        dispatcher.dispatch(act.CopyFile(0, 0, 0, 2))
+        await asyncio.sleep(0)
+        dispatcher.dispatch(act.CancelCopy(0, 0, 0, 2))
+        dispatcher.dispatch(act.CopyFile(0, 0, 1, 2))
+        (event,) = await asyncio.wait_for(clock.next(), 600)
+        assert isinstance(event, TransferEnded)
+        assert event.source == 1
+        assert [path.name for path in stores[2].iterdir()] == ["f"]
+        dispatcher.dispatch(act.CancelCopy(0, 0, 1, 2))  # it has ended
+    router.close()

@@ -6,6 +6,7 @@ from wfrun.engine.capabilities.binding import Binding
 from wfrun.engine.capabilities.cleanup import Cleanup
 from wfrun.engine.capabilities.expected import ExpectedTimes
 from wfrun.engine.capabilities.health import Health
+from wfrun.engine.capabilities.late_copies import LateCopies
 from wfrun.engine.capabilities.launchers.allocation import Allocation
 from wfrun.engine.capabilities.launchers.launchers import Launchers
 from wfrun.engine.capabilities.performance import Performance
@@ -25,6 +26,7 @@ from wfrun.engine.capability import Capability
 CAPABILITIES: list[type[Capability]] = [
     # Facts about sites and tasks.
     Storage,
+    LateCopies,
     Launchers,
     Binding,
     Health,

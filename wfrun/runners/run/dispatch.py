@@ -53,6 +53,8 @@ class Dispatcher:
         self._orders: list[asyncio.Queue[act.Action]] = [asyncio.Queue() for _ in sites]
         self._tasks: set[asyncio.Task[None]] = set()
         self._removals = Removals(sites, self._spawn)
+        self._copies: dict[act.CopyFile, asyncio.Task[None]] = {}
+        """Copies under way."""
         self._searches: list[set[asyncio.Task[None]]] = [set() for _ in sites]
         """Searches for attempts that have not ended, by site."""
 
@@ -68,7 +70,12 @@ class Dispatcher:
     def dispatch(self, action: act.Action) -> None:
         """Start an action; returns at once."""
         if isinstance(action, act.CopyFile):
-            self._spawn(self._copy(action))
+            task = self._copies[action] = self._spawn(self._copy(action))
+            task.add_done_callback(lambda _: self._copies.pop(action, None))
+        elif isinstance(action, act.CancelCopy):
+            ends = (action.workflow, action.file, action.source, action.destination)
+            if (copy := self._copies.get(act.CopyFile(*ends))) is not None:
+                copy.cancel()
         elif isinstance(action, act.RemoveFiles):
             self._removals.add(action.site, self._requests.stored(action.files))
         elif isinstance(action, act.SetTimer):

@@ -229,6 +229,9 @@ class SimulatedDispatch:
         )
         self._advance_s = float("inf")
         """Time of the next call of ``_advance``; infinite if none is scheduled."""
+        self._cancelled: set[act.CopyFile] = set()
+        """Copies whose end is not reported. Their bytes still take their share of the link: a
+        cancellation reaches the source late."""
         self._is_scheduling = False
         """Whether ``_schedule_advance`` is to run at the present time."""
 
@@ -242,6 +245,9 @@ class SimulatedDispatch:
         """Carry an action out; its results are scheduled on the clock."""
         if isinstance(action, act.CopyFile):
             self._copy(action)
+        elif isinstance(action, act.CancelCopy):
+            ends = (action.workflow, action.file, action.source, action.destination)
+            self._cancelled.add(act.CopyFile(*ends))
         elif isinstance(action, act.SubmitAttempts):
             site = self._sites[action.site]
             speed = site.spec.speed_ratio
@@ -311,6 +317,9 @@ class SimulatedDispatch:
             return
         self._advance_s = float("inf")
         for action, begun_s, size in self._network.advance(now_s):
+            if action in self._cancelled:
+                self._cancelled.discard(action)
+                continue
             self._clock.post(
                 ev.TransferEnded(
                     now_s,

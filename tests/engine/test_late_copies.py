@@ -1,0 +1,121 @@
+"""Copies that take much longer than their link suggests."""
+
+from __future__ import annotations
+
+import pytest
+
+from wfrun.engine import events as ev
+from wfrun.engine.actions import CancelCopy, CopyFile
+from wfrun.engine.capabilities.late_copies import LATE_FACTOR, MIN_INTERVAL_S, MIN_LATE_S
+from wfrun.engine.exchange import Outcome
+from wfrun.engine.model import ORIGIN, Catalog, File, LinkSpec, SiteSpec, Task, Workflow
+from wfrun.testing.fake_world import FakeWorld
+
+MB = 10**6
+SITES = (SiteSpec("alpha", 1), SiteSpec("beta", 1))
+LINKS = (
+    LinkSpec("origin", "alpha", 10.0 * MB),
+    LinkSpec("origin", "beta", 1.0 * MB),
+    LinkSpec("alpha", "beta", 10.0 * MB),
+)
+STALL_S = 1000.0
+
+
+def world(
+    *, size: int = 100 * MB, links: tuple[LinkSpec, ...] = LINKS, inputs: tuple[int, ...] = (0, 0)
+) -> FakeWorld:
+    """Two tasks, of which the second starts at beta when the first is done at alpha. Each copy from
+    alpha to beta stalls. Task 0 reads ``inputs[0]``, task 1 ``inputs[1]``."""
+    files = [File("shared", size), File("written", size, producer=0)]
+    tasks = [
+        Task("t0", "x", "x", inputs=(0,), outputs=(1,), runtime_s=1.0),
+        Task("t1", "x", "x", inputs=(inputs[1],), runtime_s=1.0),
+    ]
+    return FakeWorld(
+        [Workflow("w", "w.dax", tasks, files, [(), (0,)])],
+        Catalog(SITES, links),
+        ev.Settings("round-robin"),
+        stalled_s=lambda copy: STALL_S if (copy.source, copy.destination) == (0, 1) else 0.0,
+        result=lambda key, workflow, task: Outcome("done", sizes=(size,) if task == 0 else ()),
+    )
+
+
+def copies_to_beta(run: FakeWorld) -> list[CopyFile | CancelCopy]:
+    return [
+        action
+        for action in run.actions
+        if isinstance(action, (CopyFile, CancelCopy)) and action.destination == 1
+    ]
+
+
+def test_a_late_copy_comes_from_another_place() -> None:
+    run = world()
+    assert run.run() == "done"
+    assert copies_to_beta(run) == [
+        CopyFile(0, 0, 0, 1),
+        CancelCopy(0, 0, 0, 1),
+        CopyFile(0, 0, ORIGIN, 1),
+    ]
+    (late,) = [event for event in run.log if isinstance(event, ev.CopyLate)]
+    assert (late.file, late.source, late.destination) == (0, 0, 1)
+    assert late.elapsed_s == pytest.approx(LATE_FACTOR * 10.0)
+    assert run.now_s < STALL_S
+
+
+def test_a_short_copy_is_late_after_some_time_only() -> None:
+    run = world(size=MB)
+    run.run()
+    (late,) = [event for event in run.log if isinstance(event, ev.CopyLate)]
+    assert MIN_LATE_S <= late.elapsed_s <= MIN_LATE_S + MIN_INTERVAL_S
+
+
+def test_a_file_that_is_nowhere_else_is_awaited() -> None:
+    run = world(inputs=(0, 1))
+    assert run.run() == "done"
+    assert copies_to_beta(run) == [CopyFile(0, 1, 0, 1)]
+    assert run.now_s > STALL_S
+
+
+def test_nothing_is_expected_of_an_unknown_link() -> None:
+    run = world(links=(LinkSpec("origin", "beta", 1.0 * MB),))
+    assert run.run() == "done"
+    assert not any(isinstance(event, ev.CopyLate) for event in run.log)
+
+
+def test_a_small_file_is_awaited() -> None:
+    run = world(size=1000)
+    assert run.run() == "done"
+    assert not any(isinstance(event, ev.CopyLate) for event in run.log)
+
+
+def test_what_the_cancelled_copy_reports_late_changes_nothing() -> None:
+    """It may have ended or failed before it was cancelled."""
+    run = world()
+    steps = run.steps()
+    while not any(isinstance(event, ev.CopyLate) for event in run.log):
+        next(steps)
+    now_s = run.now_s
+    failed = ev.TransferFailed(now_s, 0, 0, 0, 1, "failed while it was cancelled", False)
+    _, actions = run.core.step(failed)
+    assert not actions
+    assert (0, 0, 1) in run.core.state.copies
+    run.core.step(ev.TransferEnded(now_s, 0, 0, 0, 1, 100 * MB, 40.0))
+    assert not run.core.state.copies
+    run.core.step(ev.TransferEnded(now_s, 0, 0, ORIGIN, 1, 100 * MB, 40.0))
+    assert not run.core.state.copy_queue.running
+
+
+def test_copies_that_share_a_link_are_not_late() -> None:
+    """Each gets its part of the bandwidth."""
+    files = [File(f"f{number}", 100 * MB) for number in range(8)]
+    reads = tuple(range(8))
+    tasks = [Task(f"t{n}", "x", "x", inputs=reads, runtime_s=1.0) for n in range(2)]
+    run = FakeWorld(
+        [Workflow("w", "w.dax", tasks, files, [(), (0,)])],
+        Catalog(SITES, LINKS),
+        ev.Settings("round-robin"),
+        stalled_s=lambda copy: 7 * 10.0 if copy.destination == 1 else 0.0,
+    )
+    assert run.run() == "done"
+    assert {copy.source for copy in copies_to_beta(run)} == {0}
+    assert not any(isinstance(event, ev.CopyLate) for event in run.log)
