@@ -28,7 +28,7 @@ MIN_LATE_S = 30.0
 """Minimum time after which a copy is late, in seconds: short copies vary by more, and to begin
 again costs about as much."""
 
-MIN_INTERVAL_S = 10.0
+MIN_INTERVAL_S = 30.0
 """Minimum interval between two looks at the copies under way."""
 
 
@@ -47,7 +47,7 @@ class LateCopies(Capability):
     or the catalog, times the number of large copies that share an end of it. Nothing is expected of
     a link of which nothing is known.
 
-    Cost: constant for a copy, but for a heap; each look, the copies that are due.
+    Cost: constant for a copy, but for a heap; of a look, the copies that are due.
     """
 
     def __init__(self, run: Run) -> None:
@@ -77,9 +77,8 @@ class LateCopies(Capability):
         self._serial += 1
         self._under_way[key] = _UnderWay(self._serial, source, self.state.now_s)
         self._at.update((source, key[2]))
-        copy = self.state.copies[key]
-        due_s = self._late_s(key) if not copy.slow else None
-        if due_s is not None:
+        if not self.state.copies[key].slow:
+            due_s = self.state.now_s + MIN_LATE_S
             heapq.heappush(self._due, (due_s, self._serial, key))
             self._look_at(due_s)
 
@@ -137,7 +136,7 @@ class LateCopies(Capability):
         self.run.decision_due = self.run.decision_due or bool(self._late)
 
     def _examine(self, serial: int, key: Key) -> None:
-        """Note a copy as late, unless others have come to share its link."""
+        """Note a copy as late, or look again later."""
         late_s = self._late_s(key)
         if late_s is not None and late_s > self.state.now_s:
             heapq.heappush(self._due, (late_s, serial, key))
