@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from wfrun.engine import events as ev
 from wfrun.engine.actions import CancelCopy, CopyFile
 from wfrun.engine.capabilities.late_copies import LATE_FACTOR, MIN_INTERVAL_S, MIN_LATE_S
@@ -58,7 +56,7 @@ def test_a_late_copy_comes_from_another_place() -> None:
     ]
     (late,) = [event for event in run.log if isinstance(event, ev.CopyLate)]
     assert (late.file, late.source, late.destination) == (0, 0, 1)
-    assert late.elapsed_s == pytest.approx(LATE_FACTOR * 10.0)
+    assert LATE_FACTOR * 10.0 <= late.elapsed_s <= LATE_FACTOR * 10.0 + MIN_INTERVAL_S
     assert run.now_s < STALL_S
 
 

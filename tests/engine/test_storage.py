@@ -234,3 +234,15 @@ def test_a_replay_knows_what_waits() -> None:
     for site in (0, 1):
         own = mine.get(Storage).waiting_tasks(site)
         assert own == other.get(Storage).waiting_tasks(site)
+
+
+def test_files_that_leave_at_the_last_moment_make_room() -> None:
+    """Nothing else is under way when they are removed, so the run would end."""
+    files = [File("big", 6 * MB, 0), File("small", MB, 1), File("other", 6 * MB, 2)]
+    tasks = [
+        Task("t0", "x", "x", outputs=(0,), runtime_s=1.0),
+        Task("t1", "x", "x", inputs=(0,), outputs=(1,), runtime_s=1.0),
+        Task("t2", "x", "x", outputs=(2,), runtime_s=1.0),
+    ]
+    w = Workflow("w", "w.dax", tasks, files, [(), (0,), ()])
+    assert FakeWorld([w], Catalog((ALPHA,)), ev.Settings("round-robin")).run() == "done"

@@ -42,6 +42,9 @@ class Run:
         """Whether a placement may be possible that was not before the latest event."""
         self.decision_due = False
         """Whether a capability has to decide after this event even if no placement is possible."""
+        self.has_new_room = False
+        """Whether a decision made room for a placement, which follows the same event: nothing else
+        may happen any more."""
         self.hypothetical: tuple[WorkflowState, int, int] | None = None
         """A hypothetical question to a placement policy: a workflow, one of its tasks, and the
         candidates to assume, a mask, although they have no room. None outside such a question."""

@@ -68,13 +68,15 @@ class Core:
         self._decided = decided
         try:
             self._interpreter.apply(event)
-            if (run.placement_possible or run.decision_due) and state.is_placing:
+            is_due = run.placement_possible or run.decision_due
+            while is_due and state.is_placing:
                 possible, run.placement_possible = run.placement_possible, False
-                run.decision_due = False
+                run.decision_due = run.has_new_room = False
                 for decide in run.hooks.decide:
                     decide(self, possible)
                 # Decisions set it again, but all possible placements have been made.
-                run.placement_possible = False
+                # Those in room that they made have not.
+                is_due = run.placement_possible = run.has_new_room
         except Exception as error:
             self._blame_policy(error)
             raise

@@ -75,7 +75,7 @@ async def test_a_cancelled_copy_ends_without_an_event(tmp_path: Path) -> None:
     )
     clock = WallClock()
     nothing = cast(Any, None)
-    dispatcher = Dispatcher(clock, [], router, cast(Any, Requests()), nothing)
+    dispatcher = Dispatcher(clock, [nothing] * 3, router, cast(Any, Requests()), nothing)
     async with dispatcher:
         dispatcher.dispatch(act.CopyFile(0, 0, 0, 2))
         await asyncio.sleep(0)

@@ -193,7 +193,7 @@ class Storage(Capability):
     def _allow(self, w: WorkflowState, task: int, site: int) -> None:
         """Let a site be a candidate for a task again."""
         self._set_full(w, task, w.full[task] & ~(1 << site))
-        self.run.placement_possible = True
+        self.run.placement_possible = self.run.has_new_room = True
 
     def _set_full(self, w: WorkflowState, task: int, mask: int) -> None:
         """Set the sites that have no room for a task."""
