@@ -55,7 +55,7 @@ def test_only_tasks_that_are_not_reused_are_placed() -> None:
     core.step(ev.TransferEnded(1.0, 0, 1, ORIGIN, placed.site, 7, 0.1))
     core.step(ev.AttemptEnded(2.0, placed.key, Outcome("done", sizes=(5,))))
     decided, _ = core.step(ev.TransferEnded(3.0, 0, 2, placed.site, ORIGIN, 5, 0.1))
-    assert [type(event) for event in decided] == [ev.RunEnded]
+    assert [type(event) for event in decided] == [ev.FilesDiscarded, ev.RunEnded]
     assert core.state.ended == "done"
 
 
@@ -63,7 +63,7 @@ def test_a_run_of_which_all_is_reused_ends_at_once() -> None:
     reused = ev.ReusedTasks("one", (0, 1, 2), ((2, 5, ORIGIN),), lost=(0, 1))
     core, decided, actions = begun(reused)
     assert statuses(core) == ["DONE"] * 3
-    assert [type(event) for event in decided] == [ev.RunEnded]
+    assert [type(event) for event in decided] == [ev.FilesDiscarded, ev.RunEnded]
     assert actions == [act.EndRun("done")]
 
 
