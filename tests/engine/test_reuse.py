@@ -63,7 +63,7 @@ def test_a_run_of_which_all_is_reused_ends_at_once() -> None:
     reused = ev.ReusedTasks("one", (0, 1, 2), ((2, 5, ORIGIN),), lost=(0, 1))
     core, decided, actions = begun(reused)
     assert statuses(core) == ["DONE"] * 3
-    assert [type(event) for event in decided] == [ev.FilesDiscarded, ev.RunEnded]
+    assert [type(event) for event in decided] == [ev.RunEnded]
     assert actions == [act.EndRun("done")]
 
 
