@@ -37,7 +37,7 @@ class EligibleSet:
     *fresh* and need no entry, which saves their memory.
     """
 
-    __slots__ = ("_fresh", "_heaps", "_serials", "count", "counts")
+    __slots__ = ("_fresh", "_heaps", "_moved", "_serials", "count", "counts")
 
     def __init__(self, tasks: int) -> None:
         self.count = 0
@@ -47,6 +47,9 @@ class EligibleSet:
         """Entries by class. Entries of removed tasks are stale, and are skipped later."""
         self._serials = array("q", bytes(8 * tasks))
         """Per task: the serial number of its valid entry; 0 for a task that is absent or fresh."""
+        self._moved: dict[int, TaskClass] = {}
+        """The class of each task that was moved: its entries of other classes, which have the same
+        serial number, are stale."""
         self._fresh: FreshTasks | None = None
 
     def fill(self, fresh: FreshTasks) -> None:
@@ -71,6 +74,7 @@ class EligibleSet:
         """Remove a task, which must be in the set. ``kind`` is the class that it was added with."""
         serial = self._serials[task]
         self._serials[task] = 0
+        self._moved.pop(task, None)
         if not serial:
             assert self._fresh is not None, "a task without an entry is a fresh one"
             self._fresh.remove(task)
@@ -89,9 +93,18 @@ class EligibleSet:
             heapq.heappop(heap)
         elif len(heap) > 2 * left + MAX_STALE:
             # Stale entries would accumulate while no site of this class has room.
-            serials = self._serials
-            heap[:] = [entry for entry in heap if serials[entry[2]] == entry[1]]
+            heap[:] = filter(self._is_valid, heap)
             heapq.heapify(heap)
+
+    def move(self, entry: Entry, before: TaskClass) -> None:
+        """Move a task from class ``before`` to that of ``entry``, under the same serial number."""
+        self.remove(entry[2], before)
+        self.add(entry)
+        self._moved[entry[2]] = entry[3]
+
+    def _is_valid(self, entry: Entry) -> bool:
+        _, serial, task, kind = entry
+        return self._serials[task] == serial and self._moved.get(task, kind) == kind
 
     def fresh_serial(self, task: int) -> int:
         """Serial number of a fresh task."""
@@ -104,8 +117,7 @@ class EligibleSet:
             return None
         heap = self._heaps.get(kind)
         if heap:
-            serials = self._serials
-            while heap and serials[heap[0][2]] != heap[0][1]:
+            while heap and not self._is_valid(heap[0]):
                 heapq.heappop(heap)
         fresh = self._fresh
         if fresh is None or not fresh.left or fresh.task_class != kind:

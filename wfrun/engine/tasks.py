@@ -4,7 +4,7 @@ log."""
 from __future__ import annotations
 
 from wfrun.engine.capability import Run
-from wfrun.engine.eligible import FreshTasks, TaskClass
+from wfrun.engine.eligible import Entry, FreshTasks, TaskClass
 from wfrun.engine.state import RunState, TaskStatus, WorkflowState
 
 WAITING, ELIGIBLE, DISPATCHED, DELAYED, DONE, FAILED, BLOCKED = (int(s) for s in TaskStatus)
@@ -63,16 +63,19 @@ def make_all_eligible(run: Run, w: WorkflowState) -> None:
 
 def enter(w: WorkflowState, task: int) -> None:
     """Add an eligible task to the eligible set, at the position of its last serial number."""
+    w.eligible.add(_entry(w, task))
+
+
+def _entry(w: WorkflowState, task: int) -> Entry:
     order = -w.workflow.tasks[task].priority if w.order is None else w.order[task]
-    w.eligible.add((order, w.serials[task], task, w.task_class(task)))
+    return order, w.serials[task], task, w.task_class(task)
 
 
 def reclassify(w: WorkflowState, task: int, before: TaskClass) -> None:
     """Move an eligible task from its class ``before`` to its present one, at the same position."""
     if not w.serials[task]:
         w.serials[task] = w.eligible.fresh_serial(task)
-    w.eligible.remove(task, before)
-    enter(w, task)
+    w.eligible.move(_entry(w, task), before)
 
 
 def block(state: RunState, w: WorkflowState, task: int) -> None:
