@@ -8,6 +8,7 @@ the capabilities in the order of their calls.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Protocol
 
@@ -312,11 +313,15 @@ class Hooks:
         self.after_replay: list[Callable[[ev.Event], None]] = []
         self.end_replay: list[Callable[[], None]] = []
         self._by_name = dict(vars(self))
+        self._ranks: dict[type[Capability], int] = {}
+        """The place of each capability in the registry."""
+        self._limit_ranks: list[int] = []
         self.events: dict[type[ev.Event], list[Callable[[Any], None]]] = {}
         self.timers: dict[str, Callable[..., None]] = {}
 
     def add(self, capability: Capability) -> None:
         """Add a capability, to be called after those added before."""
+        self._ranks[type(capability)] = len(self._ranks)
         for event, interpret in capability.events().items():
             self.events.setdefault(event, []).append(interpret)
         self.timers.update(capability.timers())
@@ -324,9 +329,17 @@ class Hooks:
             self.wake(capability)
 
     def wake(self, capability: Capability) -> None:
-        """Call all hooks of a capability from now on."""
+        """Call all hooks of a capability from now on, after those of capabilities that are awake.
+        Candidates are limited in registry order: the last limit, which leaves out sites only while
+        others remain, must see what the others have left."""
         kind = type(capability)
         for name, calls in self._by_name.items():
             method = name if hasattr(Capability, name) else f"on_{name}"
-            if getattr(kind, method) is not getattr(Capability, method):
+            if getattr(kind, method) is getattr(Capability, method):
+                continue
+            if calls is self.limit_candidates:
+                place = bisect(self._limit_ranks, self._ranks[kind])
+                self._limit_ranks.insert(place, self._ranks[kind])
+                calls.insert(place, getattr(capability, method))
+            else:
                 calls.append(getattr(capability, method))
