@@ -23,7 +23,7 @@ from wfrun.sites.remote.asyncssh_login import Client, Prompter, Target, log_in
 from wfrun.sites.remote.incoming import Listener, OnConnection, StreamConnection
 from wfrun.sites.remote.login_shell import portable
 from wfrun.sites.remote.ssh_agent import check_agent
-from wfrun.sites.remote.transport import Address
+from wfrun.sites.remote.transport import UNNAMED, Address
 
 _READ_BYTES = 1 << 16
 _CHUNK_BYTES = 1 << 18
@@ -432,15 +432,10 @@ def _parse_jump(text: str) -> tuple[str | None, str, int | None]:
     return user if at else None, host.strip("[]"), int(port) if port else None
 
 
-UNNAMED = " (no space, a quota, or a directory?)"
-"""Follows the text of an error that has no code in SFTP."""
-
-
 def _refusal(failure: str, error: asyncssh.SFTPError) -> WfrunError:
     reason = error.reason or type(error).__name__
-    if (
-        type(error) is asyncssh.SFTPFailure
-    ):  # what OpenSSH reports for errors without a code of SFTP
+    # OpenSSH reports it for all errors without a code of SFTP.
+    if type(error) is asyncssh.SFTPFailure:
         reason += UNNAMED
     return InfeasibleError(f"{failure}: {reason}")
 

@@ -12,6 +12,9 @@ from typing import NamedTuple, Protocol
 from wfrun.engine.errors import WfrunError
 from wfrun.sites.remote.incoming import Listener, OnConnection
 
+UNNAMED = " (no space, a quota, or a directory?)"
+"""Follows the text of an error that has no code in SFTP."""
+
 
 class NeedsLoginError(WfrunError):
     """The host requires a login that only the user can give; the hint says how."""

@@ -16,10 +16,9 @@ from wfrun.engine.exchange import Content
 from wfrun.engine.model import SiteSpec
 from wfrun.parsers.catalog.read import DEFAULT_MAX_TRANSFERS
 from wfrun.sites.remote import cat
-from wfrun.sites.remote.asyncssh_transport import UNNAMED
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.host import NewFile, Stat
-from wfrun.sites.remote.transport import Process
+from wfrun.sites.remote.transport import UNNAMED, Process
 from wfrun.sites.stored import measure_at
 from wfrun.sites.transfers.direct_clients import Clients, ask_clients
 from wfrun.sites.transfers.endpoint import (
