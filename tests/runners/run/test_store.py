@@ -69,6 +69,7 @@ EVENTS: list[ev.AnyEvent] = [
     ev.SiteReopened(3.4, 0),
     ev.TimerFired(3.5, "retry:0:1"),
     ev.CancelAsked(3.6, "drain"),
+    ev.CopyLate(3.0, 0, 5, 1, -1, 120.5),
     ev.StorageAwaited(3.0, 0, 5, (1,)),
     ev.FilesDiscarded(3.0, 1, ((0, 7), (0, 8))),
     ev.FilesRemoved(3.0, 1),
