@@ -10,6 +10,7 @@ import pytest
 from tests.places import ROOT
 
 ALLOWED = {
+    "wfrun/runners/cli/cleaning.py": {"confirm"},  # its question is made visible there
     "wfrun/runners/display/console.py": {"Console"},
     "wfrun/runners/run/sites.py": {"getpass", "input"},  # its prompts are made visible there
 }

@@ -48,7 +48,7 @@ COUNTED_EVENTS = 800
 """Approximate number of events of one run that are counted: a random sample, since counting is ten
 times slower than running."""
 
-MAX_STEPS = 1_000_000
+MAX_STEPS = 1_500_000
 """Maximum number of steps counted in a run. A run that exceeds it costs too much and is stopped."""
 
 

@@ -250,7 +250,7 @@ def test_a_second_engine_is_refused(user: User, words: tuple[str, ...]) -> None:
     assert len(lines_of(user.folder / "record")) == 4
 
 
-def test_resuming_a_run_that_is_done_only_tidies_up(user: User) -> None:
+def test_resuming_a_run_that_is_done_starts_nothing(user: User) -> None:
     go(user)
     document = user.write(waiting(user.folder, 2))
     engine = user.start(document, "--run-dir", "run", "--keep", "all")
@@ -259,7 +259,7 @@ def test_resuming_a_run_that_is_done_only_tidies_up(user: User) -> None:
     assert done.status == 0
     assert "done: 2/2 tasks done" in done.out
     assert len(lines_of(user.folder / "record")) == 2
-    assert not list((user.folder / "run" / "sites").glob("*/files/*"))
+    assert len(list((user.folder / "run" / "sites").glob("*/files/*"))) == 2
 
 
 def test_tasks_end_while_the_engine_is_dead(user: User) -> None:
