@@ -54,8 +54,8 @@ class Store:
         return f"{self._directory}/{name}"
 
 
-class TestStreamOverConnections(TransferConformance):
-    """Between an agent and this machine, and between two agents."""
+class BetweenAgents(TransferConformance):
+    """Between an agent and this machine, and between two agents. Override ``methods``."""
 
     emulates_links = False
 
@@ -72,7 +72,15 @@ class TestStreamOverConnections(TransferConformance):
         endpoints = local(stores)
         for index, connection in enumerate(self.connections):
             endpoints[index] = RemoteEndpoint(index, Store(index, connection, stores[index]))
-        return TransferRouter(endpoints, {"stream": Stream()}, stores[0].parent)
+        return TransferRouter(endpoints, self.methods(), stores[0].parent)
+
+    def methods(self) -> dict[str, TransferMethod]:
+        raise NotImplementedError
+
+
+class TestStreamOverConnections(BetweenAgents):
+    def methods(self) -> dict[str, TransferMethod]:
+        return {"stream": Stream()}
 
 
 async def test_the_preferred_method_that_can_carry_is_taken(tmp_path: Path) -> None:

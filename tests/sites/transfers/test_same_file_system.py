@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.sites.transfers.test_conformance import Store, local
+from tests.sites.transfers.test_conformance import BetweenAgents, Store
 from tests.waiting import until
 from wfrun.engine.errors import InfeasibleError
 from wfrun.engine.exchange import Content
-from wfrun.engine.model import ORIGIN, Access, LinkSpec
+from wfrun.engine.model import ORIGIN, Access
 from wfrun.sites.remote.connection import Connection, connection_of
 from wfrun.sites.remote.local_transport import LocalProcess, LocalTransport
 from wfrun.sites.transfers.endpoint import PART_PATTERN, Endpoint
@@ -24,30 +24,13 @@ from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
 from wfrun.sites.transfers.router import TransferRouter
 from wfrun.sites.transfers.same_file_system import SameFileSystem
 from wfrun.sites.transfers.stream import Stream
-from wfrun.testing.transfers import TransferConformance
 
 
-class TestSameFileSystem(TransferConformance):
-    """Between an agent and a local site, and between two agents; directories to clusters and input
-    files of this machine stream."""
+class TestSameFileSystem(BetweenAgents):
+    """Directories to clusters and input files of this machine stream."""
 
-    emulates_links = False
-
-    @pytest.fixture(autouse=True, params=[1, 2], ids=["one agent", "two agents"])
-    async def _connected(self, request: pytest.FixtureRequest) -> AsyncIterator[None]:
-        self.connections = [connection_of(Access(transport="local")) for _ in range(request.param)]
-        for connection in self.connections:
-            await connection.open(lambda reason: None)
-        yield
-        for connection in self.connections:
-            await connection.close()
-
-    def make(self, stores: list[Path], links: list[LinkSpec]) -> TransferRouter:
-        endpoints = local(stores)
-        for index, connection in enumerate(self.connections):
-            endpoints[index] = RemoteEndpoint(index, Store(index, connection, stores[index]))
-        methods: dict[str, TransferMethod] = {"shared": SameFileSystem(), "stream": Stream()}
-        return TransferRouter(endpoints, methods, stores[0].parent)
+    def methods(self) -> dict[str, TransferMethod]:
+        return {"shared": SameFileSystem(), "stream": Stream()}
 
     async def test_a_cancelled_copy_leaves_nothing(self, tmp_path: Path) -> None:
         """The suite's file is sparse, and copied in no time."""
