@@ -1,4 +1,4 @@
-"""Faults of servers during copies, with each transfer method.
+"""Faults of servers during copies by stream and by the clients of the sites.
 
 Whatever happens, the destination has the whole file under its final name or nothing, the error is
 one message, no part is left, and the same copy succeeds once the fault is over.
@@ -7,6 +7,7 @@ one message, no part is left, and the same copy succeeds once the fault is over.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import shutil
@@ -24,7 +25,7 @@ from wfrun.engine.exchange import ANYTHING, Content
 from wfrun.engine.model import Access, SiteSpec
 from wfrun.sites.node.digests import digest_of_bytes
 from wfrun.sites.remote.connection import Connection, connection_of
-from wfrun.sites.transfers import METHODS, stall
+from wfrun.sites.transfers import METHODS, direct, stall
 from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
 from wfrun.sites.transfers.router import TransferRouter
 
@@ -77,8 +78,16 @@ HARMLESS: list[tuple[int, Injection]] = [
 class Store:
     """Implements ``ConnectedSite``: a directory at a faulty server."""
 
-    def __init__(self, server: FaultySSH, directory: Path, index: int) -> None:
-        access = Access((server.name,), ssh_config=str(server.ssh_config))
+    def __init__(self, server: FaultySSH, other: FaultySSH, index: int, directory: Path) -> None:
+        """It holds a key for the ``other`` server."""
+        access = Access(
+            (server.name,),
+            ssh_config=str(server.ssh_config),
+            direct="key",
+            direct_key=str(other.key),
+            direct_host="127.0.0.1",
+            direct_port=server.port,
+        )
         self.spec = SiteSpec(f"site{index}", slots=1, access=access)
         self.connection: Connection = connection_of(access)
         self.directory = directory
@@ -96,7 +105,7 @@ class Rig:
         self.stalls = False
         serial = next(_SERIAL)
         self.sites = [
-            Store(server, server.home / f"store{serial}", index)
+            Store(server, servers[1 - index], index, server.home / f"store{serial}")
             for index, server in enumerate(servers)
         ]
         self.stores = [site.directory for site in self.sites]
@@ -163,24 +172,25 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[FaultySSH
             server.close()
 
 
-OF_SERVERS = [name for name in METHODS if name not in ("copy", "same-file-system")]
-"""The methods whose copies pass through the servers."""
-
-
-@pytest.fixture(params=OF_SERVERS)
-async def rig(request: pytest.FixtureRequest, servers: list[FaultySSH]) -> AsyncIterator[Rig]:
-    rig = Rig(servers, request.param)
+@contextlib.asynccontextmanager
+async def opened(servers: list[FaultySSH], method: str) -> AsyncIterator[Rig]:
+    rig = Rig(servers, method)
     for site in rig.sites:
         await site.connection.open(lambda reason: None)
     try:
-        if not await rig.method.can_carry(rig.endpoints[0], rig.endpoints[1]):
-            pytest.skip("not between these sites")
         yield rig
     finally:
         rig.heal()
         rig.router.close()
         for site in rig.sites:
             await site.connection.close()
+
+
+@pytest.fixture
+async def rig(servers: list[FaultySSH]) -> AsyncIterator[Rig]:
+    """Copies by stream."""
+    async with opened(servers, "stream") as rig:
+        yield rig
 
 
 async def test_faulty_sources(rig: Rig) -> None:
@@ -203,6 +213,32 @@ async def test_faulty_destinations(rig: Rig) -> None:
         await rig.fails(name, words, WHOLE)
         rig.heal()
         await rig.succeeds(name, WHOLE)
+
+
+@pytest.mark.parametrize("method", ["scp", "sftp"])
+async def test_faulty_destinations_of_direct_copies(
+    servers: list[FaultySSH], method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The source's own client meets the fault."""
+    monkeypatch.setattr(direct, "STALL_S", 2.0)
+    faults: list[tuple[Injection, str]] = [
+        (("stall", MIDDLE, "write", 0, None), "nothing came"),
+        (("reset", MIDDLE, "write", 0, 1), "(?i)broken pipe|connection"),
+        (("disk-full", MIDDLE, None, 0, None), "Failure"),
+        (("denied", 0, "open", 0, None), "(?i)permission denied"),
+        (("lost-write", MIDDLE, None, 0, 1), "checksum"),
+    ]
+    async with opened(servers, method) as rig:
+        for number, (injection, words) in enumerate(faults):
+            name = f"{number}-{injection[0]}.dat"
+            (rig.stores[0] / name).write_bytes(LARGE)
+            rig.inject(1, injection)
+            error = await rig.copy(name, WHOLE)
+            assert error is not None, injection
+            assert re.search(words, error.message), error.message
+            assert not list(rig.stores[1].iterdir())
+            rig.heal()
+            await rig.succeeds(name, WHOLE)
 
 
 async def test_faults_that_do_no_harm(rig: Rig) -> None:
