@@ -1,4 +1,4 @@
-"""Storage limits of sites: where tasks are placed, what waits, and what the user is told."""
+"""Storage limits of sites: where tasks are placed, what waits, and what messages say."""
 
 from __future__ import annotations
 
