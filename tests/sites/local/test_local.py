@@ -6,9 +6,8 @@ import asyncio
 import os
 import shutil
 import signal
-import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -201,18 +200,6 @@ async def test_a_directory_that_can_not_be_made(tmp_path: Path) -> None:
     with pytest.raises(InfeasibleError, match="site here: its directory"):
         async with opened(tmp_path / "file" / "site"):
             pass
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of one megabyte."""
-    mount = tmp_path / "small"
-    mount.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(mount)]
-    if subprocess.run(command, capture_output=True, check=False).returncode != 0:
-        pytest.skip("needs the right to mount a file system")
-    yield mount
-    subprocess.run(["umount", "-l", str(mount)], check=True)
 
 
 def fill(disk: Path) -> Path:

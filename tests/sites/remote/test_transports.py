@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import shutil
-import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -201,22 +199,6 @@ async def test_absent_files_and_directories_are_infeasible(
 async def test_a_full_disk_is_infeasible(transport: Transport, small_disk: Path) -> None:
     with pytest.raises(InfeasibleError, match=r"No space left|Failure"):
         await transport.write_file(str(small_disk / "file"), pieces(*[b"x" * (1 << 20)] * 4), 0o600)
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 1 MiB."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = shutil.which("mount")
-    command = [mount or "mount", "-t", "tmpfs", "-o", "size=1m", "none", str(disk)]
-    if (
-        mount is None
-        or subprocess.run(command, check=False, capture_output=True, timeout=100).returncode
-    ):
-        pytest.skip("only root can make a small file system")
-    yield disk
-    subprocess.run(["umount", str(disk)], check=True, timeout=100)
 
 
 async def test_no_permission_is_infeasible(transport: Transport) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -40,19 +39,6 @@ class Far:
 
     def store_path(self, name: str) -> str:
         return f"{self._directory}/{name}"
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 1 MiB."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = shutil.which("mount")
-    command = [mount or "mount", "-t", "tmpfs", "-o", "size=1m", "none", str(disk)]
-    if mount is None or subprocess.run(command, check=False, capture_output=True).returncode:
-        pytest.skip("only root can make a small file system")
-    yield disk
-    subprocess.run(["umount", str(disk)], check=True)
 
 
 @pytest.fixture
