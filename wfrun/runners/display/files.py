@@ -239,7 +239,7 @@ def show(
     if records:
         console.print(_table(records, now_s))
     else:
-        console.print("no file of this run matches; --all also shows files that are at no site")
+        console.print("no file to show; --all also shows files that are at no site")
     if more:
         console.print(f"{more} more; --limit N shows N, --name PATTERN selects by name")
     removed = [s.spec.name for n, s in enumerate(state.sites) if state.removed >> n & 1]
