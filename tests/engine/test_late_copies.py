@@ -20,10 +20,15 @@ STALL_S = 1000.0
 
 
 def world(
-    *, size: int = 100 * MB, links: tuple[LinkSpec, ...] = LINKS, inputs: tuple[int, ...] = (0, 0)
+    *,
+    size: int = 100 * MB,
+    links: tuple[LinkSpec, ...] = LINKS,
+    inputs: tuple[int, ...] = (0, 0),
+    has_methods: bool = False,
 ) -> FakeWorld:
     """Two tasks, of which the second starts at beta when the first is done at alpha. Each copy from
-    alpha to beta stalls. Task 0 reads ``inputs[0]``, task 1 ``inputs[1]``."""
+    alpha to beta stalls, unless it avoids the first of two methods. Task 0 reads ``inputs[0]``,
+    task 1 ``inputs[1]``."""
     files = [File("shared", size), File("written", size, producer=0)]
     tasks = [
         Task("t0", "x", "x", inputs=(0,), outputs=(1,), runtime_s=1.0),
@@ -33,7 +38,10 @@ def world(
         [Workflow("w", "w.dax", tasks, files, [(), (0,)])],
         Catalog(SITES, links),
         ev.Settings("round-robin"),
-        stalled_s=lambda copy: STALL_S if (copy.source, copy.destination) == (0, 1) else 0.0,
+        stalled_s=lambda copy: (
+            STALL_S if (copy.source, copy.destination, copy.avoid) == (0, 1, ()) else 0.0
+        ),
+        has_methods=lambda copy: has_methods,
         result=lambda key, workflow, task: Outcome("done", sizes=(size,) if task == 0 else ()),
     )
 
@@ -72,6 +80,45 @@ def test_a_file_that_is_nowhere_else_is_awaited() -> None:
     assert run.run() == "done"
     assert copies_to_beta(run) == [CopyFile(0, 1, 0, 1)]
     assert run.now_s > STALL_S
+
+
+def test_a_file_that_is_nowhere_else_goes_by_another_method() -> None:
+    run = world(inputs=(0, 1), has_methods=True)
+    assert run.run() == "done"
+    avoiding = CopyFile(0, 1, 0, 1, avoid=("first",))
+    assert copies_to_beta(run) == [CopyFile(0, 1, 0, 1), CancelCopy(0, 1, 0, 1), avoiding]
+    (late,) = [event for event in run.log if isinstance(event, ev.CopyLate)]
+    assert (late.source, late.method, late.other) == (0, "first", "second")
+    assert run.now_s < STALL_S
+    (line,) = run.core.state.fallbacks
+    assert line.startswith("alpha to beta: a large file goes by second, because first was")
+    ended = [event for event in run.log if isinstance(event, ev.TransferEnded)]
+    assert [(e.file, e.avoided) for e in ended if e.destination == 1] == [(1, ("first",))]
+
+
+def test_another_place_is_preferred_to_another_method() -> None:
+    run = world(has_methods=True)
+    run.run()
+    (late,) = [event for event in run.log if isinstance(event, ev.CopyLate)]
+    assert (late.source, late.method) == (0, "")
+
+
+def test_a_copy_avoids_the_late_method_after_a_crash_and_a_failure() -> None:
+    run = world(inputs=(0, 1), has_methods=True)
+    steps = run.steps()
+    while not any(isinstance(event, ev.CopyLate) for event in run.log):
+        next(steps)
+    # What the cancelled copy reports changes nothing: the same source sends another one.
+    failed = ev.TransferFailed(run.now_s, 0, 1, 0, 1, "failed while it was cancelled", False)
+    _, actions = run.core.step(failed)
+    assert not actions
+    assert (0, 1, 1) in run.core.state.copies
+    run.crash()
+    assert run.run() == "done"
+    last = copies_to_beta(run)[-1]
+    assert isinstance(last, CopyFile)
+    assert last.avoid == ("first",)
+    assert sum(isinstance(event, ev.CopyLate) for event in run.log) == 1
 
 
 def test_nothing_is_expected_of_an_unknown_link() -> None:

@@ -67,6 +67,8 @@ class CopyFile(Action, frozen=True, gc=False):
     file: int
     source: int
     destination: int
+    avoid: tuple[str, ...] = ()
+    """Transfer methods that are used only if no other one carries the file: it was late by them."""
 
 
 class RemoveFiles(Action, frozen=True):
@@ -78,7 +80,8 @@ class RemoveFiles(Action, frozen=True):
 
 
 class CancelCopy(Action, frozen=True, gc=False):
-    """Cancel a copy under way. No event follows, unless the copy has just ended."""
+    """Cancel a copy under way that avoids no method. No event follows, unless the copy has just
+    ended."""
 
     workflow: int
     file: int

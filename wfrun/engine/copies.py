@@ -62,16 +62,35 @@ def restart_copies(run: Run) -> None:
 
 
 def copy_late(run: Run, event: ev.CopyLate) -> None:
-    """Give up a late copy, and copy the file from another place. It goes before those that wait."""
+    """Give up a late copy, and copy the file from another place or by another method. It goes
+    before those that wait."""
     key = event.workflow, event.file, event.destination
     copy = run.state.copies.get(key)
     if copy is None:
         return
-    copy.slow |= run.state.network.bit(event.source)
+    if event.method:
+        copy.avoid = (event.method,)
+        _say_late(run.state, event)
+    else:
+        copy.slow |= run.state.network.bit(event.source)
     run.outbox.append(CancelCopy(*key[:2], event.source, key[2]))
     run.state.copy_queue.end(key)
     _enqueue(run, key, copy, 0.0)
     start_copies(run)
+
+
+def _say_late(state: RunState, event: ev.CopyLate) -> None:
+    """Let displays say, once for a pair of sites, that a file goes by another method."""
+    source, destination = (
+        "origin" if place == ORIGIN else state.sites[place].spec.name
+        for place in (event.source, event.destination)
+    )
+    line = (
+        f"{source} to {destination}: a large file goes by {event.other}, "
+        f"because {event.method} was much slower than expected"
+    )
+    if line not in state.fallbacks:
+        state.fallbacks.append(line)
 
 
 def start_copies(run: Run) -> None:
@@ -118,7 +137,7 @@ def _start(run: Run, key: Key, copy: Copy) -> None:
 
 
 def _begin(run: Run, key: Key, copy: Copy) -> None:
-    run.outbox.append(CopyFile(key[0], key[1], copy.source, key[2]))
+    run.outbox.append(CopyFile(*key[:2], copy.source, key[2], copy.avoid))
     for call in run.hooks.copy_started:
         call(key, copy.source)
 

@@ -65,7 +65,8 @@ def transfer_failed(run: Run, event: ev.TransferFailed) -> None:
     it."""
     key = (event.workflow, event.file, event.destination)
     copy = run.state.copies.get(key)
-    if copy is not None and copy.is_given_up(event.source, run.state.network.bit(event.source)):
+    bit = run.state.network.bit(event.source)
+    if copy is not None and copy.is_given_up(event.source, bit, event.avoided):
         return  # It failed while it was cancelled.
     run.state.copy_queue.end(key)
     if copy is not None and copy.rank is None:  # Otherwise an earlier request for it has failed.

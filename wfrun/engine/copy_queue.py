@@ -20,7 +20,7 @@ for the many inputs of another, and an early one is not overtaken for ever."""
 class Copy:
     """A file that is being copied to a site, or waits for room."""
 
-    __slots__ = ("failures", "rank", "slow", "source", "waiting")
+    __slots__ = ("avoid", "failures", "rank", "slow", "source", "waiting")
 
     def __init__(self) -> None:
         self.source = ORIGIN
@@ -32,10 +32,18 @@ class Copy:
         self.slow = 0
         """Places from which the copy was late, as a mask. They are sources only if there is no
         other."""
+        self.avoid: tuple[str, ...] = ()
+        """Transfer methods by which the copy was late. They are used only if there is no other."""
 
-    def is_given_up(self, source: int, bit: int) -> bool:
-        """Whether the copy from this place, with this bit in masks, was given up for another."""
-        return bool(self.slow & bit) and self.source != source
+    @property
+    def was_late(self) -> bool:
+        """Whether it was given up once, to try another way."""
+        return bool(self.slow or self.avoid)
+
+    def is_given_up(self, source: int, bit: int, avoided: tuple[str, ...]) -> bool:
+        """Whether the copy from this place, with this bit in masks, that avoided these methods was
+        given up for another."""
+        return (bool(self.slow & bit) and self.source != source) or self.avoid != avoided
 
 
 class CopyQueue:

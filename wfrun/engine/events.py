@@ -35,7 +35,7 @@ Version 5 added ``RunStarted.site_directory`` and ``RunStarted.own_outputs``, ve
 words for ``Settings.throttle``, LinksRead, ``SiteSpec.storage_bytes``,
 ``LinkSpec.max_transfers``, StorageAwaited, ``Access.direct`` and its companions,
 ``LinkSpec.methods``, ``method`` and ``fallback`` of TransferEnded, FilesDiscarded,
-``Settings.keep``, causes of failed copies, and CopyLate."""
+``Settings.keep``, causes of failed copies, CopyLate, and CopyRouted."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):
@@ -294,6 +294,20 @@ class TransferEnded(Event, frozen=True, gc=False, tag="transfer-ended"):
     """Name of the transfer method. Empty in simulations and in logs until version 5."""
     fallback: str = ""
     """Why an earlier method is not used any more for this pair of sites; once for each."""
+    avoided: tuple[str, ...] = ()
+    """The methods by which the copy was late before."""
+
+
+class CopyRouted(Event, frozen=True, gc=False, tag="copy-routed"):
+    """A copy of a large file goes by a transfer method, and another one could carry it, too."""
+
+    workflow: int
+    file: int
+    source: int
+    destination: int
+    method: str
+    other: str
+    """The method that carries it if this one is late."""
 
 
 class TransferFailed(Event, frozen=True, tag="transfer-failed"):
@@ -309,6 +323,8 @@ class TransferFailed(Event, frozen=True, tag="transfer-failed"):
     cause: CopyCause = "unknown"
     end: Literal["source", "destination", ""] = ""
     """The end that failed, if that is known."""
+    avoided: tuple[str, ...] = ()
+    """The methods by which the copy was late before."""
 
 
 class BackgroundJob(msgspec.Struct, frozen=True):
@@ -369,7 +385,7 @@ class SitesDeclined(Event, frozen=True, tag="sites-declined"):
 
 class CopyLate(Event, frozen=True, tag="copy-late"):
     """The core decided to give up a copy that takes much longer than expected, and to copy the file
-    from another place."""
+    from another place, or by another method."""
 
     workflow: int
     file: int
@@ -377,6 +393,10 @@ class CopyLate(Event, frozen=True, tag="copy-late"):
     destination: int
     elapsed_s: float
     """Time since the copy started."""
+    method: str = ""
+    """The transfer method that was late; empty: another place has the file."""
+    other: str = ""
+    """The method that is tried instead."""
 
 
 class StorageAwaited(Event, frozen=True, gc=False, tag="storage-awaited"):
@@ -484,6 +504,7 @@ AnyEvent = (
     | LauncherEnded
     | TransferEnded
     | TransferFailed
+    | CopyRouted
     | SiteObserved
     | SiteLoadObserved
     | CoresReserved

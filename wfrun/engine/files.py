@@ -29,7 +29,8 @@ def transfer_ended(run: Run, event: ev.TransferEnded) -> None:
     w = state.workflows[event.workflow]
     key = (event.workflow, event.file, event.destination)
     copy = state.copies.pop(key, None)
-    if copy is None or not copy.is_given_up(event.source, state.network.bit(event.source)):
+    bit = state.network.bit(event.source)
+    if copy is None or not copy.is_given_up(event.source, bit, event.avoided):
         state.copy_queue.end(key)
     bit = state.network.bit(event.destination)
     if not w.present[event.file] & bit:

@@ -293,6 +293,10 @@ class LauncherSite(Site, Protocol):
         """End all launchers, since the run is over. Does not wait for them."""
 
 
+OnRoute = Callable[[str, str], None]
+"""Takes a transfer method, and the one to try when it is late."""
+
+
 class Transfer(Protocol):
     """Copies files between sites (by index; ORIGIN is the submit host)."""
 
@@ -303,9 +307,14 @@ class Transfer(Protocol):
         destination: int,
         destination_path: str,
         expected: Content = ANYTHING,
+        avoid: Sequence[str] = (),
+        on_route: OnRoute | None = None,
     ) -> Receipt:
         """Copy one file. ``source_path`` and ``destination_path`` are names in the file stores of
         the sites, or absolute paths at ORIGIN; ``expected`` is what the file has to contain.
+
+        Methods in ``avoid`` are used only if no other one carries the file. ``on_route`` is called
+        when a method begins with a large file that another one could carry, too.
 
         The result is the whole file under its final name, or an error: TransientError, also for
         other contents, or InfeasibleError if a retry is pointless (the source is absent, the

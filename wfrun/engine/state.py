@@ -431,7 +431,7 @@ class RunState:
         self.transfer_methods: Counter[str] = Counter()
         """Number of files that were copied, by transfer method."""
         self.fallbacks: list[str] = []
-        """Why pairs of sites do not use a transfer method any more."""
+        """Why files went by another transfer method between two sites than the first one."""
         self.moved_bytes = 0
         self.recent_failures: deque[Failure] = deque(maxlen=8)
         self.failure_groups = FailureGroups()

@@ -27,6 +27,9 @@ Result = Callable[[str, int, int], Outcome]
 Fails = Callable[[act.CopyFile], Literal["transient", "infeasible", "absent"] | None]
 """Function copy → how it fails; None if the file arrives."""
 
+METHODS = "first", "second"
+"""The transfer methods of copies that have two."""
+
 _FROM_USERS = (
     ev.RunStarted,
     ev.WorkflowAdded,
@@ -47,8 +50,9 @@ class FakeWorld:
 
     ``result`` decides how attempts end, ``runtime_s`` after how long; by default they are done
     after their documented time at the site's speed and write what is documented. ``fails`` decides
-    which copies fail, ``stalled_s`` how much longer a copy takes than its link does, ``behaviour``
-    everything else that sites do. ``arrive_s`` holds when each workflow is added, by default at 0;
+    which copies fail, ``stalled_s`` how much longer a copy takes than its link does,
+    ``has_methods`` which could go by a second transfer method, ``behaviour`` everything else that
+    sites do. ``arrive_s`` holds when each workflow is added, by default at 0;
     workflow ``i`` joins resource manager ``i % len(queues)``.
     ``log`` holds every event in order, decided ones included. ``keep_log=False`` saves memory.
     """
@@ -64,6 +68,7 @@ class FakeWorld:
         fails: Fails | None = None,
         behaviour: Behaviour | None = None,
         stalled_s: Callable[[act.CopyFile], float] = lambda _: 0.0,
+        has_methods: Callable[[act.CopyFile], bool] = lambda _: False,
         arrive_s: Sequence[float] = (),
         queues: tuple[tuple[int, ...], ...] = (),
         keep_log: bool = True,
@@ -85,6 +90,7 @@ class FakeWorld:
         self._runtime_s = runtime_s or self._documented_s
         self._fails = fails
         self._stalled_s = stalled_s
+        self._has_methods = has_methods
         self._written: dict[tuple[int, int], int] = {}
         """Sizes of written files in bytes, by (workflow, file)."""
         self._future: list[tuple[float, int, ev.Event | Callback]] = []
@@ -291,17 +297,21 @@ class FakeWorld:
         bit = self._network.bit(action.source)
         _, seconds_per_byte, latency_s = self._network.best_source(bit, action.destination)
         elapsed_s = latency_s + size * seconds_per_byte + self._stalled_s(action)
+        if not action.avoid and self._has_methods(action):
+            ends = *file, action.source, action.destination
+            self.post(now_s, ev.CopyRouted(now_s, *ends, *METHODS))
         how = self._fails(action) if self._fails is not None else None
         if how is not None:
             self.post(
                 now_s + elapsed_s,
                 ev.TransferFailed(now_s + elapsed_s, *file, action.source,
                                   action.destination, "failed by the test", how == "transient",
-                                  "absent" if how == "absent" else "unknown"),
+                                  "absent" if how == "absent" else "unknown",
+                                  avoided=action.avoid),
             )  # fmt: skip
             return
         self.post(
             now_s + elapsed_s,
             ev.TransferEnded(now_s + elapsed_s, *file, action.source, action.destination, size,
-                             elapsed_s),
+                             elapsed_s, avoided=action.avoid),
         )  # fmt: skip

@@ -26,6 +26,9 @@ class FileRules(KnownRun):
         del self._copy_failures[event.workflow, event.file, event.destination]
         self._large_copies.pop((event.workflow, event.file, event.destination), None)
 
+    def on_copy_routed(self, event: ev.CopyRouted) -> None:
+        self._routed.add((event.workflow, event.file, event.destination, event.source))
+
     def check_copy(self, action: act.CopyFile) -> None:
         """A copy starts: its source has the file, and both ends have room for it."""
         file = (action.workflow, action.file)
@@ -48,10 +51,12 @@ class FileRules(KnownRun):
             )
 
     def check_cancelled_copy(self, action: act.CancelCopy) -> None:
-        """A late copy is given up once, and only while the file is at another place."""
+        """A late copy is given up once, and only while the file is at another place, or while
+        another method can carry it."""
         copy = action.workflow, action.file, action.destination
         others = self.present.get(copy[:2], set()) - {action.source, action.destination}
-        self._require("copy-late", copy in self._under_way and bool(others), str(action))
+        routed = (*copy, action.source) in self._routed
+        self._require("copy-late", copy in self._under_way and bool(others or routed), str(action))
         self._require("copy-late", copy not in self._redirected, f"{action}: again")
         self._redirected.add(copy)
         self._under_way.discard(copy)

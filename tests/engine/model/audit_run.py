@@ -60,6 +60,7 @@ class RunRules(KnownRun):
         self._large_copies.clear()
         self._under_way.clear()
         self._redirected.clear()
+        self._routed.clear()
         self._lose(event.lost)
         for one in self._open.values():
             one.withdrawn = False  # The order may be lost with the engine.

@@ -75,6 +75,7 @@ class Auditor(RunRules, AttemptRules, FileRules, SiteRules, WithdrawalRules):
         ev.AttemptsWithdrawn: WithdrawalRules.on_withdrawn,
         ev.TransferEnded: FileRules.on_transfer_ended,
         ev.TransferFailed: FileRules.on_transfer_failed,
+        ev.CopyRouted: FileRules.on_copy_routed,
         ev.FilesDiscarded: FileRules.on_discarded,
         ev.SiteObserved: SiteRules.on_site_observed,
         ev.SitePaused: SiteRules.on_site_paused,

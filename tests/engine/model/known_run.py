@@ -101,6 +101,8 @@ class KnownRun:
         """(workflow, task, variant) of superseded attempts that ended done."""
         self._redirected: set[tuple[int, int, int]] = set()
         """Late copies (workflow, file, destination) that were given up, until one has ended."""
+        self._routed: set[tuple[int, int, int, int]] = set()
+        """Copies (workflow, file, destination, source) that a second method can carry."""
         self._copy_failures: Counter[tuple[int, int, int]] = Counter()
         self._background_cores: Counter[int] = Counter()
         self._ended_cores: Counter[int] = Counter()

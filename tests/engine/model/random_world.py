@@ -96,9 +96,15 @@ class RandomTasks:
     def stalled_s(self, action: act.CopyFile) -> float:
         """For how long a copy stalls."""
         spec = self._spec
-        copy = action.workflow, action.file, action.source, action.destination
+        copy = action.workflow, action.file, action.source, action.destination, *action.avoid
         stalls = Random(f"stall {spec.seed}/{copy}").random() < spec.stalled_share
         return 300.0 if stalls else 0.0
+
+    def has_methods(self, action: act.CopyFile) -> bool:
+        """Whether a copy could go by a second transfer method."""
+        link = action.source, action.destination
+        share = self._spec.two_methods_share
+        return Random(f"methods {self._spec.seed}/{link}").random() < share
 
     def fails(self, action: act.CopyFile) -> Literal["transient", "infeasible"] | None:
         """How a copy fails; None if the file arrives."""
@@ -124,6 +130,7 @@ def make_world(spec: WorldSpec) -> FakeWorld:
         fails=tasks.fails if spec.copy_failure_share else None,
         behaviour=RandomBehaviour(spec),
         stalled_s=tasks.stalled_s,
+        has_methods=tasks.has_methods,
         arrive_s=spec.arrive_s,
         queues=spec.queues,
     )

@@ -80,6 +80,8 @@ class WorldSpec(msgspec.Struct, frozen=True):
     copy_failure_share: float
     stalled_share: float
     """Share of copies that stall for a while."""
+    two_methods_share: float
+    """Share of copies that could go by a second transfer method."""
     infeasible_share: float
     """Share of failing copies that fail for good."""
     reports_times: bool
@@ -160,6 +162,7 @@ def world_of(seed: int) -> WorldSpec:
         absent_share=choice([0.0, 0.3, 0.8]),
         copy_failure_share=choice([0.0, 0.0, 0.1, 0.3]),
         stalled_share=0.2 if seed >= FIRST_LIMITED_SEED else 0.0,
+        two_methods_share=Random(f"methods {seed}").choice([0.0, 0.5, 1.0]),
         infeasible_share=0.0 if is_mild else choice([0.0, 0.3]),
         reports_times=random.random() < 0.8,
         report_delay_s=choice([(0.0,), (0.0,), (0.0, 0.05, 0.5), (0.0, 1.0, 6.0)]),

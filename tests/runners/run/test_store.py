@@ -70,6 +70,8 @@ EVENTS: list[ev.AnyEvent] = [
     ev.TimerFired(3.5, "retry:0:1"),
     ev.CancelAsked(3.6, "drain"),
     ev.CopyLate(3.0, 0, 5, 1, -1, 120.5),
+    ev.CopyLate(3.0, 0, 5, 1, 0, 120.5, "rsync", "stream"),
+    ev.CopyRouted(3.0, 0, 5, 1, 0, "rsync", "stream"),
     ev.StorageAwaited(3.0, 0, 5, (1,)),
     ev.FilesDiscarded(3.0, 1, ((0, 7), (0, 8))),
     ev.FilesRemoved(3.0, 1),

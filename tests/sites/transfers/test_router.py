@@ -101,3 +101,16 @@ async def test_methods_of_the_catalog_are_the_only_ones(tmp_path: Path) -> None:
     assert (await transfer.copy(1, "f", 0, "g")).method == "one"  # another pair
     assert (one.asked, three.asked) == (1, 0)
     transfer.close()
+
+
+@pytest.mark.parametrize(
+    ("working", "used"), [("abc", "c"), ("ab", "b"), ("a", "a"), ("bc", "c"), ("c", "c")]
+)
+async def test_a_method_to_be_avoided_comes_last(tmp_path: Path, working: str, used: str) -> None:
+    """Sites send to each other by a and b, which are late together."""
+    (tmp_path / "f").write_bytes(b"x")
+    methods = {name: Failing(can_carry=name in working) for name in "abc"}
+    transfer = TransferRouter(local([tmp_path] * 2), methods, tmp_path, direct=["a", "b"])
+    assert (await transfer.copy(0, "f", 1, "g", avoid=["a"])).method == used
+    assert (await transfer.copy(0, "f", 1, "g")).method == working[0]
+    transfer.close()

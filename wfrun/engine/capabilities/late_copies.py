@@ -1,7 +1,8 @@
-"""Late copies: a copy that takes much longer than its link suggests is tried from another source.
+"""Late copies: a copy that takes much longer than its link suggests is tried another way.
 
-A transfer may hang on a path that others do not use. It is given up once, for the nearest of the
-other places that have the file; the second copy gets all the time that it needs.
+A transfer may hang on a path that others do not use. It is given up once: for the nearest of the
+other places that have the file, else for another transfer method between the same sites. The second
+copy gets all the time that it needs.
 """
 
 from __future__ import annotations
@@ -38,10 +39,14 @@ class _UnderWay(NamedTuple):
     serial: int
     source: int
     began_s: float
+    avoid: tuple[str, ...]
+    method: str = ""
+    other: str = ""
+    """The transfer method, and another one that could carry the file; empty: there is no other."""
 
 
 class LateCopies(Capability):
-    """Redirects late copies of large files to another source, each once.
+    """Redirects late copies of large files to another source or method, each once.
 
     The expected time is that of the link, from this run's copies, else from those of earlier runs
     or the catalog, times the number of large copies that share an end of it. Nothing is expected of
@@ -66,6 +71,7 @@ class LateCopies(Capability):
         return {
             ev.TransferEnded: self._ended,
             ev.TransferFailed: self._ended,
+            ev.CopyRouted: self._routed,
             ev.TimerFired: self._timer_fired,
         }
 
@@ -75,9 +81,10 @@ class LateCopies(Capability):
             return
         self._forget(key)
         self._serial += 1
-        self._under_way[key] = _UnderWay(self._serial, source, self.state.now_s)
+        copy = self.state.copies[key]
+        self._under_way[key] = _UnderWay(self._serial, source, self.state.now_s, copy.avoid)
         self._at.update((source, key[2]))
-        if not self.state.copies[key].slow:
+        if not copy.was_late:
             due_s = self.state.now_s + MIN_LATE_S
             heapq.heappush(self._due, (due_s, self._serial, key))
             self._look_at(due_s)
@@ -100,8 +107,14 @@ class LateCopies(Capability):
     def _ended(self, event: ev.TransferEnded | ev.TransferFailed) -> None:
         key = event.workflow, event.file, event.destination
         one = self._under_way.get(key)
-        if one is not None and one.source == event.source:
+        if one is not None and (one.source, one.avoid) == (event.source, event.avoided):
             self._forget(key)
+
+    def _routed(self, event: ev.CopyRouted) -> None:
+        key = event.workflow, event.file, event.destination
+        one = self._under_way.get(key)
+        if one is not None and one.source == event.source:
+            self._under_way[key] = one._replace(method=event.method, other=event.other)
 
     def _forget(self, key: Key) -> None:
         one = self._under_way.pop(key, None)
@@ -147,10 +160,16 @@ class LateCopies(Capability):
         late, self._late = self._late, []
         for key in late:
             copy, one = self.state.copies.get(key), self._under_way.get(key)
-            if copy is None or one is None or not self._has_other_source(key, one.source):
+            if copy is None or one is None:
                 continue
-            elapsed_s = self.state.now_s - one.began_s
-            decisions.take(ev.CopyLate(self.state.now_s, *key[:2], one.source, key[2], elapsed_s))
+            methods = one.method, one.other
+            if self._has_other_source(key, one.source):
+                methods = "", ""
+            elif not one.other:
+                continue
+            now_s = self.state.now_s
+            ends = *key[:2], one.source, key[2]
+            decisions.take(ev.CopyLate(now_s, *ends, now_s - one.began_s, *methods))
 
     def _has_other_source(self, key: Key, source: int) -> bool:
         present = self.state.workflows[key[0]].present[key[1]]

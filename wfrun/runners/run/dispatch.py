@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from typing import Any, cast
 
 from wfrun.engine import actions as act
@@ -188,6 +189,8 @@ class Dispatcher:
                 action.destination,
                 path(action.workflow, action.file, action.destination),
                 self._requests.content(action.workflow, action.file),
+                action.avoid,
+                partial(self._routed, action),
             )
         except WfrunError as error:
             self._clock.post(
@@ -200,6 +203,7 @@ class Dispatcher:
                     str(error),
                     isinstance(error, TransientError),
                     *failure_of(error),
+                    avoided=action.avoid,
                 )
             )
             return
@@ -215,5 +219,13 @@ class Dispatcher:
                 receipt.digest,
                 receipt.method,
                 receipt.fallback,
+                action.avoid,
             )
         )
+
+    def _routed(self, action: act.CopyFile, method: str, other: str) -> None:
+        file = action.workflow, action.file
+        event = ev.CopyRouted(
+            self._clock.now(), *file, action.source, action.destination, method, other
+        )
+        self._clock.post(event)

@@ -77,6 +77,7 @@ def make_transfer(
         outputs,
         links=links,
         large_only=[name for name, record in METHODS.items() if record.large_only],
+        direct=[name for name, record in METHODS.items() if record.direct],
         checksums=checksums,
     )
 

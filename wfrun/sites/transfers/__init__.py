@@ -31,6 +31,8 @@ class MethodRecord(msgspec.Struct, frozen=True):
     large_only: bool = False
     """Whether it costs a process or a login for each file: small files go by another method,
     unless the catalog names this one."""
+    direct: bool = False
+    """Whether the two sites speak to each other: one such method is as late as another."""
 
 
 METHODS: dict[str, MethodRecord] = {
@@ -38,10 +40,10 @@ METHODS: dict[str, MethodRecord] = {
     for record in (
         MethodRecord("same-file-system", lambda links: SameFileSystem()),
         MethodRecord("copy", LocalCopy),
-        MethodRecord("gridftp", GridFtp, large_only=True),
-        MethodRecord("rsync", lambda links: DirectRsync(), large_only=True),
-        MethodRecord("scp", lambda links: DirectScp(), large_only=True),
-        MethodRecord("sftp", lambda links: DirectSftp(), large_only=True),
+        MethodRecord("gridftp", GridFtp, large_only=True, direct=True),
+        MethodRecord("rsync", lambda links: DirectRsync(), large_only=True, direct=True),
+        MethodRecord("scp", lambda links: DirectScp(), large_only=True, direct=True),
+        MethodRecord("sftp", lambda links: DirectSftp(), large_only=True, direct=True),
         MethodRecord("stream", Stream),
     )
 }

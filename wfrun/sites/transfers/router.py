@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -14,6 +15,7 @@ from wfrun.engine.copies import SMALL_BYTES
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.engine.exchange import ANYTHING, Content, Receipt
 from wfrun.engine.model import ORIGIN, LinkSpec
+from wfrun.engine.protocols import OnRoute
 from wfrun.sites.contained import contained
 from wfrun.sites.stored import matches
 from wfrun.sites.transfers.causes import failure_of
@@ -42,7 +44,8 @@ class TransferRouter:
     ``methods`` are in order of preference; the last one must be able to carry between any two
     sites. Where ``links`` name methods for a pair of sites, these alone are used, in their order.
     A method that fails between two sites is not tried there again, and the copy goes by the next
-    one. Small files go by a method of ``large_only`` only where a link names it.
+    one. Small files go by a method of ``large_only`` only where a link names it. Instead of a
+    method of ``direct`` that is to be avoided, the others of them come last.
 
     ``endpoints`` are in the order of the sites. ``outputs`` is the only folder of this machine,
     beside the stores of local sites, that is written to.
@@ -56,6 +59,7 @@ class TransferRouter:
         *,
         links: Sequence[LinkSpec] = (),
         large_only: Collection[str] = (),
+        direct: Collection[str] = (),
         checksums: bool = False,
     ) -> None:
         """With ``checksums`` a copy is compared by digest, not only by size."""
@@ -66,6 +70,7 @@ class TransferRouter:
         }
         self._methods = dict(methods)
         self._large_only = frozenset(large_only)
+        self._direct = frozenset(direct)
         self._forced = {
             (link.source, link.destination): link.methods for link in links if link.methods
         }
@@ -81,6 +86,8 @@ class TransferRouter:
         destination: int,
         destination_path: str,
         expected: Content = ANYTHING,
+        avoid: Sequence[str] = (),
+        on_route: OnRoute | None = None,
     ) -> Receipt:
         """Copy one file or directory; ``TransferMethod.copy`` says what is guaranteed. Raises
         InfeasibleError for a destination at ORIGIN outside of ``outputs``."""
@@ -92,7 +99,7 @@ class TransferRouter:
         key = f"{os.getpid()}-{next(self._serial)}"
         expected = replace(expected, verify=self._checksums)
         ends = Location(from_, source_path), Location(to, destination_path)
-        send = partial(self._send, *ends, key, expected)
+        send = partial(self._send, *ends, key, expected, avoid, on_route)
         try:
             if expected.sha256 is not None and isinstance(to, RemoteEndpoint):
                 return await through_cache(to, destination_path, key, expected, send)
@@ -104,16 +111,25 @@ class TransferRouter:
             raise
 
     async def _send(
-        self, source: Location, destination: Location, key: str, expected: Content
+        self,
+        source: Location,
+        destination: Location,
+        key: str,
+        expected: Content,
+        avoid: Sequence[str],
+        on_route: OnRoute | None,
     ) -> Receipt:
         """Copy by the first method that can carry the file and does not fail."""
         pair = (endpoint_name(source.endpoint), endpoint_name(destination.endpoint))
         failures: dict[str, MethodFailedError] = {}
         reasons: list[str] = []
-        for name in await self._names(pair, source, destination, expected):
+        names = self._without(avoid, await self._names(pair, source, destination, expected))
+        for name in names:
             method = self._methods[name]
             if not await method.can_carry(source.endpoint, destination.endpoint):
                 continue
+            if on_route is not None and not avoid and (expected.size_bytes or 0) > SMALL_BYTES:
+                await self._tell_route(name, names, source.endpoint, destination.endpoint, on_route)
             if not method.computes_digest:
                 expected = await with_digest(source, expected)
             try:
@@ -141,6 +157,29 @@ class TransferRouter:
             is_small = is_remote and await _is_small(source, expected)
             names = tuple(n for n in self._methods if not (is_small and n in self._large_only))
         return [name for name in names if name not in failed]
+
+    def _without(self, avoid: Sequence[str], names: Sequence[str]) -> list[str]:
+        """Methods in order, those last that take the same way as one to be avoided."""
+        way = self._direct if self._direct.intersection(avoid) else frozenset(avoid)
+        return sorted(names, key=lambda name: (name in avoid, name in way))
+
+    async def _tell_route(
+        self,
+        name: str,
+        names: Sequence[str],
+        source: Endpoint,
+        destination: Endpoint,
+        on_route: OnRoute,
+    ) -> None:
+        """Call ``on_route`` if another method could carry the file, too. Between directories of
+        this machine all methods wait for the same disks."""
+        if not any(isinstance(end, RemoteEndpoint) for end in (source, destination)):
+            return
+        for other in self._without([name], names):
+            with contextlib.suppress(WfrunError):  # the site may be asked later
+                if other != name and await self._methods[other].can_carry(source, destination):
+                    on_route(name, other)
+                    return
 
     def _give_up(
         self, pair: tuple[str, str], failures: Mapping[str, MethodFailedError], other: str

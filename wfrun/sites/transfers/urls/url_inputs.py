@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
 
 from wfrun.engine.exchange import ANYTHING, Content, Receipt
 from wfrun.engine.model import ORIGIN
+from wfrun.engine.protocols import OnRoute
 from wfrun.parsers.file_urls import scheme_of
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
 from wfrun.sites.transfers.router import TransferRouter
@@ -42,12 +44,14 @@ class UrlInputs:
         destination: int,
         destination_path: str,
         expected: Content = ANYTHING,
+        avoid: Sequence[str] = (),
+        on_route: OnRoute | None = None,
     ) -> Receipt:
         """``Transfer.copy``."""
         if source == ORIGIN and scheme_of(source_path) in SCHEMES:
             source_path = await self._fetched(source_path)
         return await self._transfer.copy(
-            source, source_path, destination, destination_path, expected
+            source, source_path, destination, destination_path, expected, avoid, on_route
         )
 
     async def _fetched(self, url: str) -> str:
