@@ -316,22 +316,35 @@ class Hooks:
         self._ranks: dict[type[Capability], int] = {}
         """The place of each capability in the registry."""
         self._limit_ranks: list[int] = []
+        self.awake: list[Capability] = []
+        """The capabilities whose hooks are called, in the order in which they woke."""
         self.events: dict[type[ev.Event], list[Callable[[Any], None]]] = {}
         self.timers: dict[str, Callable[..., None]] = {}
 
     def add(self, capability: Capability) -> None:
         """Add a capability, to be called after those added before."""
+        self._register(capability)
+        if not capability.is_dormant:
+            self.wake(capability)
+
+    def fill(self, capabilities: Iterable[Capability], awake: Iterable[Capability]) -> None:
+        """Add the capabilities of another run, and wake those that were awake in their order."""
+        for capability in capabilities:
+            self._register(capability)
+        for capability in awake:
+            self.wake(capability)
+
+    def _register(self, capability: Capability) -> None:
         self._ranks[type(capability)] = len(self._ranks)
         for event, interpret in capability.events().items():
             self.events.setdefault(event, []).append(interpret)
         self.timers.update(capability.timers())
-        if not capability.is_dormant:
-            self.wake(capability)
 
     def wake(self, capability: Capability) -> None:
         """Call all hooks of a capability from now on, after those of capabilities that are awake.
         Candidates are limited in registry order: the last limit, which leaves out sites only while
         others remain, must see what the others have left."""
+        self.awake.append(capability)
         kind = type(capability)
         for name, calls in self._by_name.items():
             method = name if hasattr(Capability, name) else f"on_{name}"

@@ -11,6 +11,7 @@ from typing import Literal
 
 from wfrun.engine.actions import Action, EndRun
 from wfrun.engine.attempts import key_of
+from wfrun.engine.capability import Run
 from wfrun.engine.events import AttemptPlaced, Event, RunChanged, RunEnded, RunResumed
 from wfrun.engine.interpreter import Interpreter
 from wfrun.engine.model import Workflow
@@ -22,8 +23,9 @@ from wfrun.engine.state import SUPERSEDED, TaskStatus, WorkflowState
 class Core:
     """The core of one run. ``documents`` holds the workflows, by the digests in WorkflowAdded."""
 
-    def __init__(self, documents: Mapping[str, Workflow]) -> None:
-        self._interpreter = Interpreter(documents)
+    def __init__(self, documents: Mapping[str, Workflow], run: Run | None = None) -> None:
+        """``run``: a run that has begun, to be continued; None for a new one."""
+        self._interpreter = Interpreter(documents, run)
         self.run = self._interpreter.run
         self.state = self.run.state
         self._decided: list[Event] = []

@@ -56,14 +56,14 @@ class Interpreter:
     """Interprets the log of one run. ``documents`` holds the workflows, by the digests in
     WorkflowAdded."""
 
-    def __init__(self, documents: Mapping[str, Workflow]) -> None:
-        self.state = RunState(documents)
-        self.run = Run(self.state)
+    def __init__(self, documents: Mapping[str, Workflow], run: Run | None = None) -> None:
+        self.run = Run(RunState(documents)) if run is None else run
+        self.state = self.run.state
         self._own: dict[type[ev.Event], Interpret] = {
             ev.RunStarted: self._begin,
             ev.RunChanged: self._change,
         }
-        self._interpret = _INTERPRET | self._own
+        self._chain()
 
     def apply(self, event: ev.Event) -> None:
         """Change the state by one fact or decision. A fact that is known already changes
@@ -95,14 +95,18 @@ class Interpreter:
         run.placement_possible = run.decision_due = False
 
     def _add_capabilities(self, begun: ev.RunStarted) -> None:
-        """Make the capabilities that the run wants, and chain their interpreters of events."""
+        """Make the capabilities that the run wants."""
         run = self.run
         for capability in CAPABILITIES:
             if capability.is_wanted(run, begun):
                 run.state.capabilities[capability] = made = capability(run)
                 run.hooks.add(made)
+        self._chain()
+
+    def _chain(self) -> None:
+        """Chain the core's interpreters of events and those of capabilities."""
         self._interpret = _INTERPRET | self._own
-        for kind, calls in run.hooks.events.items():
+        for kind, calls in self.run.hooks.events.items():
             self._interpret[kind] = _then(self._interpret[kind], calls)
 
     def actions(self) -> list[Action]:

@@ -201,11 +201,10 @@ class WorkflowState:
         self.workflow = workflow
         self.added_s = added_s
         self.ended_s: float | None = None
-        self.children: Sequence[tuple[int, ...]] = workflow.parents
+        self.children = children_of(workflow)
         self.waiting: list[int] | bytearray = bytearray(tasks)
         """Number of predecessors that are not done."""
         if workflow.bag is None:
-            self.children = [tuple(c) for c in workflow.children()]
             self.waiting = [len(p) for p in workflow.parents]
         self.queue = 0
         """The resource manager that it was submitted to."""
@@ -327,6 +326,13 @@ class WorkflowState:
         mask = self.feasible_sites(task) & ~self.full.get(task, 0)
         avoid = self.avoid.get(task)
         return mask & ~avoid or mask if avoid else mask
+
+
+def children_of(workflow: Workflow) -> Sequence[tuple[int, ...]]:
+    """The successors of each task."""
+    if workflow.bag is not None:
+        return workflow.parents
+    return [tuple(children) for children in workflow.children()]
 
 
 def _sizes(workflow: Workflow) -> array[int]:

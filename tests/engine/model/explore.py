@@ -20,6 +20,7 @@ from tests.engine.model.world_of import Crash, WorldSpec, world_of
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
+from wfrun.runners.run.frozen import freeze, thaw
 from wfrun.testing.fake_world import FakeWorld
 
 RULES: dict[str, str] = {
@@ -29,7 +30,8 @@ RULES: dict[str, str] = {
     "not-done": "a run whose failures are retriable, and whose retries are many, ends done",
     "usage": "the usage of an owner is what the log says",
     "waiting-tasks": "no workflow has fewer than no waiting tasks",
-    "replay": "a core that is replayed from the log decides as the one that lived",
+    "replay": "a core that is replayed, from the log or a frozen state, decides as the one that "
+    "lived",
     "same-log": "the same seed gives the same log",
     "error": "the core raises nothing",
 }
@@ -92,6 +94,11 @@ class Explorer:
         self._twin: Core | None = None
         self._twin_after = self._random.randint(1, 60)
         """Number of steps after which a twin of the core is made by a replay of the log."""
+        self._freeze_after = self._random.randint(1, 2 * self._twin_after)
+        """Number of steps after which the core is frozen; the replay begins there, if it is earlier
+        than the twin."""
+        self._frozen: tuple[bytes, int] | None = None
+        """The frozen core, and the number of events before it."""
 
     @property
     def violations(self) -> tuple[Violation, ...]:
@@ -124,7 +131,7 @@ class Explorer:
         follows."""
         world = self.world
         crash = self._crashes.pop(0) if self._crashes else None
-        self._twin = None
+        self._twin = self._frozen = None
         seen, given = len(world.log), len(world.actions)
         for lived, event in enumerate(world.steps(), start=1):
             decided, actions = world.log[seen + 1 :], world.actions[given:]
@@ -135,9 +142,10 @@ class Explorer:
                 last = "\n".join(map(str, world.log[-TAIL:]))
                 self._note("no-end", f"the run does not end: after {self.steps} steps\n{last}")
                 return False
+            if lived == self._freeze_after:
+                self._frozen = freeze(world.core), len(world.log)
             if lived == self._twin_after:
-                self._twin = Core(self._documents)
-                self._twin.replay(world.log)
+                self._twin = self._make_twin()
             if crash is not None and lived >= crash.after_steps and world.core.state.ended is None:
                 self._crash(crash)
                 return True
@@ -152,6 +160,13 @@ class Explorer:
             return False
         self._crash(crash or Crash(0, 1.0, 0.0, False))
         return True
+
+    def _make_twin(self) -> Core:
+        """A core made from the log, or from a frozen state and the events after it."""
+        frozen, seen = self._frozen or (None, 0)
+        twin = Core(self._documents) if frozen is None else thaw(frozen, self._documents)
+        twin.replay(self.world.log[seen:])
+        return twin
 
     def _take(
         self, event: ev.Event, decided: Sequence[ev.Event], actions: Sequence[act.Action]

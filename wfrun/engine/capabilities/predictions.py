@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from wfrun.engine import events as ev
@@ -17,6 +16,19 @@ from wfrun.engine.state import Attempt, WorkflowState
 UNKNOWN_S = 3600.0
 """Expected run time on the reference processor of a task without any information. So long that an
 idle processor is preferred to a fast one that is busy."""
+
+
+class _Prediction:
+    """The current prediction of a run time at a site, as a function."""
+
+    __slots__ = ("_kind", "_run_times", "_site", "_speed_ratio")
+
+    def __init__(self, run_times: RunTimes, kind: JobClass, site: str, speed_ratio: float) -> None:
+        self._run_times, self._kind = run_times, kind
+        self._site, self._speed_ratio = site, speed_ratio
+
+    def __call__(self) -> float | None:
+        return self._run_times.predict_s(self._kind, self._site, self._speed_ratio)
 
 
 class Predictions(Capability):
@@ -76,7 +88,7 @@ class Predictions(Capability):
             return None
         spec = self.state.sites[site].spec
         kind = self._class_of(w, task)
-        return partial(self.run_times.predict_s, kind, spec.name, spec.speed_ratio)
+        return _Prediction(self.run_times, kind, spec.name, spec.speed_ratio)
 
     def _class_of(self, w: WorkflowState, task: int) -> JobClass:
         last = self._last

@@ -110,15 +110,15 @@ def _is_sound(path: Path) -> bool:
         return False
 
 
-def replay(core: Core, events: Iterable[AnyEvent], path: Path) -> None:
-    """Interpret the events of a log. Raises InvalidError, with the number of the event, if an event
-    does not follow from those before it."""
-    number = -1
+def replay(core: Core, events: Iterable[AnyEvent], path: Path, first: int = 0) -> None:
+    """Interpret the events of a log; ``first`` is the number of the first one. Raises InvalidError,
+    with the number of the event, if an event does not follow from those before it."""
+    number = first - 1
     last: AnyEvent | None = None
 
     def counted() -> Iterator[AnyEvent]:
         nonlocal number, last
-        for number, event in enumerate(events):  # noqa: B007 - named in the message
+        for number, event in enumerate(events, first):  # noqa: B007 - named in the message
             last = event
             yield event
 

@@ -27,6 +27,7 @@ from wfrun.engine.protocols import Transfer
 from wfrun.engine.state import RunState
 from wfrun.engine.visible import command_line, name_line
 from wfrun.runners.run.changes import present_of
+from wfrun.runners.run.checkpoints import CheckpointWriter, read_core
 from wfrun.runners.run.cleaning import clean_sites, remove_directories
 from wfrun.runners.run.clock import WallClock
 from wfrun.runners.run.directory import (
@@ -330,12 +331,17 @@ class Session:
         records = RecordCheck(sites, requests)
         self._dispatcher = Dispatcher(self._clock, sites, transfer, requests, records)
         self._store.before_commit = self._lock.check
-        loop = Loop(self._core, self._store, self._clock, self._dispatcher, self.observers)
+        checkpoints = CheckpointWriter(self._store, self._core)
+        observers = [*self.observers, lambda events: checkpoints.after_commit()]
+        loop = Loop(self._core, self._store, self._clock, self._dispatcher, observers)
         first, *rest = self._first_events()
         for event in (first, *self._early, *rest):
             self._clock.post(event)
         self._begun = True
-        await self._watched(loop, usage)
+        try:
+            await self._watched(loop, usage)
+        finally:
+            checkpoints.after_commit(last=True)
         reached = [s for number, s in enumerate(sites) if number not in self._unreachable]
         await asyncio.gather(*(s.dismiss() for s in reached if isinstance(s, BatchLauncherSite)))
 
@@ -510,8 +516,6 @@ def read_state(run: RunDir, timeout_s: float = START_WAIT_S) -> RunState:
     await_start(run, timeout_s)
     store = Store(run.path)
     try:
-        core = Core(store.workflows())
-        replay(core, store.load(), store.path)
-        return core.state
+        return read_core(store).state
     finally:
         store.close()

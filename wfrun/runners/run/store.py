@@ -2,7 +2,8 @@
 
 A row of ``events`` is one group of events that were committed together, or a part of a large group:
 the sequence number of its first event, the schema version, and the events as JSON lines.
-``documents`` holds the workflows by digest, ``records`` what the run has read on the submit host.
+``documents`` holds the workflows by digest, ``records`` what the run has read on the submit host,
+``checkpoints`` the state after some events, as `wfrun.runners.run.checkpoints` makes it.
 The journal is SQLite's rollback journal, because the write-ahead log does not work on network file
 systems. Readers may read while an engine writes.
 """
@@ -44,6 +45,10 @@ CREATE TABLE IF NOT EXISTS documents (digest TEXT PRIMARY KEY, body BLOB NOT NUL
 COMMIT;
 """
 _RECORDS = "CREATE TABLE IF NOT EXISTS records (digest TEXT PRIMARY KEY, body BLOB NOT NULL)"
+_CHECKPOINTS = (
+    "CREATE TABLE IF NOT EXISTS checkpoints "
+    "(seq INTEGER PRIMARY KEY, wfrun TEXT NOT NULL, digest TEXT NOT NULL, body BLOB NOT NULL)"
+)
 
 _COLUMNS = {
     ("events", "first_seq"),
@@ -193,9 +198,7 @@ class Store:
     def record(self) -> Record | None:
         """What the run has read; None in logs of older versions and in simulated runs."""
         with self._errors():
-            if not self._db.execute(
-                "SELECT 1 FROM sqlite_master WHERE name = 'records'"
-            ).fetchone():
+            if not self._has_table("records"):
                 return None
             found = self._db.execute("SELECT digest, body FROM records").fetchone()
             if found is None:
@@ -203,6 +206,39 @@ class Store:
             if _digest(found[1]) != found[0]:
                 raise damaged(self.path, "the record of what the run has read is damaged")
             return msgspec.msgpack.decode(found[1], type=Record)
+
+    def put_checkpoint(self, wfrun: str, body: bytes) -> None:
+        """Store the state after all events so far, as ``wfrun``, an identity of its code, made
+        it."""
+        if self.before_commit is not None:
+            self.before_commit()
+        with self._errors():
+            self._db.execute(_CHECKPOINTS)
+            row = (self.next_seq, wfrun, _digest(body), body)
+            self._db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?)", row)
+
+    def checkpoints(self, wfrun: str) -> Iterator[tuple[int, bytes]]:
+        """The states that this ``wfrun`` stored, each with the number of events before it, the
+        latest first. None from a file of another user."""
+        if not _is_ours(self.path):
+            return
+        with self._errors():
+            if not self._has_table("checkpoints"):
+                return
+            rows = self._db.execute(
+                "SELECT seq FROM checkpoints WHERE wfrun = ? AND length(body) <= ? "
+                "ORDER BY seq DESC", (wfrun, ROW_BYTES),
+            ).fetchall()  # fmt: skip
+            for (seq,) in rows:
+                digest, body = self._db.execute(
+                    "SELECT digest, body FROM checkpoints WHERE seq = ?", (seq,)
+                ).fetchone()
+                if type(seq) is int and type(body) is bytes and _digest(body) == digest:
+                    yield seq, body
+
+    def _has_table(self, name: str) -> bool:
+        query = "SELECT 1 FROM sqlite_master WHERE name = ?"
+        return self._db.execute(query, (name,)).fetchone() is not None
 
     def append(self, events: Sequence[Event]) -> None:
         """Add events to the group that the next commit makes durable."""

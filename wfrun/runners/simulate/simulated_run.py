@@ -11,9 +11,10 @@ from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Workflow
 from wfrun.engine.state import RunState
 from wfrun.runners.run import directory as rundir
+from wfrun.runners.run.checkpoints import CheckpointWriter
 from wfrun.runners.run.new_run import NewRun
 from wfrun.runners.run.store import Store
-from wfrun.runners.simulate.simulation import RUN_ID, Platform, simulate
+from wfrun.runners.simulate.simulation import RUN_ID, Platform, begun
 
 GROUP_SIZE = 5000
 """Minimum number of events that are committed together."""
@@ -30,8 +31,10 @@ def simulate_into(
         try:
             digests = store.put_workflows(workflows)
             log = _GroupedLog(store)
-            state = simulate(workflows, platform, settings, log=log, digests=digests)
-            log.flush()
+            simulation = begun(workflows, platform, settings, log=log, digests=digests)
+            log.checkpoints = CheckpointWriter(store, simulation.core)
+            state = simulation.run()
+            log.flush(last=True)
         finally:
             store.close()
     except BaseException:
@@ -48,6 +51,7 @@ class _GroupedLog:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._events = 0
+        self.checkpoints: CheckpointWriter | None = None
 
     def append(self, events: Sequence[ev.Event]) -> None:
         """Add events to the next group."""
@@ -59,10 +63,12 @@ class _GroupedLog:
         if self._events >= GROUP_SIZE:
             self.flush()
 
-    def flush(self) -> None:
-        """Commit the rest."""
+    def flush(self, *, last: bool = False) -> None:
+        """Commit the rest. ``last``: nothing follows."""
         self._store.commit()
         self._events = 0
+        if self.checkpoints is not None:
+            self.checkpoints.after_commit(last=last)
 
 
 def is_simulated(run: rundir.RunDir) -> bool:

@@ -70,8 +70,21 @@ def simulate(
     digests: Sequence[str] | None = None,
     observers: Sequence[Observer] = (),
 ) -> RunState:
-    """Run workflows to the end in virtual time. Returns the final state. Times of events are
-    seconds from the start of the simulation.
+    """Run workflows to the end in virtual time, as `begun` begins them. Returns the final state."""
+    return begun(workflows, platform, settings, log=log, digests=digests, observers=observers).run()
+
+
+def begun(
+    workflows: Sequence[Workflow],
+    platform: Platform,
+    settings: ev.Settings,
+    *,
+    log: EventLog | None = None,
+    digests: Sequence[str] | None = None,
+    observers: Sequence[Observer] = (),
+) -> Simulation:
+    """A simulation with these workflows, which begins with its method ``run``. Times of events are
+    seconds from its start.
 
     ``log`` gets the same events as that of a real run; ``digests`` name the workflows there. Equal
     arguments give equal events. Raises InvalidError for a task without a run time.
@@ -87,7 +100,7 @@ def simulate(
         added = ev.WorkflowAdded(start_s, number, workflow.name, name)
         # After the reports of the information services at that time: policies know them then.
         clock.schedule(start_s, partial(clock.post, added), LAST + 1)
-    return simulation.run()
+    return simulation
 
 
 AttemptRuntime = Callable[[int, int], float]
@@ -113,8 +126,8 @@ class Simulation:
         runtime_s: AttemptRuntime | None = None,
     ) -> None:
         self.clock = VirtualClock()
-        core = Core(documents)
-        self.state = core.state
+        self.core = Core(documents)
+        self.state = self.core.state
         self._platform = platform
         self._settings = settings
         self._catalog = _with_backfills(platform.catalog, platform.model)
@@ -133,7 +146,7 @@ class Simulation:
             for index, spec in enumerate(self._catalog.sites)
         ]
         dispatcher = SimulatedDispatch(self.clock, self.state, self._sites, platform, runtime_s)
-        self._loop = Loop(core, log or _NoLog(), self.clock, dispatcher, observers)
+        self._loop = Loop(self.core, log or _NoLog(), self.clock, dispatcher, observers)
 
     def begin(self, workflows: int, queues: tuple[tuple[int, ...], ...] = ()) -> None:
         """Schedule the start of the run; ``workflows`` and ``queues`` are those of
