@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from wfrun.engine import events as ev
 from wfrun.engine.actions import CopyFile, SetTimer
 from wfrun.engine.copy_failures import MAX_REMAKES, TREATMENTS
 from wfrun.engine.core import Core
 from wfrun.engine.exchange import CopyCause, Outcome
-from wfrun.engine.model import ORIGIN, File, SiteSpec, Task, Workflow
+from wfrun.engine.model import ORIGIN, File, Resources, SiteSpec, Task, Workflow
 from wfrun.engine.state import TaskStatus
 
 
@@ -184,6 +185,56 @@ def test_a_file_that_is_elsewhere_is_copied_from_there() -> None:
     assert run.fail_for_good("changed") == [1.0, 2.0, 4.0]
     assert [copy.source for copy in run.copies] == [ORIGIN]
     assert not run.core.state.workflows[0].remakes
+
+
+def in_an_outage(run: Run, *, reopens: bool) -> None:
+    """The first copy fails while its source, alpha, is paused; it is retried 1 s later."""
+    copy = run.copies.pop(0)
+    ends = (copy.workflow, copy.file, copy.source, copy.destination)
+    run.step(ev.SitePaused(run.now_s, 0, "the connection was lost"))
+    run.step(ev.TransferFailed(run.now_s, *ends, "for a test", True, "connection", ""))
+    timers = [t for t in run.timers if t.timer.startswith("copy:")]
+    run.timers.clear()
+    for timer in timers:
+        run.now_s = timer.at_s
+        run.step(ev.TimerFired(run.now_s, timer.timer))
+    if reopens:
+        run.step(ev.SiteReopened(run.now_s, 0))
+
+
+def moving() -> Run:
+    """The middle file is on its way from alpha to beta."""
+    roomy = SiteSpec("beta", 1, memory_bytes=2000)
+    workflow = made_input()
+    wide = replace(workflow.tasks[1], resources=Resources(memory_bytes=1500))
+    tasks = [workflow.tasks[0], wide]
+    run = Run(
+        Workflow("w", "w.dax", tasks, list(workflow.files), list(workflow.parents)),
+        SiteSpec("alpha", 1, memory_bytes=1000),
+        roomy,
+    )
+    run.end(run.attempts[0][0], 5)
+    return run
+
+
+def test_a_copy_waits_for_a_source_that_is_out_of_reach() -> None:
+    run = moving()
+    for _ in range(50):
+        in_an_outage(run, reopens=False)
+        assert len(run.copies) == 1
+    assert not run.core.state.recent_failures
+
+
+def test_a_copy_that_breaks_its_connection_each_time_is_given_up() -> None:
+    """The site can be reached again after each failure."""
+    run = moving()
+    for _ in range(TREATMENTS["connection"].retries):
+        in_an_outage(run, reopens=True)
+        assert len(run.copies) == 1
+    in_an_outage(run, reopens=True)
+    assert not run.copies
+    (failure,) = run.core.state.recent_failures
+    assert "input 'middle' did not arrive at beta" in failure.message
 
 
 def test_failures_in_older_logs_have_no_cause() -> None:

@@ -37,6 +37,12 @@ def test_equal_messages_are_shown_as_they_are() -> None:
     assert groups.largest_first()[0].text == "Error: no such survey 'x'"
 
 
+def test_advice_is_not_shown_for_the_cause() -> None:
+    groups = FailureGroups()
+    add(groups, "input 'm' did not arrive at beta: no space\n  Make room there.")
+    assert groups.largest_first()[0].text == "input 'm' did not arrive at beta: no space"
+
+
 def test_exit_codes_tell_failures_apart() -> None:
     groups = FailureGroups()
     for code in (1, 2, 2):

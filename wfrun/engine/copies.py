@@ -13,7 +13,7 @@ from wfrun.engine.capability import Run
 from wfrun.engine.copy_queue import Copy, Key
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.staging import transfer_s
-from wfrun.engine.state import Attempt, RunState, WorkflowState
+from wfrun.engine.state import Attempt, RunState, WorkflowState, pause_timer
 
 SMALL_BYTES = 64 * 1024
 """Maximum size of a small file. Small files share messages, so they need no bound."""
@@ -93,6 +93,13 @@ def _say_late(state: RunState, event: ev.CopyLate) -> None:
         state.fallbacks.append(line)
 
 
+def source_reopened(run: Run, site: int) -> None:
+    """Count from now on the failures of copies from a site: it is paused no more."""
+    for copy in run.state.copies.values():
+        if copy.source == site:
+            copy.awaits_source = False
+
+
 def start_copies(run: Run) -> None:
     """Start the copies for which there is room. Cost: the links with copies that wait, for each
     that starts."""
@@ -137,6 +144,7 @@ def _start(run: Run, key: Key, copy: Copy) -> None:
 
 
 def _begin(run: Run, key: Key, copy: Copy) -> None:
+    copy.awaits_source = copy.source != ORIGIN and pause_timer(copy.source) in run.state.timers
     run.outbox.append(CopyFile(*key[:2], copy.source, key[2], copy.avoid))
     for call in run.hooks.copy_started:
         call(key, copy.source)

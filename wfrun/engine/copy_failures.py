@@ -16,7 +16,7 @@ from wfrun.engine.copy_queue import Copy, Key
 from wfrun.engine.exchange import Cause, CopyCause, Outcome
 from wfrun.engine.files import lose_file
 from wfrun.engine.model import ORIGIN
-from wfrun.engine.state import RunState
+from wfrun.engine.state import RunState, pause_timer
 from wfrun.engine.tasks import settle
 
 MAX_REMAKES = 3
@@ -28,8 +28,9 @@ class Treatment(NamedTuple):
     """What follows for a copy after one cause of failure."""
 
     retries: int
-    """Maximum number of retries. Failures do not count while the run waits for a paused source,
-    which may hold the only copy."""
+    """Maximum number of retries. Failures of a copy that started at a paused source do not count
+    until that is reopened: it may hold the only copy. Those of a connection that each copy breaks
+    count."""
     factor: float = 1.0
     """Of the option `retry_delay_s`: the delay before the first retry; doubled for each further."""
     max_delay_s: float = 60.0
@@ -101,7 +102,7 @@ def _is_retried(
 ) -> bool:
     """Count the failure, and whether the copy is tried again."""
     if event.cause in ("unknown", "connection", "stalled") and event.transient:
-        if _is_awaited(state, event.source):
+        if copy.awaits_source and pause_timer(event.source) in state.timers:
             return True
     elif event.cause == "unknown" and not event.transient:
         return False
@@ -111,12 +112,6 @@ def _is_retried(
         return False
     copy.failures += 1
     return copy.failures <= treatment.retries
-
-
-def _is_awaited(state: RunState, site: int) -> bool:
-    """Whether a site is paused and the run still waits for it: it may hold the only copy of a
-    file."""
-    return site != ORIGIN and f"paused:{site}" in state.timers
 
 
 def _give_up(run: Run, key: Key, copy: Copy, event: ev.TransferFailed, *, is_gone: bool) -> None:

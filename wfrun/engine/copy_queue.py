@@ -20,13 +20,15 @@ for the many inputs of another, and an early one is not overtaken for ever."""
 class Copy:
     """A file that is being copied to a site, or waits for room."""
 
-    __slots__ = ("avoid", "failures", "rank", "slow", "source", "waiting")
+    __slots__ = ("avoid", "awaits_source", "failures", "rank", "slow", "source", "waiting")
 
     def __init__(self) -> None:
         self.source = ORIGIN
         self.waiting: list[str] = []
         """Keys of the attempts that wait for it."""
         self.failures = 0
+        self.awaits_source = False
+        """Whether its source has been paused since before the copy started."""
         self.rank: Rank | None = None
         """Its place in the queue; None: it does not wait for room."""
         self.slow = 0

@@ -100,8 +100,10 @@ def _head(outcome: Outcome) -> str:
 
 def telling_line(outcome: Outcome) -> str:
     """The line of the message that says most: the last of what the task printed, where programs
-    name the error, else the only one."""
-    lines = [line.strip() for line in (outcome.message or "").splitlines() if line.strip()]
-    if len(lines) == 1 and lines[0].startswith(_ONLY_ENDINGS):
+    name the error. Advice of our own is indented, and not announced by a colon."""
+    lines = [line.rstrip() for line in (outcome.message or "").splitlines() if line.strip()]
+    if len(lines) == 1 and lines[0].strip().startswith(_ONLY_ENDINGS):
         return "it printed nothing to stderr"
-    return lines[-1][:MAX_TEXT] if lines else ""
+    if lines and not lines[0].endswith(":"):
+        lines = [line for line in lines if not line[0].isspace()] or lines
+    return lines[-1].strip()[:MAX_TEXT] if lines else ""

@@ -18,7 +18,7 @@ from wfrun.engine.bag import BagFiles
 from wfrun.engine.capabilities import CAPABILITIES
 from wfrun.engine.capability import Hooks, Run
 from wfrun.engine.changes import change_sites, introduce
-from wfrun.engine.copies import copy_late, restart_copies
+from wfrun.engine.copies import copy_late, restart_copies, source_reopened
 from wfrun.engine.fit import classify
 from wfrun.engine.information import Knowledge
 from wfrun.engine.model import ORIGIN, LinkSpec, Workflow
@@ -26,7 +26,7 @@ from wfrun.engine.network import Network
 from wfrun.engine.policies.placement import max_replicas, placement_class, throttle_of
 from wfrun.engine.retry import reset_retries
 from wfrun.engine.reuse import take_over_tasks
-from wfrun.engine.state import SUPERSEDED, Phase, RunState, SiteState, WorkflowState
+from wfrun.engine.state import SUPERSEDED, Phase, RunState, SiteState, WorkflowState, pause_timer
 from wfrun.engine.tasks import (
     BLOCKED,
     DELAYED,
@@ -306,11 +306,7 @@ def _site_paused(run: Run, event: ev.SitePaused) -> None:
     site.reported = event.reason
     run.update_health(event.site)
     patience_s = LOCAL_PAUSE_TIMEOUT_S if site.spec.access is None else CLUSTER_PAUSE_TIMEOUT_S
-    run.set_timer(_pause_timer(event.site), event.at_s + patience_s)
-
-
-def _pause_timer(site: int) -> str:
-    return f"paused:{site}"
+    run.set_timer(pause_timer(event.site), event.at_s + patience_s)
 
 
 def _site_reopened(run: Run, event: ev.SiteReopened) -> None:
@@ -321,7 +317,8 @@ def _site_reopened(run: Run, event: ev.SiteReopened) -> None:
 def _clear_problems(run: Run, index: int) -> None:
     """Clear what the site reported and what capabilities hold against it."""
     run.state.sites[index].reported = None
-    run.state.timers.pop(_pause_timer(index), None)
+    run.state.timers.pop(pause_timer(index), None)
+    source_reopened(run, index)
     for call in run.hooks.reopened:
         call(index)
     run.update_health(index)

@@ -110,6 +110,11 @@ class Condition(NamedTuple):
     """Whether the site gets no attempts."""
 
 
+def pause_timer(site: int) -> str:
+    """The timer that runs while a site reports that it takes no work."""
+    return f"paused:{site}"
+
+
 class SiteState:
     """The state of a site."""
 

@@ -61,7 +61,8 @@ def failure_summary(state: RunState) -> RenderableType | None:
     parts: list[RenderableType] = []
     for group in groups[:MAX_GROUPS]:
         text = failure_line(state, group)
-        for line in excerpt(group.first):
+        lines = excerpt(group.first)
+        for line in lines[lines[0] == group.text :]:  # Not twice what the line above has.
             text.append(f"\n{line}", style="default")
         parts.append(Hanging(text))
     if len(groups) > MAX_GROUPS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections import deque
 from collections.abc import (
     AsyncGenerator,
@@ -171,6 +172,9 @@ class AsyncsshTransport:
         """Closing files of failed transfers. The loop itself keeps tasks weakly."""
 
     async def connect(self) -> None:
+        # asyncssh sends up to a window of requests before it notices that a connection was reset,
+        # and asyncio warns of each.
+        logging.getLogger("asyncio").addFilter(_is_no_late_send)
         try:
             await self._extend(self.host, self._user, self._port)
         except BaseException:
@@ -252,7 +256,8 @@ class AsyncsshTransport:
                 f"{self.host} did not start a command in {self._limit_s:.0f} s"
             ) from error
         except (asyncssh.Error, OSError) as error:
-            raise TransientError(f"{self.host} cannot start a command now: {error}") from error
+            reason = str(error) or "it refuses a further session"
+            raise TransientError(f"{self.host} cannot start a command now: {reason}") from error
 
     async def sftp(self) -> asyncssh.SFTPClient | None:
         """The SFTP client of this connection, shared by all files; None where the host has no
@@ -412,6 +417,10 @@ class AsyncsshTransport:
     async def close(self) -> None:
         for connection in reversed(self._chain):
             await _end(connection)
+
+
+def _is_no_late_send(record: logging.LogRecord) -> bool:
+    return record.msg != "socket.send() raised exception."
 
 
 async def _end(connection: asyncssh.SSHClientConnection) -> None:
