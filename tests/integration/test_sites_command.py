@@ -113,6 +113,27 @@ def test_all_sites_are_checked_and_shown(testbed: Testbed, all_sites: Path) -> N
         assert not [name for name in left if name.startswith(("wfrun-check", "wfrun-show"))]
 
 
+def test_an_interrupted_measurement_of_links_is_kept(testbed: Testbed, all_sites: Path) -> None:
+    history = all_sites / "history"
+    words = ["sites", "links", "--history", str(history)]
+    with subprocess.Popen([WFRUN, *words, "--measure"], cwd=all_sites) as process:
+        until_s = time.monotonic() + LONG_S
+        while not history.exists():
+            assert process.poll() is None
+            assert time.monotonic() < until_s
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(LONG_S) != 0
+    rows = json.loads(wfrun(all_sites, *words, "--json"))
+    known = {
+        (row["source"], row["destination"]) for row in rows if row["known_from"] == ["history"]
+    }
+    assert ("origin", "alpha") in known
+    assert len(known) < len(rows)
+    for site in KINDS:
+        assert not list((testbed.layout.site(site).home / "wfrun-scratch").glob("wfrun-links-*"))
+
+
 def test_one_bad_site_does_not_stop_the_others(testbed: Testbed, all_sites: Path) -> None:
     faults.stop(testbed, "alpha.sshd")
     faults.stop(testbed, "beta.slurmctld")

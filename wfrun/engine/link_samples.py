@@ -93,6 +93,12 @@ class LinkSamples:
         return found
 
 
+def split(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
+    """Those that show the latency, and those that show the bandwidth."""
+    small = [sample for sample in samples if sample.is_latency]
+    return small, [sample for sample in samples if not sample.is_latency]
+
+
 def latency_of(latencies: Sequence[Sample]) -> float | None:
     """Their median in seconds; None if there are too few."""
     return _weighted_median((s.value, 1) for s in latencies) if _suffice(latencies) else None

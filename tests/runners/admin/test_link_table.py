@@ -8,16 +8,18 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.runners.harness import User
 from wfrun.engine.link_samples import Sample
 from wfrun.engine.model import Access, LinkSpec, SiteSpec
 from wfrun.parsers.generate import generate
 from wfrun.parsers.workflows.write_dax import write_dax
-from wfrun.runners.admin.link_table import ago, keep
+from wfrun.runners.admin.link_table import Found, LinkNow, ago, keep, links_now
 from wfrun.runners.admin.links import Measured
 from wfrun.runners.run.history import history_file
 from wfrun.runners.run.link_history import Pair, load_links, write_links
+from wfrun.sites.catalog import read_catalog
 
 CATALOG = """\
 sites:
@@ -82,11 +84,18 @@ def test_the_table_as_json_and_without_a_history(user: User, catalog: str) -> No
 
 
 def test_sites_that_cannot_be_reached_are_not_measured(user: User) -> None:
-    text = "sites:\n  one: {kind: ssh, host: 127.0.0.1, port: 1, slots: 1}\n"
+    """Each site has one reason for all of its links."""
+    text = "sites:\n" + "".join(
+        f"  {name}: {{kind: ssh, host: 127.0.0.1, port: {port}, directory: ~/{name}, slots: 1}}\n"
+        for name, port in (("one", 1), ("two", 2))
+    )
     (user.folder / "sites.yaml").write_text(text)
     done = user.wfrun("sites", "links", "--measure")
     assert done.status == 1
-    assert "origin to one was not measured: " in done.text
+    reasons = [line for line in done.out.splitlines() if "measured: " in line]
+    assert len(reasons) == 2, done.text
+    assert reasons[0].startswith("3 links of one were not measured: 127.0.0.1 cannot be reached")
+    assert reasons[1].startswith("3 links of two were not measured: 127.0.0.1 cannot be reached")
 
 
 def test_a_simulation_takes_links_that_the_catalog_lacks(user: User, catalog: str) -> None:
@@ -114,6 +123,28 @@ def test_a_link_too_slow_for_several_copies_is_known_as_slow(tmp_path: Path) -> 
     keep(history, sites, [Measured(LinkSpec("origin", "one", 5e4, 2.0), "stream", samples)])
     (link,) = (load_links(history) or {}).values()
     assert (link.bandwidth_bytes_per_s, link.latency_s, link.at_s) == (5e4, 2.0, 20.0)
+
+
+def test_measured_figures_are_those_that_the_next_run_assumes(user: User) -> None:
+    (user.folder / "sites.yaml").write_text(CATALOG)
+    catalog = read_catalog(user.folder / "sites.yaml")
+    small = [Sample(10.0 + n, 1000, 0.01 * n) for n in (1, 2, 3)]
+    large = [Sample(20.0 + n, 10**6, 1e6 * n) for n in (1, 2, 9)]
+    way = Measured(LinkSpec("origin", "one", 9e6, 0.02), "stream", [*small, *large])
+    ends = (way.link.source, way.link.destination)
+    history = user.folder / "history"
+
+    def shown(found: Found) -> LinkNow:
+        rows = links_now(catalog, load_links(history) or {}, found)
+        return next(row for row in rows if (row.source, row.destination) == ends)
+
+    now = shown(Found({ends: way}, {}))
+    keep(history, catalog.sites, [way])
+    later = shown(Found({}, {}))
+    assert now.known_from == ("measured",)
+    assert later.known_from == ("history",)
+    assert (now.bandwidth_bytes_per_s, now.latency_s) == (2e6, 0.02)
+    assert replace(later, known_from=now.known_from) == replace(now, latest_s=later.latest_s)
 
 
 def test_times_in_words() -> None:

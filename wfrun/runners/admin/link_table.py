@@ -7,7 +7,7 @@ import json
 import secrets
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from itertools import permutations
 from pathlib import Path
@@ -17,7 +17,7 @@ import msgspec
 from rich.table import Table
 
 from wfrun.engine.errors import WfrunError
-from wfrun.engine.link_samples import MIN_COPIES, Sample
+from wfrun.engine.link_samples import MIN_COPIES, Sample, bandwidth_of, latency_of, split
 from wfrun.engine.model import ORIGIN, Catalog, SiteSpec
 from wfrun.engine.network import DEFAULT_BANDWIDTH_BYTES_PER_S
 from wfrun.engine.visible import message_block
@@ -64,7 +64,7 @@ class LinkNow(msgspec.Struct, frozen=True, kw_only=True):
     """Why it was not measured."""
 
 
-class _Found(NamedTuple):
+class Found(NamedTuple):
     """What was measured: the ways, or why there is none."""
 
     ways: Mapping[tuple[str, str], Measured]
@@ -81,10 +81,14 @@ async def show_links(
     say: Callable[[str], None],
 ) -> bool:
     """Print all links of a catalog, measured anew if asked. What was measured replaces the history
-    of the link. Returns whether any link could not be measured."""
-    found = await _measure(catalog, prompter, say) if measures else _Found({}, {})
-    if history is not None and found.ways:
-        keep(history, catalog.sites, list(found.ways.values()))
+    of the link at once, so that an interrupted measurement is not lost. Returns whether any link
+    could not be measured."""
+
+    def measured(way: Measured) -> None:
+        if history is not None:
+            keep(history, catalog.sites, [way])
+
+    found = await _measure(catalog, prompter, say, measured) if measures else Found({}, {})
     known = load_links(history) if history is not None else None
     rows = links_now(catalog, known or {}, found)
     if as_json:
@@ -112,14 +116,13 @@ def _enough(samples: Sequence[Sample]) -> list[Sample]:
     """The samples, repeated where they are too few to count: the measurement of a slow link ends
     before, and must not leave it as an unknown one, which looks fast."""
     found = list(samples)
-    for latency in (True, False):
-        kind = [sample for sample in samples if sample.is_latency is latency]
+    for kind in split(samples):
         missing = range(1, MIN_COPIES - len(kind) + 1) if kind else ()
         found += [kind[-1]._replace(at_s=kind[-1].at_s - number * 1e-3) for number in missing]
     return found
 
 
-def links_now(catalog: Catalog, history: Mapping[Pair, KnownLink], found: _Found) -> list[LinkNow]:
+def links_now(catalog: Catalog, history: Mapping[Pair, KnownLink], found: Found) -> list[LinkNow]:
     """Every pair of places, this machine first."""
     names = [ORIGIN_NAME, *(spec.name for spec in catalog.sites)]
     index = {name: place for place, name in enumerate(names, ORIGIN)}
@@ -136,8 +139,9 @@ def links_now(catalog: Catalog, history: Mapping[Pair, KnownLink], found: _Found
         if learned is not None:
             row = _with(row, "history", learned.bandwidth_bytes_per_s, learned.latency_s)
             row = _noted(row, learned.method, learned.copies, learned.at_s)
-        if way is not None:
-            row = _with(row, "measured", way.link.bandwidth_bytes_per_s, way.link.latency_s)
+        if way is not None:  # The figures that a history of these copies gives.
+            small, large = split(_enough(way.samples))
+            row = _with(row, "measured", bandwidth_of(large), latency_of(small))
             row = _noted(row, way.method, len(way.samples), way.samples[-1].at_s)
         if not row.known_from and (relayed := through_origin.get(ends)) is not None:
             row = _with(
@@ -172,10 +176,13 @@ def _with(
 
 
 async def _measure(
-    catalog: Catalog, prompter: Prompter | None, say: Callable[[str], None]
-) -> _Found:
+    catalog: Catalog,
+    prompter: Prompter | None,
+    say: Callable[[str], None],
+    measured: Callable[[Measured], None],
+) -> Found:
     """Measure the links between this machine and the connected sites, and between these, one after
-    another, since all share this machine's network."""
+    another, since all share this machine's network. ``measured`` is called after each."""
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wfrun-link-")))
         specs = [spec for spec in catalog.sites if spec.access is not None]
@@ -195,14 +202,17 @@ async def _measure(
                 problems[ends] = reasons[0]
         measurement = LinkMeasurement(sites, catalog.links, folder)
         pairs = list(pairs_of([site.spec for site in sites]))
-        say(f"measuring {len(pairs)} links, about 2 seconds each")
-        for source, destination, _ in pairs:
-            ends = (measurement.name(source), measurement.name(destination))
-            try:
-                ways[ends] = await measurement.measure(source, destination)
-            except (WfrunError, OSError) as error:
-                problems[ends] = str(error)
-        return _Found(ways, problems)
+        say(f"measuring {len(pairs)} links, one after another: about {2 * len(pairs)} s")
+        with make_console(stderr=True).status("") as status:
+            for number, (source, destination, _) in enumerate(pairs, 1):
+                ends = (measurement.name(source), measurement.name(destination))
+                status.update(f"{ends[0]} to {ends[1]}, {number} of {len(pairs)}")
+                try:
+                    ways[ends] = await measurement.measure(source, destination)
+                    measured(ways[ends])
+                except (WfrunError, OSError) as error:
+                    problems[ends] = str(error)
+        return Found(ways, problems)
 
 
 async def _open(
@@ -258,10 +268,25 @@ def _print(rows: Sequence[LinkNow]) -> None:
             "-" if row.latest_s is None else ago(now_s - row.latest_s),
         )
     console.print(table)
+    for text in _problems(rows):
+        console.print(message_block(text), soft_wrap=True)
+
+
+def _problems(rows: Sequence[LinkNow]) -> Iterator[str]:
+    """Why links were not measured. A site that cannot be reached has one reason for all of its
+    links."""
+    links: dict[str, list[LinkNow]] = {}
     for row in rows:
         if row.problem:
-            text = f"{row.source} to {row.destination} was not measured: {row.problem}"
-            console.print(message_block(text), soft_wrap=True)
+            links.setdefault(row.problem, []).append(row)
+    for reason, found in links.items():
+        common = set.intersection(*({row.source, row.destination} for row in found))
+        common -= {ORIGIN_NAME} if len(common) > 1 else set()
+        if len(common) == 1:
+            yield f"{len(found)} links of {common.pop()} were not measured: {reason}"
+            continue
+        for row in found:
+            yield f"{row.source} to {row.destination} was not measured: {reason}"
 
 
 def _known_from(row: LinkNow) -> list[str]:

@@ -19,7 +19,14 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from wfrun.engine import events as ev
-from wfrun.engine.link_samples import LATENCY_BYTES, WINDOW, Sample, bandwidth_of, latency_of
+from wfrun.engine.link_samples import (
+    LATENCY_BYTES,
+    WINDOW,
+    Sample,
+    bandwidth_of,
+    latency_of,
+    split,
+)
 from wfrun.engine.model import ORIGIN, Catalog, LinkSpec, SiteSpec
 from wfrun.engine.settings import Settings
 from wfrun.engine.state import RunState
@@ -200,8 +207,7 @@ def _known(rows: Iterable[tuple[str, str, float, int, float, str]]) -> dict[Pair
 
 
 def _link(samples: Sequence[Sample], method: str) -> KnownLink:
-    latencies = [sample for sample in samples if sample.is_latency][:WINDOW]
-    bandwidths = [sample for sample in samples if not sample.is_latency][:WINDOW]
+    latencies, bandwidths = (kind[:WINDOW] for kind in split(samples))
     return KnownLink(
         bandwidth_of(bandwidths), latency_of(latencies), len(latencies) + len(bandwidths),
         samples[0].at_s, method,
