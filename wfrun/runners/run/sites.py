@@ -78,6 +78,7 @@ def make_transfer(
         links=links,
         large_only=[name for name, record in METHODS.items() if record.large_only],
         direct=[name for name, record in METHODS.items() if record.direct],
+        relayed=[name for name, record in METHODS.items() if record.relayed],
         checksums=checksums,
     )
 

@@ -23,6 +23,9 @@ from wfrun.sites.remote import cat
 from wfrun.sites.remote.asyncssh_login import Client, Prompter, Target, log_in
 from wfrun.sites.remote.incoming import Listener, OnConnection, StreamConnection
 from wfrun.sites.remote.login_shell import portable
+from wfrun.sites.remote.plain_files import PlainFiles
+from wfrun.sites.remote.sftp_files import SftpFiles, encode
+from wfrun.sites.remote.shell_files import ShellFiles
 from wfrun.sites.remote.ssh_agent import check_agent
 from wfrun.sites.remote.transport import UNNAMED, Address
 
@@ -337,21 +340,22 @@ class AsyncsshTransport:
     async def _read(self, sftp: asyncssh.SFTPClient, path: str) -> AsyncGenerator[bytes, None]:
         """Read a file with many requests under way, and yield its data in order."""
         chunk = max(_MIN_CHUNK_BYTES, min(sftp.limits.max_read_len, _CHUNK_BYTES))
-        opening = sftp.open(_encode(path), "rb", encoding=None, block_size=0)
+        opening = sftp.open(encode(path), "rb", encoding=None, block_size=0)
         async with self._opened(sftp, opening) as file:
             size = (await file.stat()).size or 0
-            ahead: deque[asyncio.Task[bytes]] = deque()
-            asked = came = 0
+            # The answer comes with the first data. A server may state a wrong size.
+            ahead = deque([asyncio.create_task(_check_end(file, path, size))])
+            asked = 0
             try:
-                while came < size:
+                while ahead:
                     while asked < size and len(ahead) * chunk < _UNDER_WAY_BYTES:
                         count = min(chunk, size - asked)
                         ahead.append(asyncio.create_task(_read_chunk(file, path, asked, count)))
                         asked += count
                     data = await ahead[0]
                     ahead.popleft()
-                    came += len(data)
-                    yield data
+                    if data:
+                        yield data
             finally:
                 await _drop(ahead)
 
@@ -359,7 +363,7 @@ class AsyncsshTransport:
         self, sftp: asyncssh.SFTPClient, path: str, content: AsyncIterator[bytes], mode: int
     ) -> int:
         chunk = max(_MIN_CHUNK_BYTES, min(sftp.limits.max_write_len, _CHUNK_BYTES))
-        async with self._opened(sftp, _create(sftp, _encode(path))) as file:
+        async with self._opened(sftp, _create(sftp, encode(path))) as file:
             under_way: deque[asyncio.Task[int]] = deque()
             position = 0
             try:
@@ -382,6 +386,10 @@ class AsyncsshTransport:
         if size != position:
             raise TransientError(f"{path}: {size} of {position} bytes were copied")
         return position
+
+    async def plain_files(self) -> PlainFiles:
+        sftp = await self.sftp()
+        return SftpFiles(sftp, self._explained) if sftp else ShellFiles(self)
 
     async def forward(self, address: str | None, on_connection: OnConnection) -> Listener:
         def accept(host: str, port: int) -> Callable[..., Coroutine[None, None, None]]:
@@ -462,6 +470,14 @@ async def _read_chunk(file: asyncssh.SFTPClientFile, path: str, start: int, coun
     return data
 
 
+async def _check_end(file: asyncssh.SFTPClientFile, path: str, size: int) -> bytes:
+    """Return nothing. Raises TransientError for a file that is longer."""
+    more: bytes = await file.read(1, size)
+    if more:
+        raise TransientError(f"{path} cannot be read: it has more than its {size} bytes")
+    return b""
+
+
 async def _create(sftp: asyncssh.SFTPClient, name: bytes) -> asyncssh.SFTPClientFile:
     """Create a file. One of that name is replaced; a symbolic link is not followed."""
     try:
@@ -481,7 +497,3 @@ async def _drop(tasks: deque[asyncio.Task[bytes]] | deque[asyncio.Task[int]]) ->
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _encode(path: str) -> bytes:
-    return path.encode("utf-8", "surrogateescape")

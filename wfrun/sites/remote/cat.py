@@ -43,6 +43,22 @@ async def read_file(transport: Transport, path: str) -> AsyncGenerator[bytes, No
         await process.close()
 
 
+async def answer(transport: Transport, script: str, failure: str) -> bytes:
+    """Run a short script and return its output, up to _NOISE_BYTES. Raises an error that begins
+    with ``failure`` if it fails."""
+    process = await transport.start(f"LC_ALL=C; export LC_ALL; {PRINT_BEGIN}; {script}")
+    try:
+        process.end_input()
+        said = data = await begun(process, failure)
+        while data and len(said) < _NOISE_BYTES:
+            data = await process.read(_CHUNK_BYTES)
+            said += data
+        await _succeeded(process, failure)
+        return said
+    finally:
+        await process.close()
+
+
 async def begun(process: Process, failure: str) -> bytes:
     """Read the first bytes after the separator of ``PRINT_BEGIN``; empty at the end of the output.
 

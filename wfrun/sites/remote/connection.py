@@ -84,13 +84,17 @@ def connection_of(access: Access, prompter: Prompter | None = None) -> Connectio
     return Connection(access.hosts or ("localhost",), make)
 
 
+class NoAgentError(TransientError):
+    """The connection carries files, but no agent runs there now."""
+
+
 class Connection:
     """Keeps one connection to the first of ``hosts`` that can be reached and has a Python for the
     agent.
 
     A lost connection is made again, without prompting the user. If only the agent ends, it is
-    restarted on the same connection. A host that requires a login of the user is tried every
-    ``login_delay_s`` until the user has logged in.
+    restarted, first on the same connection, which carries files meanwhile. A host that requires a
+    login of the user is tried every ``login_delay_s`` until the user has logged in.
     """
 
     def __init__(
@@ -115,11 +119,15 @@ class Connection:
         self._reason: str | None = "it is not open"
         """Why there is no agent; None if there is one."""
         self._up = asyncio.Event()
+        self._down_s = 0.0
+        """Time since which there is no agent."""
         self._skipped_until_s: dict[str, float] = {}
         """Time until which a failed login host is skipped."""
         self._transport: Transport | None = None
         self._lost: asyncio.Task[None] | None = None
         self._host: AgentHost | None = None
+        self._agent_failed = False
+        """Whether no agent could be started on the present connection."""
         self._keeper: asyncio.Task[None] | None = None
         self._watches: dict[str, Callable[[list[bytes]], None]] = {}
         self._watching: set[str] = set()
@@ -160,7 +168,7 @@ class Connection:
 
     async def host(self) -> Host:
         """Wait for the head node. Raises TransientError after ``patience_s``, or at once if the
-        user has to log in."""
+        user has to log in; NoAgentError if the connection itself is open."""
         await self._wait()
         assert self._host is not None
         return self._host
@@ -168,6 +176,19 @@ class Connection:
     async def transport(self) -> Transport:
         """Wait for the transport to the head node; raises the errors of ``host``."""
         await self._wait()
+        assert self._transport is not None
+        return self._transport
+
+    @property
+    def has_agent(self) -> bool:
+        """Whether an agent runs now."""
+        return self._reason is None
+
+    async def plain_transport(self) -> Transport:
+        """The transport, whether an agent runs or not. Waits as ``host`` if there is none."""
+        if not self._is_connected():
+            with contextlib.suppress(NoAgentError):
+                await self._wait()
         assert self._transport is not None
         return self._transport
 
@@ -200,12 +221,19 @@ class Connection:
     async def _wait(self) -> None:
         trying = self._keeper is not None and not self._keeper.done()
         if trying and self.needs_login is None:
+            patience_s = self._patience_s
+            if self._is_connected():  # Files can go without an agent that has failed for long.
+                patience_s -= asyncio.get_running_loop().time() - self._down_s
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._up.wait(), self._patience_s)
+                await asyncio.wait_for(self._up.wait(), max(0.0, patience_s))
         if self._reason is not None:
-            raise TransientError(
-                f"{', '.join(self._hosts)}: no connection: {self._reason}", hint=self.needs_login
-            )
+            where = ", ".join(self._hosts)
+            if self._is_connected():
+                raise NoAgentError(f"{where}: no agent: {self._reason}", hint=self.needs_login)
+            raise TransientError(f"{where}: no connection: {self._reason}", hint=self.needs_login)
+
+    def _is_connected(self) -> bool:
+        return self._transport is not None and self._lost is not None and not self._lost.done()
 
     # -- keeping the connection
 
@@ -251,17 +279,16 @@ class Connection:
             await self._drop_host()
 
     async def _revive(self, may_ask: bool) -> None:
-        """Start an agent on the present connection, or on a new one."""
-        if self._transport is not None and self._lost is not None and not self._lost.done():
-            try:
-                await self._start_host(self._transport)
-                return
-            except WfrunError:
-                await (
-                    self._drop()
-                )  # the connection cannot carry an agent: the next attempt makes another
-                raise
-        await self._drop()
+        """Start an agent on the present connection or, if that has failed before, on a new one:
+        another login host may have what this one lacks."""
+        if self._is_connected() and not self._agent_failed:
+            self._agent_failed = True
+            assert self._transport is not None
+            await self._use(await self._started(self._transport))
+            return
+        if not self._is_connected():
+            await self._drop()
+        self._agent_failed = False
         await self._connect(may_ask)
 
     async def _connect(self, may_ask: bool) -> None:
@@ -278,27 +305,52 @@ class Connection:
                 _LOGGER.info("%s", error)
                 errors.append(error)
                 self._skipped_until_s[host] = now_s + SKIP_S
-                await self._drop()
         raise _worst(errors)
 
     async def _connect_to(self, host: str, may_ask: bool) -> None:
         transport = self._make(host, may_ask)
         await transport.connect()
         self.made += 1
+        try:
+            agent = await self._started(transport)
+        except BaseException as error:
+            # One connection without an agent is kept, for files. Copies may be under way over it.
+            if isinstance(error, WfrunError) and not self._is_connected():
+                await self._drop()
+                self._adopt(transport)
+                self._agent_failed = True
+            else:
+                await transport.close()
+            raise
+        await self._drop()
+        self._adopt(transport)
+        await self._use(agent)
+
+    def _adopt(self, transport: Transport) -> None:
         self._transport = transport
         self._lost = asyncio.create_task(transport.lost())
-        await self._start_host(transport)
 
-    async def _start_host(self, transport: Transport) -> None:
+    async def _started(self, transport: Transport) -> AgentHost:
+        """Start an agent."""
         is_here = isinstance(transport, LocalTransport)
         # This machine has a Python even where its PATH has none: the one that runs wfrun.
         here = (sys.executable,) if is_here else ()
         variables = LOGIN_VARIABLES if is_here else None
         host = AgentHost(transport, pythons=(*here, *PYTHONS), variables=variables)
         await host.start()
+        return host
+
+    async def _use(self, host: AgentHost) -> None:
+        """Let an agent that was started on the present connection answer requests."""
         self._host = host
-        for directory in self._watches:
-            await self._begin_watch(host, directory)
+        try:
+            for directory in self._watches:
+                await self._begin_watch(host, directory)
+        except BaseException:
+            self._agent_failed = True
+            await self._drop_host()
+            raise
+        self._agent_failed = False
         self._reason = self.needs_login = None
         self._up.set()
         self._on_status(None)
@@ -339,6 +391,8 @@ class Connection:
         self._go_down(str(error))
 
     def _go_down(self, reason: str) -> None:
+        if self._reason is None:
+            self._down_s = asyncio.get_running_loop().time()
         self._up.clear()
         if reason != self._reason:
             _LOGGER.info("%s", reason)

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.sites.remote import cat
 from wfrun.sites.remote.incoming import Listener, OnConnection
+from wfrun.sites.remote.shell_files import ShellFiles
 from wfrun.sites.remote.ssh_agent import check_agent
 from wfrun.sites.remote.transport import Address
 
@@ -145,6 +146,9 @@ class LocalTransport:
 
     async def write_file(self, path: str, content: AsyncIterator[bytes], mode: int) -> int:
         return await cat.write_file(self, path, content, mode)
+
+    async def plain_files(self) -> ShellFiles:
+        return ShellFiles(self)
 
     async def forward(self, address: str | None, on_connection: OnConnection) -> Listener:
         """Raise InfeasibleError: there is no SSH connection."""

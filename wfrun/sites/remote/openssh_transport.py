@@ -21,6 +21,7 @@ from wfrun.sites.remote.host_keys import changed_key, unknown_key
 from wfrun.sites.remote.incoming import Listener, OnConnection, StreamConnection
 from wfrun.sites.remote.local_transport import PIPE_BYTES, LocalProcess
 from wfrun.sites.remote.login_shell import portable
+from wfrun.sites.remote.shell_files import ShellFiles
 from wfrun.sites.remote.socket_directory import SocketDirectory
 from wfrun.sites.remote.ssh_agent import check_agent
 from wfrun.sites.remote.transport import Address, NeedsLoginError
@@ -322,8 +323,11 @@ class OpensshTransport:
     async def write_file(self, path: str, content: AsyncIterator[bytes], mode: int) -> int:
         return await cat.write_file(self, path, content, mode)
 
+    async def plain_files(self) -> ShellFiles:
+        return ShellFiles(self)
+
     async def forward(self, address: str | None, on_connection: OnConnection) -> Listener:
-        path = self._socket[1] if self._socket else await self._find_socket()
+        path = await self.control_path()
         directory = SocketDirectory(_private_directory(self._sockets))
         where = directory.socket
         server = await asyncio.start_unix_server(_accept_with(on_connection, self.host), where)
@@ -343,8 +347,12 @@ class OpensshTransport:
             forward.end()
             raise
 
-    async def _find_socket(self) -> str:
-        """Return the socket of the user's own master connection."""
+    async def control_path(self) -> str:
+        """The socket of the master connection. Raises TransientError when that was lost."""
+        if not self._is_open():
+            raise TransientError(f"{self.host}: the connection was lost")
+        if self._socket:
+            return self._socket[1]
         _, settings = await self._ask("-G")
         found = re.search(r"^controlpath (.+)$", settings, re.MULTILINE)
         if found is None:

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 from wfrun.engine.errors import WfrunError
 from wfrun.sites.remote.incoming import Listener, OnConnection
+from wfrun.sites.remote.plain_files import PlainFiles
 
 UNNAMED = " (no space, a quota, or a directory?)"
 """Follows the text of an error that has no code in SFTP."""
@@ -87,6 +88,9 @@ class Transport(Protocol):
         it cannot be written (full, no permission), TransientError when the connection is lost; an
         incomplete file may remain.
         """
+
+    async def plain_files(self) -> PlainFiles:
+        """Requests about files that need no agent."""
 
     async def forward(self, address: str | None, on_connection: OnConnection) -> Listener:
         """Listen on a free TCP port of this address of the host, or of all addresses that it

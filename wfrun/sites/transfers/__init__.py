@@ -18,6 +18,7 @@ from wfrun.sites.transfers.gridftp import GridFtp
 from wfrun.sites.transfers.local_copy import LocalCopy
 from wfrun.sites.transfers.method import TransferMethod
 from wfrun.sites.transfers.same_file_system import SameFileSystem
+from wfrun.sites.transfers.sftp_relay import SftpRelay
 from wfrun.sites.transfers.stream import Stream
 
 
@@ -33,6 +34,8 @@ class MethodRecord(msgspec.Struct, frozen=True):
     unless the catalog names this one."""
     direct: bool = False
     """Whether the two sites speak to each other: one such method is as late as another."""
+    relayed: bool = False
+    """Whether files pass through this machine over the connections of the sites."""
 
 
 METHODS: dict[str, MethodRecord] = {
@@ -44,9 +47,10 @@ METHODS: dict[str, MethodRecord] = {
         MethodRecord("rsync", lambda links: DirectRsync(), large_only=True, direct=True),
         MethodRecord("scp", lambda links: DirectScp(), large_only=True, direct=True),
         MethodRecord("sftp", lambda links: DirectSftp(), large_only=True, direct=True),
-        MethodRecord("stream", Stream),
+        MethodRecord("stream", Stream, relayed=True),
+        MethodRecord("sftp-relay", SftpRelay, relayed=True),
     )
 }
 """Methods by name, in order of preference: a file goes by the first method that can carry it, of
 those that the catalog names for the pair of sites, else of all. ``stream`` carries between any two
-sites."""
+sites; ``sftp-relay`` is for the time in which a site has no agent."""

@@ -19,14 +19,33 @@ CHUNK_BYTES = 1024 * 1024
 _PART = ".wfrun-part-"
 
 
-class Endpoint(Protocol):
-    """One end of a copy. ``name`` is a name in the site's store, or an absolute path at ORIGIN.
+class FileEnd(Protocol):
+    """One end of the stream of a file. ``name`` is a name in the site's store, or an absolute path
+    at ORIGIN.
 
     Reading and writing raise InfeasibleError when the source is absent or the destination cannot
     take the file, TransientError for any other failure. Writing replaces what has this name, at
     the end and at once; a write that fails removes its part. What was written is compared with
     ``expected`` before, and raises TransientError where it differs.
     """
+
+    def read(self, name: str) -> AsyncGenerator[bytes, None]:
+        """Stream the bytes of a file. To be closed unless it is exhausted."""
+
+    async def write(
+        self,
+        name: str,
+        content: AsyncIterator[bytes],
+        expected: Content,
+        is_executable: bool,
+        key: str,
+        sent: HashedStream | None = None,
+    ) -> None:
+        """Write a file. Its size is given. ``sent``: has its digest at the end of the stream."""
+
+
+class Endpoint(FileEnd, Protocol):
+    """One end of a copy. What ``FileEnd`` says of errors and of writing holds for all methods."""
 
     index: int
     """Number of the site; ORIGIN for this machine."""
@@ -48,20 +67,6 @@ class Endpoint(Protocol):
         self, name: str, content: bytes, expected: Content, is_executable: bool, key: str
     ) -> None:
         """Write a file of at most SMALL_BYTES. Concurrent calls share a message."""
-
-    def read(self, name: str) -> AsyncGenerator[bytes, None]:
-        """Stream the bytes of a file. To be closed unless it is exhausted."""
-
-    async def write(
-        self,
-        name: str,
-        content: AsyncIterator[bytes],
-        expected: Content,
-        is_executable: bool,
-        key: str,
-        sent: HashedStream | None = None,
-    ) -> None:
-        """Write a file. Its size is given. ``sent``: has its digest at the end of the stream."""
 
     def read_tree(self, name: str) -> AsyncGenerator[bytes, None]:
         """Stream a directory as a tar archive. To be closed unless it is exhausted."""

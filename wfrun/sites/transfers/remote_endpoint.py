@@ -18,7 +18,7 @@ from wfrun.parsers.catalog.read import DEFAULT_MAX_TRANSFERS
 from wfrun.sites.remote import cat
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.host import NewFile, Stat
-from wfrun.sites.remote.transport import UNNAMED, Process
+from wfrun.sites.remote.transport import Process
 from wfrun.sites.stored import measure_at
 from wfrun.sites.transfers.direct_clients import Clients, ask_clients
 from wfrun.sites.transfers.endpoint import (
@@ -29,14 +29,10 @@ from wfrun.sites.transfers.endpoint import (
     missing_part,
     part_name,
 )
+from wfrun.sites.transfers.full_disk import name_full_disk
 from wfrun.sites.transfers.hashed import HashedStream
 from wfrun.sites.transfers.request_batcher import RequestBatcher
 
-FULL_KB = 1024
-"""Space in kB below which a disk counts as full after a write failed: the last blocks may be taken
-again, or the part may have given some back."""
-LOOK_S = 30.0
-"""Timeout of a look at a disk."""
 LARGE_BYTES = 64 << 20
 """Size from which a file is measured by a message of its own, so that others do not wait for it."""
 
@@ -146,24 +142,12 @@ class RemoteEndpoint:
             await check_digest(self, temporary, expected, sent)
             await self.commit(name, key)
         except InfeasibleError as error:
-            await self._name_full_disk(error, os.path.dirname(final))
+            await name_full_disk(error, transport, os.path.dirname(final))
             await self.discard(name, key)
             raise
         except BaseException:
             await self.discard(name, key)
             raise
-
-    async def _name_full_disk(self, error: InfeasibleError, directory: str) -> None:
-        """Say in an error of SFTP that the disk is full. Version 3 of the protocol has no code for
-        it: OpenSSH answers ``Failure`` (draft-ietf-secsh-filexfer-02, section 7)."""
-        if UNNAMED not in error.message:
-            return
-        with contextlib.suppress(WfrunError, ValueError, IndexError):
-            host = await self.connection.host()
-            told = await host.run(["df", "-Pk", "--", directory], stdin=b"", timeout_s=LOOK_S)
-            available_kb = int(told.output.splitlines()[-1].split()[3])
-            if available_kb < FULL_KB:
-                error.message += f"; No space left on device: df shows {available_kb} kB"
 
     async def read_tree(self, name: str) -> AsyncGenerator[bytes, None]:
         path = self.path(name)

@@ -17,6 +17,7 @@ from wfrun.engine.exchange import ANYTHING, Content, Receipt
 from wfrun.engine.model import ORIGIN, LinkSpec
 from wfrun.engine.protocols import OnRoute
 from wfrun.sites.contained import contained
+from wfrun.sites.remote.connection import NoAgentError
 from wfrun.sites.stored import matches
 from wfrun.sites.transfers.causes import failure_of
 from wfrun.sites.transfers.endpoint import Endpoint, endpoint_name, part_name
@@ -41,11 +42,12 @@ MAX_REASON = 300
 class TransferRouter:
     """The `Transfer` of a run: hands each copy to a transfer method.
 
-    ``methods`` are in order of preference; the last one must be able to carry between any two
-    sites. Where ``links`` name methods for a pair of sites, these alone are used, in their order.
-    A method that fails between two sites is not tried there again, and the copy goes by the next
-    one. Small files go by a method of ``large_only`` only where a link names it. Instead of a
-    method of ``direct`` that is to be avoided, the others of them come last.
+    ``methods`` are in order of preference; one must be able to carry between any two sites. Where
+    ``links`` name methods for a pair of sites, these alone are used, in their order. A method that
+    fails between two sites is not tried there again, and the copy goes by the next one. It is tried
+    again if it failed because a site has no agent now. Small files go by a method of ``large_only``
+    only where a link names it. Instead of a method of ``direct`` that is to be avoided, the others
+    of them come last. Those of ``relayed`` are no alternatives to each other.
 
     ``endpoints`` are in the order of the sites. ``outputs`` is the only folder of this machine,
     beside the stores of local sites, that is written to.
@@ -60,6 +62,7 @@ class TransferRouter:
         links: Sequence[LinkSpec] = (),
         large_only: Collection[str] = (),
         direct: Collection[str] = (),
+        relayed: Collection[str] = (),
         checksums: bool = False,
     ) -> None:
         """With ``checksums`` a copy is compared by digest, not only by size."""
@@ -71,11 +74,14 @@ class TransferRouter:
         self._methods = dict(methods)
         self._large_only = frozenset(large_only)
         self._direct = frozenset(direct)
+        self._relayed = frozenset(relayed)
         self._forced = {
             (link.source, link.destination): link.methods for link in links if link.methods
         }
         self._failed: dict[tuple[str, str], set[str]] = {}
         """The methods that are not used any more, by pair of sites."""
+        self._agentless: set[tuple[str, str]] = set()
+        """Pairs of sites between which files went without an agent, as the user knows."""
         self._serial = itertools.count()
         self._checksums = checksums
 
@@ -123,24 +129,32 @@ class TransferRouter:
         pair = (endpoint_name(source.endpoint), endpoint_name(destination.endpoint))
         failures: dict[str, MethodFailedError] = {}
         reasons: list[str] = []
+        agentless: NoAgentError | None = None
         names = self._without(avoid, await self._names(pair, source, destination, expected))
         for name in names:
             method = self._methods[name]
-            if not await method.can_carry(source.endpoint, destination.endpoint):
-                continue
-            if on_route is not None and not avoid and (expected.size_bytes or 0) > SMALL_BYTES:
-                await self._tell_route(name, names, source.endpoint, destination.endpoint, on_route)
-            if not method.computes_digest:
-                expected = await with_digest(source, expected)
             try:
+                if not await method.can_carry(source.endpoint, destination.endpoint):
+                    continue
+                if on_route is not None and not avoid and (expected.size_bytes or 0) > SMALL_BYTES:
+                    ends = source.endpoint, destination.endpoint
+                    await self._tell_route(name, names, *ends, on_route)
+                if not method.computes_digest:
+                    expected = await with_digest(source, expected)
                 receipt = await _copy_by(method, source, destination, key, expected)
             except NotCarriedError as error:
                 reasons.append(f"{name} {error.message}")
             except MethodFailedError as error:
                 failures[name] = error
+            except NoAgentError as error:  # The method is not given up: the agent comes back.
+                agentless = error
             else:
                 fallback = self._give_up(pair, failures, name)
+                if agentless is not None:
+                    fallback = fallback or self._note(pair, agentless, name)
                 return replace(receipt, method=name, fallback=fallback)
+        if agentless is not None:
+            raise agentless
         if failures:
             raise list(failures.values())[-1]
         raise self._uncarried(pair, reasons)
@@ -160,7 +174,8 @@ class TransferRouter:
 
     def _without(self, avoid: Sequence[str], names: Sequence[str]) -> list[str]:
         """Methods in order, those last that take the same way as one to be avoided."""
-        way = self._direct if self._direct.intersection(avoid) else frozenset(avoid)
+        ways = (self._direct, self._relayed)
+        way = frozenset(avoid).union(*(way for way in ways if way.intersection(avoid)))
         return sorted(names, key=lambda name: (name in avoid, name in way))
 
     async def _tell_route(
@@ -176,8 +191,10 @@ class TransferRouter:
         if not any(isinstance(end, RemoteEndpoint) for end in (source, destination)):
             return
         for other in self._without([name], names):
+            if other == name or self._relayed.issuperset((name, other)):
+                continue
             with contextlib.suppress(WfrunError):  # the site may be asked later
-                if other != name and await self._methods[other].can_carry(source, destination):
+                if await self._methods[other].can_carry(source, destination):
                     on_route(name, other)
                     return
 
@@ -194,6 +211,14 @@ class TransferRouter:
             f"{' '.join(error.message.split())[:MAX_REASON]}"
             for name, error in new.items()
         )
+
+    def _note(self, pair: tuple[str, str], error: NoAgentError, other: str) -> str:
+        """Say once for each pair that files go without an agent meanwhile."""
+        if pair in self._agentless:
+            return ""
+        self._agentless.add(pair)
+        reason = " ".join(error.message.split())[:MAX_REASON]
+        return f"{pair[0]} to {pair[1]}: files go by {other} meanwhile, because {reason}"
 
     def _uncarried(self, pair: tuple[str, str], reasons: Sequence[str]) -> InfeasibleError:
         forced = ", ".join(self._forced.get(pair, ()))
@@ -216,7 +241,10 @@ async def _is_small(source: Location, expected: Content) -> bool:
     """Whether a file can share messages with others."""
     size_bytes = expected.size_bytes
     if size_bytes is None:
-        stat = await source.endpoint.stat(source.name)
+        try:
+            stat = await source.endpoint.stat(source.name)
+        except NoAgentError:
+            return False
         size_bytes = None if stat is None or stat.is_directory else stat.size_bytes
     return size_bytes is not None and size_bytes <= SMALL_BYTES
 

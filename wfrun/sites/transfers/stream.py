@@ -13,10 +13,10 @@ from wfrun.engine.errors import TransientError
 from wfrun.engine.exchange import Content, Receipt
 from wfrun.engine.model import LinkSpec
 from wfrun.sites.node.digests import digest_of_bytes
-from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps, limited, spend
+from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps, RateLimit, limited, spend
 from wfrun.sites.transfers.clean_tree import CleanTree
 from wfrun.sites.transfers.disk import absent
-from wfrun.sites.transfers.endpoint import Endpoint, check_size, hold_slots
+from wfrun.sites.transfers.endpoint import Endpoint, FileEnd, check_size, hold_slots
 from wfrun.sites.transfers.hashed import HashedStream
 from wfrun.sites.transfers.method import Location, with_digest
 from wfrun.sites.transfers.read_ahead import read_ahead
@@ -85,22 +85,42 @@ class Stream:
             await spend(self._caps.between(reader, writer), size_bytes)
             await writer.write_small(destination.name, content, whole, executable, key)
             return whole.digest
-        guard = StallGuard(source.path, destination.path)
-        async with hold_slots(reader, writer), aclosing(reader.read(source.name)) as data:
-            sent = HashedStream(data) if whole.verify and whole.digest is None else None
-            hashed = data if sent is None else sent.pieces()
-            async with (
-                aclosing(hashed),
-                aclosing(read_ahead(hashed)) as ahead,
-                aclosing(limited(ahead, self._caps.between(reader, writer))) as slowed,
-                aclosing(guard.pieces(_at_most(slowed, size_bytes, source.path))) as pieces,
-            ):
-                writing = writer.write(destination.name, pieces, whole, executable, key, sent)
-                await guard.watch(writing)
-        return whole.digest if sent is None else sent.digest
+        async with hold_slots(reader, writer):
+            limits = self._caps.between(reader, writer)
+            return await stream_file(
+                reader, writer, source, destination, key, whole, executable, limits
+            )
 
     def close(self) -> None:
         """Nothing to release: a copy ends with its task."""
+
+
+async def stream_file(
+    reader: FileEnd,
+    writer: FileEnd,
+    source: Location,
+    destination: Location,
+    key: str,
+    whole: Content,
+    is_executable: bool,
+    limits: Sequence[RateLimit],
+) -> str | None:
+    """Copy a file of a known size through the memory of this machine, read ahead. Returns its
+    digest, if that is known or computed."""
+    assert whole.size_bytes is not None
+    guard = StallGuard(source.path, destination.path)
+    async with aclosing(reader.read(source.name)) as data:
+        sent = HashedStream(data) if whole.verify and whole.digest is None else None
+        hashed = data if sent is None else sent.pieces()
+        async with (
+            aclosing(hashed),
+            aclosing(read_ahead(hashed)) as ahead,
+            aclosing(limited(ahead, limits)) as slowed,
+            aclosing(guard.pieces(_at_most(slowed, whole.size_bytes, source.path))) as pieces,
+        ):
+            writing = writer.write(destination.name, pieces, whole, is_executable, key, sent)
+            await guard.watch(writing)
+    return whole.digest if sent is None else sent.digest
 
 
 async def _at_most(
