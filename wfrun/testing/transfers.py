@@ -182,9 +182,9 @@ class TransferConformance:
             for _ in range(blocks):
                 file.write(block)
         Path("/proc/self/clear_refs").write_text("5")  # resets the peak
-        before_bytes = _memory_bytes("VmRSS")
+        before_bytes = memory_bytes("VmRSS")
         assert (await transfer.copy(0, "f", 1, "f")).size_bytes == blocks << 20
-        assert _memory_bytes("VmHWM") - before_bytes < 48 << 20
+        assert memory_bytes("VmHWM") - before_bytes < 48 << 20
         with (stores[1] / "f").open("rb") as file:
             for _ in range(blocks):
                 assert file.read(1 << 20) == block
@@ -280,7 +280,7 @@ class TransferConformance:
             await asyncio.sleep(0.01)
 
 
-def _memory_bytes(key: str) -> int:
+def memory_bytes(key: str) -> int:
     """A memory size of this process."""
     status = Path("/proc/self/status").read_text()
     line = next(line for line in status.splitlines() if line.startswith(f"{key}:"))

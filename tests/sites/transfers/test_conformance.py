@@ -119,4 +119,4 @@ async def test_the_preferred_method_that_can_carry_is_taken(tmp_path: Path) -> N
 
 def test_the_last_methods_of_the_registry() -> None:
     """The one that always works, and the one for sites whose agent does not run."""
-    assert list(METHODS)[-2:] == ["stream", "sftp-relay"]
+    assert list(METHODS)[-2:] == ["stream", "relay"]

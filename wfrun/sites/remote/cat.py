@@ -46,7 +46,11 @@ async def read_file(transport: Transport, path: str) -> AsyncGenerator[bytes, No
 async def answer(transport: Transport, script: str, failure: str) -> bytes:
     """Run a short script and return its output, up to _NOISE_BYTES. Raises an error that begins
     with ``failure`` if it fails."""
-    process = await transport.start(f"LC_ALL=C; export LC_ALL; {PRINT_BEGIN}; {script}")
+    try:
+        process = await transport.start(f"LC_ALL=C; export LC_ALL; {PRINT_BEGIN}; {script}")
+    except TransientError as error:
+        error.message = f"{failure}: {error.message}"
+        raise
     try:
         process.end_input()
         said = data = await begun(process, failure)

@@ -17,8 +17,8 @@ from wfrun.sites.transfers.direct_sftp import DirectSftp
 from wfrun.sites.transfers.gridftp import GridFtp
 from wfrun.sites.transfers.local_copy import LocalCopy
 from wfrun.sites.transfers.method import TransferMethod
+from wfrun.sites.transfers.relay import FileRelay
 from wfrun.sites.transfers.same_file_system import SameFileSystem
-from wfrun.sites.transfers.sftp_relay import SftpRelay
 from wfrun.sites.transfers.stream import Stream
 
 
@@ -48,9 +48,9 @@ METHODS: dict[str, MethodRecord] = {
         MethodRecord("scp", lambda links: DirectScp(), large_only=True, direct=True),
         MethodRecord("sftp", lambda links: DirectSftp(), large_only=True, direct=True),
         MethodRecord("stream", Stream, relayed=True),
-        MethodRecord("sftp-relay", SftpRelay, relayed=True),
+        MethodRecord("relay", FileRelay, relayed=True),
     )
 }
 """Methods by name, in order of preference: a file goes by the first method that can carry it, of
 those that the catalog names for the pair of sites, else of all. ``stream`` carries between any two
-sites; ``sftp-relay`` is for the time in which a site has no agent."""
+sites; ``relay`` is for the time in which a site has no agent."""

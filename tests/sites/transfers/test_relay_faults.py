@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,9 +12,7 @@ from tests.sites.transfers.test_faults import (
     AT_SOURCE,
     HARMLESS,
     LARGE,
-    MIDDLE,
     WHOLE,
-    Injection,
     Rig,
     opened,
     servers,
@@ -30,8 +27,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-async def rig(servers: list[FaultySSH]) -> AsyncIterator[Rig]:  # noqa: F811
-    async with opened(servers, "sftp-relay") as rig:
+async def rig(servers: list[FaultySSH]) -> AsyncIterator[Rig]:
+    async with opened(servers, "relay") as rig:
         yield rig
 
 
@@ -55,3 +52,27 @@ async def test_faulty_destinations(rig: Rig) -> None:
         await rig.fails(name, words, WHOLE)
         rig.heal()
         await rig.succeeds(name, WHOLE)
+
+
+async def test_faults_that_do_no_harm(rig: Rig) -> None:
+    for number, (server, injection) in enumerate(HARMLESS):
+        name = f"{number}-{injection[0]}.dat"
+        (rig.stores[0] / name).write_bytes(LARGE)
+        rig.inject(server, injection)
+        await rig.succeeds(name)
+        rig.heal()
+
+
+@pytest.mark.parametrize("server", [0, 1])
+async def test_refused_channels(rig: Rig, server: int) -> None:
+    (rig.stores[0] / "f").write_bytes(LARGE)
+    rig.inject(server, ("no-channel", 0, None, 0, None))
+    await rig.fails("f", "cannot be (read|written): .* cannot start a command now")
+    rig.heal()
+    await rig.succeeds("f")
+
+
+async def test_a_server_that_does_not_answer_about_a_file(rig: Rig) -> None:
+    (rig.stores[0] / "f").write_bytes(LARGE)
+    rig.inject(0, ("stall", 0, "stat", 0, None))
+    await rig.fails("f", "nothing came")

@@ -22,7 +22,7 @@ from wfrun.sites.transfers.stream import stream_file
 RelayEnd = AgentlessEndpoint | LocalEndpoint
 
 
-class SftpRelay:
+class FileRelay:
     """Implements ``TransferMethod`` by SFTP channels of the sites' connections.
 
     A file between two sites passes through the memory of this machine, without a copy on its disk.

@@ -21,20 +21,22 @@ from wfrun.sites.node.digests import digest_of_bytes
 from wfrun.sites.remote.agent_client import AgentHost
 from wfrun.sites.remote.connection import Connection, connection_of
 from wfrun.sites.transfers.method import TransferMethod
+from wfrun.sites.transfers.relay import FileRelay
 from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
 from wfrun.sites.transfers.router import TransferRouter
-from wfrun.sites.transfers.sftp_relay import SftpRelay
 from wfrun.sites.transfers.stream import Stream
+from wfrun.testing.transfers import memory_bytes
 
+pytestmark = pytest.mark.slow
 TRANSPORTS = ("asyncssh", "openssh")
-ODD = ("a b", "-rf", "line\nbreak", "quote'\"$HOME`", "*[?]", "\\", "ünïcode", "n" * 255, "{a,b}")
+ODD = ("-rf", "line\nbreak", "quote 'ü\" $HOME`", "*[?]{a,b}\\", "n" * 255)
 
 
 class TestOverTheShell(BetweenAgents):
     """The suite of all transfers. Directories go as a stream."""
 
     def methods(self) -> dict[str, TransferMethod]:
-        return {"sftp-relay": SftpRelay(), "stream": Stream()}
+        return {"relay": FileRelay(), "stream": Stream()}
 
 
 class Store:
@@ -64,8 +66,8 @@ class Pair:
         self.place = place
 
     def router(self, *methods: str) -> TransferRouter:
-        known: dict[str, TransferMethod] = {"stream": Stream(), "sftp-relay": SftpRelay()}
-        chosen = {name: known[name] for name in methods or ("sftp-relay",)}
+        known: dict[str, TransferMethod] = {"stream": Stream(), "relay": FileRelay()}
+        chosen = {name: known[name] for name in methods or ("relay",)}
         return TransferRouter(self.endpoints, chosen, self.place, checksums=True)
 
 
@@ -112,7 +114,7 @@ async def test_any_name_arrives(
             await transfer.copy(ORIGIN, str(here), 0, name, whole)
             await transfer.copy(0, name, 1, f"new/{name}")
             receipt = await transfer.copy(1, f"new/{name}", ORIGIN, str(tmp_path / name))
-            assert (receipt.method, receipt.digest) == ("sftp-relay", whole.digest)
+            assert (receipt.method, receipt.digest) == ("relay", whole.digest)
             assert (tmp_path / name).read_bytes() == content
             mode = (pair.stores[1] / "new" / name).stat().st_mode & 0o777
             assert mode == (0o555 if number % 2 else 0o444)
@@ -148,7 +150,7 @@ async def test_files_go_while_no_agent_starts(
     async with opened(cluster, tmp_path, transport, transport) as pair:
         content = os.urandom(300_000)
         (pair.stores[0] / "f").write_bytes(content)
-        transfer = pair.router("stream", "sftp-relay")
+        transfer = pair.router("stream", "relay")
         connections = [site.connection for site in pair.sites]
         transports = [await connection.transport() for connection in connections]
         start = AgentHost.start
@@ -164,7 +166,7 @@ async def test_files_go_while_no_agent_starts(
                 await asyncio.sleep(0.01)
         for name in ("first", "second"):
             receipt = await asyncio.wait_for(transfer.copy(0, "f", 1, name), PATIENCE_S)
-            assert receipt.method == "sftp-relay"
+            assert receipt.method == "relay"
             assert ("no agent" in receipt.fallback) == (name == "first")
             assert (pair.stores[1] / name).read_bytes() == content
         made = [connection.made for connection in connections]
@@ -180,3 +182,60 @@ async def test_files_go_while_no_agent_starts(
 
 async def _no_python(self: AgentHost) -> None:
     raise InfeasibleError("there is no Python")
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_a_full_disk(
+    cluster: Cluster, tmp_path: Path, small_disk: Path, transport: str
+) -> None:
+    async with opened(cluster, tmp_path, transport, transport) as pair:
+        pair.sites[1].directory = small_disk
+        (pair.stores[0] / "f").write_bytes(os.urandom(3 << 20))
+        with pytest.raises(InfeasibleError, match="No space left on device") as caught:
+            await pair.router().copy(0, "f", 1, "f")
+        assert "part" not in caught.value.message
+        assert not list(small_disk.iterdir())
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_a_cancelled_copy_leaves_nothing(
+    cluster: Cluster, tmp_path: Path, transport: str
+) -> None:
+    async with opened(cluster, tmp_path, transport, transport) as pair:
+        with (pair.stores[0] / "f").open("wb") as file:
+            file.truncate(20 << 30)
+        copy = asyncio.create_task(pair.router().copy(0, "f", 1, "f"))
+        while not any(path.stat().st_size for path in pair.stores[1].iterdir()):
+            await asyncio.sleep(0.01)
+        copy.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await copy
+        assert not list(pair.stores[1].iterdir())
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_memory_does_not_grow_with_the_file(
+    cluster: Cluster, tmp_path: Path, transport: str
+) -> None:
+    async with opened(cluster, tmp_path, transport, transport) as pair:
+        with (pair.stores[0] / "f").open("wb") as file:
+            file.truncate(200 << 20)
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak
+        before = memory_bytes("VmRSS")
+        await pair.router().copy(0, "f", 1, "f")
+        assert memory_bytes("VmHWM") - before < 48 << 20
+        assert (pair.stores[1] / "f").stat().st_size == 200 << 20
+
+
+async def test_it_is_no_other_way_than_a_stream(cluster: Cluster, tmp_path: Path) -> None:
+    """A late stream is not tried again by the relay, which would be as late."""
+    async with opened(cluster, tmp_path, *TRANSPORTS) as pair:
+        (pair.stores[0] / "f").write_bytes(bytes(100_000))
+        methods: dict[str, TransferMethod] = {"stream": Stream(), "relay": FileRelay()}
+        routes: list[tuple[str, str]] = []
+        for relayed in ((), ("stream", "relay")):
+            transfer = TransferRouter(pair.endpoints, methods, tmp_path, relayed=relayed)
+            await transfer.copy(
+                0, "f", 1, "f", Content(100_000), on_route=lambda *ends: routes.append(ends)
+            )
+        assert routes == [("stream", "relay")]
