@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from itertools import zip_longest
 
+import msgspec
+
 from wfrun.engine import events as ev
 from wfrun.engine.actions import CancelAttempts, SubmitAttempts
 from wfrun.engine.capability import Run
@@ -199,7 +201,7 @@ def attempts_found(run: Run, event: ev.AttemptsFound) -> None:
         if attempt is None:
             continue
         closing = state.draining or state.stopping or state.left >> attempt.site & 1
-        if attempt.superseded or closing or not _has_inputs(state, attempt):
+        if attempt.superseded or closing or not has_inputs(state, attempt):
             undispatch(run, attempt)
             continue
         for call in run.hooks.absent:
@@ -224,7 +226,7 @@ def attempts_found(run: Run, event: ev.AttemptsFound) -> None:
             run.outbox.append(CancelAttempts(event.site, (key,), queued_only=True))
 
 
-def _has_inputs(state: RunState, attempt: Attempt) -> bool:
+def has_inputs(state: RunState, attempt: Attempt) -> bool:
     """Whether the inputs of an attempt are at its site. An input that its producer never wrote does
     not count: it is optional."""
     w = state.workflows[attempt.workflow]
@@ -280,8 +282,23 @@ def attempt_ended(run: Run, event: ev.AttemptEnded) -> None:
     else:
         for fail in run.hooks.failed:
             fail(attempt, outcome)
-        fail_attempt(run, w, attempt, outcome, own=RULES[outcome.cause].own)
+        gone = _vanished_too_often(state, attempt) if outcome.cause == "staging" else ""
+        if gone:
+            outcome = msgspec.structs.replace(outcome, message=f"{outcome.message}\n  {gone}")
+        fail_attempt(run, w, attempt, outcome, own=RULES[outcome.cause].own, final=bool(gone))
     settle(state, w, event.at_s)
+
+
+def _vanished_too_often(state: RunState, attempt: Attempt) -> str:
+    """Which input of an attempt is not made again any more, for the user; empty if none."""
+    w = state.workflows[attempt.workflow]
+    gone = w.worn_out.intersection(w.workflow.tasks[attempt.task].inputs) if w.worn_out else ()
+    if not gone:
+        return ""
+    name, site = w.workflow.files[min(gone)].name, state.sites[attempt.site].spec.name
+    return (
+        f"{name!r} vanished at {site} again, after it was made again {w.remakes[min(gone)]} times"
+    )
 
 
 def close(run: Run, attempt: Attempt) -> None:

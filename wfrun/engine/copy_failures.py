@@ -14,14 +14,10 @@ from wfrun.engine.capability import Run
 from wfrun.engine.copies import request_again, start_copies
 from wfrun.engine.copy_queue import Copy, Key
 from wfrun.engine.exchange import Cause, CopyCause, Outcome
-from wfrun.engine.files import lose_file
+from wfrun.engine.files import remake
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.state import RunState, pause_timer
 from wfrun.engine.tasks import settle
-
-MAX_REMAKES = 3
-"""Maximum number of times that a file which vanished is made again since the run was started or
-resumed. A site that loses each file would otherwise repeat its task for ever."""
 
 
 class Treatment(NamedTuple):
@@ -84,12 +80,7 @@ def _treat(run: Run, key: Key, copy: Copy, event: ev.TransferFailed) -> None:
         run.set_timer(timer, state.now_s + min(delay_s, treatment.max_delay_s))
         return
     is_gone = treatment.remakes and event.source != ORIGIN
-    remakes = w.remakes.get(event.file, 0)
-    is_elsewhere = bool(w.present[event.file] & ~state.network.bit(event.source))
-    if is_gone and (is_elsewhere or remakes < MAX_REMAKES):
-        if not is_elsewhere:
-            w.remakes[event.file] = remakes + 1
-        lose_file(run, w, event.file, event.source)
+    if is_gone and remake(run, w, event.file, event.source):
         if key in state.copies:  # Another place has it.
             copy.failures = 0
             request_again(run, key, copy)

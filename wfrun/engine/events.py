@@ -35,7 +35,7 @@ Version 5 added ``RunStarted.site_directory`` and ``RunStarted.own_outputs``, ve
 words for ``Settings.throttle``, LinksRead, ``SiteSpec.storage_bytes``,
 ``LinkSpec.max_transfers``, StorageAwaited, ``Access.direct`` and its companions,
 ``LinkSpec.methods``, ``method`` and ``fallback`` of TransferEnded, FilesDiscarded,
-``Settings.keep``, causes of failed copies, CopyLate, and CopyRouted."""
+``Settings.keep``, causes of failed copies, CopyLate, CopyRouted, and FilesLost."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):
@@ -455,6 +455,15 @@ class FilesDiscarded(Event, frozen=True, gc=False, tag="files-discarded"):
     """(workflow, file) of each."""
 
 
+class FilesLost(Event, frozen=True, tag="files-lost"):
+    """Files vanished at a site: an attempt did not find them, and the site says that they are
+    absent."""
+
+    site: int
+    files: tuple[tuple[int, int], ...]
+    """(workflow, file) of each."""
+
+
 class FilesRemoved(Event, frozen=True, tag="files-removed"):
     """The run is done, and its files were removed from a site."""
 
@@ -518,6 +527,7 @@ AnyEvent = (
     | JobLimitLifted
     | SiteCounted
     | FilesDiscarded
+    | FilesLost
     | FilesRemoved
     | TimerFired
     | CancelAsked

@@ -22,6 +22,10 @@ from wfrun.engine.tasks import (
     set_status,
 )
 
+MAX_REMAKES = 3
+"""Maximum number of times that a file which vanished is made again since the run was started or
+resumed. A site that loses each file would otherwise repeat its task for ever."""
+
 
 def transfer_ended(run: Run, event: ev.TransferEnded) -> None:
     """Note where the file is, and submit the attempts that miss no other input."""
@@ -79,6 +83,27 @@ def files_discarded(run: Run, event: ev.FilesDiscarded) -> None:
             w.lost.add(file)
         for call in run.hooks.file_removed:
             call(w, file, event.site)
+
+
+def files_lost(run: Run, event: ev.FilesLost) -> None:
+    """Forget files that vanished at a site. The attempts that missed them end after this event."""
+    bit = run.state.network.bit(event.site)
+    for workflow, file in event.files:
+        w = run.state.workflows[workflow]
+        if w.present[file] & bit:
+            remake(run, w, file, event.site)
+
+
+def remake(run: Run, w: WorkflowState, file: int, site: int) -> bool:
+    """Forget a file that vanished at a site: who needs it copies it from another place, or its task
+    runs again. Returns False, and forgets nothing, if it was made again too often."""
+    if not w.present[file] & ~run.state.network.bit(site):
+        if w.remakes.get(file, 0) >= MAX_REMAKES:
+            w.worn_out.add(file)
+            return False
+        w.remakes[file] = w.remakes.get(file, 0) + 1
+    lose_file(run, w, file, site)
+    return True
 
 
 def lose_files(run: Run, lost: tuple[tuple[int, int, int], ...]) -> None:

@@ -396,6 +396,7 @@ _INTERPRET: dict[type[ev.Event], Interpret] = dict.fromkeys(get_args(ev.AnyEvent
     ev.JobLimitLifted: _job_limit_lifted,
     ev.SiteCounted: _site_counted,
     ev.FilesDiscarded: files.files_discarded,
+    ev.FilesLost: files.files_lost,
     ev.FilesRemoved: _files_removed,
     ev.TimerFired: _timer_fired,
     ev.CancelAsked: _cancel_asked,

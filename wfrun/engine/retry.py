@@ -127,6 +127,7 @@ def reset_retries(state: RunState, w: WorkflowState) -> None:
     w.refused.clear()
     w.full.clear()
     w.remakes.clear()
+    w.worn_out.clear()
     w.masks = {task: _fitting_sites(state, w, asked) for task, asked in w.asks.items()}
 
 

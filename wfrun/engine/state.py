@@ -198,7 +198,7 @@ class WorkflowState:
                  "index", "lost", "masks", "order", "present", "queue", "ran_s", "refused",
                  "remakes", "resource_class", "reused", "runtimes_s", "serials", "setbacks",
                  "siblings", "sizes", "staging_s", "status", "task_classes", "to_collect",
-                 "variants", "waiting", "waiting_s", "workflow")  # fmt: skip
+                 "variants", "waiting", "waiting_s", "workflow", "worn_out")  # fmt: skip
 
     def __init__(self, index: int, workflow: Workflow, added_s: float) -> None:
         tasks = len(workflow.tasks)
@@ -241,6 +241,8 @@ class WorkflowState:
         self.remakes: dict[int, int] = {}
         """Number of times that a file vanished and was made again, since the start or the
         resume."""
+        self.worn_out: set[int] = set()
+        """Files that have vanished more often than they are made again."""
         self.sizes = _sizes(workflow)
         """Size of each file in bytes: as documented, then as written; -1 if unknown."""
         self.digests: dict[int, str] = {}

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 
+from wfrun.engine.attempts import has_inputs
 from wfrun.engine.capability import Capability, Run
 from wfrun.engine.events import AttemptStarted
 from wfrun.engine.exchange import Cause, Outcome
@@ -175,6 +176,8 @@ class Health(Capability):
             self.on_reopened(attempt.site)
 
     def on_failed(self, attempt: Attempt, outcome: Outcome) -> None:
+        if outcome.cause == "staging" and not has_inputs(self.state, attempt):
+            return  # Its inputs vanished, and are copied or made again.
         if outcome.host is not None and outcome.cause not in _NEVER_THE_HOST:
             self._host_failed(attempt.site, outcome.host)
         if outcome.cause in _TASK_OR_SITE:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.errors import TransientError, WfrunError
-from wfrun.engine.exchange import AttemptRequest, Cause
+from wfrun.engine.exchange import AttemptRequest, Cause, Outcome
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.protocols import LauncherSite, Site, Transfer
 from wfrun.runners.run.clock import Clock
@@ -49,7 +49,7 @@ class Dispatcher:
         self._transfer = transfer
         self._requests = requests
         self._records = records
-        self._recorded: list[list[ev.RecordedEnd]] = [[] for _ in sites]
+        self._recorded: list[list[ev.AttemptEnded]] = [[] for _ in sites]
         """Ends that are to be checked, by site."""
         self._orders: list[asyncio.Queue[act.Action]] = [asyncio.Queue() for _ in sites]
         self._tasks: set[asyncio.Task[None]] = set()
@@ -84,8 +84,9 @@ class Dispatcher:
         elif isinstance(action, _ORDERS):
             self._orders[action.site].put_nowait(action)
 
-    def check(self, event: ev.RecordedEnd) -> None:
-        """Post the end of an attempt that a site has read from its record, once it is checked."""
+    def check(self, event: ev.AttemptEnded) -> None:
+        """Post the end of an attempt that a site has read from its record, or that missed an input,
+        once it is checked."""
         site = self._requests.site_of(event.key)
         if site is None:
             return  # it has ended
@@ -95,9 +96,20 @@ class Dispatcher:
 
     async def _check(self, site: int) -> None:
         events, self._recorded[site] = self._recorded[site], []
-        outcomes = await self._records.checked(site, {e.key: e.outcome for e in events})
-        for event in events:
-            self._clock.post(ev.AttemptEnded(event.at_s, event.key, outcomes[event.key]))
+        recorded = {e.key: e.outcome for e in events if isinstance(e, ev.RecordedEnd)}
+        outcomes = {e.key: e.outcome for e in events} | await self._records.checked(site, recorded)
+        await self._post_ends(site, outcomes, {e.key: e.at_s for e in events})
+
+    async def _post_ends(
+        self, site: int, outcomes: Mapping[str, Outcome], at_s: Mapping[str, float]
+    ) -> None:
+        """Post the ends of attempts, after the loss of inputs that they have missed: the core must
+        not submit them again as they were."""
+        lost = await self._records.lost_inputs(site, outcomes)
+        if lost:
+            self._clock.post(ev.FilesLost(self._clock.now(), site, lost))
+        for key, outcome in outcomes.items():
+            self._clock.post(ev.AttemptEnded(at_s[key], key, outcome))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -171,8 +183,7 @@ class Dispatcher:
         ended = {key: what.outcome for key, what in found.items() if what.outcome is not None}
         outcomes = await self._records.checked(index, ended)
         now_s = self._clock.now()
-        for key, outcome in outcomes.items():
-            self._clock.post(ev.AttemptEnded(now_s, key, outcome))
+        await self._post_ends(index, outcomes, dict.fromkeys(outcomes, now_s))
         absent = tuple(k for k in keys if found[k].state == "absent")
         active = tuple(k for k in keys if found[k].state == "active")
         self._clock.post(ev.AttemptsFound(now_s, index, absent, active))

@@ -53,6 +53,17 @@ class RecordCheck:
                 checked[key] = _lost(outcomes[key], gone)
         return checked
 
+    async def lost_inputs(
+        self, site: int, outcomes: Mapping[str, Outcome]
+    ) -> tuple[tuple[int, int], ...]:
+        """(workflow, file) of the inputs that vanished at the site, of attempts that missed one.
+        Waits until the site answers: a node whose view of a shared file system is old, or which
+        does not see it at all, finds files absent that are there."""
+        missed = (key for key, outcome in outcomes.items() if outcome.cause == "staging")
+        inputs = self._requests.stored_inputs(missed)
+        contents = {name: content for name, (_, content) in inputs.items()}
+        return tuple(inputs[name][0] for name in await self._absent(site, contents))
+
     async def _absent(self, site: int, files: Mapping[str, Content]) -> list[str]:
         while files:
             with contextlib.suppress(TransientError):
@@ -73,7 +84,7 @@ async def find_lost(
     requests: Requests,
     unreachable: Collection[int] = (),
 ) -> LostFiles:
-    """The written files that are missing in their site's store, or differ there, and all that are
+    """The files that are missing in their site's store, or differ there, and all that are
     at ``unreachable`` sites, which nobody waits for; with ``checksums all`` also outputs at ORIGIN.
     Of another site out of reach nothing is known."""
     by_digest = state.settings.checksums == "all"
@@ -84,7 +95,7 @@ async def find_lost(
         for w in state.workflows:
             files = w.workflow.files
             for file in range(len(files)):
-                if w.present[file] >> index & 1 and files[file].producer is not None:
+                if w.present[file] >> index & 1:
                     name = stored_as(w, file)
                     names[name] = (w.index, file)
                     content = w.content(file)

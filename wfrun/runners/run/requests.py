@@ -98,6 +98,22 @@ class Requests:
             if size is not None
         }
 
+    def stored_inputs(self, keys: Iterable[str]) -> dict[str, tuple[tuple[int, int], Content]]:
+        """The inputs of open attempts that their site has by the log, by their names in its store:
+        (workflow, file) and what each has to contain."""
+        by_digest = self._state.settings.checksums == "all"
+        inputs: dict[str, tuple[tuple[int, int], Content]] = {}
+        for attempt in map(self._state.attempts.get, keys):
+            if attempt is None:
+                continue
+            w = self._state.workflows[attempt.workflow]
+            for file in w.workflow.tasks[attempt.task].inputs:
+                if w.present[file] >> attempt.site & 1:
+                    content = w.content(file)
+                    expected = content if by_digest else Content(content.size_bytes)
+                    inputs[stored_as(w, file)] = (w.index, file), expected
+        return inputs
+
     def _is_there(self, w: WorkflowState, task: Task, file: int) -> bool:
         """Whether an input exists. Raises AssertionError for a required one that does not, because
         no task may start without it."""

@@ -390,7 +390,9 @@ class Session:
 
     def _post(self, event: ev.Event) -> None:
         """Post an event of a site, or keep it until the session's first event is posted."""
-        if isinstance(event, ev.RecordedEnd):
+        if isinstance(event, ev.RecordedEnd) or (
+            self._begun and isinstance(event, ev.AttemptEnded) and event.outcome.cause == "staging"
+        ):
             self._dispatcher.check(event)
         elif self._begun:
             self._clock.post(event)
