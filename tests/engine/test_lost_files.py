@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Literal
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +13,10 @@ from tests.engine.strategies import catalogs, settings_of_runs, workflows
 from tests.engine.test_policies import chain, sites
 from wfrun.engine import events as ev
 from wfrun.engine.actions import CopyFile, SubmitAttempts
-from wfrun.engine.model import ORIGIN, Catalog, Workflow
+from wfrun.engine.files import MAX_REMAKES
+from wfrun.engine.model import ORIGIN, Catalog, File, Task, Workflow
+from wfrun.engine.retry import MAX_SETBACKS
+from wfrun.testing.fake_sites import Behaviour
 from wfrun.testing.fake_world import FakeWorld
 
 
@@ -57,6 +61,46 @@ def test_a_file_that_is_elsewhere_too_is_not_made_again() -> None:
     world.crash(lost=((0, 0, 0), (0, 1, 0)))
     assert world.run() == "done"
     assert world.core.state.workflows[0].done == 3
+
+
+class Vanishing(Behaviour):
+    """File 0 vanishes where it is read, some times."""
+
+    def __init__(self, times: int) -> None:
+        self._times = times
+
+    def vanishes(self, key: str, workflow: int, file: int, site: int) -> bool:
+        self._times -= file == 0
+        return file == 0 and self._times >= 0
+
+
+@pytest.mark.parametrize("times", [1, MAX_REMAKES])
+def test_a_file_that_vanished_where_it_is_read_costs_no_retry(times: int) -> None:
+    workflow = chain((0, 1, 9), (1, 2, 9), runtimes_s=[1.0, 1.0, 1.0])
+    run = ev.Settings(policy="round-robin", retries=0)
+    world = FakeWorld([workflow], sites((1, 1.0)), run, behaviour=Vanishing(times))
+    assert world.run() == "done"
+    assert starts(world) == ["t0", "t1"] * times + ["t0", "t1", "t2"]
+    assert not world.core.state.sites[0].conditions
+
+
+def test_a_file_that_vanishes_each_time_fails_its_reader() -> None:
+    workflow = chain((0, 1, 9), (1, 2, 9), runtimes_s=[1.0, 1.0, 1.0])
+    run = ev.Settings(policy="round-robin", retries=0)
+    world = FakeWorld([workflow], sites((1, 1.0)), run, behaviour=Vanishing(99))
+    assert world.run() == "failed"
+    assert starts(world) == ["t0", "t1"] * (MAX_REMAKES + 1)
+    failure = world.core.state.recent_failures[-1]
+    assert failure.final
+    assert "'0-1' vanished at alpha after it was made again 3 times" in failure.message
+
+
+def test_an_input_that_vanishes_each_time_is_copied_a_limited_number_of_times() -> None:
+    workflow = Workflow("w", "w", [Task("t", "x", "x", inputs=(0,))], [File("in", 9)], [()])
+    run = ev.Settings(policy="round-robin", retries=0)
+    world = FakeWorld([workflow], sites((1, 1.0)), run, behaviour=Vanishing(99))
+    assert world.run() == "failed"
+    assert len(starts(world)) == MAX_SETBACKS + 1
 
 
 @settings(max_examples=150, deadline=None)

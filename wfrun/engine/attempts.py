@@ -297,7 +297,8 @@ def _vanished_too_often(state: RunState, attempt: Attempt) -> str:
         return ""
     name, site = w.workflow.files[min(gone)].name, state.sites[attempt.site].spec.name
     return (
-        f"{name!r} vanished at {site} again, after it was made again {w.remakes[min(gone)]} times"
+        f"{name!r} vanished at {site} after it was made again {w.remakes[min(gone)]} times; "
+        "does something there remove files?"
     )
 
 

@@ -49,6 +49,10 @@ class Behaviour:
         """Outcome of an attempt that the site determines; None if the task does."""
         return None
 
+    def vanishes(self, key: str, workflow: int, file: int, site: int) -> bool:
+        """Whether an input vanishes at its site before an attempt there starts."""
+        return False
+
     def cancel_s(self, key: str) -> float:
         """Seconds until the order to cancel an attempt or a launcher arrives."""
         return 0.0
@@ -89,6 +93,12 @@ class SiteContext(Protocol):
     def cores(self, workflow: int, task: int) -> int:
         """Number of cores that an attempt of a task holds."""
 
+    def missed(self, entry: SubmittedAttempt, site: int) -> tuple[tuple[int, int], ...]:
+        """(workflow, file) of the inputs that an attempt does not find."""
+
+    def is_gone(self, workflow: int, file: int, site: int) -> bool:
+        """Whether a file vanished at a site, and was not copied or written there again."""
+
     def attempt_runtime_s(self, workflow: int, task: int, site: int) -> float:
         """Run time of an attempt of a task at a site."""
 
@@ -128,6 +138,8 @@ class FakeSite:
         self.running: dict[str, RunningAttempt] = {}
         self.ended: dict[str, Outcome] = {}
         """Exit records, for engines that missed the events."""
+        self._missed: dict[str, tuple[tuple[int, int], ...]] = {}
+        """(workflow, file) of the inputs that ended attempts did not find."""
         self._world = world
         self._present: set[str] = set()
         """Keys of waiting and running attempts."""
@@ -143,9 +155,7 @@ class FakeSite:
         for attempt in attempts:
             entry = SubmittedAttempt(*attempt)
             if entry.key in self.ended:
-                self._report(
-                    ev.AttemptEnded(world.now_s, entry.key, self.ended[entry.key]), entry.key
-                )
+                self._report_end(entry.key)
             elif entry.key not in self._present:
                 self._present.add(entry.key)
                 self.waiting.append(entry)
@@ -166,7 +176,7 @@ class FakeSite:
         now_s = self._world.now_s
         for key in keys:
             if key in self.ended:
-                self._report(ev.AttemptEnded(now_s, key, self.ended[key]), key)
+                self._report_end(key)
         unknown = [key for key in keys if key not in self.ended]
         active = tuple(key for key in unknown if key in self._present)
         absent = tuple(key for key in unknown if key not in self._present)
@@ -223,6 +233,9 @@ class FakeSite:
         self._report_start(key)
         outcome = world.behaviour.outcome(key, self.index) or world.outcome(*entry)
         ends_s = world.now_s + world.attempt_runtime_s(entry.workflow, entry.task, self.index)
+        if missed := world.missed(entry, self.index):
+            self._missed[key] = missed
+            outcome, ends_s = Outcome("staging", message="an input vanished"), world.now_s
         world.at(ends_s, lambda: self._end(running, outcome))
 
     def _end(self, running: RunningAttempt, outcome: Outcome) -> ev.Event | None:
@@ -239,11 +252,23 @@ class FakeSite:
             )
         self.ended[key] = outcome
         world.note_outputs(key, outcome)
-        event = ev.AttemptEnded(world.now_s, key, outcome)
-        immediate = world.deliver(event, key, running.launcher or self.channel)
+        channel = running.launcher or self.channel
+        immediate = None
+        if key in self._missed:
+            self._report_end(key, channel)
+        else:
+            immediate = world.deliver(ev.AttemptEnded(world.now_s, key, outcome), key, channel)
         self._release(running)
         self.start_waiting()
         return immediate
+
+    def _report_end(self, key: str, channel: str = "") -> None:
+        """Report the recorded end of an attempt, after the loss of inputs that it missed."""
+        now_s, is_gone = self._world.now_s, self._world.is_gone
+        lost = tuple(file for file in self._missed.get(key, ()) if is_gone(*file, self.index))
+        if lost:
+            self._report(ev.FilesLost(now_s, self.index, lost), key, channel)
+        self._report(ev.AttemptEnded(now_s, key, self.ended[key]), key, channel)
 
     def _release(self, running: RunningAttempt) -> None:
         self._free += running.cores

@@ -16,7 +16,7 @@ from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Catalog, SiteSpec, Workflow
 from wfrun.engine.network import Network
 from wfrun.testing.fake_launchers import FakeLauncherSite
-from wfrun.testing.fake_sites import Behaviour, Callback, FakeSite
+from wfrun.testing.fake_sites import Behaviour, Callback, FakeSite, SubmittedAttempt
 
 Runtime = Callable[[int, int, int], float]
 """Function (workflow, task, site) → run time in seconds there."""
@@ -93,6 +93,8 @@ class FakeWorld:
         self._has_methods = has_methods
         self._written: dict[tuple[int, int], int] = {}
         """Sizes of written files in bytes, by (workflow, file)."""
+        self._gone: set[tuple[int, int, int]] = set()
+        """Files that vanished at a site: (workflow, file, site). Copies from there succeed."""
         self._future: list[tuple[float, int, ev.Event | Callback]] = []
         self._serial = 0
         self._has_engine = True
@@ -152,6 +154,8 @@ class FakeWorld:
                 continue
             if isinstance(event, ev.RunResumed):
                 self._has_engine = True
+            elif isinstance(event, ev.TransferEnded):
+                self._gone.discard((event.workflow, event.file, event.destination))
             decided, actions = self.core.step(event)
             if self._keep_log:
                 self.log.append(event)
@@ -224,6 +228,22 @@ class FakeWorld:
         """Number of cores that an attempt of a task holds."""
         return self._workflows[workflow].tasks[task].resources.cores
 
+    def missed(self, entry: SubmittedAttempt, site: int) -> tuple[tuple[int, int], ...]:
+        """(workflow, file) of the inputs that an attempt does not find."""
+        number, missed = entry.workflow, []
+        present = self.core.state.workflows[number].present
+        for file in self._workflows[number].tasks[entry.task].inputs:
+            place = number, file, site
+            if present[file] >> site & 1 and self.behaviour.vanishes(entry.key, *place):
+                self._gone.add(place)
+            if place in self._gone:
+                missed.append((number, file))
+        return tuple(missed)
+
+    def is_gone(self, workflow: int, file: int, site: int) -> bool:
+        """Whether a file vanished at a site, and was not copied or written there again."""
+        return (workflow, file, site) in self._gone
+
     def attempt_runtime_s(self, workflow: int, task: int, site: int) -> float:
         """Run time of an attempt of a task at a site."""
         return self._runtime_s(workflow, task, site)
@@ -239,6 +259,7 @@ class FakeWorld:
             outputs = self._workflows[workflow].tasks[task].outputs
             for file, size in zip(outputs, outcome.sizes, strict=False):
                 self._written[workflow, file] = size or 0
+                self._gone -= {(workflow, file, site) for site in range(len(self._sites))}
 
     def _documented(self, key: str, workflow: int, task: int) -> Outcome:
         w = self._workflows[workflow]

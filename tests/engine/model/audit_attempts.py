@@ -100,7 +100,7 @@ class AttemptRules(FileRules):
                 )
                 places = self.present.get((number, file), set())
                 never_written = (
-                    may_lack and (number, producer) in self.done and (number, file) not in
+                    may_lack and (number, producer) in self._once_done and (number, file) not in
                     self._written
                 )  # fmt: skip
                 self._require(
@@ -160,6 +160,7 @@ class AttemptRules(FileRules):
         site, number = one.placed.site, one.task[0]
         self._require("success", one.task not in self.done, f"{one.key} is done again")
         self.done.add(one.task)
+        self._once_done.add(one.task)
         for file, size in zip(self._task(one.task).outputs, outcome.sizes, strict=False):
             if size is not None:
                 self.present[number, file] = {site}

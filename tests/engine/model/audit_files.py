@@ -22,7 +22,7 @@ class FileRules(KnownRun):
         self.present.setdefault((event.workflow, event.file), set()).add(event.destination)
         self._sizes[event.workflow, event.file] = event.size_bytes
         self._under_way.discard((event.workflow, event.file, event.destination))
-        self._redirected.discard((event.workflow, event.file, event.destination))
+        self._redirected.pop((event.workflow, event.file, event.destination), None)
         del self._copy_failures[event.workflow, event.file, event.destination]
         self._large_copies.pop((event.workflow, event.file, event.destination), None)
 
@@ -34,10 +34,13 @@ class FileRules(KnownRun):
         file = (action.workflow, action.file)
         places = self.present.get(file, set())
         self._require("copy-source", action.source in places, f"{action} from one of {places}")
-        self._under_way.add((*file, action.destination))
+        copy = action.workflow, action.file, action.destination
+        self._under_way.add(copy)
+        routed = (*copy, action.source) in self._routed
+        if self._redirected.get(copy) == action.source and not routed:
+            del self._redirected[copy]  # Nobody waited for it any more; now somebody does.
         if 0 <= self._sizes.get(file, -1) <= SMALL_BYTES:
             return
-        copy = action.workflow, action.file, action.destination
         self._large_copies[copy] = action.source
         link = action.source, action.destination
         over = sum(link == (source, key[2]) for key, source in self._large_copies.items())
@@ -58,7 +61,7 @@ class FileRules(KnownRun):
         routed = (*copy, action.source) in self._routed
         self._require("copy-late", copy in self._under_way and bool(others or routed), str(action))
         self._require("copy-late", copy not in self._redirected, f"{action}: again")
-        self._redirected.add(copy)
+        self._redirected[copy] = action.source
         self._under_way.discard(copy)
         self._large_copies.pop(copy, None)
 
@@ -138,6 +141,12 @@ class FileRules(KnownRun):
             if self._settings.keep == "failed":
                 kept = (*file, event.site) in self._kept
                 self._require("discard-needed", not kept, f"{file} is an input of a failure")
+
+    def on_lost(self, event: ev.FilesLost) -> None:
+        """Files have vanished at a site, and are copied or made again. Attempts that wait for
+        copies of those that were struck before go on waiting."""
+        here = [file for file in event.files if event.site in self.present.get(file, ())]
+        self._lose([(*file, event.site) for file in here])
 
     def check_removal(self, action: act.RemoveFiles, decided: Sequence[ev.Event]) -> None:
         """A removal: what is removed was discarded before, or is of an attempt that lost."""

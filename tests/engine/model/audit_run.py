@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tests.engine.model.known_run import (
     Document,
     KnownRun,
@@ -70,42 +68,6 @@ class RunRules(KnownRun):
                 if dismissed and launcher.is_queued:
                     del launchers[key]
                 launcher.stopped = launcher.stopped or dismissed
-
-    def _lose(self, lost: Sequence[tuple[int, int, int]]) -> None:
-        gone = set()
-        for workflow, file, site in lost:
-            places = self.present.get((workflow, file), set())
-            places.discard(site)
-            if not places:
-                gone.add((workflow, file))
-        missing = set(lost)
-        for one in [t for t in self._open.values() if not t.submitted]:
-            workflow = one.task[0]
-            for file in self._task(one.task).inputs:
-                place = workflow, file, one.placed.site
-                if place in missing or (workflow, file) in gone:
-                    self._open.pop(one.key, None)
-        for number, document in self._workflows.items():
-            self._redo(number, document)
-
-    def _redo(self, number: int, document: Document) -> None:
-        """Note that tasks must be repeated whose files are needed and lost."""
-        while True:
-            needed = {f for f, file in enumerate(document.files) if file.collect}
-            for task, record in enumerate(document.tasks):
-                if (number, task) not in self.done:
-                    needed.update(record.inputs)
-            again = {
-                (number, producer)
-                for f in needed
-                if (producer := document.files[f].producer) is not None
-                and (number, f) in self._written
-                and not self.present.get((number, f))
-                and (number, producer) in self.done
-            }
-            if not again:
-                return
-            self.done -= again
 
     def on_cancel_asked(self, event: ev.CancelAsked) -> None:
         self._cancelled = True

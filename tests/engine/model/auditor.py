@@ -77,6 +77,7 @@ class Auditor(RunRules, AttemptRules, FileRules, SiteRules, WithdrawalRules):
         ev.TransferFailed: FileRules.on_transfer_failed,
         ev.CopyRouted: FileRules.on_copy_routed,
         ev.FilesDiscarded: FileRules.on_discarded,
+        ev.FilesLost: FileRules.on_lost,
         ev.SiteObserved: SiteRules.on_site_observed,
         ev.SitePaused: SiteRules.on_site_paused,
         ev.SiteReopened: SiteRules.on_site_reopened,

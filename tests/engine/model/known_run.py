@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tests.engine.model.rules import RULES, Violation
 from wfrun.engine import events as ev
@@ -61,6 +61,8 @@ class KnownRun:
     def __init__(self, documents: Mapping[str, Workflow]) -> None:
         self.violations: list[Violation] = []
         self.done: set[tuple[int, int]] = set()
+        self._once_done: set[tuple[int, int]] = set()
+        """Tasks that are done, and those that are repeated."""
         self.present: dict[tuple[int, int], set[int]] = {}
         """The places that hold a file, by (workflow, file)."""
         self.used_s: defaultdict[str, float] = defaultdict(float)
@@ -99,8 +101,9 @@ class KnownRun:
         """(workflow, file, site) of inputs of failed attempts."""
         self._superseded_done: set[tuple[int, int | None, int]] = set()
         """(workflow, task, variant) of superseded attempts that ended done."""
-        self._redirected: set[tuple[int, int, int]] = set()
-        """Late copies (workflow, file, destination) that were given up, until one has ended."""
+        self._redirected: dict[tuple[int, int, int], int] = {}
+        """Sources of late copies (workflow, file, destination) that were given up, until one has
+        ended or begins anew."""
         self._routed: set[tuple[int, int, int, int]] = set()
         """Copies (workflow, file, destination, source) that a second method can carry."""
         self._copy_failures: Counter[tuple[int, int, int]] = Counter()
@@ -146,6 +149,42 @@ class KnownRun:
         if self._settings.on_failure == "stop":
             for one in self._open.values():
                 one.doubtful = one.doubtful or not one.submitted
+
+    def _lose(self, lost: Sequence[tuple[int, int, int]]) -> None:
+        gone = set()
+        for workflow, file, site in lost:
+            places = self.present.get((workflow, file), set())
+            places.discard(site)
+            if not places:
+                gone.add((workflow, file))
+        missing = set(lost)
+        for one in [t for t in self._open.values() if not t.submitted]:
+            workflow = one.task[0]
+            for file in self._task(one.task).inputs:
+                place = workflow, file, one.placed.site
+                if place in missing or (workflow, file) in gone:
+                    self._open.pop(one.key, None)
+        for number, document in self._workflows.items():
+            self._redo(number, document)
+
+    def _redo(self, number: int, document: Document) -> None:
+        """Note that tasks must be repeated whose files are needed and lost."""
+        while True:
+            needed = {f for f, file in enumerate(document.files) if file.collect}
+            for task, record in enumerate(document.tasks):
+                if (number, task) not in self.done:
+                    needed.update(record.inputs)
+            again = {
+                (number, producer)
+                for f in needed
+                if (producer := document.files[f].producer) is not None
+                and (number, f) in self._written
+                and not self.present.get((number, f))
+                and (number, producer) in self.done
+            }
+            if not again:
+                return
+            self.done -= again
 
     def _check_left(self) -> None:
         """The run has ended done: what is at the sites is kept on purpose."""

@@ -19,6 +19,7 @@ class RandomBehaviour(Behaviour):
     def __init__(self, spec: WorldSpec) -> None:
         self._spec = spec
         self.reports_times = spec.reports_times
+        self._vanished: dict[tuple[int, int], int] = {}
 
     def _random(self, *what: object) -> Random:
         return Random("/".join(map(str, (self._spec.seed, *what))))
@@ -31,6 +32,13 @@ class RandomBehaviour(Behaviour):
         if site == self._spec.bad_site:
             return Outcome("exit", exit_code=1, message="this site fails everything")
         return None
+
+    def vanishes(self, key: str, workflow: int, file: int, site: int) -> bool:
+        share, times = self._spec.gone_share, self._vanished.get((workflow, file), 0)
+        if not share or times > 1 or self._random("gone", key, file).random() >= share:
+            return False
+        self._vanished[workflow, file] = times + 1
+        return True
 
     def cancel_s(self, key: str) -> float:
         delays_s = self._spec.cancel_s

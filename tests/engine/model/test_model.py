@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.model.explore import RULES, explore
-from tests.engine.model.world_of import FIRST_LIMITED_SEED, world_of
+from tests.engine.model.world_of import FIRST_LIMITED_SEED, FIRST_VANISHING_SEED, world_of
 
 CHUNK = 25
 
@@ -24,6 +24,11 @@ def test_every_rule_holds_in_random_worlds(first: int) -> None:
 
 def test_every_rule_holds_in_worlds_with_storage_limits() -> None:
     for seed in range(FIRST_LIMITED_SEED, FIRST_LIMITED_SEED + CHUNK):
+        _check(seed, twice=seed % 10 == 0)
+
+
+def test_every_rule_holds_in_worlds_where_files_vanish() -> None:
+    for seed in range(FIRST_VANISHING_SEED, FIRST_VANISHING_SEED + CHUNK):
         _check(seed, twice=seed % 10 == 0)
 
 

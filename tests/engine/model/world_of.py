@@ -39,6 +39,8 @@ ALL_CAUSES: tuple[Cause, ...] = (*RETRIABLE, "launch-failed", "memory", "walltim
 GIB = 2**30
 FIRST_LIMITED_SEED = 20_000
 """First seed of worlds whose sites have storage limits."""
+FIRST_VANISHING_SEED = 30_000
+"""First seed of worlds whose files vanish where they are read."""
 
 POLICIES = sorted(policy.name for policy in (*WORKFLOW_POLICIES, *BAG_POLICIES))
 """Policies that worlds are drawn with. Another one would change the worlds of all seeds; those that
@@ -96,6 +98,8 @@ class WorldSpec(msgspec.Struct, frozen=True):
     launcher_failure_share: float
     cut_off_share: float
     """Share of live launchers that are disconnected by a crash."""
+    gone_share: float
+    """Share of inputs that vanish at their site before an attempt starts, each at most twice."""
     crashes: tuple[Crash, ...]
     cancels: tuple[tuple[float, Literal["drain", "kill"]], ...]
     pauses: tuple[tuple[int, float, float], ...]
@@ -172,6 +176,9 @@ def world_of(seed: int) -> WorldSpec:
         launcher_wait_s=choice([(0.0, 1.0), (1.0, 20.0), (5.0, 100.0, 300.0)]),
         launcher_failure_share=choice([0.0, 0.1]) if is_mild else choice([0.0, 0.2, 0.5]),
         cut_off_share=choice([0.0, 0.2, 0.5]),
+        gone_share=Random(f"gone {seed}").choice([0.05, 0.3])
+        if seed >= FIRST_VANISHING_SEED
+        else 0,
         crashes=tuple(
             Crash(
                 random.randint(1, choice([10, 40, 120])) + (len(workflows) + 1) * (number == 0),

@@ -74,6 +74,7 @@ EVENTS: list[ev.AnyEvent] = [
     ev.CopyRouted(3.0, 0, 5, 1, 0, "rsync", "stream"),
     ev.StorageAwaited(3.0, 0, 5, (1,)),
     ev.FilesDiscarded(3.0, 1, ((0, 7), (0, 8))),
+    ev.FilesLost(3.0, 1, ((0, 7),)),
     ev.FilesRemoved(3.0, 1),
     ev.JobLimitReached(3.0, 1, 200),
     ev.JobLimitLifted(4.0, 1),

@@ -89,7 +89,7 @@ class _Arrivals:
                         self._arrive(w.index, file, attempt.site, event.at_s)
             elif isinstance(event, ev.TransferEnded):
                 self._arrive(event.workflow, event.file, event.destination, event.at_s)
-            elif isinstance(event, ev.FilesDiscarded):
+            elif isinstance(event, ev.FilesDiscarded | ev.FilesLost):
                 for workflow, file in event.files:
                     self.since_s.pop((workflow, file, event.site), None)
             elif isinstance(event, ev.RunResumed):
