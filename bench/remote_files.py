@@ -5,9 +5,10 @@ transport, and by the user's own commands, which connect anew each time:
 
 - large   one file, beside `scp`; and the growth of memory (VmHWM) of this process and of the agent
 - small   many files of 10 kB, beside one `scp` each (a few of them, scaled) and `rsync -a`
-- medium  files of 300 kB, too large for shared messages, beside `rsync -a`
+- medium  files of 300 kB, beside `rsync -a`
 
-All take turns, and medians count. The host is an sshd of its own on loopback, or one of a catalog.
+Copies are compared by checksum, as those of a run. All take turns, and medians count. The host is
+an sshd of its own on loopback, or one of a catalog.
 
     python bench/remote_files.py [--sites CATALOG --site NAME] [--mib 1024] [--small 2000]
                                  [--medium 500] [--rounds 3]
@@ -105,7 +106,7 @@ class Bench:
     async def wfrun(self, transport: str, names: list[str], *, back: bool) -> None:
         here = self.here(back)
         far = RemoteEndpoint(0, self.far[transport])
-        transfer = TransferRouter([far], {"stream": Stream()}, here)
+        transfer = TransferRouter([far], {"stream": Stream()}, here, checksums=True)
         if back:
             copies = [transfer.copy(0, name, ORIGIN, str(here / name)) for name in names]
         else:

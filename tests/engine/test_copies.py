@@ -6,12 +6,12 @@ from msgspec.structs import replace
 
 from wfrun.engine import events as ev
 from wfrun.engine.actions import CopyFile
-from wfrun.engine.copies import SMALL_BYTES
+from wfrun.engine.copies import SHARED_BYTES
 from wfrun.engine.core import Core
 from wfrun.engine.model import ORIGIN, Access, File, LinkSpec, SiteSpec, Task, Workflow
 
 SITE = SiteSpec("alpha", 10, kind="ssh", access=Access(hosts=("one",)), max_transfers=1)
-LARGE = 10 * SMALL_BYTES
+LARGE = 10 * SHARED_BYTES
 
 
 def workflow(*sizes: tuple[int, ...]) -> Workflow:
@@ -65,7 +65,7 @@ def test_a_site_has_no_more_large_copies_than_it_has_room_for() -> None:
 
 
 def test_small_files_need_no_room() -> None:
-    run = Run(workflow(*[(SMALL_BYTES,)] * 3), SITE)
+    run = Run(workflow(*[(SHARED_BYTES,)] * 3), SITE)
     assert run.files == [0, 1, 2]
 
 

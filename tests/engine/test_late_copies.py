@@ -69,7 +69,7 @@ def test_a_late_copy_comes_from_another_place() -> None:
 
 
 def test_a_short_copy_is_late_after_some_time_only() -> None:
-    run = world(size=MB)
+    run = world(size=2 * MB)
     run.run()
     (late,) = [event for event in run.log if isinstance(event, ev.CopyLate)]
     assert MIN_LATE_S <= late.elapsed_s <= MIN_LATE_S + MIN_INTERVAL_S

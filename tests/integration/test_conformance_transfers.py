@@ -134,7 +134,7 @@ class TestLostConnections:
             store.mkdir()
         with (stores[0] / "f").open("wb") as file:
             file.truncate(20 << 30)
-        (stores[0] / "g").write_bytes(os.urandom(100_000))
+        (stores[0] / "g").write_bytes(os.urandom(2_000_000))
         connections = [connection_of(access_of(name, transport)) for name in ("delta", "gamma")]
         transfer = TransferRouter(
             [
@@ -164,7 +164,7 @@ class TestLostConnections:
                         await copy
                 assert not list(stores[1].iterdir())
                 assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
-            assert (await transfer.copy(0, "g", 1, "g")).size_bytes == 100_000
+            assert (await transfer.copy(0, "g", 1, "g")).size_bytes == 2_000_000
         finally:
             for connection in connections:
                 await connection.close()

@@ -16,7 +16,10 @@ from wfrun.engine.staging import transfer_s
 from wfrun.engine.state import Attempt, RunState, WorkflowState, pause_timer
 
 SMALL_BYTES = 64 * 1024
-"""Maximum size of a small file. Small files share messages, so they need no bound."""
+"""Maximum size of a file for which no program is started at a site unless the catalog says so: the
+start would take longer than the copy."""
+SHARED_BYTES = 1 << 20
+"""Maximum size of a file that shares messages with others, so that its copy needs no bound."""
 
 
 def request_inputs(run: Run, w: WorkflowState, attempt: Attempt) -> None:
@@ -130,7 +133,7 @@ def _enqueue(run: Run, key: Key, copy: Copy, rank_s: float) -> None:
         copy.source, _ = under_way
         return
     copy.source = _nearest(state, key, copy)
-    if queue.is_bounded and not 0 <= state.workflows[key[0]].sizes[key[1]] <= SMALL_BYTES:
+    if queue.is_bounded and not 0 <= state.workflows[key[0]].sizes[key[1]] <= SHARED_BYTES:
         copy.rank = (rank_s, queue.take_serial())
         queue.add(key, copy.source, copy.rank)
     else:

@@ -40,7 +40,7 @@ class TransferConformance:
     async def test_from_origin_to_sites_and_back(self, tmp_path: Path) -> None:
         stores = self.two_stores(tmp_path)
         transfer = self.make(stores, [])
-        content = os.urandom(300_000)
+        content = os.urandom(2_000_000)
         source, target = tmp_path / "input", tmp_path / "outputs" / "new" / "result"
         source.write_bytes(content)
         receipts = [
@@ -53,7 +53,7 @@ class TransferConformance:
         assert target.read_bytes() == content
         assert [path.name for path in stores[1].iterdir()] == ["g"]
 
-    @pytest.mark.parametrize("size_bytes", [7, 300_000])
+    @pytest.mark.parametrize("size_bytes", [7, 2_000_000])
     async def test_contents_that_are_expected(self, tmp_path: Path, size_bytes: int) -> None:
         """A copy is as long and has the digest that it has to have, or there is none. Here the
         source has others."""
@@ -192,7 +192,7 @@ class TransferConformance:
     async def test_copies_in_both_directions_at_once(self, tmp_path: Path) -> None:
         stores = self.two_stores(tmp_path)
         transfer = self.make(stores, [])
-        content = os.urandom(300_000)
+        content = os.urandom(2_000_000)
         for store in stores:
             for number in range(10):
                 (store / f"f{number}").write_bytes(content)

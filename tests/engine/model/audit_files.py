@@ -11,7 +11,7 @@ from tests.engine.model.known_run import (
 from tests.engine.model.rules import COPY_FAILURES
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
-from wfrun.engine.copies import SMALL_BYTES
+from wfrun.engine.copies import SHARED_BYTES
 from wfrun.engine.model import ORIGIN
 
 
@@ -39,7 +39,7 @@ class FileRules(KnownRun):
         routed = (*copy, action.source) in self._routed
         if self._redirected.get(copy) == action.source and not routed:
             del self._redirected[copy]  # Nobody waited for it any more; now somebody does.
-        if 0 <= self._sizes.get(file, -1) <= SMALL_BYTES:
+        if 0 <= self._sizes.get(file, -1) <= SHARED_BYTES:
             return
         self._large_copies[copy] = action.source
         link = action.source, action.destination

@@ -135,7 +135,7 @@ async def test_inputs_are_read_from_files_only(tmp_path: Path, place: str) -> No
         name = str(tmp_path / place) if endpoint.spec is None else place
         if endpoint.spec is None or place == "fifo":
             with pytest.raises(InfeasibleError, match="neither a file nor a directory"):
-                await endpoint.read_small(name)
+                await endpoint.read_small(name, 0)
 
 
 def test_documents_of_many_programs_and_inputs_are_refused_soon(tmp_path: Path) -> None:

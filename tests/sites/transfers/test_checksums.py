@@ -21,7 +21,7 @@ from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
 from wfrun.sites.transfers.router import TransferRouter
 from wfrun.sites.transfers.stream import Stream
 
-DATA = bytes(range(256)) * 4096
+DATA = bytes(range(256)) * 8192
 DIGEST = hashlib.sha256(DATA).hexdigest()
 
 

@@ -50,7 +50,7 @@ def test_links_above_the_folder_are_the_users_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", [LocalCopy, Stream])
-@pytest.mark.parametrize("size", [1, 100_000])
+@pytest.mark.parametrize("size", [1, 2_000_000])
 async def test_no_transfer_writes_beside_the_outputs(
     tmp_path: Path, method: type[LocalCopy | Stream], size: int
 ) -> None:

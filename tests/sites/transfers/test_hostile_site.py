@@ -107,8 +107,8 @@ async def test_a_site_that_stops_sending_is_given_up(
 async def test_a_file_without_end_is_stopped(
     sites: TransferRouter, tmp_path: Path, destination: int
 ) -> None:
-    """The site said 200 kB, which is more than a message holds, and sends without end."""
-    (tmp_path / "site0/run/files/f").write_bytes(bytes(200_000))
+    """The site said 2 MB, which is more than a message holds, and sends without end."""
+    (tmp_path / "site0/run/files/f").write_bytes(bytes(2_000_000))
     with pytest.raises(TransientError, match="longer"):
         await sites.copy(0, "f", destination, places(tmp_path)[destination])
     assert tree_below(tmp_path) == ["site1/run/files"]

@@ -56,7 +56,7 @@ UNREADABLE = "/proc/self/mem"
 
 async def test_what_may_be_readable_soon_is_not_given_up(tmp_path: Path) -> None:
     with pytest.raises(TransientError, match="Input/output error"):
-        await LocalEndpoint().read_small(UNREADABLE)
+        await LocalEndpoint().read_small(UNREADABLE, 0)
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(InfeasibleError, match="loop cannot be read: Too many levels"):
         await LocalEndpoint().stat(str(tmp_path / "loop"))

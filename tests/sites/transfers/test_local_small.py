@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wfrun.engine.copies import SMALL_BYTES
+from wfrun.engine.copies import SHARED_BYTES
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.exchange import Content
 from wfrun.sites.node.digests import digest_of_bytes
@@ -45,7 +45,7 @@ async def test_one_absent_file_does_not_fail_the_others(
 ) -> None:
     (tmp_path / "there").write_bytes(b"1")
     good, bad = await asyncio.gather(
-        endpoint.read_small("there"), endpoint.read_small("absent"), return_exceptions=True
+        endpoint.read_small("there", 1), endpoint.read_small("absent", 1), return_exceptions=True
     )
     assert good == b"1"
     assert isinstance(bad, InfeasibleError)
@@ -53,5 +53,5 @@ async def test_one_absent_file_does_not_fail_the_others(
 
 
 async def test_a_file_that_grew_is_not_read_whole(endpoint: LocalEndpoint, tmp_path: Path) -> None:
-    (tmp_path / "grown").write_bytes(bytes(4 * SMALL_BYTES))
-    assert len(await endpoint.read_small("grown")) == SMALL_BYTES + 1
+    (tmp_path / "grown").write_bytes(bytes(4 * SHARED_BYTES))
+    assert len(await endpoint.read_small("grown", 1)) == SHARED_BYTES + 1

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
-from wfrun.sites.transfers.request_batcher import MAX_BATCH, RequestBatcher
+from wfrun.sites.transfers.request_batcher import BATCH_BYTES, MAX_BATCH, RequestBatcher
 
 
 class Oracle:
@@ -64,3 +64,52 @@ async def test_a_cancelled_request_is_not_sent() -> None:
     first.cancel()
     assert await second == 4
     assert oracle.asked == [1]
+
+
+class Gate:
+    """Answers when it is opened."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[int]] = []
+        self.opened = asyncio.Event()
+
+    async def __call__(self, numbers: list[int]) -> list[int]:
+        self.asked.append(numbers)
+        await self.opened.wait()
+        return numbers
+
+
+async def test_a_batch_ends_with_the_request_that_fills_it() -> None:
+    oracle = Oracle()
+    double = RequestBatcher(oracle, size_of=lambda number: number)
+    half, quarter = BATCH_BYTES // 2, BATCH_BYTES // 4
+    numbers = [2 * BATCH_BYTES, half, quarter, half, quarter]
+    assert await asyncio.gather(*map(double, numbers)) == [2 * number for number in numbers]
+    assert oracle.asked == [1, 3, 1]
+
+
+async def test_only_full_batches_are_under_way_at_the_same_time() -> None:
+    """Otherwise requests that come one by one would share nothing."""
+    gate = Gate()
+    ask = RequestBatcher(gate, size_of=lambda number: number, parallel=2)
+    full = [asyncio.create_task(ask(BATCH_BYTES)) for _ in range(3)]
+    small = asyncio.create_task(ask(1))
+    while len(gate.asked) < 2:
+        await asyncio.sleep(0)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert gate.asked == [[BATCH_BYTES]] * 2
+    gate.opened.set()
+    await asyncio.gather(*full, small)
+    assert gate.asked == [[BATCH_BYTES]] * 3 + [[1]]
+
+    gate.opened.clear()
+    first = asyncio.create_task(ask(1))
+    while len(gate.asked) < 5:
+        await asyncio.sleep(0.001)
+    second = asyncio.create_task(ask(2))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert gate.asked[4:] == [[1]]
+    gate.opened.set()
+    assert [await first, await second] == [1, 2]

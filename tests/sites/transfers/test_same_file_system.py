@@ -50,7 +50,7 @@ class TestSameFileSystem(BetweenAgents):
 class _NotRead(RemoteEndpoint):
     """The files of a site, none of which may pass through this machine."""
 
-    async def read_small(self, name: str) -> bytes:
+    async def read_small(self, name: str, size_bytes: int) -> bytes:
         raise AssertionError(f"{name} passed through this machine")
 
     def read(self, name: str) -> AsyncGenerator[bytes, None]:

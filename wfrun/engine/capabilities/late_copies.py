@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from wfrun.engine import events as ev
 from wfrun.engine.actions import SetTimer
 from wfrun.engine.capability import Capability, Decisions, Run
-from wfrun.engine.copies import SMALL_BYTES
+from wfrun.engine.copies import SHARED_BYTES
 from wfrun.engine.copy_queue import Key
 
 _TIMER = "late-copies"
@@ -77,7 +77,7 @@ class LateCopies(Capability):
 
     def on_copy_started(self, key: Key, source: int) -> None:
         size_bytes = self.state.workflows[key[0]].sizes[key[1]]
-        if size_bytes <= SMALL_BYTES:  # They share messages. Nothing is expected of unknown sizes.
+        if size_bytes <= SHARED_BYTES:  # They share messages. Nothing is expected of unknown sizes.
             return
         self._forget(key)
         self._serial += 1

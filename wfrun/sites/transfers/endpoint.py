@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -60,13 +61,14 @@ class Endpoint(FileEnd, Protocol):
     async def stat(self, name: str) -> Stat | None:
         """Size and type, symbolic links followed; None if absent."""
 
-    async def read_small(self, name: str) -> bytes:
-        """Content of a file of at most SMALL_BYTES. Concurrent calls share a message."""
+    async def read_small(self, name: str, size_bytes: int) -> bytes:
+        """Content of a file of this size, at most SHARED_BYTES. Concurrent calls share a message.
+        Of a file that has become longer, one byte more than SHARED_BYTES at most."""
 
     async def write_small(
         self, name: str, content: bytes, expected: Content, is_executable: bool, key: str
     ) -> None:
-        """Write a file of at most SMALL_BYTES. Concurrent calls share a message."""
+        """Write a file of at most SHARED_BYTES. Concurrent calls share a message."""
 
     def read_tree(self, name: str) -> AsyncGenerator[bytes, None]:
         """Stream a directory as a tar archive. To be closed unless it is exhausted."""
@@ -150,6 +152,11 @@ async def check_digest(
         return
     found = await endpoint.measure(path, expected.size_bytes)
     compare_digests(path, None if found is None else found.digest, digest)
+
+
+def digest_of(content: bytes) -> str:
+    """The digest of a file with this content, by OpenSSL, which ``digests.py`` spares tasks."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def compare_digests(path: str, found: str | None, digest: str | None) -> None:

@@ -67,7 +67,7 @@ class LocalEndpoint:
     async def stat(self, name: str) -> Stat | None:
         return _unless_error(await self._stat(self.path(name)))
 
-    async def read_small(self, name: str) -> bytes:
+    async def read_small(self, name: str, size_bytes: int) -> bytes:
         return _unless_error(await self._read_small(self.path(name)))
 
     async def write_small(

@@ -12,9 +12,8 @@ from pathlib import Path
 from stat import S_ISDIR
 from typing import NamedTuple
 
-from wfrun.engine.copies import SMALL_BYTES
+from wfrun.engine.copies import SHARED_BYTES
 from wfrun.engine.errors import WfrunError
-from wfrun.sites.node.digests import digest_of_bytes
 from wfrun.sites.remote.agent import write_all as write_fully
 from wfrun.sites.remote.host import Stat
 from wfrun.sites.transfers.disk import (
@@ -26,7 +25,7 @@ from wfrun.sites.transfers.disk import (
     replace,
     sync_folder,
 )
-from wfrun.sites.transfers.endpoint import check_size, compare_digests
+from wfrun.sites.transfers.endpoint import check_size, compare_digests, digest_of
 
 _SYNC_THREADS = 8
 """Number of files whose content is made durable at once: they share commits of the file system's
@@ -60,7 +59,7 @@ def _stat(path: str) -> Stat | WfrunError | None:
 
 
 def read_all(paths: Sequence[str]) -> list[bytes | WfrunError]:
-    """The content of each file, up to SMALL_BYTES + 1 of it: one that is longer is refused by its
+    """The content of each file, up to SHARED_BYTES + 1 of it: one that is longer is refused by its
     size."""
     return [_read(path) for path in paths]
 
@@ -68,7 +67,7 @@ def read_all(paths: Sequence[str]) -> list[bytes | WfrunError]:
 def _read(path: str) -> bytes | WfrunError:
     try:
         with open(path, "rb", opener=open_regular) as file:
-            return file.read(SMALL_BYTES + 1)
+            return file.read(SHARED_BYTES + 1)
     except OSError as error:
         return explain_read(error, Path(path))
 
@@ -88,7 +87,7 @@ def _write(file: SmallFile) -> WfrunError | None:
     try:
         check_size(str(file.final), len(file.content), file.size_bytes)
         if file.digest is not None:
-            compare_digests(str(file.final), digest_of_bytes(file.content), file.digest)
+            compare_digests(str(file.final), digest_of(file.content), file.digest)
         make_folders(file.final.parent)
         writer = os.open(file.temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any, Protocol
 
-from wfrun.engine.copies import SMALL_BYTES
+from wfrun.engine.copies import SHARED_BYTES
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.engine.exchange import Content
 from wfrun.engine.model import SiteSpec
@@ -31,7 +31,7 @@ from wfrun.sites.transfers.endpoint import (
 )
 from wfrun.sites.transfers.full_disk import name_full_disk
 from wfrun.sites.transfers.hashed import HashedStream
-from wfrun.sites.transfers.request_batcher import RequestBatcher
+from wfrun.sites.transfers.request_batcher import PARALLEL_FILES, RequestBatcher
 
 LARGE_BYTES = 64 << 20
 """Size from which a file is measured by a message of its own, so that others do not wait for it."""
@@ -61,8 +61,12 @@ class RemoteEndpoint:
         self._clients_lock = asyncio.Lock()
         self._site = site
         self._stat = RequestBatcher(self._stat_all)
-        self._read_small = RequestBatcher(self._read_all)
-        self._write_small = RequestBatcher(self._write_all)
+        self._read_small = RequestBatcher(
+            self._read_all, size_of=lambda asked: asked[1], parallel=PARALLEL_FILES
+        )
+        self._write_small = RequestBatcher(
+            self._write_all, size_of=lambda file: len(file.content), parallel=PARALLEL_FILES
+        )
         self._measure = RequestBatcher(self._measure_all)
 
     def path(self, name: str) -> str:
@@ -83,12 +87,13 @@ class RemoteEndpoint:
     async def _stat_all(self, paths: list[str]) -> list[Stat | None]:
         return await (await self.connection.host()).stat(paths)
 
-    async def read_small(self, name: str) -> bytes:
-        return await self._read_small(self.path(name))
+    async def read_small(self, name: str, size_bytes: int) -> bytes:
+        return await self._read_small((self.path(name), size_bytes))
 
-    async def _read_all(self, paths: list[str]) -> list[bytes]:
+    async def _read_all(self, asked: list[tuple[str, int]]) -> list[bytes]:
         host = await self.connection.host()
-        contents = await host.read(paths, limit=SMALL_BYTES + 1)
+        paths = [path for path, _ in asked]
+        contents = await host.read(paths, limit=SHARED_BYTES + 1)
         for path, content in zip(paths, contents, strict=True):
             if content is None:
                 raise InfeasibleError(f"{path} cannot be read", hint="Was it removed?")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
@@ -15,15 +16,22 @@ BATCH_DELAY_S = 0.02
 """Delay of the first request of a batch, within which others join it."""
 MAX_BATCH = 256
 """Maximum number of requests in one message."""
+BATCH_BYTES = 1 << 20
+"""Size of a message from which it takes no further requests. Other messages, such as submissions of
+tasks, wait for those that are under way."""
+PARALLEL_FILES = 2
+"""Maximum number of messages with files under way: one is stored while the next one travels."""
 
 
 class RequestBatcher(Generic[Q, A]):
     """Passes concurrent requests to ``send`` together.
 
-    ``send`` takes a list of requests and returns their answers in the same order. One batch is
-    under way at a time; requests that come meanwhile form the next one. If ``send`` raises, all
-    requests of the batch raise the same error, except that after an InfeasibleError each is sent
-    alone, so that one bad request does not fail the others.
+    ``send`` takes a list of requests and returns their answers in the same order. A batch takes up
+    to MAX_BATCH requests, or as many as make BATCH_BYTES by ``size_of``. Requests that come while a
+    batch is under way form the next one; it is sent when none is under way, or, as soon as it is
+    full, beside up to ``parallel`` - 1 others. If ``send`` raises, all requests of the batch raise
+    the same error, except that after an InfeasibleError each is sent alone, so that one bad request
+    does not fail the others.
     """
 
     def __init__(
@@ -31,26 +39,58 @@ class RequestBatcher(Generic[Q, A]):
         send: Callable[[list[Q]], Awaitable[Sequence[A]]],
         *,
         delay_s: float = BATCH_DELAY_S,
+        size_of: Callable[[Q], int] = lambda _: 0,
+        parallel: int = 1,
     ) -> None:
         self._send = send
         self._delay_s = delay_s
-        self._pending: list[tuple[Q, asyncio.Future[A]]] = []
-        self._sender: asyncio.Task[None] | None = None
+        self._size_of = size_of
+        self._parallel = parallel
+        self._pending: deque[tuple[Q, asyncio.Future[A]]] = deque()
+        self._pending_bytes = 0
+        self._delay: asyncio.TimerHandle | None = None
+        """Runs from the first request of a batch, unless one is under way."""
+        self._under_way: set[asyncio.Task[None]] = set()
 
     async def __call__(self, request: Q) -> A:
-        answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[A] = loop.create_future()
         self._pending.append((request, answer))
-        if self._sender is None or self._sender.done():
-            self._sender = asyncio.create_task(self._run())
+        self._pending_bytes += self._size_of(request)
+        if self._is_full():
+            self._start()
+        elif self._delay is None and not self._under_way:
+            self._delay = loop.call_later(self._delay_s, self._start)
         return await answer
 
-    async def _run(self) -> None:
-        await asyncio.sleep(self._delay_s)
-        while self._pending:
-            batch, self._pending = self._pending[:MAX_BATCH], self._pending[MAX_BATCH:]
+    def _is_full(self) -> bool:
+        return len(self._pending) >= MAX_BATCH or self._pending_bytes >= BATCH_BYTES
+
+    def _start(self) -> None:
+        """Send the batches that can be under way."""
+        while self._pending and len(self._under_way) < (self._parallel if self._is_full() else 1):
             # The caller of a request that is done already was cancelled.
-            if remaining := [pair for pair in batch if not pair[1].done()]:
-                await self._answer(remaining)
+            if batch := [pair for pair in self._take() if not pair[1].done()]:
+                task = asyncio.create_task(self._answer(batch))
+                self._under_way.add(task)
+                task.add_done_callback(self._ended)
+        if self._delay is not None:
+            self._delay.cancel()
+            self._delay = None
+
+    def _take(self) -> list[tuple[Q, asyncio.Future[A]]]:
+        """Remove the next batch."""
+        batch: list[tuple[Q, asyncio.Future[A]]] = []
+        size_bytes = 0
+        while self._pending and len(batch) < MAX_BATCH and size_bytes < BATCH_BYTES:
+            batch.append(self._pending.popleft())
+            size_bytes += self._size_of(batch[-1][0])
+        self._pending_bytes -= size_bytes
+        return batch
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        self._start()
 
     async def _answer(self, batch: list[tuple[Q, asyncio.Future[A]]]) -> None:
         try:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from wfrun.engine.copies import SMALL_BYTES
+from wfrun.engine.copies import SHARED_BYTES, SMALL_BYTES
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.engine.exchange import ANYTHING, Content, Receipt
 from wfrun.engine.model import ORIGIN, LinkSpec
@@ -136,7 +136,7 @@ class TransferRouter:
             try:
                 if not await method.can_carry(source.endpoint, destination.endpoint):
                     continue
-                if on_route is not None and not avoid and (expected.size_bytes or 0) > SMALL_BYTES:
+                if on_route is not None and not avoid and (expected.size_bytes or 0) > SHARED_BYTES:
                     ends = source.endpoint, destination.endpoint
                     await self._tell_route(name, names, *ends, on_route)
                 if not method.computes_digest:

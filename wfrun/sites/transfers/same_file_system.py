@@ -189,7 +189,7 @@ async def _read(endpoint: Endpoint, path: str) -> bytes | None:
     if isinstance(endpoint, RemoteEndpoint):
         (found,) = await (await endpoint.connection.host()).read([path])
         return found
-    return await LocalEndpoint().read_small(path)
+    return await LocalEndpoint().read_small(path, 0)
 
 
 async def _remove(endpoint: Endpoint, path: str) -> None:

@@ -8,26 +8,30 @@ from contextlib import aclosing
 
 from msgspec.structs import replace
 
-from wfrun.engine.copies import SMALL_BYTES
+from wfrun.engine.copies import SHARED_BYTES
 from wfrun.engine.errors import TransientError
 from wfrun.engine.exchange import Content, Receipt
 from wfrun.engine.model import LinkSpec
-from wfrun.sites.node.digests import digest_of_bytes
 from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps, RateLimit, limited, spend
 from wfrun.sites.transfers.clean_tree import CleanTree
 from wfrun.sites.transfers.disk import absent
-from wfrun.sites.transfers.endpoint import Endpoint, FileEnd, check_size, hold_slots
+from wfrun.sites.transfers.endpoint import Endpoint, FileEnd, check_size, digest_of, hold_slots
 from wfrun.sites.transfers.hashed import HashedStream
 from wfrun.sites.transfers.method import Location, with_digest
 from wfrun.sites.transfers.read_ahead import read_ahead
+from wfrun.sites.transfers.room import Room
 from wfrun.sites.transfers.stall import StallGuard
+
+ROOM_BYTES = 4 << 20
+"""Maximum number of bytes of files that share messages in memory, for each pair of sites: two
+messages that are read, and two that are written."""
 
 
 class Stream:
     """Implements ``TransferMethod`` between any two endpoints, over the sites' connections.
 
     A file between two clusters passes through the memory of this machine, without a copy on its
-    disk. Files up to SMALL_BYTES share messages; a directory is a tar archive on its way.
+    disk. Files up to SHARED_BYTES share messages; a directory is a tar archive on its way.
     """
 
     computes_digest = True
@@ -35,6 +39,8 @@ class Stream:
     def __init__(self, links: Sequence[LinkSpec] = ()) -> None:
         """Takes the links of the catalog, whose maximum bandwidths it obeys."""
         self._caps = BandwidthCaps(links)
+        self._rooms: dict[tuple[int, int], Room] = {}
+        """For the content of files that share messages, by pair of sites."""
 
     async def can_carry(self, source: Endpoint, destination: Endpoint) -> bool:
         return True
@@ -64,32 +70,36 @@ class Stream:
                     writing = writer.write_tree(destination.name, pieces, expected, key)
                     await guard.watch(writing)
                 size_bytes = tree.size_bytes
+            return Receipt(size_bytes, loop.time() - begun_s, expected.digest)
+        check_size(source.path, size_bytes, expected.size_bytes)
+        whole = Content(size_bytes, expected.digest, expected.verify)
+        if size_bytes <= SHARED_BYTES:
+            ends = reader.index, writer.index
+            async with self._rooms.setdefault(ends, Room(ROOM_BYTES)).hold(size_bytes):
+                begun_s = loop.time()  # the wait for room is no property of the link
+                digest = await self._share(source, destination, key, whole, stat.is_executable)
         else:
-            check_size(source.path, size_bytes, expected.size_bytes)
-            whole = Content(size_bytes, expected.digest, expected.verify)
-            digest = await self._copy_file(source, destination, key, whole, stat.is_executable)
-            return Receipt(size_bytes, loop.time() - begun_s, digest)
-        return Receipt(size_bytes, loop.time() - begun_s, expected.digest)
+            limits = self._caps.between(reader, writer)
+            async with hold_slots(reader, writer):
+                digest = await stream_file(
+                    reader, writer, source, destination, key, whole, stat.is_executable, limits
+                )
+        return Receipt(size_bytes, loop.time() - begun_s, digest)
 
-    async def _copy_file(
+    async def _share(
         self, source: Location, destination: Location, key: str, whole: Content, executable: bool
     ) -> str | None:
-        """Copy a file of a known size. Returns its digest, if that is known or computed."""
+        """Copy a file of a known size in messages that others share. Returns its digest, if that is
+        known or computed."""
         reader, writer, size_bytes = source.endpoint, destination.endpoint, whole.size_bytes
         assert size_bytes is not None
-        if size_bytes <= SMALL_BYTES:
-            content = await reader.read_small(source.name)
-            check_size(source.path, len(content), size_bytes)
-            if whole.verify and whole.digest is None:
-                whole = replace(whole, digest=digest_of_bytes(content))
-            await spend(self._caps.between(reader, writer), size_bytes)
-            await writer.write_small(destination.name, content, whole, executable, key)
-            return whole.digest
-        async with hold_slots(reader, writer):
-            limits = self._caps.between(reader, writer)
-            return await stream_file(
-                reader, writer, source, destination, key, whole, executable, limits
-            )
+        content = await reader.read_small(source.name, size_bytes)
+        check_size(source.path, len(content), size_bytes)
+        if whole.verify and whole.digest is None:
+            whole = replace(whole, digest=digest_of(content))
+        await spend(self._caps.between(reader, writer), size_bytes)
+        await writer.write_small(destination.name, content, whole, executable, key)
+        return whole.digest
 
     def close(self) -> None:
         """Nothing to release: a copy ends with its task."""

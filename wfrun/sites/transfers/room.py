@@ -1,0 +1,41 @@
+"""Bounds the bytes that copies keep in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator
+
+
+class Room:
+    """Room for a number of bytes, given in the order in which it is asked for."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self._free_bytes = size_bytes
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    @contextlib.asynccontextmanager
+    async def hold(self, size_bytes: int) -> AsyncIterator[None]:
+        """Wait until this many bytes, at most all of them, are free, and hold them."""
+        asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((size_bytes, asked))
+        self._give()
+        try:
+            await asked
+            yield
+        finally:
+            if asked.done() and not asked.cancelled():
+                self._free_bytes += size_bytes
+            self._give()
+
+    def _give(self) -> None:
+        """Give room to those who wait, as far as it goes."""
+        while self._waiting:
+            size_bytes, asked = self._waiting[0]
+            if not asked.cancelled():
+                if size_bytes > self._free_bytes:
+                    return
+                self._free_bytes -= size_bytes
+                asked.set_result(None)
+            self._waiting.popleft()
