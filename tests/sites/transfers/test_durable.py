@@ -3,9 +3,11 @@ that says more than the disk has."""
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,3 +84,39 @@ def test_a_tree_with_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("absent")
     disk.sync_tree(tmp_path)
+
+
+def test_the_files_of_a_directory_are_synced_together(tmp_path: Path, calls: list[str]) -> None:
+    """Not one by one while they are copied, which takes five times as long."""
+    source = tmp_path / "source"
+    source.mkdir()
+    for number in range(20):
+        (source / f"f{number}").write_text("x")
+    written: list[int] = []
+    copy = disk._copy_content
+
+    def note(*args: Any) -> None:
+        copy(*args)
+        written.append(len([call for call in calls if call.startswith("fsync f")]))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(disk, "_copy_content", note)
+        assert disk.copy_path(source, tmp_path / "copy", True, ()) == 20
+    assert written == [0] * 20
+    assert {f"fsync f{number}" for number in range(20)} <= set(calls)
+
+
+def test_what_the_disk_does_not_take_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network file system may report a full disk only then."""
+    (tmp_path / "f").write_text("x")
+    (tmp_path / "link").symlink_to("nowhere")
+    disk.sync_tree(tmp_path)
+
+    def full(fd: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        disk.sync_tree(tmp_path)

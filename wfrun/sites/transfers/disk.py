@@ -52,7 +52,7 @@ def copy_path(
     """
     make_folders(temporary.parent)
     if not source.is_dir():
-        return _copy_file(source, temporary, writable, aborts)
+        return _copy_file(source, temporary, writable, aborts, synced=True)
     size_bytes = 0
     for directory, names, files in os.walk(source):
         target = temporary / Path(directory).relative_to(source)
@@ -68,8 +68,9 @@ def copy_path(
                     )
                 (target / name).symlink_to(os.readlink(member))
             elif name in files:
-                size_bytes += _copy_file(member, target / name, writable, aborts)
-        sync_folder(target)
+                size_bytes += _copy_file(member, target / name, writable, aborts, synced=False)
+    # When all are written, the disk takes them together: one by one they take five times as long.
+    sync_tree(temporary, aborts)
     return size_bytes
 
 
@@ -85,7 +86,12 @@ def open_regular(path: str | Path, flags: int = 0) -> int:
 
 
 def _copy_file(
-    source: Path, target: Path, writable: bool, aborts: tuple[threading.Event, ...]
+    source: Path,
+    target: Path,
+    writable: bool,
+    aborts: tuple[threading.Event, ...],
+    *,
+    synced: bool,
 ) -> int:
     reader = open_regular(source)
     try:
@@ -96,7 +102,8 @@ def _copy_file(
             os.fchmod(writer, file_mode(bool(status.st_mode & 0o111), writable))
             # Before the log says that the file is there: it may be durable long before the data,
             # and after a power failure the file would have its length, and zeros for content.
-            os.fsync(writer)
+            if synced:
+                os.fsync(writer)
         finally:
             os.close(writer)  # A network file system reports a full disk here at the latest.
     finally:
@@ -119,8 +126,7 @@ def _copy_content(
             break
         end = os.lseek(reader, position, os.SEEK_HOLE)
         while position < end:
-            if any(abort.is_set() for abort in aborts):
-                raise OSError(errno.EINTR, "the transfer was cancelled")
+            _check(aborts)
             count = min(end - position, _CHUNK_BYTES)
             copied = _copy_chunk(reader, writer, position, count)
             if copied == 0:
@@ -128,6 +134,11 @@ def _copy_content(
             position += copied
     if os.fstat(reader).st_size != size_bytes:
         raise OSError(errno.EAGAIN, "the file changed its size while it was copied")
+
+
+def _check(aborts: tuple[threading.Event, ...]) -> None:
+    if any(abort.is_set() for abort in aborts):
+        raise OSError(errno.EINTR, "the transfer was cancelled")
 
 
 def _copy_chunk(reader: int, writer: int, position: int, count: int) -> int:
@@ -186,16 +197,23 @@ def sync_folder(path: Path) -> None:
             os.close(fd)
 
 
-def sync_tree(path: Path) -> None:
-    """Make all files of a directory durable, with their names."""
+def sync_tree(path: Path, aborts: tuple[threading.Event, ...] = ()) -> None:
+    """Make all files of a directory durable, with their names. Raises OSError where the disk does
+    not take one, or soon after one of ``aborts`` is set."""
     for directory, _, names in os.walk(path):
         for name in names:
-            with contextlib.suppress(OSError):  # a link that leads nowhere
+            _check(aborts)
+            try:
                 fd = os.open(Path(directory, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-                try:
-                    os.fsync(fd)
-                finally:
-                    os.close(fd)
+            except OSError:  # a link, or a file that its owner may not read
+                continue
+            try:
+                os.fsync(fd)
+            except OSError as error:
+                if error.errno != errno.EINVAL:  # a pipe
+                    raise
+            finally:
+                os.close(fd)
         sync_folder(Path(directory))
 
 
