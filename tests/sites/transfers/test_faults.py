@@ -215,24 +215,37 @@ async def test_faulty_destinations(rig: Rig) -> None:
         await rig.succeeds(name, WHOLE)
 
 
-@pytest.mark.parametrize("method", ["scp", "sftp"])
+BY_RSYNC: list[tuple[Injection, str]] = [
+    (("stall", MIDDLE, "write", 0, None), "nothing came"),
+    (("reset", MIDDLE, "write", 0, 1), "(?i)broken pipe|connection"),
+    (("denied", 0, "exec", 0, None), "(?i)exec request failed"),
+    (("no-channel", 0, None, 0, 1), "connection unexpectedly closed"),
+]
+BY_SFTP: list[tuple[Injection, str]] = [
+    *BY_RSYNC[:2],
+    (("disk-full", MIDDLE, None, 0, None), "Failure"),
+    (("denied", 0, "open", 0, None), "(?i)permission denied"),
+    (("lost-write", MIDDLE, None, 0, 1), "checksum"),
+]
+
+
+@pytest.mark.parametrize(
+    ("method", "faults"), [("rsync", BY_RSYNC), ("scp", BY_SFTP), ("sftp", BY_SFTP)]
+)
 async def test_faulty_destinations_of_direct_copies(
-    servers: list[FaultySSH], method: str, monkeypatch: pytest.MonkeyPatch
+    servers: list[FaultySSH],
+    method: str,
+    faults: list[tuple[Injection, str]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The source's own client meets the fault."""
     monkeypatch.setattr(direct, "STALL_S", 2.0)
-    faults: list[tuple[Injection, str]] = [
-        (("stall", MIDDLE, "write", 0, None), "nothing came"),
-        (("reset", MIDDLE, "write", 0, 1), "(?i)broken pipe|connection"),
-        (("disk-full", MIDDLE, None, 0, None), "Failure"),
-        (("denied", 0, "open", 0, None), "(?i)permission denied"),
-        (("lost-write", MIDDLE, None, 0, 1), "checksum"),
-    ]
     async with opened(servers, method) as rig:
         for number, (injection, words) in enumerate(faults):
             name = f"{number}-{injection[0]}.dat"
             (rig.stores[0] / name).write_bytes(LARGE)
-            rig.inject(1, injection)
+            on_commands = method == "rsync" and injection[0] != "no-channel"
+            rig.inject(1, injection, "*rsync*" if on_commands else "*")
             error = await rig.copy(name, WHOLE)
             assert error is not None, injection
             assert re.search(words, error.message), error.message

@@ -134,8 +134,10 @@ class DirectMethod:
         name = endpoint_name(from_)
         if code is None:
             raise TransientError(f"the connection to {name} was lost during a copy")
-        if await from_.stat(source.name) is None:
+        found = await from_.stat(source.name)
+        if found is None:
             raise absent(source.path)
+        check_size(source.path, found.size_bytes, whole.size_bytes)
         if _FULL.search(said) or await _is_full(to, part, whole):
             raise NoSpaceError(f"{destination.path} cannot be written: the disk is full")
         raise MethodFailedError(f"{self.name} at {name}: {_reason(said, code)}")
