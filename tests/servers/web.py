@@ -10,6 +10,8 @@ from pathlib import Path
 from tests.waiting import PATIENCE_S
 
 DATA = bytes(range(256)) * 8192
+BREAK_BYTES = 500_000
+"""Number of bytes after which a connection for a file that breaks off is lost."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -27,6 +29,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", "0")
             self.end_headers()
             return
+        if self.path.startswith("/breaks"):
+            self._break_off()
+            return
         status = 503 if self.path == "/busy" else 404 if self.path == "/absent" else 200
         self.send_response(status)
         self.send_header("Content-Length", str(len(DATA) if status == 200 else 0))
@@ -43,6 +48,30 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self.wfile.write(DATA)
 
+    def _break_off(self) -> None:
+        """Send some bytes of what is asked for, and hang up. ``changes``: as another version each
+        time; ``weak``: without saying which version; ``ignores``: always from the beginning;
+        ``lies``: from elsewhere than asked; ``always``: no byte of the rest."""
+        server = self.server
+        assert isinstance(server, Web)
+        server.ranges.append((self.headers.get("Range"), self.headers.get("If-Range")))
+        version = f'"{len(server.ranges)}"' if "changes" in self.path else '"1"'
+        begin, asked = 0, self.headers.get("Range", "")
+        is_same = self.headers.get("If-Range") == version and "ignores" not in self.path
+        if asked and is_same:
+            begin = int(asked.removeprefix("bytes=").removesuffix("-"))
+        self.send_response(206 if begin else 200)
+        self.send_header("Content-Length", str(len(DATA) - begin))
+        if "weak" not in self.path:
+            self.send_header("ETag", version)
+        if begin:
+            first = begin + 1 if "lies" in self.path else begin
+            self.send_header("Content-Range", f"bytes {first}-{len(DATA) - 1}/{len(DATA)}")
+        self.end_headers()
+        is_over = begin > 0 and "always" in self.path
+        self.wfile.write(DATA[begin : begin if is_over else begin + BREAK_BYTES])
+        self.close_connection = True
+
     def log_message(self, format: str, *args: object) -> None:
         """Print nothing."""
 
@@ -54,6 +83,8 @@ class Web(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.asked: list[str] = []
         self.redirects: dict[str, str] = {}
+        self.ranges: list[tuple[str | None, str | None]] = []
+        """``Range`` and ``If-Range`` of each request for a file that breaks off."""
         self.released = threading.Event()
         self.url = f"http://127.0.0.1:{self.server_port}"
         if certificate is not None:

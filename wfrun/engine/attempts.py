@@ -234,7 +234,7 @@ def has_inputs(state: RunState, attempt: Attempt) -> bool:
     for file in w.workflow.tasks[attempt.task].inputs:
         producer = files[file].producer
         if w.present[file]:
-            if not w.present[file] >> attempt.site & 1:
+            if not w.is_stored(file, attempt.site):
                 return False
         elif producer is not None and w.status[producer] != DONE:
             return False

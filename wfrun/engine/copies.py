@@ -25,11 +25,14 @@ SHARED_BYTES = 1 << 20
 def request_inputs(run: Run, w: WorkflowState, attempt: Attempt) -> None:
     """Copy the inputs of an attempt that are not at its site. It waits for them."""
     state = run.state
-    site, present = attempt.site, w.present
+    site, present, originals = attempt.site, w.present, w.originals
     bit, rank_s = 1 << site, -1.0
     for file in w.workflow.tasks[attempt.task].inputs:
         # A file that is at no place is an optional one that its producer did not write.
-        if present[file] & bit or not present[file]:
+        if present[file] & bit:
+            if not originals or not originals.get(file, 0) & bit:
+                continue
+        elif not present[file]:
             continue
         key = (w.index, file, site)
         copy = state.copies.get(key)
@@ -157,5 +160,7 @@ def _nearest(state: RunState, key: Key, copy: Copy) -> int:
     """The place with the fastest link to the destination of those that have the file."""
     present = state.workflows[key[0]].present[key[1]]
     present = present & ~copy.slow or present
+    if key[2] != ORIGIN and present >> key[2] & 1:  # It is at the site, outside of the store.
+        return key[2]
     source, _, _ = state.network.best_source(present, key[2])
     return source

@@ -14,8 +14,8 @@ from wfrun.engine.capability import Run
 from wfrun.engine.copies import request_again, start_copies
 from wfrun.engine.copy_queue import Copy, Key
 from wfrun.engine.exchange import Cause, CopyCause, Outcome
-from wfrun.engine.files import remake
-from wfrun.engine.model import ORIGIN
+from wfrun.engine.files import lose_file, remake
+from wfrun.engine.model import ORIGIN, File
 from wfrun.engine.state import RunState, pause_timer
 from wfrun.engine.tasks import settle
 
@@ -79,13 +79,35 @@ def _treat(run: Run, key: Key, copy: Copy, event: ev.TransferFailed) -> None:
         timer = f"copy:{event.workflow}:{event.file}:{event.destination}"
         run.set_timer(timer, state.now_s + min(delay_s, treatment.max_delay_s))
         return
+    record = w.workflow.files[event.file]
+    is_made = record.producer is not None
     is_gone = treatment.remakes and event.source != ORIGIN
-    if is_gone and remake(run, w, event.file, event.source):
-        if key in state.copies:  # Another place has it.
-            copy.failures = 0
-            request_again(run, key, copy)
+    is_elsewhere = bool(w.present[event.file] & ~state.network.bit(event.source))
+    if record.sources and is_elsewhere and not _blames_destination(event):
+        _note_left(state, record, event)
+        lose_file(run, w, event.file, event.source)
+        _copy_from_elsewhere(run, key, copy)
         return
-    _give_up(run, key, copy, event, is_gone=is_gone)
+    if is_gone and (is_made or is_elsewhere) and remake(run, w, event.file, event.source):
+        _copy_from_elsewhere(run, key, copy)
+        return
+    _give_up(run, key, copy, event, is_gone=is_gone and is_made)
+
+
+def _note_left(state: RunState, file: File, event: ev.TransferFailed) -> None:
+    """Say once for each place that an input which it should have is copied from another one."""
+    is_here = event.source == ORIGIN
+    place = "origin" if is_here else state.sites[event.source].spec.name
+    begin = f"{place}: inputs are copied from elsewhere, because"
+    if not any(said.startswith(begin) for said in state.fallbacks):
+        state.fallbacks.append(f"{begin} {file.name!r} is not: {' '.join(event.message.split())}")
+
+
+def _copy_from_elsewhere(run: Run, key: Key, copy: Copy) -> None:
+    """Start a copy again whose source was forgotten, if another place has the file."""
+    if key in run.state.copies:
+        copy.failures = 0
+        request_again(run, key, copy)
 
 
 def _is_retried(

@@ -150,6 +150,8 @@ class Content(msgspec.Struct, frozen=True, gc=False):
     """Whether a copy is compared by digest, also by one that is computed on its way."""
     sha256: str | None = None
     """Checksum of the image of a container, in hexadecimal digits; None for other files."""
+    is_stated: bool = False
+    """Whether the digest is that of a replica catalog, not of a file that the run has seen."""
 
 
 ANYTHING = Content()

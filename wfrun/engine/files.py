@@ -11,6 +11,7 @@ from wfrun.engine.capability import Run
 from wfrun.engine.copies import request_output, start_copies
 from wfrun.engine.copy_queue import Key
 from wfrun.engine.model import ORIGIN
+from wfrun.engine.originals import keep_original
 from wfrun.engine.redo import tasks_to_redo, tasks_to_redo_for
 from wfrun.engine.state import Phase, RunState, WorkflowState
 from wfrun.engine.tasks import (
@@ -41,6 +42,8 @@ def transfer_ended(run: Run, event: ev.TransferEnded) -> None:
         w.present[event.file] |= bit
         _count_arrival(state, w, event)
         state.network.observe(event)
+    elif w.originals and event.file in w.originals:
+        w.originals[event.file] &= ~bit
     if event.digest is not None:
         w.digests.setdefault(event.file, event.digest)
     for waiting in copy.waiting if copy is not None else ():
@@ -79,6 +82,7 @@ def files_discarded(run: Run, event: ev.FilesDiscarded) -> None:
     for workflow, file in event.files:
         w = run.state.workflows[workflow]
         w.present[file] &= ~bit
+        keep_original(run.state, w, file, event.site)
         if not w.present[file]:
             w.lost.add(file)
         for call in run.hooks.file_removed:
@@ -102,7 +106,10 @@ def remake(run: Run, w: WorkflowState, file: int, site: int) -> bool:
             w.worn_out.add(file)
             return False
         w.remakes[file] = w.remakes.get(file, 0) + 1
+    was_stored = w.is_stored(file, site)
     lose_file(run, w, file, site)
+    if was_stored:
+        keep_original(run.state, w, file, site)
     return True
 
 
@@ -127,6 +134,8 @@ def _forget_places(run: Run, lost: tuple[tuple[int, int, int], ...]) -> None:
     for workflow, file, site in lost:
         w = state.workflows[workflow]
         w.present[file] &= ~state.network.bit(site)
+        if file in w.originals:
+            w.originals[file] &= ~state.network.bit(site)
         for call in run.hooks.file_removed:
             call(w, file, site)
         if w.present[file] == 0:

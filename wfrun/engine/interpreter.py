@@ -23,6 +23,7 @@ from wfrun.engine.fit import classify
 from wfrun.engine.information import Knowledge
 from wfrun.engine.model import ORIGIN, LinkSpec, Workflow
 from wfrun.engine.network import Network
+from wfrun.engine.originals import add_originals
 from wfrun.engine.policies.placement import max_replicas, placement_class, throttle_of
 from wfrun.engine.retry import reset_retries
 from wfrun.engine.reuse import take_over_tasks
@@ -174,6 +175,7 @@ def _workflow_added(run: Run, event: ev.WorkflowAdded) -> None:
         w.present = [origin] * inputs + [0] * (len(workflow.files) - inputs)
     else:
         w.present = [origin if f.producer is None else 0 for f in workflow.files]
+        add_originals(state, w)
     classify(state, w)
     state.workflows.append(w)
     state.tasks += len(w.status)

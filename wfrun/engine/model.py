@@ -32,6 +32,16 @@ class Resources(msgspec.Struct, frozen=True):
     """The container that it runs in; None: its document declares none."""
 
 
+class InputSource(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A place of an initial input, by a replica catalog."""
+
+    url: str
+    """A path or a URL."""
+    site: str = ""
+    """Name of the site in whose file system the path is. Empty: that of this machine, or it is a
+    URL of another scheme."""
+
+
 class File(msgspec.Struct, frozen=True, gc=False):
     """A logical file of a workflow.
 
@@ -49,6 +59,11 @@ class File(msgspec.Struct, frozen=True, gc=False):
     executable: bool = False
     collect: bool = False
     """Whether it is a final output, which is copied to the run's ``outputs/``."""
+    sources: tuple[InputSource, ...] = ()
+    """Places of an initial input by replica catalogs, in their order; once it is located, those
+    beside ``url``."""
+    sha256: str | None = None
+    """Checksum of an initial input by a replica catalog, in hexadecimal digits."""
 
 
 class Task(msgspec.Struct, frozen=True, gc=False):

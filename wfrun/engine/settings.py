@@ -147,9 +147,15 @@ class Settings(msgspec.Struct, frozen=True):
         "sandboxes of failed attempts stay. all: nothing is removed.",
         FILES, simulate=False, resume=True,
     )] = "outputs"
+    input_catalog: Annotated[str, Option(
+        "Replica catalog of Pegasus, text or YAML, that says where inputs of workflows are: on "
+        "this machine, at sites, or at URLs. Its entries replace those of the documents.",
+        FILES, "FILE", simulate=False,
+    )] = ""
     allow_urls: Annotated[str, Option(
-        "Hosts, separated by commas, from which inputs are fetched that a document names by http, "
-        "https or sftp URL. Default: none, since a document could name any host.",
+        "Hosts, separated by commas, from which inputs are fetched that a document or an input "
+        "catalog names by http, https or sftp URL. Default: none, since a document could name any "
+        "host.",
         FILES, "HOST,…", simulate=False,
     )] = ""
     # fmt: on

@@ -195,10 +195,11 @@ class WorkflowState:
 
     __slots__ = ("added_s", "asks", "attempts_of", "avoid", "children", "class_masks",
                  "counts", "digests", "dispatched", "eligible", "ended_s", "failures", "full",
-                 "index", "lost", "masks", "order", "present", "queue", "ran_s", "refused",
-                 "remakes", "resource_class", "reused", "runtimes_s", "serials", "setbacks",
-                 "siblings", "sizes", "staging_s", "status", "task_classes", "to_collect",
-                 "variants", "waiting", "waiting_s", "workflow", "worn_out")  # fmt: skip
+                 "index", "lost", "masks", "order", "originals", "present", "queue", "ran_s",
+                 "refused", "remakes", "resource_class", "reused", "runtimes_s", "serials",
+                 "setbacks", "siblings", "sizes", "staging_s", "status", "task_classes",
+                 "to_collect", "variants", "waiting", "waiting_s", "workflow",
+                 "worn_out")  # fmt: skip
 
     def __init__(self, index: int, workflow: Workflow, added_s: float) -> None:
         tasks = len(workflow.tasks)
@@ -236,6 +237,9 @@ class WorkflowState:
         """Per class: the class in the eligible set of tasks that have not failed anywhere."""
         self.present: list[int] = []
         """Per file: the places that hold it, as a mask."""
+        self.originals: dict[int, int] = {}
+        """Sites that have an initial input where its replica catalog says, and not in their store,
+        as a mask. Tasks read a copy, which they may damage."""
         self.lost: set[int] = set()
         """Files that were written and are at no place any more."""
         self.remakes: dict[int, int] = {}
@@ -307,8 +311,19 @@ class WorkflowState:
 
     def content(self, file: int) -> Content:
         """What a file has to contain wherever it is, as far as the run knows."""
-        is_written = self.workflow.files[file].producer is not None
-        return Content(self.sizes[file] if is_written else None, self.digests.get(file))
+        record = self.workflow.files[file]
+        is_written = record.producer is not None
+        return Content(
+            self.sizes[file] if is_written else None,
+            self.digests.get(file),
+            is_stated=record.sha256 is not None,
+        )
+
+    def is_stored(self, file: int, site: int) -> bool:
+        """Whether a file is in the store of a site, so that tasks there can read it."""
+        if not self.present[file] >> site & 1:
+            return False
+        return not (self.originals and self.originals.get(file, 0) >> site & 1)
 
     def asked(self, task: int) -> Resources:
         """The resource request of the next attempt of a task."""

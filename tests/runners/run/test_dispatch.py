@@ -57,6 +57,8 @@ class Requests:
     def path(self, workflow: int, file: int, site: int) -> str:
         return "f"
 
+    source_path = path
+
     def content(self, workflow: int, file: int) -> Content:
         return ANYTHING
 

@@ -69,9 +69,19 @@ def test_an_absent_file_fails_its_task_alone(user: User, web: Web) -> None:
     assert not (user.folder / "r/outputs/copy").exists()
 
 
-@pytest.mark.parametrize("url", ["gsiftp://host/data", "ftp://host/data", "http:///data"])
-def test_other_urls_are_refused(user: User, url: str) -> None:
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("srm://host/data", "has the scheme srm; files are fetched by http, https, sftp"),
+        ("http:///data", "names no host"),
+        ("http://user:hidden@host/data", "has a user or a password"),
+        ("http://hidden@host/data", "has a user or a password"),
+        ("http://host:port/data", "is no URL"),
+    ],
+)
+def test_other_urls_are_refused(user: User, url: str, words: str) -> None:
     done = user.wfrun("run", write(user, url), "--quiet", "--allow-urls", "host")
     assert done.status == 2
     assert "the input file 'data' is at" in done.err
-    assert "URLs of http, https, sftp are fetched" in done.err
+    assert words in done.err
+    assert "hidden" not in done.err

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
+import socket
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.servers.web import DATA, Web
+from tests.servers.web import BREAK_BYTES, DATA, Web
 from tests.sites.remote.servers import Sshd, config_of, new_key
 from tests.waiting import PATIENCE_S
 from wfrun.engine.errors import InfeasibleError, TransientError
+from wfrun.engine.exchange import Content
 from wfrun.engine.model import ORIGIN, SiteSpec
 from wfrun.sites.transfers.local_copy import LocalCopy
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
@@ -45,12 +48,21 @@ def certificate(tmp_path: Path) -> Path:
     return path
 
 
-def inputs(tmp_path: Path, hosts: frozenset[str] = HERE) -> UrlInputs:
+def closed_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def inputs(
+    tmp_path: Path,
+    hosts: frozenset[str] = HERE,
+    further: Mapping[str, Sequence[str]] | None = None,
+) -> UrlInputs:
     store = tmp_path / "store"
     store.mkdir(exist_ok=True)
     site = LocalEndpoint(0, SiteSpec("site", slots=1), store)
     router = TransferRouter([site], {"copy": LocalCopy()}, tmp_path / "outputs")
-    return UrlInputs(router, tmp_path / "inputs", hosts)
+    return UrlInputs(router, tmp_path / "inputs", hosts, further)
 
 
 @pytest.fixture
@@ -93,6 +105,80 @@ async def test_a_failure_leaves_nothing(
         await urls.copy(ORIGIN, f"{web.url}/{path}", 0, "f")
     assert "part" not in str(caught.value)
     assert left(tmp_path) == []
+
+
+async def test_a_download_goes_on_where_it_broke_off(
+    urls: UrlInputs, web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_source, "RESUME_DELAY_S", 0.0)
+    await urls.copy(ORIGIN, f"{web.url}/breaks", 0, "f")
+    assert (tmp_path / "store" / "f").read_bytes() == DATA
+    assert web.ranges[0] == (None, None)
+    assert web.ranges[1] == (f"bytes={BREAK_BYTES}-", '"1"')
+    assert len(web.ranges) == -(-len(DATA) // BREAK_BYTES)
+
+
+@pytest.mark.parametrize(
+    ("path", "requests", "words"),
+    [
+        ("breaks-changes", 2, "has another file there"),
+        ("breaks-ignores", 2, "has another file there"),
+        ("breaks-lies", 2, "has another file there"),
+        ("breaks-weak", 1, f"{BREAK_BYTES} of {len(DATA)} bytes came"),
+        ("breaks-always", 1 + http_source.MAX_RESUMES, f"{BREAK_BYTES} of {len(DATA)} bytes came"),
+    ],
+)
+async def test_parts_of_different_files_are_never_joined(
+    urls: UrlInputs, web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    path: str, requests: int, words: str,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(http_source, "RESUME_DELAY_S", 0.0)
+    with pytest.raises(TransientError, match=words):
+        await urls.copy(ORIGIN, f"{web.url}/{path}", 0, "f")
+    assert len(web.ranges) == requests
+    assert left(tmp_path) == []
+
+
+async def test_a_source_that_fails_is_left_for_the_next_one(web: Web, tmp_path: Path) -> None:
+    dead = f"http://localhost:{closed_port()}"
+    first, second = f"{dead}/data?signature=hidden", f"{dead}/other"
+    urls = inputs(
+        tmp_path,
+        HERE | {"localhost"},
+        {first: (f"{web.url}/absent", f"{web.url}/data"), second: (f"{web.url}/other",)},
+    )
+    try:
+        receipt = await urls.copy(ORIGIN, first, 0, "f")
+        again = await urls.copy(ORIGIN, second, 0, "g")
+    finally:
+        urls.close()
+    assert web.asked == ["/absent", "/data", "/other"]
+    assert "inputs at localhost come from other places such as 127.0.0.1" in receipt.fallback
+    assert "refused" in receipt.fallback
+    assert "hidden" not in receipt.fallback
+    assert again.fallback == ""
+    assert (tmp_path / "store" / "f").read_bytes() == DATA
+
+
+async def test_all_sources_that_fail_are_named(web: Web, tmp_path: Path) -> None:
+    url = f"{web.url}/absent"
+    urls = inputs(tmp_path, HERE, {url: (f"{web.url}/busy",)})
+    try:
+        with pytest.raises(TransientError, match=r"absent .*answered 404.*busy .*answered 503"):
+            await urls.copy(ORIGIN, url, 0, "f")
+    finally:
+        urls.close()
+
+
+async def test_a_file_with_another_checksum_than_stated_is_refused(
+    urls: UrlInputs, web: Web, tmp_path: Path
+) -> None:
+    stated, found = "0" * 64, hashlib.sha256(DATA).hexdigest()
+    with pytest.raises(InfeasibleError, match=f"checksum is {found}, and .* says {stated}"):
+        await urls.copy(ORIGIN, f"{web.url}/data", 0, "f", Content(None, stated, is_stated=True))
+    assert left(tmp_path) == []
+    await urls.copy(ORIGIN, f"{web.url}/data", 0, "f", Content(None, found, is_stated=True))
+    assert left(tmp_path)[0] == "f"
 
 
 async def test_a_silent_server_is_given_up(

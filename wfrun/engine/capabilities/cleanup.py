@@ -184,7 +184,7 @@ class Cleanup(Capability):
         can be removed when the copy has ended."""
         state = self.state
         origin, present = state.network.bit(ORIGIN), w.present[file]
-        places = present & ~origin & ~state.left
+        places = present & ~origin & ~state.left & ~w.originals.get(file, 0)
         if not places or self._readers[w.index][file]:
             return 0
         if not present & origin and w.workflow.files[file].collect:

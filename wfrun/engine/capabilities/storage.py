@@ -241,7 +241,7 @@ class Storage(Capability):
         for file, present in enumerate(w.present):
             if present & self._limited:
                 for index, site in self._sites.items():
-                    if present >> index & 1:
+                    if w.is_stored(file, index):
                         site.put((w.index, file), max(0, w.sizes[file]))
 
     def on_placed(self, attempt: Attempt) -> None:
@@ -259,7 +259,7 @@ class Storage(Capability):
         own.used_bytes += declared
         if attempt.phase is Phase.STAGING:
             for file in w.workflow.tasks[attempt.task].inputs:
-                if w.present[file] and not w.present[file] >> attempt.site & 1:
+                if w.present[file] and not w.is_stored(file, attempt.site):
                     self._expect(own, w, file)
 
     def _expect(self, site: SiteStorage, w: WorkflowState, file: int) -> None:
@@ -318,7 +318,7 @@ class Storage(Capability):
         if (
             site is not None
             and (*key, event.destination) not in self.state.copies
-            and not self.state.workflows[key[0]].present[key[1]] >> event.destination & 1
+            and not self.state.workflows[key[0]].is_stored(key[1], event.destination)
             and site.drop(key)
         ):
             self._freed |= 1 << event.destination

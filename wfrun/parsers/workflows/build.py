@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wfrun.engine.model import File, Workflow
+from wfrun.engine.model import File, InputSource, Workflow
 from wfrun.parsers.workflows.link import Linked
 
 
@@ -24,7 +24,7 @@ def build_workflow(linked: Linked) -> Workflow:
 def _files(linked: Linked) -> list[File]:
     """The files of the model. The producer's size counts, else the largest that a reader states;
     an output that no task reads is a final one, unless it is marked otherwise."""
-    odd, urls = linked.files.odd_sizes, linked.document.urls
+    odd, document = linked.files.odd_sizes, linked.document
     consumed: set[int] = set()
     for task in linked.tasks:
         consumed.update(task.inputs)
@@ -37,7 +37,13 @@ def _files(linked: Linked) -> list[File]:
                 odd.add(name)
             size = written
         if file.producer is None:
-            files.append(File(name, size, None, urls.get(name), file.executable))
+            url, sources = document.urls.get(name), tuple(document.sources.get(name, ()))
+            if url is not None and sources == (InputSource(url),):
+                sources = ()
+            sha256 = document.checksums.get(name)
+            files.append(
+                File(name, size, None, url, file.executable, sources=sources, sha256=sha256)
+            )
             continue
         collect = file.stage_out
         if collect is None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from wfrun.engine.containers import Container
+from wfrun.engine.model import InputSource
 from wfrun.parsers.file_urls import path_of_url
 from wfrun.parsers.workflows.document import Document
 from wfrun.parsers.workflows.draft import FileUse, SubworkflowDraft, TaskDraft
@@ -47,6 +48,18 @@ class PhysicalNames(msgspec.Struct):
     def url(self, directory: Path) -> str | None:
         """A path on this machine, else the first URL; None without entries."""
         return self.path(directory) or (self.places[0][1] if self.places else None)
+
+    def sources(self, directory: Path) -> tuple[InputSource, ...]:
+        """All places, in the order of the document."""
+        return tuple(_source(site, url, directory) for site, url in self.places)
+
+
+def _source(site: str, url: str, directory: Path) -> InputSource:
+    path = local_path(url, directory)
+    if path is None:
+        return InputSource(url)
+    is_there = site != "local" and (path_of_url(url) is not None or url.startswith("/"))
+    return InputSource(path, site if is_there else "")
 
 
 TransformationKey = tuple[str | None, str, str | None]

@@ -293,7 +293,9 @@ class _DaxTarget:
             return
         url = self._names.url(self._directory)
         if url is not None:
-            self._document.add_url(self._attributes["name"], url)
+            name = self._attributes["name"]
+            self._document.add_url(name, url)
+            self._document.add_sources(name, self._names.sources(self._directory))
         self._leave()
 
     def _leave(self) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NoReturn
 
 from wfrun.engine.errors import InvalidError
+from wfrun.engine.model import InputSource
 from wfrun.parsers.limits import MAX_BYTES, MAX_SECONDS
 from wfrun.parsers.workflows.profiles import ProfileError, Profiles, Requests, requests_of
 
@@ -45,6 +46,10 @@ class Document:
         """How often each warning occurred, and where first."""
         self.urls: dict[str, str] = {} if outer is None else outer.urls
         """Where the replica catalogs say that files are."""
+        self.sources: dict[str, list[InputSource]] = {} if outer is None else outer.sources
+        """All places of files that the replica catalogs name."""
+        self.checksums: dict[str, str] = {} if outer is None else outer.checksums
+        """SHA-256 checksums of files, by the replica catalogs."""
         self._requests: dict[tuple[tuple[tuple[str, str], str], ...], Requests] = (
             {} if outer is None else outer._requests
         )
@@ -65,6 +70,11 @@ class Document:
     def add_url(self, name: str, url: str) -> None:
         """Note where the replica catalog says that a file is; its first entry counts."""
         self.urls.setdefault(name, url)
+
+    def add_sources(self, name: str, sources: Iterable[InputSource]) -> None:
+        """Note all places where the replica catalog says that a file is."""
+        known = self.sources.setdefault(name, [])
+        known += [source for source in sources if source not in known]
 
     def size(self, text: str | float, line: int | None) -> int | None:
         """Convert to bytes. A negative size is unknown: None, or 0 under emulation."""

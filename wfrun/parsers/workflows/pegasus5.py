@@ -175,6 +175,10 @@ class _Pegasus5Reader:
             url = names.url(self._directory)
             if url is not None:
                 self.document.add_url(name, url)
+                self.document.add_sources(name, names.sources(self._directory))
+            if replica.flag("regex"):
+                self.document.warn("replica catalog entry with regex, not read", replica.line())
+            self._checksum(replica, name)
         for transformation in catalog.parts("transformations"):
             key = (
                 transformation.text("namespace"),
@@ -193,6 +197,16 @@ class _Pegasus5Reader:
                 if named is not None and entry.container is None:
                     entry.container = self._container(containers[named])
                     entry.env = {**_env_of(self._profiles(containers[named])), **entry.env}
+
+    def _checksum(self, replica: _Part, name: str) -> None:
+        checksum = replica.part("checksum")
+        sha256 = None if checksum is None else checksum.text("sha256")
+        if checksum is None or sha256 is None:
+            return
+        try:
+            self.document.checksums.setdefault(name, to_checksum(sha256))
+        except ValueError as error:
+            self.refuse(f"checksum of {name}: {error}", checksum.line("sha256"))
 
     def _container(self, part: _Part) -> Container:
         """A container of the transformation catalog. Its ``type`` says nothing that its image does

@@ -18,7 +18,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from wfrun.engine.containers import Container
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.model import File, Task, Workflow
+from wfrun.engine.model import File, InputSource, Task, Workflow
 from wfrun.parsers.atomic import replacing
 
 _HEAD = """\
@@ -32,9 +32,10 @@ _MEBIBYTE = 2**20
 def write_dax(workflow: Workflow, path: str | Path) -> None:
     """Write ``workflow`` to the file ``path``, which is replaced when all of it is written.
 
-    What is not kept: ``source`` and ``warnings``, files that no task uses, and which edges were
-    declared and which the files implied. Raises InvalidError for what a DAX cannot say (control
-    characters, a relative path of an executable), and when ``path`` cannot be written.
+    What is not kept: ``source`` and ``warnings``, checksums of inputs, files that no task uses, and
+    which edges were declared and which the files implied. Raises InvalidError for what a DAX cannot
+    say (control characters, a relative path of an executable), and when ``path`` cannot be
+    written.
     """
     with replacing(path) as stream:
         for part in _parts(workflow, str(path)):
@@ -47,8 +48,8 @@ def _parts(workflow: Workflow, path: str) -> Iterator[str]:
     yield _HEAD.format(name=quoteattr(workflow.name))
     for file in workflow.files:
         if file.url is not None and file.producer is None:
-            pfn = f"<pfn url={quoteattr(file.url)}/>"
-            yield f"  <file name={quoteattr(file.name)}>{pfn}</file>\n"
+            pfns = "".join(map(_pfn, file.sources or (InputSource(file.url),)))
+            yield f"  <file name={quoteattr(file.name)}>{pfns}</file>\n"
     versions, entries = _transformations(workflow, path)
     yield from entries
     uses = _Uses(workflow)
@@ -61,6 +62,11 @@ def _parts(workflow: Workflow, path: str) -> Iterator[str]:
             )
             yield f"  <child ref={quoteattr(task.id)}>{refs}</child>\n"
     yield "</adag>\n"
+
+
+def _pfn(source: InputSource) -> str:
+    site = f" site={quoteattr(source.site)}" if source.site else ""
+    return f"<pfn url={quoteattr(source.url)}{site}/>"
 
 
 def _transformations(workflow: Workflow, path: str) -> tuple[dict[tuple[str, str], str], list[str]]:

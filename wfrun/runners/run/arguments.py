@@ -36,6 +36,7 @@ class RunArguments(SimulateArguments, total=False):
     max_log_bytes: int | None
     checksums: Literal["copies", "all", "off"]
     keep: Literal["all", "outputs", "failed"]
+    input_catalog: str
     allow_urls: str
 
 

@@ -196,7 +196,7 @@ class Dispatcher:
         try:
             receipt = await self._transfer.copy(
                 action.source,
-                path(action.workflow, action.file, action.source),
+                self._requests.source_path(action.workflow, action.file, action.source),
                 action.destination,
                 path(action.workflow, action.file, action.destination),
                 self._requests.content(action.workflow, action.file),

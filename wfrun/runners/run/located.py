@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.model import File
 from wfrun.engine.visible import command_line
 from wfrun.parsers.file_urls import path_of_url, scheme_of
 
@@ -74,26 +73,6 @@ def missing_inputs(
         line=line,
         hint=f"looked {looked}; --inputs DIR names another place, and --emulate needs no "
         "input files",
-    )
-
-
-def check_url(file: File, source: str, allow_urls: str) -> None:
-    """Raise InvalidError for an input whose URL is not fetched."""
-    # Imported lazily: few runs fetch files, and the libraries of the schemes take long.
-    from wfrun.sites.transfers.urls import SCHEMES
-    from wfrun.sites.transfers.urls.source import allowed_hosts, host_of
-
-    host = host_of(file.url or "")
-    if host is None or scheme_of(file.url or "") not in SCHEMES:
-        hint = f"URLs of {', '.join(SCHEMES)} are fetched; --inputs DIR names a folder that has it"
-    elif host not in allowed_hosts(allow_urls):
-        hint = f"--allow-urls {host} fetches it; --inputs DIR names a folder that has it"
-    else:
-        return
-    raise InvalidError(
-        f"the input file {file.name!r} is at {file.url}, from where it is not fetched",
-        source=source,
-        hint=hint,
     )
 
 

@@ -18,6 +18,7 @@ from wfrun.engine.events import Settings
 from wfrun.engine.model import Catalog, SiteSpec, Workflow
 from wfrun.engine.policies.placement import placement_class, placement_options
 from wfrun.parsers.bags.line_template import LineTemplate
+from wfrun.parsers.input_catalog import read_input_catalog
 from wfrun.parsers.read import ReadDocument, read_document
 from wfrun.runners.run.checks import check_fits, check_template, container_warnings, with_selection
 from wfrun.runners.run.resolve import resolve
@@ -64,6 +65,9 @@ def prepare(
         catalog = emulated(catalog, settings.time_scale, at_sites=at_sites)
     if template is not None:
         check_template(template, [d for d in documents if not isinstance(d, Workflow)])
+    input_catalog = None
+    if settings.input_catalog and not settings.emulate:
+        input_catalog = read_input_catalog(Path(settings.input_catalog))
     workflows: list[Workflow] = []
     warnings: list[str] = []
     for document in documents:
@@ -73,7 +77,7 @@ def prepare(
             else read_document(document, emulate=settings.emulate, template=template)
         ):
             warnings += check_runtimes(read, policy, settings)
-            workflow = resolve(read, catalog, settings, inputs)
+            workflow = resolve(read, catalog, settings, inputs, input_catalog)
             check_fits(read, workflow, catalog)
             warnings += container_warnings(workflow, catalog)
             workflows.append(workflow)

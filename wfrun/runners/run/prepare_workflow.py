@@ -11,49 +11,31 @@ from msgspec.structs import replace
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import File, Task, Workflow
-from wfrun.parsers.file_urls import scheme_of
+from wfrun.runners.run.input_places import InputPlaces
 from wfrun.runners.run.located import (
-    check_url,
     find_locked,
-    folders,
     in_path,
     is_inside,
     is_program,
-    local_path,
     locked_program,
-    missing_inputs,
     some,
 )
 
 
-def with_inputs(
-    workflow: Workflow, places: Sequence[Path], folder: Path, allow_urls: str
-) -> Workflow:
-    """Give initial inputs the absolute path where they are and their true size, and keep the URLs
-    of those that will be fetched.
+def with_inputs(workflow: Workflow, places: InputPlaces) -> Workflow:
+    """Give initial inputs the places where they are, and those on this machine their true size.
 
     Optional inputs that are absent are dropped from their tasks. Raises InvalidError for all
-    required inputs that are missing, and for a URL of a host that ``allow_urls`` does not name.
+    required inputs that are missing, and for URLs that are not fetched.
     """
     required, optional = _initial_inputs(workflow.tasks, workflow.files)
     files = list(workflow.files)
-    missing = []
     for index in sorted(required | optional):
-        file = files[index]
-        found = _locate(file, places, folder)
+        found = places.locate(files[index], required=index in required)
         if found is not None:
-            files[index] = replace(file, url=str(found), size_bytes=found.stat().st_size)
+            files[index] = found
             optional.discard(index)
-        elif index in required:
-            if file.url is None or scheme_of(file.url) in ("", "file"):
-                missing.append(file)
-            else:
-                check_url(file, workflow.source, allow_urls)
-    if missing:
-        first = f"for {missing[0].url} and " if missing[0].url else ""
-        raise missing_inputs(
-            [file.name for file in missing], first + folders(places), workflow.source
-        )
+    places.check(workflow.source)
     tasks = [_without_inputs(task, optional - required) for task in workflow.tasks]
     return replace(workflow, files=files, tasks=tasks)
 
@@ -73,16 +55,6 @@ def _without_inputs(task: Task, absent: set[int]) -> Task:
     if not absent or absent.isdisjoint(task.inputs):
         return task
     return replace(task, inputs=tuple(i for i in task.inputs if i not in absent))
-
-
-def _locate(file: File, places: Sequence[Path], folder: Path) -> Path | None:
-    """Find an initial input: where the document's catalog says, else by its name in ``places``."""
-    candidates = [place / file.name for place in places]
-    if file.url is not None:
-        path = local_path(file.url)
-        if path is not None:
-            candidates.insert(0, folder / path)
-    return next((c.absolute() for c in candidates if c.exists()), None)
 
 
 def with_executables(workflow: Workflow, folder: Path, *, at_sites: bool) -> Workflow:

@@ -13,6 +13,7 @@ from wfrun.engine.capabilities.health import Health
 from wfrun.engine.capabilities.launchers.launchers import Launchers
 from wfrun.engine.exchange import AttemptRequest, Content, InputLink, Outcome, OutputFile
 from wfrun.engine.model import ORIGIN, SiteSpec, Task, Workflow
+from wfrun.engine.originals import original_path
 from wfrun.engine.state import RunState, WorkflowState
 from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.images import sha256_of_image
@@ -163,6 +164,13 @@ class Requests:
             return str(self._run.inputs.absolute() / stored_name(workflow, number, file))
         assert record.url is not None, "inputs are located before the run starts"
         return record.url
+
+    def source_path(self, number: int, file: int, site: int) -> str:
+        """Where a copy finds a file at a site: as `path`, or where its replica catalog says."""
+        w = self._state.workflows[number]
+        if site != ORIGIN and w.originals.get(file, 0) >> site & 1:
+            return original_path(w.workflow.files[file], self._specs[site].name)
+        return self.path(number, file, site)
 
     def stored(self, files: Iterable[tuple[int, int, int]]) -> list[str]:
         """The names in the stores of files given as (workflow, file, variant)."""

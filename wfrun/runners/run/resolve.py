@@ -6,15 +6,21 @@ from pathlib import Path
 
 from wfrun.engine.events import Settings
 from wfrun.engine.model import Catalog, Workflow
+from wfrun.parsers.input_catalog.entries import InputCatalog
 from wfrun.parsers.read import ReadDocument
 from wfrun.runners.run.images import with_images
+from wfrun.runners.run.input_places import InputPlaces
 from wfrun.runners.run.prepare_bag import with_files
 from wfrun.runners.run.prepare_workflow import check_outputs, with_executables, with_inputs
 from wfrun.runners.run.scaling import scaled
 
 
 def resolve(
-    read: ReadDocument, catalog: Catalog, settings: Settings, inputs: Path | None
+    read: ReadDocument,
+    catalog: Catalog,
+    settings: Settings,
+    inputs: Path | None,
+    input_catalog: InputCatalog | None = None,
 ) -> Workflow:
     """Find the input files and programs of a document; ``inputs`` is searched before its folder.
 
@@ -31,6 +37,6 @@ def resolve(
     at_sites = remote_sites or any(site.environment is not None for site in catalog.sites)
     if workflow.bag is not None:
         return with_files(read, places, at_sites=at_sites, remote_sites=remote_sites)
-    workflow = with_inputs(workflow, places, folder, settings.allow_urls)
+    workflow = with_inputs(workflow, InputPlaces(places, folder, catalog, settings, input_catalog))
     workflow = with_executables(workflow, folder, at_sites=at_sites)
     return with_images(workflow, places, remote_sites=remote_sites)

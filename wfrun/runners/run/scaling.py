@@ -52,7 +52,10 @@ def scaled(workflow: Workflow, settings: Settings) -> Workflow:
             )
             for task, runtime_s in zip(workflow.tasks, runtimes_s, strict=True)
         ],
-        files=[replace(f, size_bytes=_scaled_size(f.size_bytes, settings)) for f in workflow.files],
+        files=[
+            replace(f, size_bytes=_scaled_size(f.size_bytes, settings), sources=(), sha256=None)
+            for f in workflow.files
+        ],
     )
 
 

@@ -244,7 +244,10 @@ class Session:
         sites = self._make_sites()
         links = self._plan.catalog.links if self._plan else (self.change or self.state).links
         router = make_transfer(sites, links, self.run.outputs, self._settings.verifies_copies)
-        transfer = with_url_inputs(router, self.run.inputs, self._settings.allow_urls)
+        workflows = (
+            self._plan.workflows if self._plan else [w.workflow for w in self.state.workflows]
+        )
+        transfer = with_url_inputs(router, self.run.inputs, self._settings.allow_urls, workflows)
         far = {n: s.connection for n, s in enumerate(sites) if not isinstance(s, LocalSite)}
         usage = Usage(far, self._clock.now)
         opened: list[AnySite] = []

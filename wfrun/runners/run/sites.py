@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import getpass
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wfrun.engine.information import Observed
-from wfrun.engine.model import LinkSpec, SiteSpec
+from wfrun.engine.model import LinkSpec, SiteSpec, Workflow
 from wfrun.engine.visible import message_block
 from wfrun.sites.kind import AnySite, SiteContext
 from wfrun.sites.kinds import kind_of
@@ -84,17 +84,17 @@ def make_transfer(
 
 
 def with_url_inputs(
-    transfer: TransferRouter, folder: Path, allow_urls: str
+    transfer: TransferRouter, folder: Path, allow_urls: str, workflows: Iterable[Workflow]
 ) -> TransferRouter | UrlInputs:
-    """A transfer that fetches inputs which are named by URL into ``folder``, if any hosts
-    are allowed."""
+    """A transfer that fetches inputs of ``workflows`` which are named by URL into ``folder``, if
+    any hosts are allowed."""
     if not allow_urls:
         return transfer
     # Imported lazily: few runs fetch files, and the libraries of the schemes take long.
     from wfrun.sites.transfers.urls.source import allowed_hosts
-    from wfrun.sites.transfers.urls.url_inputs import UrlInputs
+    from wfrun.sites.transfers.urls.url_inputs import UrlInputs, further_urls
 
-    return UrlInputs(transfer, folder, allowed_hosts(allow_urls))
+    return UrlInputs(transfer, folder, allowed_hosts(allow_urls), further_urls(workflows))
 
 
 def terminal_prompter() -> Prompter | None:

@@ -47,7 +47,10 @@ _WORDS: tuple[tuple[CopyCause, re.Pattern[str]], ...] = (
 )
 _ABSENT = re.compile("cannot be copied: it is absent|cannot be read.*: No such file", re.DOTALL)
 _VERBS: tuple[tuple[Literal["source", "destination"], re.Pattern[str]], ...] = (
-    ("source", re.compile("cannot be read|it is absent|has changed since|nothing came for")),
+    (
+        "source",
+        re.compile("cannot be (read|fetched)|it is absent|has changed since|nothing came for"),
+    ),
     (
         "destination",
         re.compile("cannot be written|nothing was taken|[Cc]annot (write|create|mkdir)"),

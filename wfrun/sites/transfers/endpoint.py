@@ -21,8 +21,8 @@ _PART = ".wfrun-part-"
 
 
 class FileEnd(Protocol):
-    """One end of the stream of a file. ``name`` is a name in the site's store, or an absolute path
-    at ORIGIN.
+    """One end of the stream of a file. ``name`` is a name in the site's store; an absolute path at
+    ORIGIN, and where a replica catalog says that a site has an input.
 
     Reading and writing raise InfeasibleError when the source is absent or the destination cannot
     take the file, TransientError for any other failure. Writing replaces what has this name, at
@@ -157,6 +157,14 @@ async def check_digest(
 def digest_of(content: bytes) -> str:
     """The digest of a file with this content, by OpenSSL, which ``digests.py`` spares tasks."""
     return hashlib.sha256(content).hexdigest()
+
+
+def wrong_checksum(path: str, found: str | None, stated: str | None) -> InfeasibleError:
+    """The error of an input that is not what its replica catalog says."""
+    return InfeasibleError(
+        f"{path} cannot be read as an input: its SHA-256 checksum is {found}, and the replica "
+        f"catalog says {stated}"
+    )
 
 
 def compare_digests(path: str, found: str | None, digest: str | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -56,7 +57,7 @@ class LocalCopy:
 
         def carry() -> tuple[int, str | None]:
             try:
-                is_own = source.endpoint.spec is None
+                is_own = os.path.isabs(source.name)  # the user's own, not the run's
                 aborts = abort, self._aborted
                 size = copy_path(origin, temporary, writable, aborts, links_may_leave=is_own)
                 compared = expected.verify or expected.digest is not None

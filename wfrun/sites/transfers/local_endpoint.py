@@ -62,7 +62,7 @@ class LocalEndpoint:
         self._write_small = _batches(partial(write_all, sync_names=spec is None))
 
     def path(self, name: str) -> str:
-        return name if self._store is None else f"{self._store}/{name}"
+        return name if self._store is None or name.startswith("/") else f"{self._store}/{name}"
 
     async def stat(self, name: str) -> Stat | None:
         return _unless_error(await self._stat(self.path(name)))

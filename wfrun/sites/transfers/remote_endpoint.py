@@ -70,7 +70,7 @@ class RemoteEndpoint:
         self._measure = RequestBatcher(self._measure_all)
 
     def path(self, name: str) -> str:
-        return self._site.store_path(name)
+        return name if name.startswith("/") else self._site.store_path(name)
 
     async def clients(self) -> Clients:
         """The programs for copies that the site has. It is asked once."""

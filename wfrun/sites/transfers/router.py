@@ -20,7 +20,12 @@ from wfrun.sites.contained import contained
 from wfrun.sites.remote.connection import NoAgentError
 from wfrun.sites.stored import matches
 from wfrun.sites.transfers.causes import failure_of
-from wfrun.sites.transfers.endpoint import Endpoint, endpoint_name, part_name
+from wfrun.sites.transfers.endpoint import (
+    Endpoint,
+    endpoint_name,
+    part_name,
+    wrong_checksum,
+)
 from wfrun.sites.transfers.image_cache import through_cache
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
 from wfrun.sites.transfers.method import (
@@ -267,6 +272,12 @@ async def _check_source(source: Location, expected: Content, error: WfrunError) 
         return
     found = await source.endpoint.measure(source.path, expected.size_bytes)
     if found is not None and not matches(expected, found):
-        raise InfeasibleError(
-            f"{source.path} has changed since it was written: its size or checksum is another"
-        ) from error
+        raise _changed(source.path, expected, found) from error
+
+
+def _changed(path: str, expected: Content, found: Content) -> InfeasibleError:
+    if expected.is_stated and found.digest != expected.digest:
+        return wrong_checksum(path, found.digest, expected.digest)
+    return InfeasibleError(
+        f"{path} has changed since it was written: its size or checksum is another"
+    )

@@ -1,6 +1,7 @@
 """Files of web servers, by the standard library: proxies and certificates are those of Python.
 
-Source: RFC 9110 (HTTP Semantics), sections 8.6 (Content-Length) and 15 (status codes).
+Source: RFC 9110 (HTTP Semantics), sections 8.6 (Content-Length), 13.1.5 (If-Range), 14 (ranges) and
+15 (status codes).
 """
 
 from __future__ import annotations
@@ -18,11 +19,20 @@ from typing import IO
 from urllib.parse import urlsplit
 
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
+from wfrun.parsers.file_urls import shown_url
 from wfrun.sites.transfers.endpoint import CHUNK_BYTES
 from wfrun.sites.transfers.urls.source import check_allowed
 
 SILENCE_S = 60.0
 """Maximum wait for a connection, an answer or the next bytes."""
+MAX_RESUMES = 5
+"""Maximum number of times in a row that a download goes on after it broke off."""
+RESUMED_BYTES = 16 << 20
+"""Bytes of one connection after which the count begins anew: a large file may break off often."""
+RESUME_DELAY_S = 1.0
+"""Wait before the first of them, doubled for each further one."""
+_ERRORS = (OSError, ValueError, http.client.HTTPException)
+"""What the library raises. They include InvalidURL and errors of certificates."""
 _TRANSIENT = {408, 425, 429, 500, 502, 503, 504}
 """Status codes after which a later request may succeed."""
 
@@ -47,7 +57,10 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
     ) -> urllib.request.Request | None:
         try:
             if req.type == "https" and urlsplit(newurl).scheme != "https":
-                raise InfeasibleError(f"{req.full_url} redirects to {newurl}, without encryption")
+                raise InfeasibleError(
+                    f"{shown_url(req.full_url)} redirects to {shown_url(newurl)}, without "
+                    "encryption"
+                )
             check_allowed(newurl, self._hosts)
         except InfeasibleError:
             fp.close()
@@ -75,35 +88,100 @@ def _opener(hosts: frozenset[str]) -> urllib.request.OpenerDirector:
 async def open_http(
     url: str, hosts: frozenset[str]
 ) -> AsyncGenerator[AsyncGenerator[bytes, None], None]:
-    """``OpenUrl`` for http and https."""
+    """``OpenUrl`` for http and https. A download that breaks off goes on where it stopped, if the
+    server can say that the file is the same."""
     check_allowed(url, hosts)
-    opener = _opener(hosts)
-    response: http.client.HTTPResponse
+    download = _Download(url, _opener(hosts))
+    await download.begin()
     try:
-        response = await asyncio.to_thread(opener.open, url, timeout=SILENCE_S)
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        raise _explained(url, error) from error
-    try:
-        length = response.headers.get("Content-Length", "")
-        size_bytes = int(length) if length.isdigit() else None
-        yield _read(url, response, size_bytes)
+        yield download.pieces()
     finally:
-        _hang_up(response)
-        await asyncio.to_thread(response.close)
+        await download.close()
 
 
-async def _read(
-    url: str, response: http.client.HTTPResponse, size_bytes: int | None
-) -> AsyncGenerator[bytes, None]:
-    came = 0
-    try:
+class _Download:
+    """One file of a server, by one or more connections."""
+
+    def __init__(self, url: str, opener: urllib.request.OpenerDirector) -> None:
+        self._url = url
+        self._opener = opener
+        self._response: http.client.HTTPResponse | None = None
+        self._size_bytes: int | None = None
+        self._same: str | None = None
+        """What the server knows this version of the file by; None: it cannot go on."""
+        self._came = 0
+
+    async def begin(self) -> None:
+        """Ask for the file. Raises the errors of ``OpenUrl``."""
+        try:
+            response = self._response = await self._ask({})
+        except _ERRORS as error:
+            raise _explained(self._url, error) from error
+        length = response.headers.get("Content-Length", "")
+        self._size_bytes = int(length) if length.isdigit() else None
+        etag, modified = response.headers.get("ETag"), response.headers.get("Last-Modified")
+        is_strong = etag is not None and not etag.startswith("W/")
+        self._same = etag if is_strong else modified
+        if self._size_bytes is None or response.headers.get("Accept-Ranges") == "none":
+            self._same = None
+
+    async def pieces(self) -> AsyncGenerator[bytes, None]:
+        """The content, to its end."""
+        tries, begin = 0, 0
+        while True:
+            try:
+                async for piece in self._rest():
+                    self._came += len(piece)
+                    yield piece
+                return
+            except (TransientError, *_ERRORS) as error:
+                cause = error
+            if self._came - begin >= RESUMED_BYTES:
+                tries = 0
+            tries, begin = tries + 1, self._came
+            is_final = isinstance(cause, urllib.error.HTTPError) and cause.code not in _TRANSIENT
+            if self._same is None or is_final or tries > MAX_RESUMES:
+                raise _explained(self._url, cause) from cause
+            await self.close()
+            await asyncio.sleep(RESUME_DELAY_S * 2 ** (tries - 1))
+
+    async def _rest(self) -> AsyncGenerator[bytes, None]:
+        response = self._response
+        if response is None:
+            response = await self._go_on()
         while piece := await asyncio.to_thread(response.read, CHUNK_BYTES):
-            came += len(piece)
             yield piece
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        raise _explained(url, error) from error
-    if size_bytes not in (None, came):  # The library takes a lost connection for the end.
-        raise TransientError(f"{url} cannot be fetched: {came} of {size_bytes} bytes came")
+        if self._size_bytes not in (None, self._came):
+            # The library takes a lost connection for the end.
+            raise TransientError(f"{self._came} of {self._size_bytes} bytes came")
+
+    async def _go_on(self) -> http.client.HTTPResponse:
+        """Ask for what is missing. Raises TransientError where it is not of the same file."""
+        assert self._same is not None
+        wanted = {"Range": f"bytes={self._came}-", "If-Range": self._same}
+        response = self._response = await self._ask(wanted)
+        begins = f"bytes {self._came}-"
+        said = response.headers.get("Content-Range", "")
+        if not (response.status == 206 and said.startswith(begins)) or (
+            said.rpartition("/")[2] not in ("*", str(self._size_bytes))
+        ):
+            self._same = None
+            raise TransientError("the server has another file there than when it began")
+        return response
+
+    async def _ask(self, headers: dict[str, str]) -> http.client.HTTPResponse:
+        request = urllib.request.Request(self._url, headers=headers)
+        response: http.client.HTTPResponse = await asyncio.to_thread(
+            self._opener.open, request, timeout=SILENCE_S
+        )
+        return response
+
+    async def close(self) -> None:
+        """End the connection."""
+        response, self._response = self._response, None
+        if response is not None:
+            _hang_up(response)
+            await asyncio.to_thread(response.close)
 
 
 def _hang_up(response: http.client.HTTPResponse) -> None:
@@ -117,7 +195,9 @@ def _hang_up(response: http.client.HTTPResponse) -> None:
 
 
 def _explained(url: str, error: Exception) -> WfrunError:
-    failure = f"{url} cannot be fetched"
+    failure = f"{shown_url(url)} cannot be fetched"
+    if isinstance(error, TransientError):
+        return TransientError(f"{failure}: {error.message}")
     if isinstance(error, urllib.error.HTTPError):
         error.close()
         kind = TransientError if error.code in _TRANSIENT else InfeasibleError

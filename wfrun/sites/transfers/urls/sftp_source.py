@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from urllib.parse import unquote, urlsplit
 
 from wfrun.engine.errors import InfeasibleError
+from wfrun.parsers.file_urls import shown_url
 from wfrun.sites.transfers.urls.source import check_allowed
 
 
@@ -23,7 +24,7 @@ async def open_sftp(
     try:
         port = parts.port
     except ValueError as error:
-        raise InfeasibleError(f"{url} cannot be fetched: {error}") from error
+        raise InfeasibleError(f"{shown_url(url)} cannot be fetched: {error}") from error
     transport = AsyncsshTransport(parts.hostname or "", parts.username, port)
     await transport.connect()
     try:

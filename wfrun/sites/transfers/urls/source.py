@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from urllib.parse import urlsplit
 
 from wfrun.engine.errors import InfeasibleError
+from wfrun.parsers.file_urls import shown_url
 
 OpenUrl = Callable[[str, frozenset[str]], AbstractAsyncContextManager[AsyncIterator[bytes]]]
 """Opens a URL, given the hosts that may be asked, and gives the content: all of it, or an error.
@@ -31,6 +32,6 @@ def check_allowed(url: str, hosts: frozenset[str]) -> None:
     host = host_of(url)
     if host not in hosts:
         raise InfeasibleError(
-            f"{url} is at the host {host}, which may not be asked for files",
+            f"{shown_url(url)} is at the host {host}, which may not be asked for files",
             hint=f"--allow-urls {host} allows it, if you trust it.",
         )

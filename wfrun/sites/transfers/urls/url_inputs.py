@@ -5,35 +5,65 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.engine.exchange import ANYTHING, Content, Receipt
-from wfrun.engine.model import ORIGIN
+from wfrun.engine.model import ORIGIN, Workflow
 from wfrun.engine.protocols import OnRoute
-from wfrun.parsers.file_urls import scheme_of
+from wfrun.parsers.file_urls import scheme_of, shown_url
+from wfrun.sites.transfers.endpoint import wrong_checksum
+from wfrun.sites.transfers.hashed import HashedStream
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
 from wfrun.sites.transfers.router import TransferRouter
 from wfrun.sites.transfers.stall import StallGuard
 from wfrun.sites.transfers.urls import SCHEMES
+from wfrun.sites.transfers.urls.source import host_of
 
 MAX_FETCHES = 4
 """Maximum number of files that are fetched at a time: servers limit the connections of a client."""
+
+
+def further_urls(workflows: Iterable[Workflow]) -> dict[str, tuple[str, ...]]:
+    """The other URLs of initial inputs, by the first one."""
+    return {
+        file.url: tuple(source.url for source in file.sources if not source.site)
+        for workflow in workflows
+        if workflow.bag is None
+        for file in workflow.files
+        if file.sources and file.url is not None and scheme_of(file.url) in SCHEMES
+    }
 
 
 class UrlInputs:
     """Implements ``Transfer``: sources at ORIGIN may be URLs.
 
     Each is fetched once into ``folder``, whole or not at all, also by an earlier engine of the run;
-    then ``transfer`` copies it. ``hosts`` are those that may be asked.
+    then ``transfer`` copies it. ``hosts`` are those that may be asked. Where ``further`` has other
+    URLs of the same file, each that fails is left for the next one; so is a host that has failed
+    with another file.
     """
 
-    def __init__(self, transfer: TransferRouter, folder: Path, hosts: frozenset[str]) -> None:
+    def __init__(
+        self,
+        transfer: TransferRouter,
+        folder: Path,
+        hosts: frozenset[str],
+        further: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
         self._transfer = transfer
         self._folder = folder
         self._hosts = hosts
-        self._fetching: dict[str, asyncio.Task[None]] = {}
+        self._further = further or {}
+        self._failed: set[str | None] = set()
+        """Hosts that did not answer, or not in time."""
+        self._said: set[str | None] = set()
+        """Hosts whose failure was said."""
+        self._fetching: dict[str, asyncio.Task[str]] = {}
         self._places = asyncio.Semaphore(MAX_FETCHES)
         self._origin = LocalEndpoint()
 
@@ -48,38 +78,88 @@ class UrlInputs:
         on_route: OnRoute | None = None,
     ) -> Receipt:
         """``Transfer.copy``."""
+        left = ""
         if source == ORIGIN and scheme_of(source_path) in SCHEMES:
-            source_path = await self._fetched(source_path)
-        return await self._transfer.copy(
+            source_path, left = await self._fetched(source_path, expected)
+        receipt = await self._transfer.copy(
             source, source_path, destination, destination_path, expected, avoid, on_route
         )
+        if left:
+            receipt = replace(receipt, fallback="; ".join(filter(None, (left, receipt.fallback))))
+        return receipt
 
-    async def _fetched(self, url: str) -> str:
-        """The path of a file that was fetched. Copies of one file to several sites share it."""
+    async def _fetched(self, url: str, expected: Content) -> tuple[str, str]:
+        """The path of a file that was fetched, and which hosts were left for another one. Copies of
+        one file to several sites share it."""
         name = hashlib.sha256(url.encode("utf-8", "surrogateescape")).hexdigest()[:32]
-        path = self._folder / name
+        path, left = self._folder / name, ""
         while not path.exists():
             fetching = self._fetching.get(name)
             if fetching is None:
-                fetching = self._fetching[name] = asyncio.create_task(self._fetch(url, path))
+                work = self._fetch_first((url, *self._further.get(url, ())), path, expected)
+                fetching = self._fetching[name] = asyncio.create_task(work)
                 fetching.add_done_callback(lambda _: self._fetching.pop(name))
             await asyncio.wait([fetching])
-            fetching.result()
-        return str(path)
+            left = fetching.result()
+        return str(path), left
 
-    async def _fetch(self, url: str, path: Path) -> None:
-        guard = StallGuard(url, str(path))
+    async def _fetch_first(self, urls: Sequence[str], path: Path, expected: Content) -> str:
+        """Fetch from the first URL that works. Returns which hosts were left, if it was not said
+        yet. Raises what the last one did, and TransientError if any of them may work later."""
+        errors: dict[str, WfrunError] = {}
+        for url in sorted(urls, key=lambda each: host_of(each) in self._failed):
+            try:
+                await self._fetch(url, path, expected)
+            except (TransientError, InfeasibleError) as error:
+                errors[url] = error
+                if isinstance(error, TransientError):
+                    self._failed.add(host_of(url))
+            else:
+                return self._left(errors, url)
+        transient = [error for error in errors.values() if isinstance(error, TransientError)]
+        kind = TransientError if transient else InfeasibleError
+        hints = [error.hint for error in errors.values() if error.hint]
+        message = "; ".join(error.message for error in errors.values())
+        raise kind(message, hint=hints[0] if hints else None) from errors[urls[-1]]
+
+    def _left(self, errors: Mapping[str, WfrunError], url: str) -> str:
+        new = {host_of(each): error for each, error in errors.items()}
+        new = {host: error for host, error in new.items() if host not in self._said}
+        self._said.update(new)
+        return "; ".join(
+            f"inputs at {host} come from other places such as {host_of(url)}, because "
+            f"{' '.join(error.message.split())}"
+            for host, error in new.items()
+        )
+
+    async def _fetch(self, url: str, path: Path, expected: Content) -> None:
+        shown = shown_url(url)
+        guard = StallGuard(shown, str(path))
         async with (
             self._places,
             SCHEMES[scheme_of(url)](url, self._hosts) as source,
             aclosing(guard.pieces(source)) as pieces,
         ):
+            sent = HashedStream(pieces)
+            checked = _checked(shown, sent, expected) if expected.is_stated else pieces
             key = f"{os.getpid()}-{path.name}"
-            # A program may be an input.
-            await guard.watch(self._origin.write(str(path), pieces, ANYTHING, True, key))
+            async with aclosing(checked):
+                # A program may be an input.
+                await guard.watch(self._origin.write(str(path), checked, ANYTHING, True, key))
 
     def close(self) -> None:
         """End all fetches and copies."""
         for fetching in self._fetching.values():
             fetching.cancel()
         self._transfer.close()
+
+
+async def _checked(
+    shown: str, sent: HashedStream, expected: Content
+) -> AsyncGenerator[bytes, None]:
+    """Pass on a file, and compare it with its stated checksum before it gets its name."""
+    async with aclosing(sent.pieces()) as pieces:
+        async for piece in pieces:
+            yield piece
+    if sent.digest != expected.digest:
+        raise wrong_checksum(shown, sent.digest, expected.digest)
