@@ -1,13 +1,14 @@
 """Measures whether transfers delay the dispatch of tasks that need none.
 
-CyberShake with 1,000 tasks is emulated twice: with files that fill the links between the sites, and
-with empty ones. Reported for both: the time from the placement of a task to its acceptance by its
-site, of the tasks whose inputs are all there when they are placed; and the time that the others
-wait for their inputs.
+CyberShake with 1,000 tasks runs twice: with files that fill the links between the sites, and with
+empty ones. Reported for both: the time from the placement of a task to its acceptance by its site,
+of the tasks whose inputs are all there when they are placed; and the time that the others wait for
+their inputs.
 
-    python bench/transfers.py [--sites FILE] [--time-scale 0.005] [--size-scale 0.005]
+    python bench/transfers.py [--base 17000] [--time-scale 0.005] [--size-scale 0.005]
 
-Without a catalog three local sites are used, whose links are slow. CyberShake_1000 of the
+By default it is emulated at three local sites, whose links are slow. With ``--base`` it runs with
+real file contents over all sites of the testbed of that base port. CyberShake_1000 of the
 WorkflowSim collection is used where WFRUN_CORPUS names a folder that has it in ``dax/synthetic``,
 else one that is generated.
 """
@@ -15,7 +16,6 @@ else one that is generated.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import subprocess
 import sys
@@ -23,15 +23,18 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+import yaml
 from rich.console import Console
 from rich.table import Table
 
-from wfrun.engine import events as ev
-from wfrun.engine.interpreter import Interpreter
-from wfrun.runners.run.store import Store
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # a script sees its own folder alone
 
-ROOT = Path(__file__).parent.parent
-CORPUS = Path(os.environ.get("WFRUN_CORPUS") or ROOT.parent / "shared" / "data")
+from bench.shared.real_contents import document_of, with_real_contents  # noqa: E402
+from tests.testbed.layout import Layout  # noqa: E402
+from wfrun.engine import events as ev  # noqa: E402
+from wfrun.engine.interpreter import Interpreter  # noqa: E402
+from wfrun.runners.run.store import Store  # noqa: E402
 
 CATALOG = """\
 sites:
@@ -61,38 +64,48 @@ class Delays(NamedTuple):
 
 def main() -> int:
     """Run the benchmark. Returns 1 if the goal is missed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sites", type=Path)
-    parser.add_argument("--time-scale", default="0.005")
-    parser.add_argument("--size-scale", default="0.005")
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0] if __doc__ else None)
+    parser.add_argument("--base", type=int)
+    parser.add_argument("--time-scale", type=float, default=0.005)
+    parser.add_argument("--size-scale", type=float, default=0.005)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
-        catalog = options.sites or folder / "sites.yaml"
-        if options.sites is None:
+        catalog = folder / "sites.yaml"
+        if options.base is None:
             catalog.write_text(CATALOG, encoding="utf-8")
+        else:
+            write_testbed(Layout.of(options.base), catalog)
         found = {}
-        for name, size_scale in (("with", options.size_scale), ("without", "0")):
+        for name, size_scale in (("with", options.size_scale), ("without", 0.0)):
+            words = (emulated if options.base is None else with_contents)(
+                document_of(folder), folder / f"{name}-files", options.time_scale, size_scale
+            )
             run = folder / name
-            emulate(_document(folder), catalog, run, options.time_scale, size_scale)
+            where = ("--sites", str(catalog), "--run-dir", str(run), "--history", "none")
+            _wfrun("run", *words, *where, "--policy", "round-robin")
             found[name] = delays_of(run)
     return report(found)
 
 
-def _document(folder: Path) -> Path:
-    path = CORPUS / "dax" / "synthetic" / "CyberShake_1000.xml"
-    if path.exists():
-        return path
-    made = folder / "cybershake.dax"
-    _wfrun("generate", "cybershake", "--tasks", "1000", "--seed", "1", "-o", str(made))
-    return made
+def write_testbed(layout: Layout, target: Path) -> None:
+    """Write the catalog of a testbed, with few large copies at a time as in ``CATALOG``."""
+    catalog = yaml.safe_load(layout.catalog.read_text())
+    for site in catalog["sites"].values():
+        site["max_transfers"] = 4
+    target.write_text(yaml.safe_dump(catalog))
 
 
-def emulate(document: Path, catalog: Path, run: Path, time_scale: str, size_scale: str) -> None:
-    """Emulate a document in a new run directory."""
-    scales = ("--time-scale", time_scale, "--size-scale", size_scale)
-    where = ("--sites", str(catalog), "--run-dir", str(run))
-    _wfrun("run", str(document), "--emulate", *scales, *where, "--policy", "round-robin")
+def emulated(document: Path, folder: Path, time_scale: float, size_scale: float) -> list[str]:
+    """The command line that emulates a document."""
+    scales = ["--time-scale", str(time_scale), "--size-scale", str(size_scale)]
+    return [str(document), "--emulate", *scales]
+
+
+def with_contents(document: Path, folder: Path, time_scale: float, size_scale: float) -> list[str]:
+    """The command line that runs a document's tasks with real file contents, made in a folder."""
+    made = with_real_contents(document, folder, time_scale=time_scale, size_scale=size_scale)
+    return made.words()
 
 
 def _wfrun(*arguments: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import CopyFile
+from wfrun.engine.actions import CopyFile, SubmitAttempts
 from wfrun.engine.copies import SHARED_BYTES
 from wfrun.engine.core import Core
 from wfrun.engine.model import ORIGIN, Access, File, LinkSpec, SiteSpec, Task, Workflow
@@ -34,13 +34,19 @@ class Run:
         self.now_s = 1.0
         self.copies: list[CopyFile] = []
         """Those that have started and not ended."""
+        self.submitted: list[int] = []
+        """The tasks whose attempts were submitted."""
         settings = ev.Settings("round-robin", retries=3)
         self.step(ev.RunStarted(1.0, "r", settings, sites, links, 1, own_outputs=True))
         self.step(ev.WorkflowAdded(1.0, 0, "w", "w"))
 
     def step(self, event: ev.Event) -> None:
         _, actions = self.core.step(event)
-        self.copies += [action for action in actions if isinstance(action, CopyFile)]
+        for action in actions:
+            if isinstance(action, CopyFile):
+                self.copies.append(action)
+            elif isinstance(action, SubmitAttempts):
+                self.submitted += [task for _, _, task in action.attempts]
 
     @property
     def files(self) -> list[int]:
@@ -62,6 +68,15 @@ def test_a_site_has_no_more_large_copies_than_it_has_room_for() -> None:
     assert run.files == [0, 1]
     run.end()
     assert run.files == [1, 2]
+
+
+def test_a_task_that_misses_nothing_is_submitted_while_copies_wait_for_room() -> None:
+    """At the step that places it, although one copy runs and two wait at its site."""
+    run = Run(workflow(*[(LARGE,)] * 3, (), ()), SITE)
+    assert run.files == [0]
+    assert run.submitted == [3, 4]
+    run.end()
+    assert run.submitted == [3, 4, 0]
 
 
 def test_small_files_need_no_room() -> None:
