@@ -154,8 +154,8 @@ class Settings(msgspec.Struct, frozen=True):
     )] = ""
     allow_urls: Annotated[str, Option(
         "Hosts, separated by commas, from which inputs are fetched that a document or an input "
-        "catalog names by http, https or sftp URL. Default: none, since a document could name any "
-        "host.",
+        "catalog names by http, https, sftp, gsiftp or ftp URL. Default: none, since a document "
+        "could name any host.",
         FILES, "HOST,…", simulate=False,
     )] = ""
     # fmt: on

@@ -6,7 +6,7 @@ from urllib.parse import unquote, urlsplit
 
 from wfrun.parsers.limits import CONTROL
 
-FETCHED = ("http", "https", "sftp")
+FETCHED = ("http", "https", "sftp", "gsiftp", "ftp")
 """Schemes of files of other machines that can be fetched (`wfrun.sites.transfers.urls`)."""
 MAX_URL = 4096
 """Maximum length of a URL or a path, in characters."""

@@ -72,7 +72,10 @@ def test_an_absent_file_fails_its_task_alone(user: User, web: Web) -> None:
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("srm://host/data", "has the scheme srm; files are fetched by http, https, sftp"),
+        (
+            "srm://host/data",
+            "has the scheme srm; files are fetched by http, https, sftp, gsiftp, ftp",
+        ),
         ("http:///data", "names no host"),
         ("http://user:hidden@host/data", "has a user or a password"),
         ("http://hidden@host/data", "has a user or a password"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import signal
 import socket
 import subprocess
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -14,14 +15,16 @@ import pytest
 
 from tests.servers.web import BREAK_BYTES, DATA, Web
 from tests.sites.remote.servers import Sshd, config_of, new_key
+from tests.sites.transfers.gridftp_server import NEEDS_SERVER, Server
 from tests.waiting import PATIENCE_S
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.exchange import Content
 from wfrun.engine.model import ORIGIN, SiteSpec
+from wfrun.parsers.file_urls import FETCHED
 from wfrun.sites.transfers.local_copy import LocalCopy
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
 from wfrun.sites.transfers.router import TransferRouter
-from wfrun.sites.transfers.urls import http_source
+from wfrun.sites.transfers.urls import SCHEMES, http_source
 from wfrun.sites.transfers.urls.url_inputs import UrlInputs
 
 HERE = frozenset({"127.0.0.1"})
@@ -262,6 +265,41 @@ async def test_sftp_with_the_configuration_of_ssh(
         sshd.stop()
     assert (tmp_path / "store" / "f").read_bytes() == DATA
     assert os.listdir(tmp_path / "store") == ["f"]
+
+
+@NEEDS_SERVER
+async def test_gridftp_by_its_client(tmp_path: Path) -> None:
+    server = Server(tmp_path / "log")
+    (tmp_path / "a file").write_bytes(DATA)
+    (tmp_path / "endless").symlink_to("/dev/zero")
+    urls = inputs(tmp_path, HERE)
+    try:
+        await urls.copy(ORIGIN, f"{server.url}{tmp_path}/a%20file", 0, "f")
+        for path, error, words in (
+            ("absent", InfeasibleError, "No such file"),
+            ("a%0d%0aDELE%20a", InfeasibleError, "printable ASCII"),
+        ):
+            with pytest.raises(error, match=words):
+                await urls.copy(ORIGIN, f"{server.url}{tmp_path}/{path}", 0, "g")
+        with pytest.raises(InfeasibleError, match="may not be asked"):
+            await urls.copy(ORIGIN, f"ftp://localhost:{server.port}{tmp_path}/a%20file", 0, "g")
+        copying = asyncio.create_task(urls.copy(ORIGIN, f"{server.url}{tmp_path}/endless", 0, "g"))
+        while not any(name.startswith(".wfrun-part") for name in left(tmp_path)):
+            await asyncio.sleep(0.01)
+        server.signal(signal.SIGKILL)
+        with pytest.raises(TransientError, match="cannot be fetched by globus-url-copy"):
+            await copying
+        with pytest.raises(TransientError, match="Unable to connect"):
+            await urls.copy(ORIGIN, f"{server.url}{tmp_path}/a%20file?", 0, "g")
+    finally:
+        urls.close()
+        server.stop()
+    assert (tmp_path / "store" / "f").read_bytes() == DATA
+    assert os.listdir(tmp_path / "store") == ["f"]
+
+
+def test_all_schemes_are_known_to_parsers() -> None:
+    assert tuple(SCHEMES) == FETCHED
 
 
 def public_of(sshd: Sshd) -> str:

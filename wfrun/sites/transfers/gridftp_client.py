@@ -51,7 +51,7 @@ class GridFtpClient:
         children, such as ssh, are gone when this returns or raises, after a cancellation too.
         A file that it writes here has at most ``max_bytes``; a longer one is a TransientError.
         """
-        process = await _start(argv)
+        process = await start_client(argv)
         try:
             if max_bytes is not None and sys.platform == "linux":
                 # A server may send without end. The client has not connected yet.
@@ -67,7 +67,8 @@ class GridFtpClient:
             await process.close()
 
 
-async def _start(argv: Sequence[str]) -> LocalProcess:
+async def start_client(argv: Sequence[str]) -> LocalProcess:
+    """Start the client, without a terminal. Raises TransientError if that fails."""
     # Without a terminal ssh cannot ask for a password; it must not open a window for it either.
     variables = {**os.environ, "LC_ALL": "C", "SSH_ASKPASS_REQUIRE": "never"}
     try:
@@ -114,7 +115,7 @@ async def _version() -> str | None:
     if shutil.which(PROGRAM) is None:
         return None
     try:
-        process = await _start(["-version"])
+        process = await start_client(["-version"])
     except TransientError:
         return None
     try:

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from wfrun.engine.model import GridFtpServer
 
-_PASSED = re.compile(r"[ -~]+")
+PASSED = re.compile(r"[ -~]+")
 """What names may consist of. The client (10.12) sends a line break, percent-encoded or not, within
 its command to the server, where it begins another command; it drops other control characters, and
 decodes bytes from 0x80 wrongly."""
@@ -15,13 +15,13 @@ decodes bytes from 0x80 wrongly."""
 
 def local_url(path: str) -> str | None:
     """The URL of a file of this machine; None where the client cannot name it."""
-    return f"file://{quote(path)}" if _PASSED.fullmatch(path) else None
+    return f"file://{quote(path)}" if PASSED.fullmatch(path) else None
 
 
 def server_url(server: GridFtpServer, path: str) -> str | None:
     """The URL of a file of a site; None where it is not below the server's root, or where the
     client cannot name it."""
     root = server.root.rstrip("/")
-    if not path.startswith(f"{root}/") or not _PASSED.fullmatch(path):
+    if not path.startswith(f"{root}/") or not PASSED.fullmatch(path):
         return None
     return f"{server.url}{quote(path[len(root) :])}"

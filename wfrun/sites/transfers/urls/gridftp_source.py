@@ -1,0 +1,72 @@
+"""Files of GridFTP and FTP servers, by ``globus-url-copy`` with the proxy certificate of the user.
+
+Tried with globus-url-copy 10.12, which writes a file to its stdout for the destination ``-``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+from collections.abc import AsyncGenerator
+from urllib.parse import quote, unquote
+
+from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
+from wfrun.parsers.file_urls import shown_url
+from wfrun.sites.transfers.endpoint import CHUNK_BYTES
+from wfrun.sites.transfers.gridftp_client import PROGRAM, start_client
+from wfrun.sites.transfers.gridftp_errors import explain
+from wfrun.sites.transfers.gridftp_url import PASSED
+from wfrun.sites.transfers.urls.source import check_allowed
+
+_REFUSED = re.compile("No such file|File not found|Permission denied|Is a directory|not a plain")
+"""What a retry does not change."""
+
+
+@contextlib.asynccontextmanager
+async def open_gridftp(
+    url: str, hosts: frozenset[str]
+) -> AsyncGenerator[AsyncGenerator[bytes, None], None]:
+    """``OpenUrl`` for gsiftp and ftp."""
+    check_allowed(url, hosts)
+    address = _address(url)
+    failure = f"{shown_url(url)} cannot be fetched by {PROGRAM}"
+    if shutil.which(PROGRAM) is None:
+        raise InfeasibleError(
+            f"{failure}: it is not installed", hint="Debian has it in globus-gass-copy-progs."
+        )
+    process = await start_client([address, "-"])
+    process.end_input()
+
+    async def pieces() -> AsyncGenerator[bytes, None]:
+        while piece := await process.read(CHUNK_BYTES):
+            yield piece
+        if await process.wait():
+            raise _explained(failure, process.errors())
+
+    try:
+        async with contextlib.aclosing(pieces()) as content:
+            yield content
+    finally:
+        await process.close()
+
+
+def _address(url: str) -> str:
+    """The URL for the client, which would pass a line break on to the server as a command."""
+    scheme, _, rest = url.partition("://")
+    host, _, path = rest.partition("/")
+    path = unquote(path)
+    if not PASSED.fullmatch(path):
+        raise InfeasibleError(
+            f"{shown_url(url)} cannot be fetched: {PROGRAM} takes names of printable ASCII alone"
+        )
+    return f"{scheme}://{host}/{quote(path)}"
+
+
+def _explained(failure: str, said: str) -> WfrunError:
+    found = explain(failure, said)
+    if _REFUSED.search(said):
+        return InfeasibleError(found.message)
+    # Other hints are about sites.
+    hint = found.hint if "proxy certificate" in found.message else None
+    return TransientError(found.message, hint=hint)
