@@ -24,6 +24,10 @@ _COMMANDS = {
         "wfrun.runners.cli.cleaning",
         "Remove all that RUN has left, on every site and here.",
     ),
+    "events": (
+        "wfrun.runners.cli.events_command",
+        "Print the log of RUN (default: `last`), an event a line.",
+    ),
     "files": (
         "wfrun.runners.cli.looking",
         "Show where the files of RUN are (default: `last`).",

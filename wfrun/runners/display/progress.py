@@ -134,8 +134,17 @@ class JsonEvents:
     def __call__(self, events: Sequence[Event]) -> None:
         lines = []
         for event in events:
-            record = {"seq": self._seq, "version": SCHEMA_VERSION, **msgspec.to_builtins(event)}
-            lines.append(as_ascii(msgspec.json.encode(record)))
+            lines.append(_encoded(self._seq, event))
             self._seq += 1
         sys.stdout.buffer.write(b"\n".join(lines) + b"\n")
         sys.stdout.buffer.flush()
+
+
+def event_record(seq: int, event: Event) -> str:
+    """An event with its sequence number as JSON."""
+    return _encoded(seq, event).decode()
+
+
+def _encoded(seq: int, event: Event) -> bytes:
+    record = {"seq": seq, "version": SCHEMA_VERSION, **msgspec.to_builtins(event)}
+    return as_ascii(msgspec.json.encode(record))
