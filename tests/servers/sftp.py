@@ -224,7 +224,8 @@ class Subsystem(SFTPServer):
 
     def finish_subsystem(self) -> None:
         with contextlib.suppress(OSError, EOFError, SSHException):
-            if self.sock is not None:
+            # A message for a channel that is closed would end the client's connection.
+            if self.sock is not None and not self.sock.closed:
                 self.sock.send_exit_status(0)
         super().finish_subsystem()
 

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import AsyncIterator, Iterator
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -78,10 +78,18 @@ HARMLESS: list[tuple[int, Injection]] = [
 class Store:
     """Implements ``ConnectedSite``: a directory at a faulty server."""
 
-    def __init__(self, server: FaultySSH, other: FaultySSH, index: int, directory: Path) -> None:
+    def __init__(
+        self,
+        server: FaultySSH,
+        other: FaultySSH,
+        index: int,
+        directory: Path,
+        transport: Literal["asyncssh", "openssh"],
+    ) -> None:
         """It holds a key for the ``other`` server."""
         access = Access(
             (server.name,),
+            transport=transport,
             ssh_config=str(server.ssh_config),
             direct="key",
             direct_key=str(other.key),
@@ -100,12 +108,17 @@ class Store:
 class Rig:
     """Two sites at faulty servers, and a router with one transfer method."""
 
-    def __init__(self, servers: list[FaultySSH], method: str) -> None:
+    def __init__(
+        self,
+        servers: list[FaultySSH],
+        method: str,
+        transport: Literal["asyncssh", "openssh"] = "asyncssh",
+    ) -> None:
         self.servers = servers
         self.stalls = False
         serial = next(_SERIAL)
         self.sites = [
-            Store(server, servers[1 - index], index, server.home / f"store{serial}")
+            Store(server, servers[1 - index], index, server.home / f"store{serial}", transport)
             for index, server in enumerate(servers)
         ]
         self.stores = [site.directory for site in self.sites]
@@ -173,8 +186,10 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[FaultySSH
 
 
 @contextlib.asynccontextmanager
-async def opened(servers: list[FaultySSH], method: str) -> AsyncIterator[Rig]:
-    rig = Rig(servers, method)
+async def opened(
+    servers: list[FaultySSH], method: str, transport: Literal["asyncssh", "openssh"] = "asyncssh"
+) -> AsyncIterator[Rig]:
+    rig = Rig(servers, method, transport)
     for site in rig.sites:
         await site.connection.open(lambda reason: None)
     try:

@@ -17,13 +17,14 @@ LOOK_S = 30.0
 """Timeout of a look at a disk."""
 
 
-async def shortage(transport: Transport, directory: str) -> str | None:
-    """What df says of a full disk; None: it has room, or does not answer."""
+async def shortage(transport: Transport, directory: str, missing_bytes: int = 0) -> str | None:
+    """What df says of a disk that is full, or has no room for this; None: it has, or df does not
+    answer."""
     with suppress(WfrunError, ValueError, IndexError, asyncio.TimeoutError):
         asked = cat.answer(transport, f"df -Pk {shlex.quote(directory)}", directory)
         said = await asyncio.wait_for(asked, LOOK_S)
         available_kb = int(said.splitlines()[-1].split()[3])
-        if available_kb < FULL_KB:
+        if available_kb < max(FULL_KB, missing_bytes // 1024):
             return f"No space left on device: df shows {available_kb} kB"
     return None
 

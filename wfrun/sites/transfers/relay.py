@@ -16,17 +16,17 @@ from wfrun.sites.transfers.disk import absent
 from wfrun.sites.transfers.endpoint import Endpoint, check_size, hold_slots
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
 from wfrun.sites.transfers.method import Location, NotCarriedError
+from wfrun.sites.transfers.relay_scp import RelayedCopy, RelayEnd, ScpRelay
 from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
 from wfrun.sites.transfers.stream import stream_file
-
-RelayEnd = AgentlessEndpoint | LocalEndpoint
 
 
 class FileRelay:
     """Implements ``TransferMethod`` by SFTP channels of the sites' connections.
 
     A file between two sites passes through the memory of this machine, without a copy on its disk.
-    Over the system's ssh the file goes through ``cat`` at the site.
+    Over the system's ssh it goes by scp or, where that cannot carry it, through ``cat`` at the
+    site.
     """
 
     computes_digest = True
@@ -34,6 +34,7 @@ class FileRelay:
     def __init__(self, links: Sequence[LinkSpec] = ()) -> None:
         """Takes the links of the catalog, whose maximum bandwidths it obeys."""
         self._caps = BandwidthCaps(links)
+        self._scp = ScpRelay()
 
     async def can_carry(self, source: Endpoint, destination: Endpoint) -> bool:
         return any(isinstance(end, RemoteEndpoint) for end in (source, destination))
@@ -51,11 +52,18 @@ class FileRelay:
                 raise NotCarriedError("copies no directories")
             check_size(source.path, stat.size_bytes, expected.size_bytes)
             whole = Content(stat.size_bytes, expected.digest, expected.verify)
-            limits = self._caps.between(source.endpoint, destination.endpoint)
-            digest = await stream_file(
-                reader, writer, source, destination, key, whole, stat.is_executable, limits
+            digest = await self._send(
+                RelayedCopy(reader, writer, source, destination, key, whole, stat.is_executable)
             )
         return Receipt(stat.size_bytes, loop.time() - begun_s, digest)
+
+    async def _send(self, copy: RelayedCopy) -> str | None:
+        """Copy a file of a known size. Returns its digest, if that is known or computed."""
+        limits = self._caps.between(copy.source.endpoint, copy.destination.endpoint)
+        # The rate of scp could be limited, but not shared with other copies.
+        if not limits and await self._scp.can_carry(copy):
+            return await self._scp.copy(copy)
+        return await stream_file(*copy, limits)
 
     def close(self) -> None:
         """Nothing to release: a copy ends with its task."""

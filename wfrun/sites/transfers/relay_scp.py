@@ -1,0 +1,217 @@
+"""Relays a file by this machine's scp, over the connections that its ssh has open to the sites.
+
+scp logs in nowhere: its configuration names the sockets of the master connections. Between two
+sites the data pass through its memory (``-3``). scp speaks SFTP since OpenSSH 8.7 (``-s``); older
+ones let a shell at the site read the path, and are not used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from wfrun.engine.errors import InfeasibleError, NoSpaceError, TransientError, WfrunError
+from wfrun.engine.exchange import Content
+from wfrun.sites.remote.local_transport import LocalProcess
+from wfrun.sites.remote.openssh_transport import OpensshTransport
+from wfrun.sites.remote.transport import UNNAMED
+from wfrun.sites.tasks import end_tasks
+from wfrun.sites.transfers import stall
+from wfrun.sites.transfers.agentless_endpoint import AgentlessEndpoint
+from wfrun.sites.transfers.direct_clients import parse_clients
+from wfrun.sites.transfers.direct_scp import OVER_SFTP
+from wfrun.sites.transfers.disk import absent
+from wfrun.sites.transfers.endpoint import part_name
+from wfrun.sites.transfers.full_disk import shortage
+from wfrun.sites.transfers.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.method import Location
+
+RelayEnd = AgentlessEndpoint | LocalEndpoint
+
+_CONFIG = """\
+Host source
+  ControlPath "{source}"
+Host destination
+  ControlPath "{destination}"
+Host *
+  BatchMode yes
+  ControlMaster no
+  LogLevel ERROR
+  ProxyCommand exit 255
+"""
+"""If a master has ended, ssh would connect by itself: ProxyCommand makes that fail."""
+_GLOB = re.compile(r"[\\*?\[]")
+_REFUSED = re.compile(
+    "Permission denied|Read-only file system|Operation not permitted|[Qq]uota", re.IGNORECASE
+)
+_FULL = re.compile("No space left on device")
+
+
+class RelayedCopy(NamedTuple):
+    """A copy of a file of a known size."""
+
+    reader: RelayEnd
+    writer: RelayEnd
+    source: Location
+    destination: Location
+    key: str
+    whole: Content
+    is_executable: bool
+
+    @property
+    def part(self) -> str:
+        """The name of the part in the store of the destination."""
+        return os.path.join(os.path.dirname(self.destination.name), part_name(self.key))
+
+
+class ScpRelay:
+    """Copies files between this machine and sites whose connections are those of the system's
+    ssh."""
+
+    def __init__(self) -> None:
+        self._works: bool | None = None
+        self._lock = asyncio.Lock()
+
+    async def can_carry(self, copy: RelayedCopy) -> bool:
+        """Whether both ends are this machine or a site with such a connection."""
+        for end in (copy.reader, copy.writer):
+            if isinstance(end, AgentlessEndpoint) and _transport(end) is None:
+                return False
+        async with self._lock:
+            if self._works is None:
+                self._works = await _speaks_sftp()
+            return self._works
+
+    async def copy(self, copy: RelayedCopy) -> str | None:
+        """Copy a file. Returns its digest, if it is to be compared. Raises the errors of
+        ``TransferMethod``."""
+        writer, name = copy.writer, copy.destination.name
+        hashing = asyncio.ensure_future(_digest(copy))  # beside the copy
+        try:
+            await writer.prepare(name)
+            await _run(copy)
+            digest = await hashing
+            whole = Content(copy.whole.size_bytes, digest)
+            await writer.complete(name, copy.key, whole, copy.is_executable)
+            return digest
+        except BaseException:
+            await writer.discard(name, copy.key)
+            raise
+        finally:
+            await end_tasks([hashing])
+
+
+async def _digest(copy: RelayedCopy) -> str | None:
+    path, whole = copy.source.path, copy.whole
+    if whole.digest is not None or not whole.verify:
+        return whole.digest
+    found = await copy.reader.measure(path, whole.size_bytes)
+    if found is None:
+        raise absent(path)
+    return found.digest
+
+
+def _transport(end: RelayEnd) -> OpensshTransport | None:
+    transport = end.transport if isinstance(end, AgentlessEndpoint) else None
+    return transport if isinstance(transport, OpensshTransport) else None
+
+
+async def _speaks_sftp() -> bool:
+    """Whether this machine has an scp that does."""
+    if shutil.which("scp") is None:
+        return False
+    child = await asyncio.create_subprocess_exec(
+        "ssh", "-V", stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
+    )
+    _, said = await child.communicate()
+    return parse_clients(f"wfrun-ssh {said.decode(errors='replace')}").ssh >= OVER_SFTP
+
+
+async def _run(copy: RelayedCopy) -> None:
+    """Let scp write the part."""
+    source, destination = _transport(copy.reader), _transport(copy.writer)
+    one = source or destination
+    assert one is not None
+    with tempfile.TemporaryDirectory(prefix="wfrun-") as folder:
+        config = Path(folder, "config")
+        sockets = await _socket(source), await _socket(destination)
+        config.write_text(_CONFIG.format(source=sockets[0], destination=sockets[1]))
+        part = copy.writer.part(copy.destination.name, copy.key)
+        argv = [
+            *("scp", "-3", "-s", "-F", str(config), "--"),
+            # scp takes the path of a remote source for a pattern.
+            f"source:{_escaped(copy.source.path)}" if source else copy.source.path,
+            f"destination:{part}" if destination else part,
+        ]
+        process = LocalProcess(await one.spawn(argv))
+        process.end_input()
+        try:
+            code = await _wait(process, copy)
+            said = "; ".join(process.errors().splitlines()[-2:])
+        finally:
+            await process.close()
+    if code != 0:
+        raise await _explained(said or f"exit code {code}", copy)
+
+
+def _escaped(path: str) -> str:
+    """A path as a pattern that matches it alone."""
+    return _GLOB.sub(r"\\\g<0>", path)
+
+
+async def _socket(transport: OpensshTransport | None) -> str:
+    """The socket of a connection, as ssh_config(5) has it."""
+    path = "none" if transport is None else await transport.control_path()
+    return path.replace("%", "%%")
+
+
+async def _wait(process: LocalProcess, copy: RelayedCopy) -> int | None:
+    """Wait for the end of scp while the part grows. Raises TransientError if it does not."""
+    waiting = asyncio.ensure_future(process.wait())
+    size_bytes = -1
+    limit_s = stall.STALL_S
+    try:
+        while True:
+            await asyncio.wait([waiting], timeout=limit_s)
+            if waiting.done():
+                return waiting.result()
+            found = await asyncio.wait_for(copy.writer.stat(copy.part), limit_s)
+            grown = -1 if found is None else found.size_bytes
+            if grown <= size_bytes:
+                raise asyncio.TimeoutError
+            size_bytes = grown
+    except asyncio.TimeoutError:
+        path = copy.destination.path
+        raise TransientError(f"{path}: nothing came for {limit_s:g} s") from None
+    finally:
+        waiting.cancel()
+
+
+async def _explained(said: str, copy: RelayedCopy) -> WfrunError:
+    """The error of a copy that scp has given up."""
+    source, destination = copy.source.path, copy.destination.path
+    writer = _transport(copy.writer)
+    for transport in (_transport(copy.reader), writer):
+        if transport is not None and not await transport.is_alive():
+            return TransientError(
+                f"{source} cannot be copied: the connection to {transport.host} was lost"
+            )
+    if await copy.reader.stat(copy.source.name) is None:
+        return absent(source)
+    full = said if _FULL.search(said) else None
+    if writer is not None:
+        found = await copy.writer.stat(copy.part)
+        written = 0 if found is None else found.size_bytes
+        missing_bytes = (copy.whole.size_bytes or 0) - written
+        full = full or await shortage(writer, os.path.dirname(destination), missing_bytes)
+    if full is not None:
+        return NoSpaceError(f"{destination} cannot be written: {full}")
+    if said.endswith(": Failure"):  # the code of SFTP for errors without one
+        said += UNNAMED
+    kind = InfeasibleError if _REFUSED.search(said) else TransientError
+    return kind(f"{source} cannot be copied to {destination}: {said}")
