@@ -88,6 +88,17 @@ def test_files_that_were_not_sent_are_passed_over() -> None:
     assert samples_of(*[(1.0, 1.0, 0)] * WINDOW).latencies() == []
 
 
+def test_a_copy_that_was_resumed_counts_with_what_it_has_sent() -> None:
+    network = Network(["a"], ())
+    for sent_bytes, elapsed_s in ((60 * MB, 6.0), (60 * MB, 6.0), (60 * MB, 6.0), (1 * MB, 5.0)):
+        copied = ev.TransferEnded(
+            100.0, 0, 0, ORIGIN, 0, 100 * MB, elapsed_s, sent_bytes=sent_bytes
+        )
+        network.observe(copied)
+    found = network.samples[ORIGIN, 0].bandwidths()
+    assert [sample.size_bytes for sample in found] == [60 * MB] * 3
+
+
 def test_a_copy_too_short_for_the_clock_is_counted() -> None:
     now_s = 1.7e9
     found = samples_of(*[(now_s, 1e-9, MB)] * 3).bandwidths()

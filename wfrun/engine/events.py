@@ -296,6 +296,8 @@ class TransferEnded(Event, frozen=True, gc=False, tag="transfer-ended"):
     """Why an earlier method is not used any more for this pair of sites; once for each."""
     avoided: tuple[str, ...] = ()
     """The methods by which the copy was late before."""
+    sent_bytes: int | None = None
+    """Bytes that were sent, where the rest was there already from an earlier copy; else None."""
 
 
 class CopyRouted(Event, frozen=True, gc=False, tag="copy-routed"):

@@ -208,3 +208,5 @@ class Receipt(msgspec.Struct, frozen=True):
     """Name of the transfer method; empty: nothing was transferred."""
     fallback: str = ""
     """Why an earlier method is not used any more for this pair of sites; once for each."""
+    sent_bytes: int | None = None
+    """Bytes that were sent, where the rest was there already from an earlier copy; else None."""

@@ -71,12 +71,16 @@ class Network:
                 self._set(source, destination, link.bandwidth_bytes_per_s, link.latency_s)
 
     def observe(self, copy: TransferEnded) -> None:
-        """Learn from a copy; `LinkSamples` has the formula. Cost: constant."""
+        """Learn from a copy; `LinkSamples` has the formula. One that was resumed counts with the
+        bytes that it sent, unless most of its time went into what was there. Cost: constant."""
+        sent_bytes = copy.size_bytes if copy.sent_bytes is None else copy.sent_bytes
+        if 2 * sent_bytes < copy.size_bytes:
+            return
         source, destination = copy.source, copy.destination
         samples = self.samples.get((source, destination))
         if samples is None:
             samples = self.samples[source, destination] = LinkSamples()
-        samples.add(copy.at_s, copy.elapsed_s, copy.size_bytes, copy.method)
+        samples.add(copy.at_s, copy.elapsed_s, sent_bytes, copy.method)
         if self._learns:
             self._learn(source, destination)
 

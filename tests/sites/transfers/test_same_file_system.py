@@ -53,7 +53,7 @@ class _NotRead(RemoteEndpoint):
     async def read_small(self, name: str, size_bytes: int) -> bytes:
         raise AssertionError(f"{name} passed through this machine")
 
-    def read(self, name: str) -> AsyncGenerator[bytes, None]:
+    def read(self, name: str, start: int = 0) -> AsyncGenerator[bytes, None]:
         raise AssertionError(f"{name} passed through this machine")
 
 

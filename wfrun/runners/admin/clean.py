@@ -32,6 +32,7 @@ from wfrun.sites.local.site import LocalSite
 from wfrun.sites.remote.agent import remove
 from wfrun.sites.remote.directory import find_directory
 from wfrun.sites.remote.host import Host
+from wfrun.sites.transfers.disk import remove_parts
 
 SITE_S = 120.0
 """Maximum time for a site, in seconds."""
@@ -76,6 +77,7 @@ def _remove_here(run: RunDir, *, keep_outputs: bool) -> None:
     """Remove what is in the run's directory, the log last: without it no further call could go
     on."""
     last = (FILE_NAME, f"{FILE_NAME}-journal")
+    remove_parts(run.outputs, kept=True)
     kept = {run.lock.name, *([run.outputs.name] if keep_outputs else ())}
     names = sorted((entry.name for entry in os.scandir(run.path)), key=lambda name: name in last)
     for name in names:

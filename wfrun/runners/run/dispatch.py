@@ -231,6 +231,7 @@ class Dispatcher:
                 receipt.method,
                 receipt.fallback,
                 action.avoid,
+                receipt.sent_bytes,
             )
         )
 

@@ -262,6 +262,8 @@ class Session:
                 await self._unless_interrupted(self._take_over(sites))
             if self._plan is not None or self.state.ended != "done":
                 await self._run_loop(sites, transfer, usage)
+            if self.state.ended is not None and not self.state.uncollected:
+                remove_parts(self.run.outputs, kept=True)
             if self.state.ended == "done" and self.state.settings.keep != "all":
                 await self._clean(sites)
             self._log(await usage.new_counts())
@@ -316,10 +318,10 @@ class Session:
             if self.change is not None:
                 self._log([msgspec.structs.replace(self.change, at_s=now_s)])
             self._log(lose_sites(self.state, self._unreachable, now_s))
-        remove_parts(self.run.outputs)
+        remove_parts(self.run.outputs, kept=False)
         for site in sites:
             if isinstance(site, LocalSite):
-                remove_parts(site.store)
+                remove_parts(site.store, kept=False)
         requests = Requests(self.state, self.run, self._specs)
         self._lost = await find_lost(self.state, sites, requests, self._unreachable)
 

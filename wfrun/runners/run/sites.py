@@ -79,6 +79,7 @@ def make_transfer(
         large_only=[name for name, record in METHODS.items() if record.large_only],
         direct=[name for name, record in METHODS.items() if record.direct],
         relayed=[name for name, record in METHODS.items() if record.relayed],
+        resuming=[name for name, record in METHODS.items() if record.resumes],
         checksums=checksums,
     )
 

@@ -322,22 +322,26 @@ class AsyncsshTransport:
                 f"{self.host}:{path} cannot be {verb}: the answer is not of SFTP: {error}"
             ) from error
 
-    async def read_file(self, path: str) -> AsyncGenerator[bytes, None]:
+    async def read_file(self, path: str, start: int = 0) -> AsyncGenerator[bytes, None]:
         sftp = await self.sftp()
-        source = self._read(sftp, path) if sftp else cat.read_file(self, path)
+        source = self._read(sftp, path, start) if sftp else cat.read_file(self, path, start)
         with self._explained(path, "read"):
             async with contextlib.aclosing(source) as pieces:
                 async for data in pieces:
                     yield data
 
-    async def write_file(self, path: str, content: AsyncIterator[bytes], mode: int) -> int:
+    async def write_file(
+        self, path: str, content: AsyncIterator[bytes], mode: int, start: int = 0
+    ) -> int:
         sftp = await self.sftp()
         if sftp is None:
-            return await cat.write_file(self, path, content, mode)
+            return await cat.write_file(self, path, content, mode, start)
         with self._explained(path, "written"):
-            return await self._write(sftp, path, content, mode)
+            return await self._write(sftp, path, content, mode, start)
 
-    async def _read(self, sftp: asyncssh.SFTPClient, path: str) -> AsyncGenerator[bytes, None]:
+    async def _read(
+        self, sftp: asyncssh.SFTPClient, path: str, start: int
+    ) -> AsyncGenerator[bytes, None]:
         """Read a file with many requests under way, and yield its data in order."""
         chunk = max(_MIN_CHUNK_BYTES, min(sftp.limits.max_read_len, _CHUNK_BYTES))
         opening = sftp.open(encode(path), "rb", encoding=None, block_size=0)
@@ -345,7 +349,7 @@ class AsyncsshTransport:
             size = (await file.stat()).size or 0
             # The answer comes with the first data. A server may state a wrong size.
             ahead = deque([asyncio.create_task(_check_end(file, path, size))])
-            asked = 0
+            asked = start
             try:
                 while ahead:
                     while asked < size and len(ahead) * chunk < _UNDER_WAY_BYTES:
@@ -360,16 +364,21 @@ class AsyncsshTransport:
                 await _drop(ahead)
 
     async def _write(
-        self, sftp: asyncssh.SFTPClient, path: str, content: AsyncIterator[bytes], mode: int
+        self,
+        sftp: asyncssh.SFTPClient,
+        path: str,
+        content: AsyncIterator[bytes],
+        mode: int,
+        start: int,
     ) -> int:
         chunk = max(_MIN_CHUNK_BYTES, min(sftp.limits.max_write_len, _CHUNK_BYTES))
-        async with self._opened(sftp, _create(sftp, encode(path))) as file:
+        async with self._opened(sftp, _open_to_write(sftp, encode(path), start)) as file:
             under_way: deque[asyncio.Task[int]] = deque()
-            position = 0
+            position = start
             try:
                 async for piece in content:
-                    for start in range(0, len(piece), chunk):
-                        data = piece[start : start + chunk]
+                    for offset in range(0, len(piece), chunk):
+                        data = piece[offset : offset + chunk]
                         under_way.append(asyncio.create_task(file.write(data, position)))
                         position += len(data)
                         while len(under_way) * chunk > _UNDER_WAY_BYTES:
@@ -476,6 +485,15 @@ async def _check_end(file: asyncssh.SFTPClientFile, path: str, size: int) -> byt
     if more:
         raise TransientError(f"{path} cannot be read: it has more than its {size} bytes")
     return b""
+
+
+async def _open_to_write(
+    sftp: asyncssh.SFTPClient, name: bytes, start: int
+) -> asyncssh.SFTPClientFile:
+    """Create a file, or open the existing one to write it from a byte on."""
+    if start:
+        return await sftp.open(name, "r+b", encoding=None, block_size=0)
+    return await _create(sftp, name)
 
 
 async def _create(sftp: asyncssh.SFTPClient, name: bytes) -> asyncssh.SFTPClientFile:

@@ -9,6 +9,8 @@ from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.sites.remote.transport import Process, Transport
 
 _CHUNK_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 20
+"""Where in a file dd can begin to write is a multiple of this."""
 _BEGIN = b"\x02wfrun: the file begins\x03"
 """Separates the output of a login profile from the content of a file."""
 PRINT_BEGIN = f"printf '\\002{_BEGIN[1:-1].decode()}\\003'"
@@ -26,10 +28,11 @@ def _operand(path: str) -> str:
     return shlex.quote(path if path.startswith("/") else f"./{path}")
 
 
-async def read_file(transport: Transport, path: str) -> AsyncGenerator[bytes, None]:
+async def read_file(transport: Transport, path: str, start: int = 0) -> AsyncGenerator[bytes, None]:
     """``Transport.read_file`` by ``Transport.start``."""
+    program = f"tail -c +{start + 1}" if start else "cat"
     process = await transport.start(
-        f"LC_ALL=C; export LC_ALL; {PRINT_BEGIN}; exec cat < {_operand(path)}"
+        f"LC_ALL=C; export LC_ALL; {PRINT_BEGIN}; exec {program} < {_operand(path)}"
     )
     failure = f"{transport.host}:{path} cannot be read"
     try:
@@ -81,16 +84,21 @@ async def begun(process: Process, failure: str) -> bytes:
 
 
 async def write_file(
-    transport: Transport, path: str, content: AsyncIterator[bytes], mode: int
+    transport: Transport, path: str, content: AsyncIterator[bytes], mode: int, start: int = 0
 ) -> int:
-    """``Transport.write_file`` by ``Transport.start``. Replaces a file of that name."""
+    """``Transport.write_file`` by ``Transport.start``. Replaces a file of that name, unless
+    ``start`` is given."""
     name = _operand(path)
+    write = f"rm -f {name} && cat > {name}"
+    if start:
+        # Never appended to: an earlier writer that is still alive writes the same at its place.
+        blocks = f"bs={BLOCK_BYTES} seek={start // BLOCK_BYTES}"
+        write = f"dd of={name} {blocks} conv=notrunc"
     process = await transport.start(
-        f"LC_ALL=C; export LC_ALL; umask 077; rm -f {name} && cat > {name}"
-        f" && chmod {mode:o} {name} && wc -c < {name}"
+        f"LC_ALL=C; export LC_ALL; umask 077; {write} && chmod {mode:o} {name} && wc -c < {name}"
     )
     failure = f"{transport.host}:{path} cannot be written"
-    size_bytes = 0
+    size_bytes = start
     try:
         try:
             async for data in content:

@@ -141,11 +141,13 @@ class LocalTransport:
     async def address(self) -> Address | None:
         return None
 
-    def read_file(self, path: str) -> AsyncGenerator[bytes, None]:
-        return cat.read_file(self, path)
+    def read_file(self, path: str, start: int = 0) -> AsyncGenerator[bytes, None]:
+        return cat.read_file(self, path, start)
 
-    async def write_file(self, path: str, content: AsyncIterator[bytes], mode: int) -> int:
-        return await cat.write_file(self, path, content, mode)
+    async def write_file(
+        self, path: str, content: AsyncIterator[bytes], mode: int, start: int = 0
+    ) -> int:
+        return await cat.write_file(self, path, content, mode, start)
 
     async def plain_files(self) -> ShellFiles:
         return ShellFiles(self)

@@ -317,11 +317,13 @@ class OpensshTransport:
         _, said = await self._ask("-G")
         return dict(line.partition(" ")[::2] for line in said.splitlines())
 
-    def read_file(self, path: str) -> AsyncGenerator[bytes, None]:
-        return cat.read_file(self, path)
+    def read_file(self, path: str, start: int = 0) -> AsyncGenerator[bytes, None]:
+        return cat.read_file(self, path, start)
 
-    async def write_file(self, path: str, content: AsyncIterator[bytes], mode: int) -> int:
-        return await cat.write_file(self, path, content, mode)
+    async def write_file(
+        self, path: str, content: AsyncIterator[bytes], mode: int, start: int = 0
+    ) -> int:
+        return await cat.write_file(self, path, content, mode, start)
 
     async def plain_files(self) -> ShellFiles:
         return ShellFiles(self)

@@ -77,12 +77,16 @@ class Transport(Protocol):
     async def address(self) -> Address | None:
         """The address of the host; None: wfrun runs there itself."""
 
-    def read_file(self, path: str) -> AsyncGenerator[bytes, None]:
-        """Stream the bytes of a file; to be closed unless it is exhausted. Raises InfeasibleError
-        if the file is absent or unreadable, TransientError when the connection is lost."""
+    def read_file(self, path: str, start: int = 0) -> AsyncGenerator[bytes, None]:
+        """Stream the bytes of a file from the byte ``start`` on; to be closed unless it is
+        exhausted. Raises InfeasibleError if the file is absent or unreadable, TransientError when
+        the connection is lost."""
 
-    async def write_file(self, path: str, content: AsyncIterator[bytes], mode: int) -> int:
-        """Write a new file in an existing directory; returns its size in bytes.
+    async def write_file(
+        self, path: str, content: AsyncIterator[bytes], mode: int, start: int = 0
+    ) -> int:
+        """Write a new file in an existing directory; returns its size in bytes. With ``start``, a
+        multiple of 1 MiB, write an existing file from this byte on.
 
         It appears under this name at once: callers give a temporary one. Raises InfeasibleError if
         it cannot be written (full, no permission), TransientError when the connection is lost; an

@@ -36,6 +36,8 @@ class MethodRecord(msgspec.Struct, frozen=True):
     """Whether the two sites speak to each other: one such method is as late as another."""
     relayed: bool = False
     """Whether files pass through this machine over the connections of the sites."""
+    resumes: bool = False
+    """Whether its copies of large files go on from what an earlier copy has left."""
 
 
 METHODS: dict[str, MethodRecord] = {
@@ -44,10 +46,10 @@ METHODS: dict[str, MethodRecord] = {
         MethodRecord("same-file-system", lambda links: SameFileSystem()),
         MethodRecord("copy", LocalCopy),
         MethodRecord("gridftp", GridFtp, large_only=True, direct=True),
-        MethodRecord("rsync", lambda links: DirectRsync(), large_only=True, direct=True),
+        MethodRecord("rsync", lambda links: DirectRsync(), True, direct=True, resumes=True),
         MethodRecord("scp", lambda links: DirectScp(), large_only=True, direct=True),
-        MethodRecord("sftp", lambda links: DirectSftp(), large_only=True, direct=True),
-        MethodRecord("stream", Stream, relayed=True),
+        MethodRecord("sftp", lambda links: DirectSftp(), True, direct=True, resumes=True),
+        MethodRecord("stream", Stream, relayed=True, resumes=True),
         MethodRecord("relay", FileRelay, relayed=True),
     )
 }

@@ -40,8 +40,8 @@ class AgentlessEndpoint:
     async def stat(self, name: str) -> Stat | None:
         return await self._files.stat(self._site.path(name))
 
-    async def read(self, name: str) -> AsyncGenerator[bytes, None]:
-        async with aclosing(self.transport.read_file(self._site.path(name))) as content:
+    async def read(self, name: str, start: int = 0) -> AsyncGenerator[bytes, None]:
+        async with aclosing(self.transport.read_file(self._site.path(name), start)) as content:
             async for piece in content:
                 yield piece
 
@@ -53,11 +53,12 @@ class AgentlessEndpoint:
         is_executable: bool,
         key: str,
         sent: HashedStream | None = None,
+        start: int = 0,
     ) -> None:
         part = self._site.part(name, key)
         try:
             await self.prepare(name)
-            await self.transport.write_file(part, content, 0o600)
+            await self.transport.write_file(part, content, 0o600, start)
             digest = expected.digest if sent is None else sent.digest
             whole = Content(expected.size_bytes, digest)
             await self.complete(name, key, whole, is_executable)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from wfrun.engine.errors import NoSpaceError, TransientError, WfrunError
@@ -29,6 +30,7 @@ from wfrun.sites.transfers.method import (
     with_digest,
 )
 from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.resume import keeps_part, resuming
 from wfrun.sites.transfers.stall import STALL_S
 
 GRACE_S = 10.0
@@ -47,6 +49,8 @@ class Sending(NamedTuple):
     to: Address
     path: str
     """Of the part at the destination."""
+    left: int = 0
+    """Size of the part that an earlier copy has left: the client goes on from there."""
 
 
 class DirectMethod:
@@ -62,6 +66,10 @@ class DirectMethod:
     def works_between(self, source: Clients, destination: Clients) -> bool:
         """Whether both sites have the programs."""
         raise NotImplementedError
+
+    def resumes(self, source: Clients) -> bool:
+        """Whether the client can go on from what an earlier copy has left."""
+        return False
 
     def client(self, sending: Sending) -> Sequence[str]:
         """The command at the source, in the directory of the script. Raises NotCarriedError."""
@@ -92,30 +100,52 @@ class DirectMethod:
             raise NotCarriedError("copies no directories")
         check_size(source.path, stat.size_bytes, expected.size_bytes)
         whole = Content(stat.size_bytes, expected.digest, expected.verify)
+        copy = partial(self._copy_rest, source, destination, key, whole, stat.is_executable)
+        digest, left = await resuming(to, destination.name, key, stat.size_bytes, copy)
+        elapsed_s = asyncio.get_running_loop().time() - begun_s
+        sent_bytes = stat.size_bytes - left if left else None
+        return Receipt(stat.size_bytes, elapsed_s, digest, sent_bytes=sent_bytes)
+
+    async def _copy_rest(
+        self,
+        source: Location,
+        destination: Location,
+        key: str,
+        whole: Content,
+        is_executable: bool,
+        left: int,
+    ) -> tuple[str | None, int]:
+        """Copy a file, of which ``left`` bytes are there already. Returns its digest, if that is
+        known or computed, and the number of bytes from which the client went on."""
+        from_, to = source.endpoint, destination.endpoint
+        assert isinstance(from_, RemoteEndpoint)
+        if not self.resumes(await from_.clients()):
+            left = 0
         async with hold_slots(from_, to):
             # The source is read for its digest while the client reads it, too.
             reading = asyncio.ensure_future(with_digest(source, whole))
             try:
-                await self._send(source, destination, key, whole)
+                if left != whole.size_bytes or not left:
+                    await self._send(source, destination, key, whole, left)
                 whole = await reading
-                await to.complete(destination.name, key, whole, stat.is_executable)
-            except BaseException:
-                await to.discard(destination.name, key)
+                await to.complete(destination.name, key, whole, is_executable)
+            except BaseException as error:
+                if not keeps_part(key, error):
+                    await to.discard(destination.name, key)
                 raise
             finally:
                 await end_tasks([reading])
-        elapsed_s = asyncio.get_running_loop().time() - begun_s
-        return Receipt(stat.size_bytes, elapsed_s, whole.digest)
+        return whole.digest, left
 
     async def _send(
-        self, source: Location, destination: Location, key: str, whole: Content
+        self, source: Location, destination: Location, key: str, whole: Content, left: int
     ) -> None:
-        """Let the client write the part."""
+        """Let the client write the part, or the rest of it."""
         from_, to = source.endpoint, destination.endpoint
         assert isinstance(from_, RemoteEndpoint)
         assert isinstance(to, RemoteEndpoint)
         part = to.part(destination.name, key)
-        sending = Sending(await from_.clients(), await _address(to), part)
+        sending = Sending(await from_.clients(), await _address(to), part, left)
         script = sending_script(
             self.client(sending),
             source.path,

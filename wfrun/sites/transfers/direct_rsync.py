@@ -20,9 +20,14 @@ class DirectRsync(DirectMethod):
     def works_between(self, source: Clients, destination: Clients) -> bool:
         return "ssh" in source.programs and min(source.rsync, destination.rsync) >= MIN_RSYNC
 
+    def resumes(self, source: Clients) -> bool:
+        return True
+
     def client(self, sending: Sending) -> Sequence[str]:
-        # In place: the part is new, and a temporary file beside it would have another name.
+        # In place: the part is new, and a temporary file beside it would have another name. What
+        # is there already is compared when the rest has arrived, and sent again if it differs.
+        how = ["--append-verify"] if sending.left else ["--inplace", "--whole-file"]
         return (
-            "rsync", "-s", "--inplace", "--whole-file", "--copy-links", "-e", "ssh -F config",
+            "rsync", "-s", *how, "--copy-links", "-e", "ssh -F config",
             "--", "file", remote_path(sending.to, sending.path),
         )  # fmt: skip

@@ -8,6 +8,9 @@ from wfrun.sites.transfers.direct import DirectMethod, Sending
 from wfrun.sites.transfers.direct_clients import Clients
 from wfrun.sites.transfers.method import NotCarriedError
 
+WITH_REPUT = (6, 7)
+"""The first OpenSSH whose sftp resumes uploads."""
+
 
 class DirectSftp(DirectMethod):
     """Implements ``TransferMethod`` by sftp, with a batch of one command."""
@@ -17,6 +20,9 @@ class DirectSftp(DirectMethod):
     def works_between(self, source: Clients, destination: Clients) -> bool:
         return {"ssh", "sftp"} <= source.programs
 
+    def resumes(self, source: Clients) -> bool:
+        return source.ssh >= WITH_REPUT
+
     def client(self, sending: Sending) -> Sequence[str]:
         return "sftp", "-b", "batch", "-F", "config", "--", sending.to.host
 
@@ -25,4 +31,5 @@ class DirectSftp(DirectMethod):
         if "\n" in sending.path or "\0" in sending.path:
             raise NotCarriedError(f"does not write to {sending.path!r}")
         quoted = sending.path.replace("\\", "\\\\").replace('"', '\\"')
-        return {"batch": f'put file "{quoted}"\n'}
+        command = "reput" if sending.left else "put"
+        return {"batch": f'{command} file "{quoted}"\n'}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.sites.node.outputs import stays_inside
-from wfrun.sites.transfers.endpoint import PART_PATTERN, file_mode
+from wfrun.sites.transfers.endpoint import KEPT_PATTERN, PART_PATTERN, file_mode
 
 _CHUNK_BYTES = 16 << 20
 """Maximum number of bytes copied between two looks at the abort flags."""
@@ -226,11 +226,24 @@ def remove(path: Path) -> None:
             path.unlink()
 
 
-def remove_parts(directory: Path) -> None:
-    """Remove the incomplete copies in and below a directory that a killed process left. No copy
-    into the directory may be running."""
+def left_part(path: Path) -> int | None:
+    """Size of a part that an earlier copy has left, which becomes writable; None: there is none."""
+    with contextlib.suppress(OSError):
+        found = os.lstat(path)
+        if stat.S_ISREG(found.st_mode):
+            os.chmod(path, 0o600)
+            return found.st_size
+    remove(path)
+    return None
+
+
+def remove_parts(directory: Path, *, kept: bool) -> None:
+    """Remove the incomplete copies in and below a directory that a killed process left; with
+    ``kept`` also those from which a later copy could go on. No copy into the directory may be
+    running."""
     for path in list(directory.rglob(PART_PATTERN)):
-        remove(path)
+        if kept or not path.match(KEPT_PATTERN):
+            remove(path)
 
 
 def explain(error: OSError, source: Path, destination: Path) -> WfrunError:

@@ -30,8 +30,8 @@ class FileEnd(Protocol):
     ``expected`` before, and raises TransientError where it differs.
     """
 
-    def read(self, name: str) -> AsyncGenerator[bytes, None]:
-        """Stream the bytes of a file. To be closed unless it is exhausted."""
+    def read(self, name: str, start: int = 0) -> AsyncGenerator[bytes, None]:
+        """Stream the bytes of a file from this one on. To be closed unless it is exhausted."""
 
     async def write(
         self,
@@ -41,8 +41,11 @@ class FileEnd(Protocol):
         is_executable: bool,
         key: str,
         sent: HashedStream | None = None,
+        start: int = 0,
     ) -> None:
-        """Write a file. Its size is given. ``sent``: has its digest at the end of the stream."""
+        """Write a file. Its size is given. ``sent``: has its digest at the end of the stream.
+        ``content`` begins at the byte ``start``, a multiple of 1 MiB; the part has those before.
+        """
 
 
 class Endpoint(FileEnd, Protocol):
@@ -90,6 +93,10 @@ class Endpoint(FileEnd, Protocol):
         """Compare the part of a file with ``expected``, and rename it. Raises TransientError where
         it differs, InfeasibleError where it is absent or belongs to another user."""
 
+    async def left(self, name: str, key: str) -> int | None:
+        """Size of the part that an earlier copy has left, which becomes writable; None: there is
+        none."""
+
     async def discard(self, name: str, key: str) -> None:
         """Remove a part, as far as the site can be reached."""
 
@@ -114,13 +121,23 @@ async def hold_slots(source: Endpoint, destination: Endpoint) -> AsyncIterator[N
         yield
 
 
+KEPT = "kept-"
+"""Prefix of the keys of parts that a failed copy leaves for the next one."""
+
+
+def is_kept(key: str) -> bool:
+    """Whether a failed copy leaves the part with this key."""
+    return key.startswith(KEPT)
+
+
 def part_name(key: str) -> str:
     """The name of the incomplete copy with this key."""
     return f"{_PART}{key}"
 
 
 PART_PATTERN = part_name("*")
-"""Glob pattern of all incomplete copies."""
+KEPT_PATTERN = part_name(f"{KEPT}*")
+"""Glob patterns of all incomplete copies, and of those that are left for the next copy."""
 
 
 def file_mode(is_executable: bool, writable: bool = False) -> int:
@@ -167,7 +184,11 @@ def wrong_checksum(path: str, found: str | None, stated: str | None) -> Infeasib
     )
 
 
+class DigestError(TransientError):
+    """What has arrived is not what was to be copied."""
+
+
 def compare_digests(path: str, found: str | None, digest: str | None) -> None:
-    """Raise TransientError unless a file has its digest."""
+    """Raise DigestError unless a file has its digest."""
     if found != digest:
-        raise TransientError(f"{path}: its checksum is not that of the file that was to be copied")
+        raise DigestError(f"{path}: its checksum is not that of the file that was to be copied")

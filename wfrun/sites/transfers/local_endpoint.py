@@ -19,6 +19,7 @@ from wfrun.sites.stored import measure_here
 from wfrun.sites.transfers.disk import (
     explain_read,
     explain_write,
+    left_part,
     make_folders,
     open_regular,
     remove,
@@ -37,6 +38,7 @@ from wfrun.sites.transfers.endpoint import (
 from wfrun.sites.transfers.hashed import HashedStream
 from wfrun.sites.transfers.local_small import SmallFile, read_all, stat_all, write_all
 from wfrun.sites.transfers.request_batcher import RequestBatcher
+from wfrun.sites.transfers.resume import keeps_part
 
 _Q = TypeVar("_Q")
 _T = TypeVar("_T")
@@ -82,9 +84,10 @@ class LocalEndpoint:
     async def measure(self, path: str, size_bytes: int | None) -> Content | None:
         return await asyncio.to_thread(measure_here, path, digest=True)
 
-    async def read(self, name: str) -> AsyncGenerator[bytes, None]:
+    async def read(self, name: str, start: int = 0) -> AsyncGenerator[bytes, None]:
         try:
             with open(self.path(name), "rb", opener=open_regular) as file:
+                file.seek(start)
                 while chunk := await asyncio.to_thread(file.read, CHUNK_BYTES):
                     yield chunk
         except OSError as error:
@@ -98,13 +101,15 @@ class LocalEndpoint:
         is_executable: bool,
         key: str,
         sent: HashedStream | None = None,
+        start: int = 0,
     ) -> None:
         final = Path(self.path(name))
         temporary = final.with_name(part_name(key))
-        written = 0
+        written = start
         try:
             await asyncio.to_thread(make_folders, final.parent)
-            with open(temporary, "xb") as file:
+            with open(temporary, "r+b" if start else "xb") as file:
+                file.seek(start)
                 async for chunk in content:
                     await asyncio.to_thread(file.write, chunk)
                     written += len(chunk)
@@ -114,9 +119,12 @@ class LocalEndpoint:
             os.chmod(temporary, file_mode(is_executable, self.spec is None))
             await self._put_in_place(temporary, final)
         except OSError as error:
-            raise explain_write(error, final) from error
-        finally:
             remove(temporary)
+            raise explain_write(error, final) from error
+        except BaseException as error:
+            if not keeps_part(key, error):
+                remove(temporary)
+            raise
 
     def part(self, name: str, key: str) -> str:
         return str(Path(self.path(name)).with_name(part_name(key)))
@@ -145,6 +153,9 @@ class LocalEndpoint:
             raise missing_part(str(final), str(temporary)) from error
         except OSError as error:
             raise explain_write(error, final) from error
+
+    async def left(self, name: str, key: str) -> int | None:
+        return await asyncio.to_thread(left_part, Path(self.part(name, key)))
 
     async def discard(self, name: str, key: str) -> None:
         await asyncio.to_thread(remove, Path(self.part(name, key)))

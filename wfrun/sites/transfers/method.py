@@ -65,7 +65,8 @@ class TransferMethod(Protocol):
         The destination shows the whole file under its final name, or what was there before: it is
         written as ``part_name(key)`` in the same directory, compared with ``expected`` there, and
         renamed.
-        A copy that fails or is cancelled removes its part. ``key`` is unique among all copies.
+        A copy that fails or is cancelled removes its part, unless ``keeps_part`` leaves it for the
+        next copy of the file. No two copies under way have the same ``key``.
 
         A large copy holds a slot of both endpoints (``hold_slots``); many small files share one
         message or command without a slot.

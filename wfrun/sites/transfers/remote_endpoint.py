@@ -32,6 +32,7 @@ from wfrun.sites.transfers.endpoint import (
 from wfrun.sites.transfers.full_disk import name_full_disk
 from wfrun.sites.transfers.hashed import HashedStream
 from wfrun.sites.transfers.request_batcher import PARALLEL_FILES, RequestBatcher
+from wfrun.sites.transfers.resume import keeps_part
 
 LARGE_BYTES = 64 << 20
 """Size from which a file is measured by a message of its own, so that others do not wait for it."""
@@ -124,9 +125,9 @@ class RemoteEndpoint:
 
     # -- large files and directories, streamed
 
-    async def read(self, name: str) -> AsyncGenerator[bytes, None]:
+    async def read(self, name: str, start: int = 0) -> AsyncGenerator[bytes, None]:
         transport = await self.connection.transport()
-        async with aclosing(transport.read_file(self.path(name))) as content:
+        async with aclosing(transport.read_file(self.path(name), start)) as content:
             async for chunk in content:
                 yield chunk
 
@@ -138,11 +139,13 @@ class RemoteEndpoint:
         is_executable: bool,
         key: str,
         sent: HashedStream | None = None,
+        start: int = 0,
     ) -> None:
         final, temporary = self.path(name), self.part(name, key)
         transport = await self.connection.transport()
         try:
-            written = await transport.write_file(temporary, content, file_mode(is_executable))
+            mode = file_mode(is_executable)
+            written = await transport.write_file(temporary, content, mode, start)
             check_size(final, written, expected.size_bytes)
             await check_digest(self, temporary, expected, sent)
             await self.commit(name, key)
@@ -150,8 +153,9 @@ class RemoteEndpoint:
             await name_full_disk(error, transport, os.path.dirname(final))
             await self.discard(name, key)
             raise
-        except BaseException:
-            await self.discard(name, key)
+        except BaseException as error:
+            if not keeps_part(key, error):
+                await self.discard(name, key)
             raise
 
     async def read_tree(self, name: str) -> AsyncGenerator[bytes, None]:
@@ -232,6 +236,13 @@ class RemoteEndpoint:
             except InfeasibleError:
                 raise error from None
             await host.remove([old])
+
+    async def left(self, name: str, key: str) -> int | None:
+        host, path = await self.connection.host(), self.part(name, key)
+        (found,) = await host.stat([path])
+        if found is not None:  # A client of another site has given it the mode of its source.
+            await host.run(["chmod", "600", "--", path])
+        return None if found is None else found.size_bytes
 
     async def discard(self, name: str, key: str) -> None:
         """Remove a part, as far as the site can be reached."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -36,7 +37,10 @@ from wfrun.sites.transfers.method import (
     with_digest,
 )
 from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.resume import PartClaims
 
+_PART = re.compile(rf"{re.escape(part_name(''))}[\w-]+")
+"""The name of a part, in messages."""
 NO_THREAD = "can't start new thread"
 """The message of the RuntimeError that Python raises when the system has no room for a thread."""
 
@@ -68,9 +72,11 @@ class TransferRouter:
         large_only: Collection[str] = (),
         direct: Collection[str] = (),
         relayed: Collection[str] = (),
+        resuming: Collection[str] = (),
         checksums: bool = False,
     ) -> None:
-        """With ``checksums`` a copy is compared by digest, not only by size."""
+        """With ``checksums`` a copy is compared by digest, not only by size; then copies of large
+        files by methods of ``resuming`` go on from what an earlier copy has left."""
         self._outputs = outputs
         self._endpoints: dict[int, Endpoint] = {
             ORIGIN: LocalEndpoint(),
@@ -80,6 +86,8 @@ class TransferRouter:
         self._large_only = frozenset(large_only)
         self._direct = frozenset(direct)
         self._relayed = frozenset(relayed)
+        self._resuming = frozenset(resuming)
+        self._claims = PartClaims()
         self._forced = {
             (link.source, link.destination): link.methods for link in links if link.methods
         }
@@ -117,7 +125,7 @@ class TransferRouter:
             return await send()
         except WfrunError as error:  # Users know the file by its final name alone.
             final = os.path.basename(destination_path)
-            error.message = error.message.replace(part_name(key), final)
+            error.message = _PART.sub(lambda _: final, error.message)
             await _check_source(ends[0], expected, error)
             raise
 
@@ -130,23 +138,50 @@ class TransferRouter:
         avoid: Sequence[str],
         on_route: OnRoute | None,
     ) -> Receipt:
-        """Copy by the first method that can carry the file and does not fail."""
+        """``_try`` with the key that copies of a large file share."""
+        size_bytes = -1 if expected.size_bytes is None else expected.size_bytes
+        if size_bytes < 0 and _is_remote(source.endpoint, destination.endpoint):
+            size_bytes = await _size_of(source)
+        if size_bytes <= SHARED_BYTES:
+            on_route = None
+        # An image may be in the cache of a site, which several runs write to.
+        is_shared = expected.verify and expected.sha256 is None
+        async with self._claims.claim(destination, size_bytes if is_shared else 0) as kept:
+            parts = key, kept
+            return await self._try(
+                source, destination, parts, expected, size_bytes, avoid, on_route
+            )
+
+    async def _try(
+        self,
+        source: Location,
+        destination: Location,
+        parts: tuple[str, str | None],
+        expected: Content,
+        size_bytes: int,
+        avoid: Sequence[str],
+        on_route: OnRoute | None,
+    ) -> Receipt:
+        """Copy by the first method that can carry the file and does not fail. ``parts``: the key of
+        this copy, and the one that all copies of the file share, if any."""
+        key, kept = parts
         pair = (endpoint_name(source.endpoint), endpoint_name(destination.endpoint))
         failures: dict[str, MethodFailedError] = {}
         reasons: list[str] = []
         agentless: NoAgentError | None = None
-        names = self._without(avoid, await self._names(pair, source, destination, expected))
+        names = self._without(avoid, self._names(pair, source, destination, size_bytes))
         for name in names:
             method = self._methods[name]
             try:
                 if not await method.can_carry(source.endpoint, destination.endpoint):
                     continue
-                if on_route is not None and not avoid and (expected.size_bytes or 0) > SHARED_BYTES:
+                if on_route is not None and not avoid:
                     ends = source.endpoint, destination.endpoint
                     await self._tell_route(name, names, *ends, on_route)
                 if not method.computes_digest:
                     expected = await with_digest(source, expected)
-                receipt = await _copy_by(method, source, destination, key, expected)
+                resumed = kept if name in self._resuming else None
+                receipt = await _copy_by(method, source, destination, resumed or key, expected)
             except NotCarriedError as error:
                 reasons.append(f"{name} {error.message}")
             except MethodFailedError as error:
@@ -154,6 +189,8 @@ class TransferRouter:
             except NoAgentError as error:  # The method is not given up: the agent comes back.
                 agentless = error
             else:
+                if kept is not None and resumed is None:  # It may have been left by another.
+                    await destination.endpoint.discard(destination.name, kept)
                 fallback = self._give_up(pair, failures, name)
                 if agentless is not None:
                     fallback = fallback or self._note(pair, agentless, name)
@@ -164,24 +201,27 @@ class TransferRouter:
             raise list(failures.values())[-1]
         raise self._uncarried(pair, reasons)
 
-    async def _names(
-        self, pair: tuple[str, str], source: Location, destination: Location, expected: Content
+    def _names(
+        self, pair: tuple[str, str], source: Location, destination: Location, size_bytes: int
     ) -> list[str]:
         """The methods to try between two sites, in order."""
         failed = self._failed.get(pair, ())
         names = self._forced.get(pair)
         if names is None:
             ends = source.endpoint, destination.endpoint
-            is_remote = any(isinstance(end, RemoteEndpoint) for end in ends)
-            is_small = is_remote and await _is_small(source, expected)
+            is_small = _is_remote(*ends) and 0 <= size_bytes <= SMALL_BYTES
             names = tuple(n for n in self._methods if not (is_small and n in self._large_only))
         return [name for name in names if name not in failed]
 
     def _without(self, avoid: Sequence[str], names: Sequence[str]) -> list[str]:
         """Methods in order, those last that take the same way as one to be avoided."""
-        ways = (self._direct, self._relayed)
-        way = frozenset(avoid).union(*(way for way in ways if way.intersection(avoid)))
+        way = self._way(avoid)
         return sorted(names, key=lambda name: (name in avoid, name in way))
+
+    def _way(self, names: Sequence[str]) -> frozenset[str]:
+        """These methods, and those that take the same way as one of them."""
+        ways = (self._direct, self._relayed)
+        return frozenset(names).union(*(way for way in ways if way.intersection(names)))
 
     async def _tell_route(
         self,
@@ -191,13 +231,12 @@ class TransferRouter:
         destination: Endpoint,
         on_route: OnRoute,
     ) -> None:
-        """Call ``on_route`` if another method could carry the file, too. Between directories of
-        this machine all methods wait for the same disks."""
-        if not any(isinstance(end, RemoteEndpoint) for end in (source, destination)):
+        """Call ``on_route`` if another method could carry the file another way. Between
+        directories of this machine all methods wait for the same disks."""
+        if not _is_remote(source, destination):
             return
-        for other in self._without([name], names):
-            if other == name or self._relayed.issuperset((name, other)):
-                continue
+        way = self._way([name])
+        for other in (other for other in names if other not in way):
             with contextlib.suppress(WfrunError):  # the site may be asked later
                 if await self._methods[other].can_carry(source, destination):
                     on_route(name, other)
@@ -242,16 +281,17 @@ class TransferRouter:
             method.close()
 
 
-async def _is_small(source: Location, expected: Content) -> bool:
-    """Whether a file can share messages with others."""
-    size_bytes = expected.size_bytes
-    if size_bytes is None:
-        try:
-            stat = await source.endpoint.stat(source.name)
-        except NoAgentError:
-            return False
-        size_bytes = None if stat is None or stat.is_directory else stat.size_bytes
-    return size_bytes is not None and size_bytes <= SMALL_BYTES
+def _is_remote(source: Endpoint, destination: Endpoint) -> bool:
+    return any(isinstance(end, RemoteEndpoint) for end in (source, destination))
+
+
+async def _size_of(source: Location) -> int:
+    """Size of a file in bytes; -1: unknown, or a directory."""
+    try:
+        stat = await source.endpoint.stat(source.name)
+    except NoAgentError:
+        return -1
+    return -1 if stat is None or stat.is_directory else stat.size_bytes
 
 
 async def _copy_by(

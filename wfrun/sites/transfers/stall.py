@@ -16,13 +16,13 @@ nor takes anything must not hold the other end's slots for ever."""
 class StallGuard:
     """Watches the pieces of one copy on their way from its source to its destination."""
 
-    def __init__(self, source: str, destination: str) -> None:
-        """Takes their paths, for messages."""
+    def __init__(self, source: str, destination: str, start: int = 0) -> None:
+        """Takes their paths, for messages, and the number of bytes that are there already."""
         self._source = source
         self._destination = destination
         self._steps = 0
         """Number of pieces asked for, and of pieces that came."""
-        self._bytes = 0
+        self._bytes = start
         self._at_source = False
         """Whether the source is to send the next piece; otherwise the destination has one."""
         self._sent_all = False

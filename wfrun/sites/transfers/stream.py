@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -19,6 +20,7 @@ from wfrun.sites.transfers.endpoint import Endpoint, FileEnd, check_size, digest
 from wfrun.sites.transfers.hashed import HashedStream
 from wfrun.sites.transfers.method import Location, with_digest
 from wfrun.sites.transfers.read_ahead import read_ahead
+from wfrun.sites.transfers.resume import resuming, trusted
 from wfrun.sites.transfers.room import Room
 from wfrun.sites.transfers.stall import StallGuard
 
@@ -79,11 +81,11 @@ class Stream:
                 begun_s = loop.time()  # the wait for room is no property of the link
                 digest = await self._share(source, destination, key, whole, stat.is_executable)
         else:
-            limits = self._caps.between(reader, writer)
-            async with hold_slots(reader, writer):
-                digest = await stream_file(
-                    reader, writer, source, destination, key, whole, stat.is_executable, limits
-                )
+            copy = partial(self._send, source, destination, key, whole, stat.is_executable)
+            digest, start = await resuming(writer, destination.name, key, size_bytes, copy)
+            if start:
+                elapsed_s = loop.time() - begun_s
+                return Receipt(size_bytes, elapsed_s, digest, sent_bytes=size_bytes - start)
         return Receipt(size_bytes, loop.time() - begun_s, digest)
 
     async def _share(
@@ -101,6 +103,29 @@ class Stream:
         await writer.write_small(destination.name, content, whole, executable, key)
         return whole.digest
 
+    async def _send(
+        self,
+        source: Location,
+        destination: Location,
+        key: str,
+        whole: Content,
+        executable: bool,
+        left: int,
+    ) -> tuple[str | None, int]:
+        """Copy a file, of which ``left`` bytes are there already. Returns its digest, if that is
+        known or computed, and the number of bytes that were not sent."""
+        reader, writer = source.endpoint, destination.endpoint
+        if start := trusted(left):  # What is there is not hashed on its way.
+            whole = await with_digest(source, whole)
+        elif left:
+            await writer.discard(destination.name, key)
+        limits = self._caps.between(reader, writer)
+        async with hold_slots(reader, writer):
+            digest = await stream_file(
+                reader, writer, source, destination, key, whole, executable, limits, start
+            )
+            return digest, start
+
     def close(self) -> None:
         """Nothing to release: a copy ends with its task."""
 
@@ -114,21 +139,25 @@ async def stream_file(
     whole: Content,
     is_executable: bool,
     limits: Sequence[RateLimit],
+    start: int = 0,
 ) -> str | None:
     """Copy a file of a known size through the memory of this machine, read ahead. Returns its
-    digest, if that is known or computed."""
+    digest, if that is known or computed. With ``start``, which needs the digest, the bytes before
+    are there already."""
     assert whole.size_bytes is not None
-    guard = StallGuard(source.path, destination.path)
-    async with aclosing(reader.read(source.name)) as data:
+    guard = StallGuard(source.path, destination.path, start)
+    async with aclosing(reader.read(source.name, start)) as data:
         sent = HashedStream(data) if whole.verify and whole.digest is None else None
         hashed = data if sent is None else sent.pieces()
         async with (
             aclosing(hashed),
             aclosing(read_ahead(hashed)) as ahead,
             aclosing(limited(ahead, limits)) as slowed,
-            aclosing(guard.pieces(_at_most(slowed, whole.size_bytes, source.path))) as pieces,
+            aclosing(
+                guard.pieces(_at_most(slowed, whole.size_bytes - start, source.path))
+            ) as pieces,
         ):
-            writing = writer.write(destination.name, pieces, whole, is_executable, key, sent)
+            writing = writer.write(destination.name, pieces, whole, is_executable, key, sent, start)
             await guard.watch(writing)
     return whole.digest if sent is None else sent.digest
 
