@@ -301,3 +301,16 @@ def test_a_site_directory_that_can_not_be_written(user: User, read_only: Path) -
 def test_an_output_folder_that_can_not_be_written(user: User, read_only: Path) -> None:
     told = refused(user, "generate", "bag", "--tasks", "3", "-o", read_only / "bag.dax")
     assert f"{read_only}/bag.dax: cannot be written" in told
+
+
+@pytest.mark.parametrize("name", ["in", "in/member"])
+def test_an_input_that_is_a_pipe(user: User, name: str) -> None:
+    """It is not waited for a writer."""
+    path = user.folder / name
+    path.parent.mkdir(exist_ok=True)
+    os.mkfifo(path)
+    uses = '<uses file="in" link="input"/>'
+    document = user.folder / "x.dax"
+    document.write_text(dax(f'<job id="a" name="touch"><argument>started</argument>{uses}</job>'))
+    told = refused(user, "run", document, status=3)
+    assert f"{path} cannot be read: it is neither a file nor a directory" in told

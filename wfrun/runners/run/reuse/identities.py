@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from wfrun.engine.errors import InfeasibleError
+from wfrun.sites.transfers.disk import open_regular
 
 SMALL_BYTES = 1 << 20
 """Maximum size of a file that is hashed even if no earlier run has a file like it."""
@@ -93,7 +94,8 @@ class Identifier:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise InfeasibleError(f"{path} cannot be read: {error.strerror}") from error
+            place = error.filename or path  # a member of a directory
+            raise InfeasibleError(f"{place} cannot be read: {error.strerror}") from error
         identity = Identity(size_bytes, changed_ns, inode, known or b"")
         self._add(path, identity)
         return identity
@@ -136,7 +138,8 @@ def digest_of(path: str) -> bytes:
     OSError."""
     total = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     if not os.path.isdir(path):
-        with open(path, "rb") as file:
+        # A pipe would be waited for, and a device may have no end.
+        with open(path, "rb", opener=open_regular) as file:
             while chunk := file.read(_CHUNK_BYTES):
                 total.update(chunk)
         return total.digest()
