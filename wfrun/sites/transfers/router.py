@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from wfrun.engine.protocols import OnRoute
 from wfrun.sites.contained import contained
 from wfrun.sites.remote.connection import NoAgentError
 from wfrun.sites.stored import matches
+from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps
 from wfrun.sites.transfers.causes import failure_of
 from wfrun.sites.transfers.endpoint import (
     Endpoint,
@@ -27,6 +28,7 @@ from wfrun.sites.transfers.endpoint import (
     part_name,
     wrong_checksum,
 )
+from wfrun.sites.transfers.hashed import HashedStream
 from wfrun.sites.transfers.image_cache import through_cache
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
 from wfrun.sites.transfers.method import (
@@ -36,6 +38,7 @@ from wfrun.sites.transfers.method import (
     TransferMethod,
     with_digest,
 )
+from wfrun.sites.transfers.received import receive
 from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
 from wfrun.sites.transfers.resume import PartClaims
 
@@ -97,6 +100,7 @@ class TransferRouter:
         """Pairs of sites between which files went without an agent, as the user knows."""
         self._serial = itertools.count()
         self._checksums = checksums
+        self._caps = BandwidthCaps(links)
 
     async def copy(
         self,
@@ -127,6 +131,28 @@ class TransferRouter:
             final = os.path.basename(destination_path)
             error.message = _PART.sub(lambda _: final, error.message)
             await _check_source(ends[0], expected, error)
+            raise
+
+    async def receive(
+        self,
+        shown: str,
+        data: AsyncIterator[bytes],
+        sent: HashedStream,
+        destination: int,
+        destination_path: str,
+    ) -> Receipt:
+        """Write a file that a server sends, as ``copy`` does; ``sent`` has the digest of ``data``
+        at its end. ``shown`` is the server's name for it, for messages."""
+        if destination == ORIGIN:
+            destination_path = str(contained(self._outputs, destination_path))
+        to = Location(self._endpoints[destination], destination_path)
+        key = f"{os.getpid()}-{next(self._serial)}"
+        limits = self._caps.between(self._endpoints[ORIGIN], to.endpoint)
+        try:
+            return await receive(shown, data, sent, to, key, limits, verify=self._checksums)
+        except WfrunError as error:
+            final = os.path.basename(destination_path)
+            error.message = error.message.replace(part_name(key), final)
             raise
 
     async def _send(

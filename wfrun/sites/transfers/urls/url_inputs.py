@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -24,6 +25,9 @@ from wfrun.sites.transfers.stall import StallGuard
 from wfrun.sites.transfers.urls import SCHEMES
 from wfrun.sites.transfers.urls.source import host_of
 
+RELAYED = frozenset({"sftp"})
+"""Schemes whose files go on to a site while they come. Those of others wait here: web servers break
+off long downloads, which go on where they stopped, and the client of GridFTP writes files."""
 MAX_FETCHES = 4
 """Maximum number of files that are fetched at a time: servers limit the connections of a client."""
 
@@ -43,9 +47,9 @@ class UrlInputs:
     """Implements ``Transfer``: sources at ORIGIN may be URLs.
 
     Each is fetched once into ``folder``, whole or not at all, also by an earlier engine of the run;
-    then ``transfer`` copies it. ``hosts`` are those that may be asked. Where ``further`` has other
-    URLs of the same file, each that fails is left for the next one; so is a host that has failed
-    with another file.
+    then ``transfer`` copies it. Those of RELAYED are written to the site at once. ``hosts`` are
+    those that may be asked. Where ``further`` has other URLs of the same file, each that fails is
+    left for the next one; so is a host that has failed with another file.
     """
 
     def __init__(
@@ -79,7 +83,10 @@ class UrlInputs:
     ) -> Receipt:
         """``Transfer.copy``."""
         left = ""
-        if source == ORIGIN and scheme_of(source_path) in SCHEMES:
+        scheme = scheme_of(source_path) if source == ORIGIN else ""
+        if scheme in RELAYED and expected.sha256 is None:
+            return await self._relayed(source_path, destination, destination_path, expected)
+        if scheme in SCHEMES:
             source_path, left = await self._fetched(source_path, expected)
         receipt = await self._transfer.copy(
             source, source_path, destination, destination_path, expected, avoid, on_route
@@ -87,6 +94,24 @@ class UrlInputs:
         if left:
             receipt = replace(receipt, fallback="; ".join(filter(None, (left, receipt.fallback))))
         return receipt
+
+    async def _relayed(
+        self, url: str, destination: int, destination_path: str, expected: Content
+    ) -> Receipt:
+        """Pass a file on to a site while it comes, without a copy in between."""
+        receipts: list[Receipt] = []
+
+        async def deliver(url: str) -> None:
+            async with self._places, SCHEMES[scheme_of(url)](url, self._hosts) as source:
+                sent, shown = HashedStream(source), shown_url(url)
+                checked = _checked(shown, sent, expected) if expected.is_stated else sent.pieces()
+                receive = self._transfer.receive
+                async with aclosing(checked):
+                    came = await receive(shown, checked, sent, destination, destination_path)
+                receipts.append(came)
+
+        left = await self._first((url, *self._further.get(url, ())), deliver)
+        return replace(receipts[0], fallback=left)
 
     async def _fetched(self, url: str, expected: Content) -> tuple[str, str]:
         """The path of a file that was fetched, and which hosts were left for another one. Copies of
@@ -96,20 +121,23 @@ class UrlInputs:
         while not path.exists():
             fetching = self._fetching.get(name)
             if fetching is None:
-                work = self._fetch_first((url, *self._further.get(url, ())), path, expected)
+                fetch = partial(self._fetch, path=path, expected=expected)
+                work = self._first((url, *self._further.get(url, ())), fetch)
                 fetching = self._fetching[name] = asyncio.create_task(work)
                 fetching.add_done_callback(lambda _: self._fetching.pop(name))
             await asyncio.wait([fetching])
             left = fetching.result()
         return str(path), left
 
-    async def _fetch_first(self, urls: Sequence[str], path: Path, expected: Content) -> str:
+    async def _first(
+        self, urls: Sequence[str], fetch: Callable[[str], Coroutine[None, None, None]]
+    ) -> str:
         """Fetch from the first URL that works. Returns which hosts were left, if it was not said
         yet. Raises what the last one did, and TransientError if any of them may work later."""
         errors: dict[str, WfrunError] = {}
         for url in sorted(urls, key=lambda each: host_of(each) in self._failed):
             try:
-                await self._fetch(url, path, expected)
+                await fetch(url)
             except (TransientError, InfeasibleError) as error:
                 errors[url] = error
                 if isinstance(error, TransientError):
