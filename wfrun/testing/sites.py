@@ -332,6 +332,18 @@ class SiteConformance(AnySiteConformance):
         assert outcome.cause == "staging"
         assert "wanted" in (outcome.message or "")
 
+    async def test_an_input_that_vanishes_while_it_is_read_is_named(self, tmp_path: Path) -> None:
+        """A directory, which no hard link keeps."""
+        async with self.opened(tmp_path / "site") as (site, probe):
+            make = shell("k-1", "mkdir d; echo 1 > d/x", outputs={"d": "k-1-d"})
+            await site.submit([make])
+            assert (await probe.ended("k-1")).cause == "done"
+            use = shell("k-2", "rm -r ../../files/k-1-d; cat d/x", inputs={"d": "k-1-d"})
+            await site.submit([use])
+            outcome = await probe.ended("k-2")
+        assert outcome.cause == "staging"
+        assert "'d' has vanished" in (outcome.message or "")
+
     async def test_odd_file_names(self, tmp_path: Path) -> None:
         directory = tmp_path / "site"
         async with self.opened(directory) as (site, probe):

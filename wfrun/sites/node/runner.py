@@ -381,6 +381,10 @@ class Runner:
             if cause == "exit" and self._is_full(but_for=sandbox):
                 cause = "disk-full"
             failure = AttemptError(cause, describe(attempt, code, number))
+            vanished = self.starter.vanished_input(attempt) if cause == "exit" else None
+            if vanished is not None:
+                text = ", and its input %r has vanished from the site's store" % vanished
+                failure = AttemptError("staging", failure.message + text)
         elif attempt.request["outputs"]:
             try:
                 outcome["sizes"] = self._commit(attempt, sandbox)

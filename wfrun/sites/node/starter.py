@@ -135,6 +135,16 @@ class Starter:
             for fd in opened:
                 os.close(fd)
 
+    def vanished_input(self, attempt: RunningAttempt) -> "Optional[str]":
+        """The name of an input that vanished while its task ran: its symbolic link in the sandbox
+        leads nowhere. None if there is none; a hard link keeps the file."""
+        for link in attempt.request["inputs"]:
+            path = attempt.sandbox + "/" + link["name"]
+            with contextlib.suppress(OSError):  # a setback, which says nothing
+                if os.path.islink(path) and not mode_of(path):
+                    return str(link["name"])
+        return None
+
     def undo(self, attempt: RunningAttempt) -> None:
         """Remove what a try to start an attempt has made, but for its logs: one is its claim."""
         if attempt.sandbox:
