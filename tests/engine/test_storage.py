@@ -158,16 +158,56 @@ def test_a_task_that_adds_nothing_is_placed_at_a_site_that_is_too_full() -> None
     assert run.tasks == [1]
 
 
+def unsized(tasks: int) -> Workflow:
+    """A bag whose outputs have unknown sizes."""
+    axis = Axis(("x",), (Progression(0, 1, tasks),))
+    return expand(Bag("b", "b.yaml", "x", (), (axis,), outputs=(BagFile("out{x}"),)))
+
+
 def test_a_site_that_is_too_full_gets_no_task_that_may_write_more() -> None:
-    """Outputs of unknown size are counted when they are written."""
-    axis = Axis(("x",), (Progression(0, 1, 4),))
-    unknown = Bag("b", "b.yaml", "x", (), (axis,), outputs=(BagFile("out{x}"),))
-    run = Run(expand(unknown), replace(ALPHA, slots=1))
-    assert run.tasks == [0, 1]  # dispatched together
+    run = Run(unsized(4), replace(ALPHA, slots=1))
+    assert run.tasks == [0]
     run.end(0, 20)
-    run.end(1, 20)
     assert run.tasks == []
-    assert "40 MB of 10 MB used or promised" in (run.core.state.end_reason or "")
+    assert "20 MB of 10 MB used or promised" in (run.core.state.end_reason or "")
+
+
+def test_few_tasks_of_unknown_outputs_run_until_one_has_ended() -> None:
+    """Then each counts as much as that one wrote, those that run included."""
+    run = Run(unsized(40), replace(ALPHA, slots=40))
+    assert run.tasks == [0, 1, 2, 3]
+    run.end(0, 2)
+    assert run.tasks == [1, 2, 3, 4]
+    run.end(1, 1)
+    assert run.tasks == [2, 3, 4]
+    run.end(2, 3)  # The estimate grows.
+    run.end(3, 0)
+    assert run.tasks == [4]
+
+
+def test_what_one_site_has_learned_counts_at_all() -> None:
+    run = Run(unsized(40), replace(ALPHA, slots=1), replace(BETA, slots=40))
+    assert sorted(run.open) == [(0, 0), (1, 1), (2, 1), (3, 1), (4, 1)]
+    run.end(0, 1)
+    assert sum(site == 1 for _, site in run.open) == 10
+
+
+def test_a_failure_teaches_nothing() -> None:
+    run = Run(unsized(40), replace(ALPHA, slots=20))
+    assert run.tasks == [0, 1]
+    run.end(0, cause="exit")
+    assert run.tasks == [1, 2]
+
+
+def test_an_estimate_does_not_end_a_run() -> None:
+    """While nothing runs, a task may start whose outputs may find no room: they may be smaller."""
+    run = Run(unsized(3), replace(ALPHA, slots=1))
+    run.end(0, 6)
+    assert run.tasks == [1]
+    run.end(1, 1)
+    assert run.tasks == [2]
+    run.end(2, 1)
+    assert run.ended == "done"
 
 
 def test_the_reason_of_a_waiting_site_is_its_storage() -> None:

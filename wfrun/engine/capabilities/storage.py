@@ -4,11 +4,15 @@ A site's files are those of the run that are there or on their way, and the decl
 open attempts. A task without room at a site is set aside there, so that those behind it, which may
 need less or free space by their end, are not held up. It is considered again when the site has more
 room.
+
+Outputs of unknown size count as the largest ones of a task of the same kind that has ended. Before
+the first of them has, a site gets few tasks of the kind at a time. An estimate delays tasks, and
+never ends a run: while nothing runs, only what is known counts.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, get_args
@@ -24,6 +28,14 @@ MAX_EXAMINED = 8
 """Maximum number of tasks examined when a site gets more room. Without a limit an event would cost
 as much as there are tasks that wait for it; the others are examined in turn."""
 
+UNSIZED_SLOTS = 10
+"""Number of slots of a site for each task of a kind whose outputs have unknown sizes, and of which
+none has ended; at least one task at a time. What they write together is unknown, so few may do
+it."""
+
+TaskKind = tuple[int, str]
+"""Workflow, name of the program."""
+
 FileKey = tuple[int, int]
 """Workflow, file."""
 
@@ -31,16 +43,19 @@ FileKey = tuple[int, int]
 class SiteStorage:
     """The files of the run at one site, and the tasks that wait for room."""
 
-    __slots__ = ("files", "limit_bytes", "staged", "used_bytes", "waiting")
+    __slots__ = ("files", "limit_bytes", "staged", "unsized", "used_bytes", "waiting")
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
-        """Bytes of the files there or on their way, and of declared outputs of open attempts."""
+        """Bytes of the files there or on their way, and of the declared or expected outputs of open
+        attempts."""
         self.files: dict[FileKey, int] = {}
         """Bytes of each file that is there or on its way."""
         self.staged: dict[FileKey, int] = {}
         """Number of open attempts that wait for a file on its way."""
+        self.unsized: Counter[TaskKind] = Counter()
+        """Number of open attempts whose outputs have unknown sizes."""
         self.waiting: OrderedDict[tuple[int, int], None] = OrderedDict()
         """Tasks (workflow, task) that wait for room."""
 
@@ -75,6 +90,10 @@ class Storage(Capability):
         self._sites: dict[int, SiteStorage] = {}
         self._reserved: dict[str, int] = {}
         """Bytes of the declared outputs of open attempts, by key."""
+        self._unsized: dict[str, TaskKind] = {}
+        """Open attempts whose outputs have unknown sizes, by key."""
+        self._written: dict[TaskKind, int] = {}
+        """The most bytes that an ended task has written of outputs whose sizes were unknown."""
         self._offered: dict[tuple[int, int], int] = {}
         """The sites that got room for a task which is not placed yet, by (workflow, task); a
         mask."""
@@ -89,6 +108,9 @@ class Storage(Capability):
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
         return any(site.spec.storage_bytes is not None for site in run.state.sites)
 
+    def take_over(self, before: Storage) -> None:
+        self._written = before._written  # `on_resumed` counts with it.
+
     def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
         return dict.fromkeys(get_args(ev.AnyEvent), self._examine) | {
             ev.StorageAwaited: self._storage_awaited,
@@ -99,8 +121,8 @@ class Storage(Capability):
     # Which sites have room
 
     def needed_bytes(self, w: WorkflowState, task: int, site: int) -> int:
-        """Bytes that a task adds to a site: its inputs that are neither there nor on their way, and
-        its declared outputs. Files of unknown size count as empty."""
+        """Bytes that a task adds to a site, as far as they are known: its inputs that are neither
+        there nor on their way, and its declared outputs."""
         files, sizes, index = self._sites[site].files, w.sizes, w.index
         definition = w.workflow.tasks[task]
         needed = self._output_bytes(w, task)
@@ -112,11 +134,30 @@ class Storage(Capability):
     def _output_bytes(self, w: WorkflowState, task: int) -> int:
         return sum(max(0, w.sizes[file]) for file in w.workflow.tasks[task].outputs)
 
-    def _has_room(self, w: WorkflowState, task: int, site: int, free_bytes: int) -> bool:
+    def _kind(self, w: WorkflowState, task: int) -> TaskKind | None:
+        """The kind of a task whose outputs have unknown sizes; None if they are known."""
+        definition = w.workflow.tasks[task]
+        is_unsized = any(w.sizes[file] < 0 for file in definition.outputs)
+        return (w.index, definition.name) if is_unsized else None
+
+    @property
+    def _nothing_runs(self) -> bool:
+        return len(self.state.attempts) <= self.state.superseded
+
+    def _has_room(
+        self, w: WorkflowState, task: int, site: int, free_bytes: int, unsized: Counter[TaskKind]
+    ) -> bool:
         """Whether a task adds no more than this to a site. At a site that is too full already, one
         that adds nothing has room, and one whose inputs other tasks have written there: its end may
-        free them, and nothing else can."""
+        free them, and nothing else can. ``unsized``: the attempts there of unknown sizes."""
         needed = self.needed_bytes(w, task, site)
+        kind = None if self._nothing_runs else self._kind(w, task)
+        if kind is not None:
+            expected = self._written.get(kind)
+            slots = self.state.sites[site].spec.slots
+            if expected is None and unsized[kind] >= max(1, slots // UNSIZED_SLOTS):
+                return False
+            needed += expected or 0
         if needed or free_bytes >= 0:
             return needed <= free_bytes
         files, definition = w.workflow.files, w.workflow.tasks[task]
@@ -131,7 +172,9 @@ class Storage(Capability):
         """The sites of a mask that have room for the files of a task."""
         if mask & self._limited:
             for index, site in self._sites.items():
-                if mask >> index & 1 and not self._has_room(w, task, index, site.free_bytes):
+                if mask >> index & 1 and not self._has_room(
+                    w, task, index, site.free_bytes, site.unsized
+                ):
                     mask &= ~(1 << index)
         return mask
 
@@ -155,7 +198,7 @@ class Storage(Capability):
             return
         freed, self._freed = self._freed, 0
         # Nothing may happen any more that makes room, so all sites get a task if any can.
-        nothing_runs = len(self.state.attempts) <= self.state.superseded
+        nothing_runs = self._nothing_runs
         for index, site in self._sites.items():
             if site.waiting and (nothing_runs or freed >> index & 1):
                 self._offer(index, site, nothing_runs)
@@ -177,13 +220,17 @@ class Storage(Capability):
 
     def _offer_to(self, index: int, site: SiteStorage, keys: Sequence[tuple[int, int]]) -> bool:
         """Offer the room at a site to some tasks in turn. Returns whether one has room."""
-        free_bytes, found = site.free_bytes, False
+        free_bytes, unsized, found = site.free_bytes, site.unsized.copy(), False
         for key in keys:
             w, task = self.state.workflows[key[0]], key[1]
             if w.status[task] == TaskStatus.ELIGIBLE:
-                if not self._has_room(w, task, index, free_bytes):
+                if not self._has_room(w, task, index, free_bytes, unsized):
                     continue
                 free_bytes -= self.needed_bytes(w, task, index)
+                kind = self._kind(w, task)
+                if kind is not None:
+                    free_bytes -= self._written.get(kind, 0)
+                    unsized[kind] += 1
                 self._offered[key] = self._offered.get(key, 0) | 1 << index
                 found = True
             del site.waiting[key]
@@ -257,6 +304,11 @@ class Storage(Capability):
             return
         declared = self._reserved[attempt.key] = self._output_bytes(w, attempt.task)
         own.used_bytes += declared
+        kind = self._kind(w, attempt.task)
+        if kind is not None:
+            self._unsized[attempt.key] = kind
+            own.unsized[kind] += 1
+            own.used_bytes += self._written.get(kind, 0)
         if attempt.phase is Phase.STAGING:
             for file in w.workflow.tasks[attempt.task].inputs:
                 if w.present[file] and not w.is_stored(file, attempt.site):
@@ -270,9 +322,15 @@ class Storage(Capability):
 
     def on_left(self, attempt: Attempt) -> None:
         site = self._sites.get(attempt.site)
+        if self._nothing_runs:
+            self._freed |= self._limited  # Estimates count no more.
         if site is None:
             return
         site.used_bytes -= self._reserved.pop(attempt.key, 0)
+        kind = self._unsized.pop(attempt.key, None)
+        if kind is not None:
+            site.unsized[kind] -= 1
+            site.used_bytes -= self._written.get(kind, 0)
         self._freed |= 1 << attempt.site
         if attempt.phase is Phase.STAGING and site.staged:
             w = self.state.workflows[attempt.workflow]
@@ -292,11 +350,33 @@ class Storage(Capability):
             if copy is None or copy.rank is not None or is_delayed:
                 site.drop(key)
 
+    def _learn(self, w: WorkflowState, attempt: Attempt, outcome: Outcome) -> None:
+        """Learn how much tasks of a kind write. Called before the sizes of the files are known."""
+        kind = self._kind(w, attempt.task)
+        if kind is None:
+            return
+        outputs = w.workflow.tasks[attempt.task].outputs
+        written = sum(
+            size_bytes or 0
+            for file, size_bytes in zip(outputs, outcome.sizes, strict=False)
+            if w.sizes[file] < 0
+        )
+        known = self._written.get(kind)
+        if known is None:
+            self._freed |= self._limited
+        elif written <= known:
+            return
+        self._written[kind] = written
+        for site in self._sites.values():
+            site.used_bytes += site.unsized[kind] * (written - (known or 0))
+
     def on_done(self, attempt: Attempt, outcome: Outcome) -> None:
+        w = self.state.workflows[attempt.workflow]
+        self._learn(w, attempt, outcome)
         site = self._sites.get(attempt.site)
         if site is None:
             return
-        outputs = self.state.workflows[attempt.workflow].workflow.tasks[attempt.task].outputs
+        outputs = w.workflow.tasks[attempt.task].outputs
         for file, size_bytes in zip(outputs, outcome.sizes, strict=False):
             if size_bytes is not None:
                 site.put((attempt.workflow, file), size_bytes)
@@ -334,6 +414,7 @@ class Storage(Capability):
         for index, site in list(self._sites.items()):
             self._sites[index] = SiteStorage(site.limit_bytes)
         self._reserved.clear()
+        self._unsized.clear()
         self._offered.clear()
         self._freed = 0
         for w in self.state.workflows:
