@@ -219,6 +219,21 @@ def test_the_reason_of_a_waiting_site_is_its_storage() -> None:
     assert found.text == "storage full, 2 tasks wait for room: 7 MB of 10 MB used or promised"
 
 
+def test_tasks_that_wait_for_the_size_of_outputs_say_so() -> None:
+    run = Run(unsized(40), replace(ALPHA, slots=10))
+    found = explain_idleness(run.core.state)[0]
+    assert found is not None
+    assert found.kind == "storage"
+    assert found.text.startswith("39 tasks wait for the sizes of outputs, which the first task")
+
+
+def test_a_site_says_that_it_is_full_before_its_tasks_start() -> None:
+    run = Run(workflow((6, 1), (6, 1)), ALPHA)
+    found = explain_idleness(run.core.state)[0]
+    assert found is not None
+    assert found.text == "storage full, 1 task waits for room: 7 MB of 10 MB used or promised"
+
+
 def test_a_run_that_nothing_frees_ends_with_the_reason() -> None:
     run = Run(workflow((6, 1), (6, 1)), ALPHA)
     run.end(0, 1)
@@ -226,7 +241,26 @@ def test_a_run_that_nothing_frees_ends_with_the_reason() -> None:
     reason = run.core.state.end_reason
     assert reason is not None
     assert "the storage of site alpha is full" in reason
-    assert "7 MB of 10 MB used or promised, task 't1' needs 7 MB more" in reason
+    assert "alpha: 7 MB of 10 MB used or promised; task 't1' needs 7 MB more" in reason
+
+
+@pytest.mark.parametrize("beta", [SiteSpec("beta", 8), replace(BETA, storage_bytes=100 * MB)])
+def test_a_policy_that_uses_one_site_ends_with_the_reason(beta: SiteSpec) -> None:
+    run = ev.Settings("single-cluster", keep="all")
+    world = FakeWorld([workflow((6, 1), (6, 1))], Catalog((ALPHA, beta)), run)
+    assert world.run() == "failed"
+    reason = world.core.state.end_reason or ""
+    assert "the storage of site alpha is full" in reason
+    assert "policy single-cluster uses no other site: choose another" in reason
+
+
+def test_all_sites_that_are_full_are_named() -> None:
+    w = workflow(*[(6, 2)] * 5)
+    world = FakeWorld([w], Catalog((ALPHA, BETA)), ev.Settings("round-robin", keep="all"))
+    assert world.run() == "failed"
+    reason = world.core.state.end_reason or ""
+    assert "the storage of sites alpha, beta is full" in reason
+    assert "add a site" in reason
 
 
 def test_a_resumed_run_counts_what_is_there_and_tries_again() -> None:

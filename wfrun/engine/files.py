@@ -133,6 +133,7 @@ def _forget_places(run: Run, lost: tuple[tuple[int, int, int], ...]) -> None:
     state = run.state
     for workflow, file, site in lost:
         w = state.workflows[workflow]
+        state.vanished[site] += 1
         w.present[file] &= ~state.network.bit(site)
         if file in w.originals:
             w.originals[file] &= ~state.network.bit(site)
@@ -166,6 +167,7 @@ def _redo(run: Run, w: WorkflowState, tasks: set[int]) -> None:
     state = run.state
     for task in sorted(tasks):
         set_status(state, w, task, WAITING)
+        state.redone += 1
         reopen(state, w)
         for redone in run.hooks.redone:
             redone(w, task)

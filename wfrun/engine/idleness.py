@@ -95,11 +95,13 @@ def _explain(
             or any(x.sites >> index & 1 and not x.is_throttled for x in waiting)
         ):
             return reason
+    if site.committed_cores < site.slots and (full := _full(state, index)) is not None:
+        return full
     if site.phases[Phase.STAGING]:
         return _staging(state, index)
     if site.phases[Phase.QUEUED] or site.phases[Phase.SUBMITTING]:
         return _queued(site, submitting_s)
-    return _pause(site) or _full(state, index) or _without_work(state, index, waiting)
+    return _pause(site) or _without_work(state, index, waiting)
 
 
 def _pause(site: SiteState) -> Idleness | None:
@@ -114,8 +116,11 @@ def _full(state: RunState, index: int) -> Idleness | None:
     count = 0 if storage is None else storage.waiting_tasks(index)
     if storage is None or not count:
         return None
-    wait = f"{_tasks(count)} wait{'s' * (count == 1)} for room"
-    return Idleness("storage", f"storage full, {wait}: {storage.describe(index)}")
+    wait = f"{_tasks(count)} wait{'s' * (count == 1)} for"
+    if storage.is_learning(index):
+        text = f"{wait} the sizes of outputs, which the first task of a kind to end shows"
+        return Idleness("storage", text)
+    return Idleness("storage", f"storage full, {wait} room: {storage.describe(index)}")
 
 
 def _at_limit(state: RunState, index: int, pool: LauncherPool | None, limit: int) -> Idleness:

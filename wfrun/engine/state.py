@@ -461,6 +461,10 @@ class RunState:
         self.fallbacks: list[str] = []
         """Why files went by another transfer method between two sites than the first one."""
         self.moved_bytes = 0
+        self.vanished: Counter[int] = Counter()
+        """Number of files that vanished, by site. One that vanished again counts again."""
+        self.redone = 0
+        """Number of tasks that were repeated, since files that they wrote were lost."""
         self.recent_failures: deque[Failure] = deque(maxlen=8)
         self.failure_groups = FailureGroups()
         self.eligible_serial = 0

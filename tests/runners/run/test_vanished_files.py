@@ -46,6 +46,9 @@ def test_a_file_that_vanished_where_it_is_read_is_made_again(user: User) -> None
     assert done.status == 0, done.text
     assert (run / "outputs" / "out").read_text() == "made\n"
     assert lines_of(record) == ["make", "make"]
+    line = "files that vanished: 1 at alpha; 1 task run again for them"
+    assert line in done.text
+    assert line in user.wfrun("status", run).text
 
 
 def test_an_input_that_vanished_at_its_site_is_copied_again(user: User) -> None:
@@ -67,3 +70,4 @@ def test_an_input_that_vanished_at_its_site_is_copied_again(user: User) -> None:
     done = user.wfrun("run", user.write(jobs), "--run-dir", run, *words)
     assert done.status == 0, done.text
     assert (run / "outputs" / "out").read_text() == "given\n" * 2
+    assert "files that vanished: 1 at alpha; 0 tasks run again for them" in done.text

@@ -28,6 +28,9 @@ MAX_EXAMINED = 8
 """Maximum number of tasks examined when a site gets more room. Without a limit an event would cost
 as much as there are tasks that wait for it; the others are examined in turn."""
 
+MAX_NAMED = 3
+"""Maximum number of sites named in a message."""
+
 UNSIZED_SLOTS = 10
 """Number of slots of a site for each task of a kind whose outputs have unknown sizes, and of which
 none has ended; at least one task at a time. What they write together is unknown, so few may do
@@ -257,6 +260,13 @@ class Storage(Capability):
         """Number of tasks that wait for room at a site."""
         return len(self._sites[site].waiting) if site in self._sites else 0
 
+    def is_learning(self, site: int) -> bool:
+        """Whether the first task that waits for room there waits until one of its kind has ended,
+        since nobody knows how much these write."""
+        workflow, task = next(iter(self._sites[site].waiting))
+        kind = self._kind(self.state.workflows[workflow], task)
+        return kind is not None and kind not in self._written
+
     def describe(self, site: int) -> str:
         """How full a site is, for the user."""
         storage = self._sites[site]
@@ -269,17 +279,31 @@ class Storage(Capability):
                 first = w.eligible.first_of(kind)
                 assert first is not None, "the class has tasks"
                 mask = w.feasible_sites(first[2])
-                full = mask & ~self.with_room(w, first[2], mask)
-                if full:
-                    return self._explain(w, first[2], full.bit_length() - 1)
+                room = self.with_room(w, first[2], mask)
+                if mask != room:
+                    sites = self.state.sites
+                    others = [n for n, s in enumerate(sites) if room >> n & 1 and s.is_healthy]
+                    return self._explain(w, first[2], mask & ~room, has_others=bool(others))
         return None
 
-    def _explain(self, w: WorkflowState, task: int, site: int) -> str:
-        needed = size_text(self.needed_bytes(w, task, site))
+    def _explain(self, w: WorkflowState, task: int, full: int, *, has_others: bool) -> str:
+        """Why no site gets a task. ``has_others``: sites have room that the policy does not use."""
+        sites = [index for index in self._sites if full >> index & 1]
+        named = [self.state.sites[index].spec.name for index in sites[:MAX_NAMED]]
+        used = [f"{name}: {self.describe(i)}" for name, i in zip(named, sites, strict=False)]
+        more = ["…"] * (len(sites) > MAX_NAMED)
+        needed = min(self.needed_bytes(w, task, index) for index in sites)
+        what = f"needs {size_text(needed)} more" if needed else "writes files of unknown sizes"
+        hint = "raise 'storage' in the catalog, or add a site, then `wfrun resume --sites`"
+        if has_others:
+            hint = (
+                f"policy {self.state.settings.policy} uses no other site: choose another with "
+                "`wfrun resume --policy`, or raise 'storage', then `wfrun resume --sites`"
+            )
         return (
-            f"the storage of site {self.state.sites[site].spec.name} is full, and nothing is left "
-            f"that frees it: {self.describe(site)}, task {w.workflow.tasks[task].id!r} needs "
-            f"{needed} more; raise 'storage' in the catalog, or add a site"
+            f"the storage of site{'s' * (len(sites) > 1)} {', '.join(named + more)} is full, and "
+            f"nothing is left that frees it: {'; '.join(used + more)}; task "
+            f"{w.workflow.tasks[task].id!r} {what}; {hint}"
         )
 
     # What is at the sites

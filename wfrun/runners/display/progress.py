@@ -31,6 +31,8 @@ LOOKS = 3
 moments between two tasks are not reported."""
 _AT_ONCE = ("paused", "limit")
 """Kinds of reasons that a site reports itself: they do not pass with the next task."""
+_BESIDE_WORK = (*_AT_ONCE, "storage")
+"""Kinds of reasons that are printed of a site that runs tasks, too."""
 MAX_REASONS = 4
 """Maximum number of reasons on a line that repeats."""
 MAX_REASON = 300
@@ -103,7 +105,7 @@ class LineProgress:
     def _new_reason(self, index: int, reason: Idleness | None) -> Idleness | None:
         """The reason to be printed of a site; None: it works, or its reason is printed already."""
         site = self._state.sites[index]
-        if reason is not None and reason.kind not in _AT_ONCE and site.phases[Phase.RUNNING]:
+        if reason is not None and reason.kind not in _BESIDE_WORK and site.phases[Phase.RUNNING]:
             reason = None
         before, looks = self._looks[index]
         same = reason is not None and before is not None and before.kind == reason.kind

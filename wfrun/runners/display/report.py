@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from wfrun.engine.capabilities.replication.replication import Replication
+from wfrun.engine.model import ORIGIN
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.selection import SELECTION
 from wfrun.engine.state import Phase, RunState
@@ -85,6 +86,8 @@ def summary(state: RunState, *, driven: bool = False) -> RenderableType:
     if driven:
         parts += _running(state, now_s)
     parts.append(Text(_totals(state), style="dim"))
+    if state.vanished:
+        parts.append(Text(_vanished(state), style="dim"))
     replication = state.find(Replication)
     if replication is not None and replication.placed_total:
         parts.append(Text(_replicas(replication), style="dim"))
@@ -154,6 +157,15 @@ def _totals(state: RunState) -> str:
         f"{f'copies: {by_method}; ' if by_method else ''}per "
         f"task {staging_s:.2f} s file transfer delay, {waiting_s:.2f} s queue wait"
     )
+
+
+def _vanished(state: RunState) -> str:
+    """Number of files that vanished, by site, and of tasks that were repeated for them."""
+    at = ", ".join(
+        f"{count} at {'outputs/' if site == ORIGIN else state.sites[site].spec.name}"
+        for site, count in sorted(state.vanished.items())
+    )
+    return f"files that vanished: {at}; {counted(state.redone, 'task')} run again for them"
 
 
 def _replicas(replicas: Replication) -> str:
