@@ -91,10 +91,9 @@ def files_discarded(run: Run, event: ev.FilesDiscarded) -> None:
 
 def files_lost(run: Run, event: ev.FilesLost) -> None:
     """Forget files that vanished at a site. The attempts that missed them end after this event."""
-    bit = run.state.network.bit(event.site)
     for workflow, file in event.files:
         w = run.state.workflows[workflow]
-        if w.present[file] & bit:
+        if w.is_stored(file, event.site):
             remake(run, w, file, event.site)
 
 
@@ -106,10 +105,7 @@ def remake(run: Run, w: WorkflowState, file: int, site: int) -> bool:
             w.worn_out.add(file)
             return False
         w.remakes[file] = w.remakes.get(file, 0) + 1
-    was_stored = w.is_stored(file, site)
     lose_file(run, w, file, site)
-    if was_stored:
-        keep_original(run.state, w, file, site)
     return True
 
 
@@ -134,9 +130,12 @@ def _forget_places(run: Run, lost: tuple[tuple[int, int, int], ...]) -> None:
     for workflow, file, site in lost:
         w = state.workflows[workflow]
         state.vanished[site] += 1
+        is_original = site == ORIGIN or not w.is_stored(file, site)
         w.present[file] &= ~state.network.bit(site)
         if file in w.originals:
             w.originals[file] &= ~state.network.bit(site)
+            if not is_original:
+                keep_original(state, w, file, site)
         for call in run.hooks.file_removed:
             call(w, file, site)
         if w.present[file] == 0:

@@ -93,9 +93,8 @@ async def find_lost(
         names: dict[str, tuple[int, int]] = {}
         contents: dict[str, Content] = {}
         for w in state.workflows:
-            files = w.workflow.files
-            for file in range(len(files)):
-                if w.present[file] >> index & 1:
+            for file in range(len(w.workflow.files)):
+                if w.is_stored(file, index):
                     name = stored_as(w, file)
                     names[name] = (w.index, file)
                     content = w.content(file)

@@ -109,7 +109,7 @@ class Requests:
                 continue
             w = self._state.workflows[attempt.workflow]
             for file in w.workflow.tasks[attempt.task].inputs:
-                if w.present[file] >> attempt.site & 1:
+                if w.is_stored(file, attempt.site):
                     content = w.content(file)
                     expected = content if by_digest else Content(content.size_bytes)
                     inputs[stored_as(w, file)] = (w.index, file), expected
