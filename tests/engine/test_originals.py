@@ -49,6 +49,11 @@ def test_the_task_goes_to_the_file_and_reads_a_copy() -> None:
         assert copies(world) == [(site, site)]
 
 
+def test_a_file_of_unknown_size_attracts_its_task() -> None:
+    world = run(replace(AT_ALPHA, size_bytes=None, url="/here/data"), BETA, ALPHA)
+    assert copies(world) == [(1, 1)]
+
+
 def test_all_tasks_at_its_site_share_the_copy() -> None:
     world = run(AT_ALPHA, replace(ALPHA, slots=4), tasks=4)
     assert world.core.state.ended == "done"

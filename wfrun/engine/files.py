@@ -37,6 +37,8 @@ def transfer_ended(run: Run, event: ev.TransferEnded) -> None:
     bit = state.network.bit(event.source)
     if copy is None or not copy.is_given_up(event.source, bit, event.avoided):
         state.copy_queue.end(key)
+    if w.sizes[event.file] < 0:
+        w.sizes[event.file] = event.size_bytes
     bit = state.network.bit(event.destination)
     if not w.present[event.file] & bit:
         w.present[event.file] |= bit

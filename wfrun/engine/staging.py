@@ -18,5 +18,7 @@ def transfer_s(state: RunState, w: WorkflowState, task: int, site: int) -> float
             continue
         _, seconds_per_byte, latency_s = best.get(present) or network.best_source(present, site)
         size_bytes = sizes[file]
+        if size_bytes < 0 and file in w.originals:
+            size_bytes = 1  # so that the sites that have it come first
         total_s += latency_s + size_bytes * seconds_per_byte if size_bytes > 0 else latency_s
     return total_s

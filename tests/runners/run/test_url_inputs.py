@@ -83,7 +83,7 @@ def test_an_absent_file_fails_its_task_alone(user: User, web: Web) -> None:
     ],
 )
 def test_other_urls_are_refused(user: User, url: str, words: str) -> None:
-    done = user.wfrun("run", write(user, url), "--quiet", "--allow-urls", "host")
+    done = user.ask("run", write(user, url), "--quiet", "--allow-urls", "host")
     assert done.status == 2
     assert "the input file 'data' is at" in done.err
     assert words in done.err

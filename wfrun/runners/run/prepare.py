@@ -81,5 +81,7 @@ def prepare(
             check_fits(read, workflow, catalog)
             warnings += container_warnings(workflow, catalog)
             workflows.append(workflow)
+    if input_catalog is not None and all(w.bag is not None for w in workflows):
+        raise InvalidError("--input-catalog has no effect: bags name the paths of their inputs")
     settings = with_selection(settings, workflows, catalog)
     return Plan(workflows, catalog, settings, tuple(warnings))
