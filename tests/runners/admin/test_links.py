@@ -7,6 +7,7 @@ import resource
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import LinkSpec
@@ -89,3 +90,24 @@ def test_a_catalog_that_has_changed_is_left_to_the_user(tmp_path: Path) -> None:
     with pytest.raises(InvalidError, match="changed meanwhile"):
         rewrite(path, b"sites:\n", b"other")
     assert path.read_text() == DOCUMENT
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        "- {between: [origin, one], max_bandwidth: 50 MB/s, transfer: [scp, stream]}",
+        "- {from: one, to: origin, transfer: scp, max_transfers: 3}",
+        "- between: [one, origin]\n    bandwidth: 5 kB/s\n    max_transfers: 3\n"
+        "    transfer:\n      - rsync\n      - stream\n    max_bandwidth: '7 MB/s'",
+    ],
+)
+def test_how_a_link_is_used_stays(tmp_path: Path, links: str) -> None:
+    path = tmp_path / "sites.yaml"
+    path.write_text(f"{DOCUMENT}links:\n  {links}\n")
+    before = {(link.source, link.destination): link for link in read_catalog(path).links}
+    write_links(path, [LINK])
+    after = {(link.source, link.destination): link for link in read_catalog(path).links}
+    for way in LINK:
+        ends = way.source, way.destination
+        figures = {"bandwidth_bytes_per_s": way.bandwidth_bytes_per_s, "latency_s": way.latency_s}
+        assert after[ends] == replace(before.get(ends, LinkSpec(*ends)), **figures)

@@ -8,7 +8,7 @@ or aliases, whose change would reach further, and a list in brackets.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import yaml
@@ -95,8 +95,9 @@ def _edits(document: str, links: Sequence[LinkSpec]) -> list[_Edit]:
     edits = [edit for item in listed.value for edit in _changes(document, item, links)]
     known = {pair for item in listed.value for pair in _ends(item)[:1]}
     new = [link for link in links if (link.source, link.destination) not in known]
+    used = {pair: _use(item) for item in listed.value for pair in _ends(item)[1:]}
     at = _end_of_line(document, _end(document, listed))
-    return [*edits, _new_lines(document, at, listed.start_mark.column, _items(new))]
+    return [*edits, _new_lines(document, at, listed.start_mark.column, _items(new, used=used))]
 
 
 def _changes(document: str, item: MappingNode, links: Sequence[LinkSpec]) -> Iterator[_Edit]:
@@ -139,11 +140,16 @@ def _new_lines(document: str, at: int, column: int, lines: Sequence[str]) -> _Ed
     return _Edit(at, at, _LAST, "".join(start + line for line in lines))
 
 
-def _items(links: Sequence[LinkSpec], column: int = 0) -> list[str]:
-    """Items of a list, one a line."""
+def _items(
+    links: Sequence[LinkSpec],
+    column: int = 0,
+    used: Mapping[tuple[str, str], Sequence[str]] | None = None,
+) -> list[str]:
+    """Items of a list, one a line. ``used``: further entries of a link, by its ends."""
     entries = (
-        [*_direction(link.source, link.destination), *map(": ".join, _figures(link).items())]
+        [*_direction(*ends), *map(": ".join, _figures(link).items()), *(used or {}).get(ends, ())]
         for link in links
+        for ends in [(link.source, link.destination)]
     )
     return [f"{' ' * column}- {{{', '.join(each)}}}" for each in entries]
 
@@ -186,6 +192,19 @@ def _ends(item: MappingNode) -> list[tuple[str, str]]:
         one, other = (str(end.value) for end in values["between"].value)
         return [(one, other), (other, one)]
     return [(str(values["from"].value), str(values["to"].value))]
+
+
+def _use(item: MappingNode) -> list[str]:
+    """The entries that say how a link is used."""
+    figures = ("between", "bandwidth", "latency")
+    return [f"{k}: {_in_a_line(v)}" for k, v in _values(item).items() if k not in figures]
+
+
+def _in_a_line(node: Node) -> str:
+    """A value, or a list of them, in one line."""
+    if isinstance(node, SequenceNode):
+        return f"[{', '.join(map(_in_a_line, node.value))}]"
+    return json.dumps(node.value) if node.style else str(node.value)
 
 
 def _check_no_aliases(document: str, node: Node) -> None:

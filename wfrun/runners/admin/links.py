@@ -13,6 +13,8 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from wfrun.engine.errors import InvalidError, TransientError, WfrunError
 from wfrun.engine.exchange import Content, Receipt
 from wfrun.engine.link_samples import LinkSamples, Sample
@@ -214,6 +216,16 @@ class _Copies:
         return receipt.elapsed_s
 
 
+def _measured(listed: LinkSpec, way: LinkSpec) -> LinkSpec:
+    """A link of a catalog with measured figures. How it is used stays."""
+    figures = as_written(way)
+    return replace(
+        listed,
+        bandwidth_bytes_per_s=figures.bandwidth_bytes_per_s,
+        latency_s=figures.latency_s,
+    )
+
+
 def write_links(path: Path, links: Sequence[Link]) -> None:
     """Write measured links into a catalog, in place of those between the same places. Its comments,
     its order and all other lines stay.
@@ -221,12 +233,17 @@ def write_links(path: Path, links: Sequence[Link]) -> None:
     Raises InvalidError, with the lines to write by hand, if they cannot be edited safely, and if
     the catalog cannot be read or written; then it stays as it is.
     """
-    measured = [as_written(way) for link in links for way in link]
     try:
         before = path.read_bytes()
     except OSError as error:
         raise InvalidError(f"cannot be read: {error.strerror}", source=str(path)) from error
     old = parse_catalog(before, path)
+    listed = {(link.source, link.destination): link for link in old.links}
+    measured = [
+        _measured(listed.get((way.source, way.destination), way), way)
+        for link in links
+        for way in link
+    ]
     after = with_links(before.decode(), measured, str(path)).encode()
     wanted = {(link.source, link.destination): link for link in (*old.links, *measured)}
     try:
