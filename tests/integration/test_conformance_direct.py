@@ -24,6 +24,7 @@ from wfrun.engine.exchange import Content
 from wfrun.engine.model import Access, LinkSpec, SiteSpec
 from wfrun.sites.remote.connection import Connection, connection_of
 from wfrun.sites.transfers import METHODS
+from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps
 from wfrun.sites.transfers.method import MethodFailedError
 from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
 from wfrun.sites.transfers.router import TransferRouter
@@ -82,7 +83,7 @@ class Direct:
                 zip(self.access, self.connections, stores, strict=True)
             )
         ]
-        chosen = {name: METHODS[name].make([]) for name in methods}
+        chosen = {name: METHODS[name].make(BandwidthCaps()) for name in methods}
         return TransferRouter(endpoints, chosen, stores[0].parent, large_only=large_only)
 
     async def test_any_name_arrives(self, tmp_path: Path, testbed: Testbed) -> None:

@@ -414,6 +414,12 @@ class LinkSpec(msgspec.Struct, frozen=True):
     """Maximum rate of all copies over the link together; None: no limit."""
 
     @property
+    def capped_bytes_per_s(self) -> float | None:
+        """Its bandwidth, or its maximum if that is lower; None: no bound."""
+        stated = [b for b in (self.bandwidth_bytes_per_s, self.max_bandwidth_bytes_per_s) if b]
+        return min(stated, default=None)
+
+    @property
     def has_speed(self) -> bool:
         """Whether it states the speed of the link, not only how it is used."""
         stated = self.bandwidth_bytes_per_s is not None or self.latency_s > 0

@@ -39,6 +39,8 @@ class Network:
         """What copies of this run have shown, by source and destination."""
         self._known: set[tuple[int, int]] = set()
         """Links whose bandwidth the catalog or a copy has shown."""
+        self._least: dict[tuple[int, int], float] = {}
+        """Minimum number of seconds per byte of links with a maximum bandwidth."""
         self._learns = learns
         self._history: Sequence[LinkHistory] = ()
         index = self._index = {name: i for i, name in enumerate(site_names)} | {"origin": ORIGIN}
@@ -51,6 +53,10 @@ class Network:
             if link.bandwidth_bytes_per_s is not None:
                 self._known.add((source, destination))
                 self._seconds_per_byte[source][destination] = 1 / link.bandwidth_bytes_per_s
+            if link.max_bandwidth_bytes_per_s is not None:
+                least = self._least[source, destination] = 1 / link.max_bandwidth_bytes_per_s
+                capped = max(least, self._seconds_per_byte[source][destination])
+                self._seconds_per_byte[source][destination] = capped
             self._latency_s[source][destination] = link.latency_s
         self.best: list[dict[int, tuple[int, float, float]]] = [{} for _ in range(size)]
         """Results of ``best_source``, by destination and mask of places."""
@@ -95,7 +101,8 @@ class Network:
         """Change the figures of a link; None: this one stays."""
         if bandwidth is not None:
             self._known.add((source, destination))
-            self._seconds_per_byte[source][destination] = 1 / bandwidth
+            least = self._least.get((source, destination), 0.0)
+            self._seconds_per_byte[source][destination] = max(1 / bandwidth, least)
         if latency_s is not None:
             self._latency_s[source][destination] = latency_s
         self.best[destination].clear()

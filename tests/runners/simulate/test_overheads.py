@@ -111,6 +111,25 @@ def test_links_of_the_catalog_come_first() -> None:
     assert found["alpha", "origin"] == LinkSpec("alpha", "origin")
 
 
+@pytest.mark.parametrize(
+    ("link", "site_cap"),
+    [
+        (LinkSpec("origin", "alpha", 100e6, max_bandwidth_bytes_per_s=1e6), None),
+        (LinkSpec("origin", "alpha", max_bandwidth_bytes_per_s=1e6), None),
+        (LinkSpec("origin", "alpha", 1e6, max_bandwidth_bytes_per_s=100e6), None),
+        (LinkSpec("origin", "alpha", 100e6), 1e6),
+    ],
+)
+def test_copies_obey_the_maximum_bandwidth(link: LinkSpec, site_cap: float | None) -> None:
+    log = _Log()
+    site = SiteSpec("alpha", 1, max_bandwidth_bytes_per_s=site_cap)
+    jobs = [Task("t", "x", "x", inputs=(0,), runtime_s=1.0)]
+    workflow = Workflow("w", "w", jobs, [File("f", size_bytes=10_000_000)], [()])
+    simulate([workflow], Platform(Catalog((site,), (link,))), ev.Settings("round-robin"), log=log)
+    (copy,) = [event for event in log.events if isinstance(event, ev.TransferEnded)]
+    assert copy.elapsed_s == pytest.approx(10.0)
+
+
 def test_what_a_run_learns_of_links_does_not_change_them() -> None:
     """The catalog promises 100 MB/s; head nodes let a hundredth of that through."""
     log = _Log()

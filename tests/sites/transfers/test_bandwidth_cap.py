@@ -11,6 +11,12 @@ import pytest
 
 from wfrun.engine.model import LinkSpec, SiteSpec
 from wfrun.sites.catalog import parse_catalog
+from wfrun.sites.transfers.bandwidth_cap import (
+    RESERVED_SHARE,
+    BandwidthCaps,
+    RateLimit,
+    reserved,
+)
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
 from wfrun.sites.transfers.router import TransferRouter
 from wfrun.sites.transfers.stream import Stream
@@ -24,7 +30,7 @@ def router(stores: list[Path], links: list[LinkSpec], *caps: float | None) -> Tr
     specs = [SiteSpec(f"site{i}", 1, max_bandwidth_bytes_per_s=cap) for i, cap in enumerate(caps)]
     ends = enumerate(zip(specs, stores, strict=True))
     endpoints = [LocalEndpoint(index, spec, store) for index, (spec, store) in ends]
-    return TransferRouter(endpoints, {"stream": Stream(links)}, stores[0].parent)
+    return TransferRouter(endpoints, {"stream": Stream(BandwidthCaps(links))}, stores[0].parent)
 
 
 @pytest.fixture
@@ -73,3 +79,26 @@ links:
     assert catalog.sites[0].max_bandwidth_bytes_per_s == 50e6
     assert [link.max_bandwidth_bytes_per_s for link in catalog.links] == [1e6, 1e6]
     assert not any(link.has_speed for link in catalog.links)
+
+
+async def test_copies_by_clients_share_a_cap_with_others() -> None:
+    """One at a time gets most of it, and the others the rest meanwhile."""
+    low, high = RateLimit(RATE), RateLimit(2 * RATE)
+    running = 0
+
+    async def copy(limits: list[RateLimit]) -> None:
+        nonlocal running
+        async with reserved(limits) as rate:
+            running += 1
+            assert running == 1
+            assert rate == RESERVED_SHARE * min(limit.bytes_per_s for limit in limits)
+            begun_s = asyncio.get_running_loop().time()
+            await limits[0].spend(10_000)
+            left = limits[0].bytes_per_s - rate
+            assert asyncio.get_running_loop().time() - begun_s >= 10_000 / left - EARLY_S
+            running -= 1
+
+    await asyncio.gather(copy([low, high]), copy([high, low]), copy([low]))
+    assert (low.reserved_bytes_per_s, high.reserved_bytes_per_s) == (0.0, 0.0)
+    async with reserved([]) as rate:
+        assert rate is None

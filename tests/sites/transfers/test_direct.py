@@ -108,3 +108,14 @@ def test_the_script_leaves_nothing_and_ends_with_its_input(tmp_path: Path) -> No
     assert out == ""
     assert not place.exists()
     assert sorted(tmp_path.iterdir()) == [source]
+
+
+def test_clients_get_a_maximum_rate() -> None:
+    clients = Clients(frozenset(), (3, 2), (9, 2))
+    free, capped = Sending(clients, TO, "/p"), Sending(clients, TO, "/p", bytes_per_s=1_024_000.0)
+    assert "--bwlimit=1000" in DirectRsync().client(capped)
+    assert not any("bwlimit" in word for word in DirectRsync().client(free))
+    for method in (DirectScp(), DirectSftp()):
+        argv = list(method.client(capped))
+        assert argv[argv.index("-l") + 1] == "8000"
+        assert "-l" not in method.client(free)

@@ -26,6 +26,7 @@ from wfrun.engine.model import Access, SiteSpec
 from wfrun.sites.node.digests import digest_of_bytes
 from wfrun.sites.remote.connection import Connection, connection_of
 from wfrun.sites.transfers import METHODS, direct, stall
+from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps
 from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
 from wfrun.sites.transfers.router import TransferRouter
 
@@ -123,7 +124,7 @@ class Rig:
         ]
         self.stores = [site.directory for site in self.sites]
         self.endpoints = [RemoteEndpoint(index, site) for index, site in enumerate(self.sites)]
-        self.method = METHODS[method].make([])
+        self.method = METHODS[method].make(BandwidthCaps())
         self.router = TransferRouter(self.endpoints, {method: self.method}, self.stores[0])
 
     async def copy(self, name: str, expected: Content = ANYTHING) -> WfrunError | None:

@@ -20,6 +20,7 @@ from wfrun.sites.node.digests import digest_of_bytes
 from wfrun.sites.remote.connection import Connection, connection_of
 from wfrun.sites.remote.host import Stat
 from wfrun.sites.transfers import gridftp, gridftp_client
+from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps
 from wfrun.sites.transfers.endpoint import Endpoint
 from wfrun.sites.transfers.gridftp import GridFtp
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
@@ -348,7 +349,7 @@ async def test_it_keeps_off_capped_links_of_this_machine(
     """The client has no option for a rate. Between two sites nothing passes through here."""
     one, two = endpoints(connections, [tmp_path, tmp_path], "ftp://127.0.0.1:1")
     here = LocalEndpoint()
-    method = GridFtp([LinkSpec("origin", "site0", max_bandwidth_bytes_per_s=1e6)])
+    method = GridFtp(BandwidthCaps([LinkSpec("origin", "site0", max_bandwidth_bytes_per_s=1e6)]))
     assert not await method.can_carry(here, one)
     assert await method.can_carry(one, here)
     assert await method.can_carry(one, two)

@@ -16,6 +16,7 @@ from wfrun.engine.model import ORIGIN, Access, LinkSpec
 from wfrun.sites.node.digests import digest_of_bytes
 from wfrun.sites.remote.connection import connection_of
 from wfrun.sites.transfers import stall
+from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps
 from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
 from wfrun.sites.transfers.router import TransferRouter
 from wfrun.sites.transfers.stream import Stream
@@ -47,7 +48,11 @@ async def urls(
     site = RemoteEndpoint(0, Store(0, connection, store))
     links = [LinkSpec("origin", "site0", max_bandwidth_bytes_per_s=20e6)]
     router = TransferRouter(
-        [site], {"stream": Stream(links)}, tmp_path / "outputs", links=links, checksums=True
+        [site],
+        {"stream": Stream(BandwidthCaps(links))},
+        tmp_path / "outputs",
+        links=links,
+        checksums=True,
     )
     made = UrlInputs(router, tmp_path / "inputs", frozenset({faulty_ssh.name}))
     yield made

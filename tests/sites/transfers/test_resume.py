@@ -15,6 +15,7 @@ from tests.waiting import PATIENCE_S, until
 from wfrun.engine.errors import TransientError
 from wfrun.engine.exchange import Content, Receipt
 from wfrun.sites.transfers import METHODS, resume
+from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps
 from wfrun.sites.transfers.endpoint import KEPT_PATTERN
 from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
 from wfrun.sites.transfers.router import TransferRouter
@@ -60,7 +61,7 @@ class Pair:
         return part
 
     def router(self, *methods: str) -> TransferRouter:
-        made = {name: METHODS[name].make([]) for name in methods}
+        made = {name: METHODS[name].make(BandwidthCaps()) for name in methods}
         ends = [RemoteEndpoint(index, site) for index, site in enumerate(self.rig.sites)]
         return TransferRouter(
             ends, made, self.sources, resuming=RESUMING, checksums=True, large_only=["sftp"]

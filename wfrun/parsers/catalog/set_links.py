@@ -204,7 +204,8 @@ def _in_a_line(node: Node) -> str:
     """A value, or a list of them, in one line."""
     if isinstance(node, SequenceNode):
         return f"[{', '.join(map(_in_a_line, node.value))}]"
-    return json.dumps(node.value) if node.style else str(node.value)
+    is_plain = isinstance(node, ScalarNode) and not node.style
+    return str(node.value) if is_plain else json.dumps(node.value)
 
 
 def _check_no_aliases(document: str, node: Node) -> None:

@@ -97,7 +97,13 @@ def _scaled_bag(workflow: Workflow, settings: Settings) -> Workflow:
 
 
 def _scaled_link(link: LinkSpec, scale: float) -> LinkSpec:
-    bandwidth = link.bandwidth_bytes_per_s
-    if bandwidth is not None:
-        bandwidth = bandwidth / scale if scale > 0 else None
-    return replace(link, bandwidth_bytes_per_s=bandwidth, latency_s=link.latency_s * scale)
+    bandwidth, cap = (
+        rate / scale if rate is not None and scale > 0 else None
+        for rate in (link.bandwidth_bytes_per_s, link.max_bandwidth_bytes_per_s)
+    )
+    return replace(
+        link,
+        bandwidth_bytes_per_s=bandwidth,
+        latency_s=link.latency_s * scale,
+        max_bandwidth_bytes_per_s=cap,
+    )

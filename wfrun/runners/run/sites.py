@@ -16,6 +16,7 @@ from wfrun.sites.kind import AnySite, SiteContext
 from wfrun.sites.kinds import kind_of
 from wfrun.sites.local.site import LocalSite
 from wfrun.sites.transfers import METHODS
+from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps
 from wfrun.sites.transfers.endpoint import Endpoint
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
 from wfrun.sites.transfers.remote_endpoint import ConnectedSite, RemoteEndpoint
@@ -71,9 +72,10 @@ def make_transfer(
         else RemoteEndpoint(index, site)
         for index, site in enumerate(sites)
     ]
+    caps = BandwidthCaps(links)
     return TransferRouter(
         endpoints,
-        {name: record.make(links) for name, record in METHODS.items()},
+        {name: record.make(caps) for name, record in METHODS.items()},
         outputs,
         links=links,
         large_only=[name for name, record in METHODS.items() if record.large_only],
@@ -81,6 +83,7 @@ def make_transfer(
         relayed=[name for name, record in METHODS.items() if record.relayed],
         resuming=[name for name, record in METHODS.items() if record.resumes],
         checksums=checksums,
+        caps=caps,
     )
 
 

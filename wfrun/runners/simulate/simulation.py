@@ -234,6 +234,9 @@ class SimulatedDispatch:
         heads = {}
         if platform.head_bytes_per_s is not None:
             heads = dict.fromkeys(names, platform.head_bytes_per_s)
+        for spec in platform.catalog.sites:
+            if (cap := spec.max_bandwidth_bytes_per_s) is not None:
+                heads[spec.name] = min(cap, heads.get(spec.name, cap))
         self._network: SimNetwork[tuple[act.CopyFile, float, int]] = SimNetwork(
             names,
             complete_links(platform.catalog, platform.overheads.links),
@@ -355,10 +358,15 @@ def complete_links(catalog: Catalog, measured: Sequence[LinkSpec] = ()) -> list[
     known = {(link.source, link.destination) for link in stated}
     found = {(link.source, link.destination): link for link in measured}
     missing = [(a, b) for a in places for b in places if a != b and (a, b) not in known]
-    listed = {(link.source, link.destination): link.max_transfers for link in catalog.links}
+    bounds = {(link.source, link.destination): link for link in catalog.links}
     added = [
-        msgspec.structs.replace(found.get(pair) or LinkSpec(*pair), max_transfers=listed.get(pair))
+        msgspec.structs.replace(
+            found.get(pair) or LinkSpec(*pair),
+            max_transfers=bound.max_transfers,
+            max_bandwidth_bytes_per_s=bound.max_bandwidth_bytes_per_s,
+        )
         for pair in missing
+        for bound in [bounds.get(pair) or LinkSpec(*pair)]
     ]
     return [*stated, *added]
 

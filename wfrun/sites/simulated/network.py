@@ -406,7 +406,7 @@ class SimNetwork(Generic[Key]):
                     link = LinkSpec(*ends, DEFAULT_BANDWIDTH_BYTES_PER_S)
                     if source != destination:
                         self.assumed.append(ends)
-                bandwidth = link.bandwidth_bytes_per_s
+                bandwidth = link.capped_bytes_per_s
                 shared = [heads[name] for name in dict.fromkeys(ends) if name in heads]
                 pair = _Pair(len(self._pairs), bandwidth or inf, link.latency_s, shared)
                 self._pairs.append(pair)

@@ -6,11 +6,11 @@ in ``METHODS``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 
-from wfrun.engine.model import LinkSpec
+from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps
 from wfrun.sites.transfers.direct_rsync import DirectRsync
 from wfrun.sites.transfers.direct_scp import DirectScp
 from wfrun.sites.transfers.direct_sftp import DirectSftp
@@ -27,8 +27,8 @@ class MethodRecord(msgspec.Struct, frozen=True):
 
     name: str
     """Its name in catalogs and in the log."""
-    make: Callable[[Sequence[LinkSpec]], TransferMethod]
-    """Constructor, given the links of the catalog."""
+    make: Callable[[BandwidthCaps], TransferMethod]
+    """Constructor, given the maximum bandwidths of the catalog."""
     large_only: bool = False
     """Whether it costs a process or a login for each file: small files go by another method,
     unless the catalog names this one."""
@@ -43,12 +43,12 @@ class MethodRecord(msgspec.Struct, frozen=True):
 METHODS: dict[str, MethodRecord] = {
     record.name: record
     for record in (
-        MethodRecord("same-file-system", lambda links: SameFileSystem()),
-        MethodRecord("copy", LocalCopy),
+        MethodRecord("same-file-system", lambda caps: SameFileSystem()),
+        MethodRecord("copy", lambda caps: LocalCopy(caps.links)),
         MethodRecord("gridftp", GridFtp, large_only=True, direct=True),
-        MethodRecord("rsync", lambda links: DirectRsync(), True, direct=True, resumes=True),
-        MethodRecord("scp", lambda links: DirectScp(), large_only=True, direct=True),
-        MethodRecord("sftp", lambda links: DirectSftp(), True, direct=True, resumes=True),
+        MethodRecord("rsync", DirectRsync, True, direct=True, resumes=True),
+        MethodRecord("scp", DirectScp, large_only=True, direct=True),
+        MethodRecord("sftp", DirectSftp, True, direct=True, resumes=True),
         MethodRecord("stream", Stream, relayed=True, resumes=True),
         MethodRecord("relay", FileRelay, relayed=True),
     )

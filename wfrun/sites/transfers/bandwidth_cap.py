@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
 from wfrun.engine.model import LinkSpec
@@ -14,25 +15,36 @@ _MIN_PORTION_BYTES = 1 << 12
 copies would stand still in turns."""
 
 
+RESERVED_SHARE = 0.9
+"""Share of a rate that one copy by a client of a site gets; small files need the rest meanwhile."""
+
+
 class RateLimit:
     """A rate in bytes per second that all its users share, in the order in which they ask."""
 
     def __init__(self, bytes_per_s: float) -> None:
         self.bytes_per_s = bytes_per_s
+        self.reserved_bytes_per_s = 0.0
+        """The part of it that a copy by a client has."""
+        self.reservation = asyncio.Lock()
+        """Held by that copy."""
         self._free_s = 0.0
         """Time at which all that was asked for so far has passed."""
 
     async def spend(self, size_bytes: int) -> None:
         """Return when these bytes have passed. Idle time is not saved up."""
         now_s = asyncio.get_running_loop().time()
-        self._free_s = max(self._free_s, now_s) + size_bytes / self.bytes_per_s
+        free_bytes_per_s = self.bytes_per_s - self.reserved_bytes_per_s
+        self._free_s = max(self._free_s, now_s) + size_bytes / free_bytes_per_s
         await asyncio.sleep(self._free_s - now_s)
 
 
 class BandwidthCaps:
-    """The caps of all links and sites. A copy obeys those of its link and of both of its ends."""
+    """The caps of all links and sites, which the copies by all methods share. A copy obeys those of
+    its link and of both of its ends."""
 
-    def __init__(self, links: Sequence[LinkSpec]) -> None:
+    def __init__(self, links: Sequence[LinkSpec] = ()) -> None:
+        self.links = links
         self._links = {
             (link.source, link.destination): RateLimit(link.max_bandwidth_bytes_per_s)
             for link in links
@@ -55,6 +67,28 @@ async def spend(limits: Sequence[RateLimit], size_bytes: int) -> None:
     """Return when these bytes have passed all limits."""
     if limits:
         await asyncio.gather(*(limit.spend(size_bytes) for limit in limits))
+
+
+@contextlib.asynccontextmanager
+async def reserved(limits: Sequence[RateLimit]) -> AsyncIterator[float | None]:
+    """Reserve most of the lowest rate for a copy by a client that runs at a site, which cannot ask
+    for each piece. Yields it in bytes per second; None: there is no limit. Such copies go one after
+    another."""
+    if not limits:
+        yield None
+        return
+    async with contextlib.AsyncExitStack() as stack:
+        # All in one order, so that no two wait for each other.
+        for limit in sorted(limits, key=id):
+            await stack.enter_async_context(limit.reservation)
+        rate = RESERVED_SHARE * min(limit.bytes_per_s for limit in limits)
+        for limit in limits:
+            limit.reserved_bytes_per_s = rate
+        try:
+            yield rate
+        finally:
+            for limit in limits:
+                limit.reserved_bytes_per_s = 0.0
 
 
 async def limited(

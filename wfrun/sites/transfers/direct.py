@@ -14,6 +14,7 @@ from wfrun.engine.exchange import Content, Receipt
 from wfrun.engine.model import Access
 from wfrun.sites.remote.transport import Address, Process
 from wfrun.sites.tasks import end_tasks
+from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps, reserved
 from wfrun.sites.transfers.direct_clients import Clients
 from wfrun.sites.transfers.direct_script import is_plain, seen_by_others, sending_script
 from wfrun.sites.transfers.disk import absent
@@ -51,6 +52,15 @@ class Sending(NamedTuple):
     """Of the part at the destination."""
     left: int = 0
     """Size of the part that an earlier copy has left: the client goes on from there."""
+    bytes_per_s: float | None = None
+    """Maximum rate; None: no limit."""
+
+    @property
+    def kibit_per_s(self) -> list[str]:
+        """The option of scp and sftp for the maximum rate."""
+        if self.bytes_per_s is None:
+            return []
+        return ["-l", str(max(1, int(self.bytes_per_s * 8 / 1024)))]
 
 
 class DirectMethod:
@@ -62,6 +72,10 @@ class DirectMethod:
 
     name: str
     computes_digest = True
+
+    def __init__(self, caps: BandwidthCaps | None = None) -> None:
+        """Takes the maximum bandwidths of the catalog, which it obeys."""
+        self._caps = caps or BandwidthCaps()
 
     def works_between(self, source: Clients, destination: Clients) -> bool:
         """Whether both sites have the programs."""
@@ -89,6 +103,17 @@ class DirectMethod:
     async def copy(
         self, source: Location, destination: Location, key: str, expected: Content
     ) -> Receipt:
+        async with reserved(self._caps.between(source.endpoint, destination.endpoint)) as rate:
+            return await self._copy(source, destination, key, expected, rate)
+
+    async def _copy(
+        self,
+        source: Location,
+        destination: Location,
+        key: str,
+        expected: Content,
+        bytes_per_s: float | None,
+    ) -> Receipt:
         begun_s = asyncio.get_running_loop().time()
         from_, to = source.endpoint, destination.endpoint
         assert isinstance(from_, RemoteEndpoint)
@@ -100,7 +125,8 @@ class DirectMethod:
             raise NotCarriedError("copies no directories")
         check_size(source.path, stat.size_bytes, expected.size_bytes)
         whole = Content(stat.size_bytes, expected.digest, expected.verify)
-        copy = partial(self._copy_rest, source, destination, key, whole, stat.is_executable)
+        ends = source, destination
+        copy = partial(self._copy_rest, ends, key, whole, stat.is_executable, bytes_per_s)
         digest, left = await resuming(to, destination.name, key, stat.size_bytes, copy)
         elapsed_s = asyncio.get_running_loop().time() - begun_s
         sent_bytes = stat.size_bytes - left if left else None
@@ -108,15 +134,16 @@ class DirectMethod:
 
     async def _copy_rest(
         self,
-        source: Location,
-        destination: Location,
+        ends: tuple[Location, Location],
         key: str,
         whole: Content,
         is_executable: bool,
+        bytes_per_s: float | None,
         left: int,
     ) -> tuple[str | None, int]:
         """Copy a file, of which ``left`` bytes are there already. Returns its digest, if that is
         known or computed, and the number of bytes from which the client went on."""
+        source, destination = ends
         from_, to = source.endpoint, destination.endpoint
         assert isinstance(from_, RemoteEndpoint)
         if not self.resumes(await from_.clients()):
@@ -126,7 +153,7 @@ class DirectMethod:
             reading = asyncio.ensure_future(with_digest(source, whole))
             try:
                 if left != whole.size_bytes or not left:
-                    await self._send(source, destination, key, whole, left)
+                    await self._send(source, destination, key, whole, left, bytes_per_s)
                 whole = await reading
                 await to.complete(destination.name, key, whole, is_executable)
             except BaseException as error:
@@ -138,14 +165,20 @@ class DirectMethod:
         return whole.digest, left
 
     async def _send(
-        self, source: Location, destination: Location, key: str, whole: Content, left: int
+        self,
+        source: Location,
+        destination: Location,
+        key: str,
+        whole: Content,
+        left: int,
+        bytes_per_s: float | None,
     ) -> None:
         """Let the client write the part, or the rest of it."""
         from_, to = source.endpoint, destination.endpoint
         assert isinstance(from_, RemoteEndpoint)
         assert isinstance(to, RemoteEndpoint)
         part = to.part(destination.name, key)
-        sending = Sending(await from_.clients(), await _address(to), part, left)
+        sending = Sending(await from_.clients(), await _address(to), part, left, bytes_per_s)
         script = sending_script(
             self.client(sending),
             source.path,

@@ -27,6 +27,8 @@ class DirectRsync(DirectMethod):
         # In place: the part is new, and a temporary file beside it would have another name. What
         # is there already is compared when the rest has arrived, and sent again if it differs.
         how = ["--append-verify"] if sending.left else ["--inplace", "--whole-file"]
+        if sending.bytes_per_s is not None:  # KiB/s; 0 would be no limit
+            how.append(f"--bwlimit={max(1, int(sending.bytes_per_s / 1024))}")
         return (
             "rsync", "-s", *how, "--copy-links", "-e", "ssh -F config",
             "--", "file", remote_path(sending.to, sending.path),

@@ -31,6 +31,6 @@ class DirectScp(DirectMethod):
             raise NotCarriedError(f"of this age does not write to {sending.path!r}")
         # Not quiet: ssh would not say why it fails.
         return (
-            "scp", *([] if is_old else ["-s"]), "-F", "config", "--", "file",
+            "scp", *([] if is_old else ["-s"]), *sending.kibit_per_s, "-F", "config", "--", "file",
             remote_path(sending.to, sending.path),
         )  # fmt: skip

@@ -24,7 +24,7 @@ class DirectSftp(DirectMethod):
         return source.ssh >= WITH_REPUT
 
     def client(self, sending: Sending) -> Sequence[str]:
-        return "sftp", "-b", "batch", "-F", "config", "--", sending.to.host
+        return "sftp", *sending.kibit_per_s, "-b", "batch", "-F", "config", "--", sending.to.host
 
     def files(self, sending: Sending) -> Mapping[str, str]:
         # A command is a line. sftp(1): words with spaces stand in quotes, quotes behind \\.

@@ -17,7 +17,7 @@ class EmulatedLink:
     """
 
     def __init__(self, spec: LinkSpec) -> None:
-        self._bandwidth = spec.bandwidth_bytes_per_s
+        self._bandwidth = spec.capped_bytes_per_s
         self._latency_s = spec.latency_s
         self._queue = FairQueue()
         self._arrivals: dict[int, asyncio.Future[None]] = {}

@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Sequence
 
 from wfrun.engine.errors import InfeasibleError, WfrunError
 from wfrun.engine.exchange import Content, Receipt
-from wfrun.engine.model import GridFtpServer, LinkSpec
+from wfrun.engine.model import GridFtpServer
 from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps
 from wfrun.sites.transfers.disk import absent
 from wfrun.sites.transfers.endpoint import Endpoint, check_size, hold_slots, part_name
@@ -43,8 +42,8 @@ class GridFtp:
 
     computes_digest = True
 
-    def __init__(self, links: Sequence[LinkSpec] = ()) -> None:
-        self._caps = BandwidthCaps(links)
+    def __init__(self, caps: BandwidthCaps | None = None) -> None:
+        self._caps = caps or BandwidthCaps()
         self._client = GridFtpClient()
         self._places = asyncio.Semaphore(MAX_CLIENTS)
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 from wfrun.engine.errors import TransientError
 from wfrun.engine.exchange import Content, Receipt
-from wfrun.engine.model import LinkSpec
 from wfrun.sites.remote.host import Stat
 from wfrun.sites.transfers import stall
 from wfrun.sites.transfers.agentless_endpoint import AgentlessEndpoint
@@ -31,9 +29,9 @@ class FileRelay:
 
     computes_digest = True
 
-    def __init__(self, links: Sequence[LinkSpec] = ()) -> None:
-        """Takes the links of the catalog, whose maximum bandwidths it obeys."""
-        self._caps = BandwidthCaps(links)
+    def __init__(self, caps: BandwidthCaps | None = None) -> None:
+        """Takes the maximum bandwidths of the catalog, which it obeys."""
+        self._caps = caps or BandwidthCaps()
         self._scp = ScpRelay()
 
     async def can_carry(self, source: Endpoint, destination: Endpoint) -> bool:

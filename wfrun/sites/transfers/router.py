@@ -77,6 +77,7 @@ class TransferRouter:
         relayed: Collection[str] = (),
         resuming: Collection[str] = (),
         checksums: bool = False,
+        caps: BandwidthCaps | None = None,
     ) -> None:
         """With ``checksums`` a copy is compared by digest, not only by size; then copies of large
         files by methods of ``resuming`` go on from what an earlier copy has left."""
@@ -100,7 +101,7 @@ class TransferRouter:
         """Pairs of sites between which files went without an agent, as the user knows."""
         self._serial = itertools.count()
         self._checksums = checksums
-        self._caps = BandwidthCaps(links)
+        self._caps = caps or BandwidthCaps(links)
 
     async def copy(
         self,

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from wfrun.engine.copies import SHARED_BYTES
 from wfrun.engine.errors import TransientError
 from wfrun.engine.exchange import Content, Receipt
-from wfrun.engine.model import LinkSpec
 from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps, RateLimit, limited, spend
 from wfrun.sites.transfers.clean_tree import CleanTree
 from wfrun.sites.transfers.disk import absent
@@ -38,9 +37,9 @@ class Stream:
 
     computes_digest = True
 
-    def __init__(self, links: Sequence[LinkSpec] = ()) -> None:
-        """Takes the links of the catalog, whose maximum bandwidths it obeys."""
-        self._caps = BandwidthCaps(links)
+    def __init__(self, caps: BandwidthCaps | None = None) -> None:
+        """Takes the maximum bandwidths of the catalog, which it obeys."""
+        self._caps = caps or BandwidthCaps()
         self._rooms: dict[tuple[int, int], Room] = {}
         """For the content of files that share messages, by pair of sites."""
 
