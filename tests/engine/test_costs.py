@@ -139,6 +139,17 @@ def test_an_event_costs_the_same_in_a_large_workflow(policy: str, launchers: boo
     assert_no_growth(small, large, 1600 / 200)
 
 
+def test_files_leave_at_little_cost() -> None:
+    """The removal of each file, relative to all else that the run decides."""
+    steps = {}
+    for keep in ("all", "outputs"):
+        run = ev.Settings("cluster-min", keep=keep)
+        costs = costs_of(world_of([layered(400)], run), 0)
+        assert costs.ended == "done"
+        steps[keep] = sum(count for _, count in costs.events)
+    assert steps["outputs"] <= 1.2 * steps["all"]
+
+
 @pytest.mark.parametrize("throttle", some([None, 1], quick=1), ids=["", "throttled"])
 @pytest.mark.parametrize("launchers", [False, True], ids=["jobs", "launchers"])
 @pytest.mark.parametrize("policy", POLICIES)

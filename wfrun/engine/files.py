@@ -80,15 +80,18 @@ def files_discarded(run: Run, event: ev.FilesDiscarded) -> None:
     would count on files that are gone. One that is at no place any more is lost: if a task that
     read it must be repeated, its producer is repeated first.
     """
-    bit = run.state.network.bit(event.site)
+    others = ~run.state.network.bit(event.site)
+    workflows, removed = run.state.workflows, run.hooks.file_removed
     for workflow, file in event.files:
-        w = run.state.workflows[workflow]
-        w.present[file] &= ~bit
-        keep_original(run.state, w, file, event.site)
+        w = workflows[workflow]
+        w.present[file] &= others
+        if w.originals:
+            keep_original(run.state, w, file, event.site)
         if not w.present[file]:
             w.lost.add(file)
-        for call in run.hooks.file_removed:
-            call(w, file, event.site)
+        if removed:
+            for call in removed:
+                call(w, file, event.site)
 
 
 def files_lost(run: Run, event: ev.FilesLost) -> None:

@@ -19,10 +19,10 @@ SIZE = BATCH_BYTES + 1
 def chain(record: Path) -> list[Job]:
     """a → b → c; c waits for a file that the test makes."""
     go = record.with_name("go")
-    fill = f"head -c {SIZE} /dev/zero"
+    fill = f"truncate -s {SIZE}"
     return [
-        Job("a", f"echo a >> {record}; {fill} > a", [], ["a"], []),
-        Job("b", f"echo b >> {record}; cat a > b", ["a"], ["b"], []),
+        Job("a", f"echo a >> {record}; {fill} a", [], ["a"], []),
+        Job("b", f"echo b >> {record}; cp a b", ["a"], ["b"], []),
         Job(
             "c",
             f"echo c >> {record}; while ! [ -e {go} ]; do sleep 0.1; done; wc -c < b > c",
@@ -41,7 +41,9 @@ def stored(run: Path) -> list[str]:
 @pytest.mark.parametrize("keep", ["outputs", "all"])
 def test_files_leave_while_the_run_goes_on(user: User, keep: str) -> None:
     record, run = user.folder / "record", user.folder / "run"
-    engine = user.start(user.write(chain(record)), "--run-dir", run, "--keep", keep)
+    engine = user.start(
+        user.write(chain(record)), "--run-dir", run, "--checksums", "off", "--keep", keep
+    )
     assert wait_until(lambda: len(lines_of(record)) == 3)
     if keep == "outputs":
         assert wait_until(lambda: stored(run) == ["b"])
@@ -54,7 +56,7 @@ def test_files_leave_while_the_run_goes_on(user: User, keep: str) -> None:
 def test_a_removed_file_is_made_again_after_a_crash(user: User) -> None:
     """The file of b vanishes when the run itself has removed that of a."""
     record, run = user.folder / "record", user.folder / "run"
-    engine = user.start(user.write(chain(record)), "--run-dir", run)
+    engine = user.start(user.write(chain(record)), "--run-dir", run, "--checksums", "off")
     assert wait_until(lambda: len(lines_of(record)) == 3)
     assert wait_until(lambda: stored(run) == ["b"])
     engine.kill()
@@ -70,12 +72,12 @@ def test_files_of_failed_attempts_stay(user: User) -> None:
     """b fails once; its sandbox and its input stay after the run is done."""
     once = user.folder / "once"
     jobs = [
-        Job("a", f"head -c {SIZE} /dev/zero > a", [], ["a"], []),
-        Job("b", f"[ -e {once} ] || {{ touch {once}; exit 1; }}; cat a > b", ["a"], ["b"], []),
+        Job("a", f"truncate -s {SIZE} a", [], ["a"], []),
+        Job("b", f"[ -e {once} ] || {{ touch {once}; exit 1; }}; cp a b", ["a"], ["b"], []),
         Job("c", "wc -c < b > c", ["b"], ["c"], ["c"]),
     ]
     run = user.folder / "run"
-    words = ("--run-dir", run, "--keep", "failed", "--retry-delay", "0")
+    words = ("--run-dir", run, "--checksums", "off", "--keep", "failed", "--retry-delay", "0")
     done = user.wfrun(user.write(jobs), *words)
     assert done.status == 0, done.text
     assert stored(run) == ["a"]
@@ -87,12 +89,12 @@ def test_files_of_failed_attempts_stay(user: User) -> None:
 def test_kills_at_any_moment_leave_no_task_without_its_input(user: User) -> None:
     """The engine is killed at moments around removals; each resume goes on, and nothing fails."""
     count, run, random = 12, user.folder / "run", Random(15)
-    jobs = [Job("t0", f"head -c {SIZE} /dev/zero > f0", [], ["f0"], [])]
+    jobs = [Job("t0", f"truncate -s {SIZE} f0", [], ["f0"], [])]
     jobs += [
-        Job(f"t{n}", f"cat f{n - 1} > f{n}", [f"f{n - 1}"], [f"f{n}"], ["f11"])
+        Job(f"t{n}", f"cp f{n - 1} f{n}", [f"f{n - 1}"], [f"f{n}"], ["f11"])
         for n in range(1, count)
     ]
-    engine = user.start(user.write(jobs), "--run-dir", run, "--retries", "0")
+    engine = user.start(user.write(jobs), "--run-dir", run, "--retries", "0", "--checksums", "off")
     for _ in range(8):
         before = stored(run)
         wait_until(lambda: stored(run) != before or engine.ended)  # noqa: B023

@@ -8,7 +8,7 @@ batches, since each is an event of the log and a message to a site.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from wfrun.engine import events as ev
@@ -18,12 +18,14 @@ from wfrun.engine.bag import BagFiles
 from wfrun.engine.capability import Capability, Decisions, Run
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import ORIGIN
-from wfrun.engine.state import Attempt, RunState, TaskStatus, WorkflowState
+from wfrun.engine.state import Attempt, TaskStatus, WorkflowState
 
 BATCH_FILES = 32
-BATCH_BYTES = 1024 * 1024
+BATCH_BYTES = 64 * 1024 * 1024
 """Number and total size of files that are removed without waiting for others. Fewer and smaller
 ones wait, at most until nothing else of the run is under way."""
+STORAGE_SHARE = 32
+"""The part of the smallest storage limit, as a divisor, that such files may take meanwhile."""
 
 
 class Cleanup(Capability):
@@ -38,8 +40,13 @@ class Cleanup(Capability):
         """The files that can be removed from some site, by (workflow, file), with their sizes. They
         follow from the log alone, so that a replay knows which ones wait."""
         self._due_bytes = 0
-        self._done: Attempt | None = None
-        """The attempt that the present event has found done."""
+        limits = [site.spec.storage_bytes for site in self.state.sites]
+        self._batch_bytes = min(
+            [BATCH_BYTES, *(limit // STORAGE_SHARE for limit in limits if limit is not None)]
+        )
+        self._origin = self.state.network.bit(ORIGIN)
+        self._sites = (self._origin - 1) & ~self.state.left
+        """The sites of the catalog, as a mask."""
         self._kept: set[tuple[int, int, int]] = set()
         """(workflow, file, site) of inputs of failed attempts that stay."""
 
@@ -49,7 +56,6 @@ class Cleanup(Capability):
 
     def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
         return {
-            ev.AttemptEnded: self._on_attempt_ended,
             ev.TransferEnded: self._on_copy_ended,
             ev.TransferFailed: self._on_copy_ended,
             ev.FilesDiscarded: self._on_discarded,
@@ -75,33 +81,33 @@ class Cleanup(Capability):
             readers.extend(array("I", bytes(4 * (len(files) - len(readers)))))
         else:
             readers = array("I", bytes(4 * len(files)))
-            for task, status in enumerate(w.status):
+            for task, status in zip(w.workflow.tasks, w.status, strict=True):
                 if status != TaskStatus.DONE:
-                    for file in w.workflow.tasks[task].inputs:
+                    for file in task.inputs:
                         readers[file] += 1
         self._readers.append(readers)
         if not is_fresh:
-            self._update_all(w)
+            self._add_all(w)
 
     def on_resumed(self, dismissed: bool) -> None:
         """Look at all files again: some may be lost, and copies were given up."""
+        self._forget_due()
         for w in self.state.workflows:
-            self._update_all(w)
+            self._add_all(w)
 
     def on_done(self, attempt: Attempt, outcome: Outcome) -> None:
-        self._done = attempt
-
-    def _on_attempt_ended(self, event: ev.AttemptEnded) -> None:
-        """Release the inputs of a task that is done. Called when its outputs have their places."""
-        attempt, self._done = self._done, None
-        if attempt is None:
-            return
+        """Release the inputs of a task. Outputs that no task reads leave, too, unless they are to
+        be collected: then the end of that copy lets them."""
         w = self.state.workflows[attempt.workflow]
-        self._release(w, attempt.task)
-        readers = self._readers[w.index]
-        for file in w.workflow.tasks[attempt.task].outputs:
+        files, readers = w.workflow.files, self._readers[w.index]
+        task = w.workflow.tasks[attempt.task]
+        for file in task.inputs:
+            readers[file] -= 1
             if not readers[file]:
-                self._update(w, file)
+                self._add(w, file, w.present[file])
+        for file in task.outputs:
+            if not readers[file] and not files[file].collect:
+                self._add(w, file, 1 << attempt.site)
 
     def on_redone(self, w: WorkflowState, task: int) -> None:
         self._hold(w, task)
@@ -130,17 +136,18 @@ class Cleanup(Capability):
     def on_copy_dropped(self, copy: tuple[int, int, int]) -> None:
         workflow, file, _ = copy
         if not self._readers[workflow][file]:
-            self._update(self.state.workflows[workflow], file)
+            w = self.state.workflows[workflow]
+            self._add(w, file, w.present[file])
 
     def _on_copy_ended(self, event: ev.TransferEnded | ev.TransferFailed) -> None:
         """Look again at a file that was needed while it was copied."""
-        self.on_copy_dropped((event.workflow, event.file, event.destination))
+        if not self._readers[event.workflow][event.file]:
+            self.on_copy_dropped((event.workflow, event.file, event.destination))
         if self._due and self._is_idle:
             self.run.decision_due = True
 
     def _on_discarded(self, event: ev.FilesDiscarded) -> None:
-        for workflow, file in event.files:
-            self._update(self.state.workflows[workflow], file)
+        self._forget_due()  # a decision takes all
         if self.state.sites[event.site].spec.storage_bytes is not None:
             # Placements were decided before the removal, and nothing else may happen any more.
             self.run.set_timer("room", event.at_s)
@@ -153,48 +160,59 @@ class Cleanup(Capability):
         readers = self._readers[w.index]
         for file in w.workflow.tasks[task].inputs:
             readers[file] += 1
-            if readers[file] == 1:
-                self._update(w, file)
+            self._due_bytes -= self._due.pop((w.index, file), 0)
 
     def _release(self, w: WorkflowState, task: int) -> None:
         readers = self._readers[w.index]
         for file in w.workflow.tasks[task].inputs:
             readers[file] -= 1
             if not readers[file]:
-                self._update(w, file)
+                self._add(w, file, w.present[file])
 
-    def _update_all(self, w: WorkflowState) -> None:
-        sites = (1 << len(self.state.sites)) - 1
+    def _add_all(self, w: WorkflowState) -> None:
         readers = self._readers[w.index]
         for file, present in enumerate(w.present):
-            if (present & sites and not readers[file]) or (w.index, file) in self._due:
-                self._update(w, file)
+            if present & self._sites and not readers[file]:
+                self._add(w, file, present)
 
-    def _update(self, w: WorkflowState, file: int) -> None:
-        """Note whether a file can be removed from some site."""
-        key = (w.index, file)
-        self._due_bytes -= self._due.pop(key, 0)
-        if self._removable(w, file):
-            size_bytes = self._due[key] = max(0, w.sizes[file])
-            self._due_bytes += size_bytes
+    def _add(self, w: WorkflowState, file: int, present: int) -> None:
+        """Let a file that no task reads any more leave, unless something else keeps it at all its
+        sites. The end of what keeps it calls this again. ``present``: the places that hold it."""
+        key, due = (w.index, file), self._due
+        if not present & self._sites or key in due:
+            return
+        if present < self._origin and w.workflow.files[file].collect:
+            return  # a final output that has not been collected
+        if ((self._kept or w.originals) and not self._places(key, present)) or self._is_copied(key):
+            return
+        size_bytes = due[key] = max(0, w.sizes[file])
+        self._due_bytes += size_bytes
+        if len(due) >= BATCH_FILES or self._due_bytes >= self._batch_bytes:
             self.run.decision_due = True
 
-    def _removable(self, w: WorkflowState, file: int) -> int:
-        """The sites from which a file can be removed, as a mask. A file that is copied somewhere
-        can be removed when the copy has ended."""
-        state = self.state
-        origin, present = state.network.bit(ORIGIN), w.present[file]
-        places = present & ~origin & ~state.left & ~w.originals.get(file, 0)
-        if not places or self._readers[w.index][file]:
-            return 0
-        if not present & origin and w.workflow.files[file].collect:
-            return 0
-        if state.copies and _is_copied(state, w.index, file):
-            return 0
-        for site in range(len(state.sites)) if self._kept else ():
-            if (w.index, file, site) in self._kept:
+    def _forget_due(self) -> None:
+        self._due.clear()
+        self._due_bytes = 0
+
+    def _places(self, key: tuple[int, int], present: int) -> int:
+        """The sites from which a file can be removed that nothing needs, as a mask."""
+        workflow, file = key
+        originals = self.state.workflows[workflow].originals
+        places = present & self._sites & ~(originals.get(file, 0) if originals else 0)
+        for site in range(len(self.state.sites)) if self._kept else ():
+            if (workflow, file, site) in self._kept:
                 places &= ~(1 << site)
         return places
+
+    def _is_copied(self, key: tuple[int, int]) -> bool:
+        """Whether a file that no task reads any more is being copied. A copy to a site that still
+        waits for room will not start."""
+        copies = self.state.copies
+        for place in range(ORIGIN, len(self.state.sites)) if copies else ():
+            copy = copies.get((*key, place))
+            if copy is not None and (copy.rank is None or place == ORIGIN):
+                return True
+        return False
 
     # Decisions
 
@@ -203,36 +221,34 @@ class Cleanup(Capability):
         return not (self.state.attempts or self.state.copies)
 
     def decide(self, decisions: Decisions, possible: bool) -> None:
-        due = self._due
-        if not due or not (
-            len(due) >= BATCH_FILES or self._due_bytes >= BATCH_BYTES or self._is_idle
+        due, workflows = self._due, self.state.workflows
+        if not due or (
+            len(due) < BATCH_FILES and self._due_bytes < self._batch_bytes and not self._is_idle
         ):
             return
+        by_places: dict[int, list[tuple[int, int]]] = {}
+        for key in due:
+            places = self._places(key, workflows[key[0]].present[key[1]])
+            by_places.setdefault(places, []).append(key)
         by_site: dict[int, list[tuple[int, int]]] = {}
-        for workflow, file in due:
-            places = self._removable(self.state.workflows[workflow], file)
+        for places, keys in by_places.items():
             while places:
                 site = places.bit_length() - 1
-                by_site.setdefault(site, []).append((workflow, file))
+                by_site.setdefault(site, []).extend(keys)
                 places ^= 1 << site
         for site, files in sorted(by_site.items()):
-            named = tuple(map(self._named, files))
             decisions.take(ev.FilesDiscarded(self.state.now_s, site, tuple(files)))
-            self.run.outbox.append(RemoveFiles(site, named))
+            self.run.outbox.append(RemoveFiles(site, self._named(files)))
 
-    def _named(self, key: tuple[int, int]) -> tuple[int, int, int]:
-        """A file with the variant that is stored."""
-        workflow, file = key
-        w = self.state.workflows[workflow]
-        producer = w.workflow.files[file].producer if w.variants else None
-        return workflow, file, 0 if producer is None else w.variants.get(producer, 0)
+    def _named(self, files: Sequence[tuple[int, int]]) -> tuple[tuple[int, int, int], ...]:
+        """Files with the variants that are stored."""
+        workflows = self.state.workflows
+        return tuple(
+            [(n, file, _variant(workflows[n], file) if workflows[n].variants else 0)
+             for n, file in files]
+        )  # fmt: skip
 
 
-def _is_copied(state: RunState, workflow: int, file: int) -> bool:
-    """Whether a file that no task reads any more is being copied. A copy to a site that still waits
-    for room will not start."""
-    for place in (ORIGIN, *range(len(state.sites))):
-        copy = state.copies.get((workflow, file, place))
-        if copy is not None and (copy.rank is None or place == ORIGIN):
-            return True
-    return False
+def _variant(w: WorkflowState, file: int) -> int:
+    producer = w.workflow.files[file].producer
+    return 0 if producer is None else w.variants.get(producer, 0)
