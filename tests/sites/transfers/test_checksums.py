@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -104,3 +105,20 @@ async def test_the_digest_of_a_source_is_that_of_sha256sum(
     printed, _ = await said.communicate()
     transfer.close()
     assert receipt.digest == printed.split()[0].decode()
+
+
+@pytest.mark.parametrize("to_site", [False, True])
+async def test_a_small_file_of_this_machine_is_read_once(tmp_path: Path, to_site: bool) -> None:
+    """Tasks with tiny files would otherwise cost as much for checksums as for copies."""
+    (tmp_path / "f").write_bytes(b"content")
+    opened: list[str] = []
+    sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" else None)
+    site = LocalEndpoint(0, SiteSpec("here", slots=1), tmp_path)
+    transfer = TransferRouter([site], {"copy": LocalCopy()}, tmp_path, checksums=True)
+    ends = (ORIGIN, str(tmp_path / "f"), 0, "g") if to_site else (0, "f", ORIGIN, "g")
+    receipt = await transfer.copy(*ends)
+    transfer.close()
+    own = [name for path in opened if (name := Path(path).name) == "f" or "wfrun-part" in name]
+    assert len(own) == 2
+    assert (tmp_path / "g").read_bytes() == b"content"
+    assert receipt.digest == hashlib.sha256(b"content").hexdigest()

@@ -106,6 +106,8 @@ class Cleanup(Capability):
             if not readers[file]:
                 self._add(w, file, w.present[file])
         for file in task.outputs:
+            # Of a repeated task: the copies of the former ones are out of date.
+            self._due_bytes -= self._due.pop((w.index, file), 0)
             if not readers[file] and not files[file].collect:
                 self._add(w, file, 1 << attempt.site)
 

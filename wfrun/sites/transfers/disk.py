@@ -10,9 +10,11 @@ import stat
 import threading
 from pathlib import Path
 
+from wfrun.engine.copies import SMALL_BYTES
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.sites.node.outputs import stays_inside
-from wfrun.sites.transfers.endpoint import KEPT_PATTERN, PART_PATTERN, file_mode
+from wfrun.sites.remote.agent import write_all as write_fully
+from wfrun.sites.transfers.endpoint import KEPT_PATTERN, PART_PATTERN, digest_of, file_mode
 
 _CHUNK_BYTES = 16 << 20
 """Maximum number of bytes copied between two looks at the abort flags."""
@@ -154,6 +156,37 @@ def _copy_chunk(reader: int, writer: int, position: int, count: int) -> int:
         return copied
     data = os.pread(reader, min(count, 1 << 20), position)
     return os.pwrite(writer, data, position)
+
+
+def copy_small(source: Path, temporary: Path, writable: bool) -> tuple[int, str] | None:
+    """Copy a small file to a new name through memory. Returns its size in bytes and the digest of
+    what was written; None if it is not a small file. Raises OSError."""
+    if source.is_dir():
+        return None
+    reader = open_regular(source)
+    try:
+        status = os.fstat(reader)
+        if status.st_size > SMALL_BYTES:
+            return None
+        content = os.read(reader, SMALL_BYTES + 1)
+    finally:
+        os.close(reader)
+    if len(content) != status.st_size:
+        raise OSError(errno.EAGAIN, "the file changed its size while it was copied")
+    make_folders(temporary.parent)
+    write_new(temporary, content, file_mode(bool(status.st_mode & 0o111), writable))
+    return len(content), digest_of(content)
+
+
+def write_new(path: Path, content: bytes, mode: int) -> None:
+    """Write a new file durably. Raises OSError."""
+    writer = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        write_fully(writer, content)
+        os.fchmod(writer, mode)
+        os.fsync(writer)
+    finally:
+        os.close(writer)
 
 
 def size_of(source: Path) -> int:

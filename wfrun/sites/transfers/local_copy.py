@@ -12,7 +12,15 @@ from pathlib import Path
 from wfrun.engine.exchange import Content, Receipt
 from wfrun.engine.model import LinkSpec
 from wfrun.sites.node.digests import measure
-from wfrun.sites.transfers.disk import copy_path, explain, remove, replace, size_of, sync_folder
+from wfrun.sites.transfers.disk import (
+    copy_path,
+    copy_small,
+    explain,
+    remove,
+    replace,
+    size_of,
+    sync_folder,
+)
 from wfrun.sites.transfers.emulated_link import EmulatedLink
 from wfrun.sites.transfers.endpoint import (
     Endpoint,
@@ -56,12 +64,17 @@ class LocalCopy:
         reading: Future[tuple[int, str | None]] | None = None
 
         def carry() -> tuple[int, str | None]:
+            nonlocal reading
             try:
+                is_compared = expected.verify or expected.digest is not None
+                if is_compared and (small := copy_small(origin, temporary, writable)):
+                    return small
+                if is_compared and expected.digest is None:  # beside the copy
+                    reading = self._pool.submit(measure, str(origin), True)
                 is_own = os.path.isabs(source.name)  # the user's own, not the run's
                 aborts = abort, self._aborted
                 size = copy_path(origin, temporary, writable, aborts, links_may_leave=is_own)
-                compared = expected.verify or expected.digest is not None
-                return size, measure(str(temporary), True)[1] if compared else None
+                return size, measure(str(temporary), True)[1] if is_compared else None
             finally:
                 if abort.is_set():  # nobody waits for it any more
                     remove(temporary)
@@ -69,8 +82,6 @@ class LocalCopy:
         try:
             # Where no thread can be started it stays in the queue, and another one may take it up.
             work: Future[tuple[int, str | None]] = self._pool.submit(carry)
-            if expected.verify and expected.digest is None:  # beside the copy
-                reading = self._pool.submit(measure, str(origin), True)
             ends = endpoint_name(source.endpoint), endpoint_name(destination.endpoint)
             if link := self._links.get(ends):
                 # Beside the copy: the emulated time includes that of the disk.
@@ -78,7 +89,7 @@ class LocalCopy:
             size_bytes, found = await asyncio.wrap_future(work)
             if not temporary.is_dir():
                 check_size(source.path, size_bytes, expected.size_bytes)
-            digest = expected.digest
+            digest = expected.digest or found
             if reading is not None:
                 _, digest = await asyncio.wrap_future(reading)
             compare_digests(str(final), found, digest)

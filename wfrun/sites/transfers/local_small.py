@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from wfrun.engine.copies import SHARED_BYTES
 from wfrun.engine.errors import WfrunError
-from wfrun.sites.remote.agent import write_all as write_fully
 from wfrun.sites.remote.host import Stat
 from wfrun.sites.transfers.disk import (
     explain_read,
@@ -24,6 +23,7 @@ from wfrun.sites.transfers.disk import (
     remove,
     replace,
     sync_folder,
+    write_new,
 )
 from wfrun.sites.transfers.endpoint import check_size, compare_digests, digest_of
 
@@ -89,13 +89,7 @@ def _write(file: SmallFile) -> WfrunError | None:
         if file.digest is not None:
             compare_digests(str(file.final), digest_of(file.content), file.digest)
         make_folders(file.final.parent)
-        writer = os.open(file.temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            write_fully(writer, file.content)
-            os.fchmod(writer, file.mode)
-            os.fsync(writer)
-        finally:
-            os.close(writer)
+        write_new(file.temporary, file.content, file.mode)
         replace(file.temporary, file.final)
     except WfrunError as error:
         return error
