@@ -219,6 +219,33 @@ def test_the_reason_of_a_waiting_site_is_its_storage() -> None:
     assert found.text == "storage full, 2 tasks wait for room: 7 MB of 10 MB used or promised"
 
 
+def test_tasks_that_free_room_come_first_where_all_may_exceed_it() -> None:
+    """Each m writes 3 MB for its u, which writes nothing; all are of one kind, so 3 MB are expected
+    of each u, too."""
+    files, tasks, parents = [], [], []
+    for n in range(0, 16, 2):
+        files += [File(f"m{n}", None, n), File(f"o{n}", None, n + 1)]
+        tasks += [
+            Task(f"m{n}", "x", "x", outputs=(n,), runtime_s=1.0),
+            Task(f"u{n}", "x", "x", inputs=(n,), outputs=(n + 1,), runtime_s=1.0),
+        ]
+        parents += [(), (n,)]
+    w = Workflow("w", "w.dax", tasks, files, parents)
+    world = FakeWorld(
+        [w],
+        Catalog((ALPHA,)),
+        ev.Settings("round-robin"),
+        result=lambda key, workflow, task: Outcome("done", sizes=(0 if task % 2 else 3 * MB,)),
+    )
+    most = 0
+    for _ in world.steps():
+        for state in world.core.state.workflows:
+            stored = [state.sizes[f] for f, places in enumerate(state.present) if places]
+            most = max(most, sum(stored))
+    assert world.core.state.ended == "done"
+    assert most <= 10 * MB
+
+
 def test_tasks_that_wait_for_the_size_of_outputs_say_so() -> None:
     run = Run(unsized(40), replace(ALPHA, slots=10))
     found = explain_idleness(run.core.state)[0]

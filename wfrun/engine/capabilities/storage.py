@@ -42,6 +42,10 @@ TaskKind = tuple[int, str]
 FileKey = tuple[int, int]
 """Workflow, file."""
 
+HasRoom = Callable[[WorkflowState, int, int, int, "Counter[TaskKind]"], bool]
+"""Function (workflow, task, site, free bytes, attempts there whose outputs have unknown sizes) →
+whether the site has room for the task."""
+
 
 class SiteStorage:
     """The files of the run at one site, and the tasks that wait for room."""
@@ -147,26 +151,34 @@ class Storage(Capability):
     def _nothing_runs(self) -> bool:
         return len(self.state.attempts) <= self.state.superseded
 
-    def _has_room(
+    def _has_expected_room(
         self, w: WorkflowState, task: int, site: int, free_bytes: int, unsized: Counter[TaskKind]
     ) -> bool:
-        """Whether a task adds no more than this to a site. At a site that is too full already, one
-        that adds nothing has room, and one whose inputs other tasks have written there: its end may
-        free them, and nothing else can. ``unsized``: the attempts there of unknown sizes."""
-        needed = self.needed_bytes(w, task, site)
-        kind = None if self._nothing_runs else self._kind(w, task)
-        if kind is not None:
-            expected = self._written.get(kind)
+        """Whether a task is expected to add no more than this to a site. ``unsized``: the attempts
+        there whose outputs have unknown sizes."""
+        kind = self._kind(w, task)
+        expected = 0 if kind is None else self._written.get(kind)
+        if kind is not None and expected is None:
             slots = self.state.sites[site].spec.slots
-            if expected is None and unsized[kind] >= max(1, slots // UNSIZED_SLOTS):
+            if unsized[kind] >= max(1, slots // UNSIZED_SLOTS):
                 return False
-            needed += expected or 0
+        return self._has_known_room(w, task, site, free_bytes, unsized, expected or 0)
+
+    def _has_known_room(
+        self, w: WorkflowState, task: int, site: int, free_bytes: int, _: object, expected: int = 0
+    ) -> bool:
+        """Whether a task adds no more than this to a site, as far as it is known, and ``expected``
+        bytes. At a site that is too full already, one that adds nothing has room, and one whose end
+        may free files there, since nothing else can."""
+        needed = self.needed_bytes(w, task, site) + expected
         if needed or free_bytes >= 0:
             return needed <= free_bytes
-        files, definition = w.workflow.files, w.workflow.tasks[task]
-        return all(w.sizes[file] >= 0 for file in definition.outputs) or any(
-            files[file].producer is not None for file in definition.inputs
-        )
+        return self._kind(w, task) is None or _frees(w, task)
+
+    def _has_known_room_and_frees(
+        self, w: WorkflowState, task: int, site: int, free_bytes: int, unsized: Counter[TaskKind]
+    ) -> bool:
+        return _frees(w, task) and self._has_known_room(w, task, site, free_bytes, unsized)
 
     def limit_candidates(self, w: WorkflowState, task: int, cores: int, mask: int) -> int:
         return self.with_room(w, task, mask)
@@ -174,8 +186,9 @@ class Storage(Capability):
     def with_room(self, w: WorkflowState, task: int, mask: int) -> int:
         """The sites of a mask that have room for the files of a task."""
         if mask & self._limited:
+            has_room = self._has_known_room if self._nothing_runs else self._has_expected_room
             for index, site in self._sites.items():
-                if mask >> index & 1 and not self._has_room(
+                if mask >> index & 1 and not has_room(
                     w, task, index, site.free_bytes, site.unsized
                 ):
                     mask &= ~(1 << index)
@@ -208,26 +221,42 @@ class Storage(Capability):
 
     def _offer(self, index: int, site: SiteStorage, nothing_runs: bool) -> None:
         """Offer the room at a site to the first tasks that wait for it. If it is too small for all
-        of them, the next ones get their turn."""
+        of them, the next ones get their turn. While nothing runs, a task may exceed it by what is
+        only expected, first one whose end may make room."""
+        if self._offer_in_turn(index, site, self._has_expected_room, all_turns=nothing_runs):
+            return
+        if nothing_runs:
+            for has_room in (self._has_known_room_and_frees, self._has_known_room):
+                if self._offer_in_turn(index, site, has_room, all_turns=True):
+                    return
+
+    def _offer_in_turn(
+        self, index: int, site: SiteStorage, has_room: HasRoom, *, all_turns: bool
+    ) -> bool:
+        """Offer the room at a site to the first tasks that wait for it, or to all in turn. Returns
+        whether one has room."""
         left = len(site.waiting)
         while left > 0:
             first = list(islice(site.waiting, MAX_EXAMINED))
-            if self._offer_to(index, site, first):
-                return
+            if self._offer_to(index, site, first, has_room):
+                return True
             left -= len(first)
             for key in first:
                 if key in site.waiting:
                     site.waiting.move_to_end(key)
-            if not nothing_runs:
-                return
+            if not all_turns:
+                break
+        return False
 
-    def _offer_to(self, index: int, site: SiteStorage, keys: Sequence[tuple[int, int]]) -> bool:
+    def _offer_to(
+        self, index: int, site: SiteStorage, keys: Sequence[tuple[int, int]], has_room: HasRoom
+    ) -> bool:
         """Offer the room at a site to some tasks in turn. Returns whether one has room."""
         free_bytes, unsized, found = site.free_bytes, site.unsized.copy(), False
         for key in keys:
             w, task = self.state.workflows[key[0]], key[1]
             if w.status[task] == TaskStatus.ELIGIBLE:
-                if not self._has_room(w, task, index, free_bytes, unsized):
+                if not has_room(w, task, index, free_bytes, unsized):
                     continue
                 free_bytes -= self.needed_bytes(w, task, index)
                 kind = self._kind(w, task)
@@ -449,3 +478,9 @@ class Storage(Capability):
             if destination in self._sites:
                 size_bytes = self.state.workflows[workflow].sizes[file]
                 self._sites[destination].put((workflow, file), max(0, size_bytes))
+
+
+def _frees(w: WorkflowState, task: int) -> bool:
+    """Whether the end of a task may free files that other tasks have written."""
+    files = w.workflow.files
+    return any(files[file].producer is not None for file in w.workflow.tasks[task].inputs)
