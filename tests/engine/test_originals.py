@@ -100,6 +100,7 @@ def test_an_original_that_fails_is_left_for_another_place(how: str) -> None:
     assert copies(world)[-1] == (ORIGIN, 0)
     (said,) = world.core.state.fallbacks
     assert said.startswith("alpha: inputs are copied from elsewhere, because 'data' is not")
+    assert not world.core.state.vanished
 
 
 def test_a_url_that_fails_is_left_for_the_original() -> None:

@@ -134,8 +134,9 @@ def _forget_places(run: Run, lost: tuple[tuple[int, int, int], ...]) -> None:
     state = run.state
     for workflow, file, site in lost:
         w = state.workflows[workflow]
-        state.vanished[site] += 1
         is_original = site == ORIGIN or not w.is_stored(file, site)
+        if not (is_original and file in w.originals):
+            state.vanished[site] += 1
         w.present[file] &= ~state.network.bit(site)
         if file in w.originals:
             w.originals[file] &= ~state.network.bit(site)

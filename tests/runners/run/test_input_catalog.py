@@ -84,7 +84,7 @@ def test_another_place_is_taken_where_one_fails(user: User, web: Web) -> None:
     assert done.status == 0, done.err
     assert result(user) == DATA
     assert web.asked == ["/absent", "/data"]
-    assert done.out.count("inputs at 127.0.0.1 come from other places") == 1  # in the report
+    assert done.out.count(f"inputs at {web.url} come from other places") == 1  # in the report
     assert "answered 404" in done.out
 
 

@@ -156,7 +156,7 @@ async def test_a_source_that_fails_is_left_for_the_next_one(web: Web, tmp_path: 
     finally:
         urls.close()
     assert web.asked == ["/absent", "/data", "/other"]
-    assert "inputs at localhost come from other places such as 127.0.0.1" in receipt.fallback
+    assert f"inputs at {dead} come from other places such as {web.url}/data" in receipt.fallback
     assert "refused" in receipt.fallback
     assert "hidden" not in receipt.fallback
     assert again.fallback == ""

@@ -23,7 +23,6 @@ from wfrun.sites.transfers.local_endpoint import LocalEndpoint
 from wfrun.sites.transfers.router import TransferRouter
 from wfrun.sites.transfers.stall import StallGuard
 from wfrun.sites.transfers.urls import SCHEMES
-from wfrun.sites.transfers.urls.source import host_of
 
 RELAYED = frozenset({"sftp"})
 """Schemes whose files go on to a site while they come. Those of others wait here: web servers break
@@ -49,7 +48,7 @@ class UrlInputs:
     Each is fetched once into ``folder``, whole or not at all, also by an earlier engine of the run;
     then ``transfer`` copies it. Those of RELAYED are written to the site at once. ``hosts`` are
     those that may be asked. Where ``further`` has other URLs of the same file, each that fails is
-    left for the next one; so is a host that has failed with another file.
+    left for the next one; so is a server that has failed with another file.
     """
 
     def __init__(
@@ -63,10 +62,10 @@ class UrlInputs:
         self._folder = folder
         self._hosts = hosts
         self._further = further or {}
-        self._failed: set[str | None] = set()
-        """Hosts that did not answer, or not in time."""
-        self._said: set[str | None] = set()
-        """Hosts whose failure was said."""
+        self._failed: set[str] = set()
+        """Servers that did not answer, or not in time."""
+        self._said: set[str] = set()
+        """Servers whose failure was said."""
         self._fetching: dict[str, asyncio.Task[str]] = {}
         self._places = asyncio.Semaphore(MAX_FETCHES)
         self._origin = LocalEndpoint()
@@ -135,13 +134,13 @@ class UrlInputs:
         """Fetch from the first URL that works. Returns which hosts were left, if it was not said
         yet. Raises what the last one did, and TransientError if any of them may work later."""
         errors: dict[str, WfrunError] = {}
-        for url in sorted(urls, key=lambda each: host_of(each) in self._failed):
+        for url in sorted(urls, key=lambda each: _server(each) in self._failed):
             try:
                 await fetch(url)
             except (TransientError, InfeasibleError) as error:
                 errors[url] = error
                 if isinstance(error, TransientError):
-                    self._failed.add(host_of(url))
+                    self._failed.add(_server(url))
             else:
                 return self._left(errors, url)
         transient = [error for error in errors.values() if isinstance(error, TransientError)]
@@ -151,13 +150,13 @@ class UrlInputs:
         raise kind(message, hint=hints[0] if hints else None) from errors[urls[-1]]
 
     def _left(self, errors: Mapping[str, WfrunError], url: str) -> str:
-        new = {host_of(each): error for each, error in errors.items()}
-        new = {host: error for host, error in new.items() if host not in self._said}
+        new = {_server(each): error for each, error in errors.items()}
+        new = {server: error for server, error in new.items() if server not in self._said}
         self._said.update(new)
         return "; ".join(
-            f"inputs at {host} come from other places such as {host_of(url)}, because "
+            f"inputs at {server} come from other places such as {shown_url(url)}, because "
             f"{' '.join(error.message.split())}"
-            for host, error in new.items()
+            for server, error in new.items()
         )
 
     async def _fetch(self, url: str, path: Path, expected: Content) -> None:
@@ -180,6 +179,11 @@ class UrlInputs:
         for fetching in self._fetching.values():
             fetching.cancel()
         self._transfer.close()
+
+
+def _server(url: str) -> str:
+    """Scheme, host and port of a URL."""
+    return "/".join(shown_url(url).split("/", 3)[:3])
 
 
 async def _checked(
