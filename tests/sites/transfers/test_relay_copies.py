@@ -230,12 +230,12 @@ async def test_memory_does_not_grow_with_the_file(
 async def test_it_is_no_other_way_than_a_stream(cluster: Cluster, tmp_path: Path) -> None:
     """A late stream is not tried again by the relay, which would be as late."""
     async with opened(cluster, tmp_path, *TRANSPORTS) as pair:
-        (pair.stores[0] / "f").write_bytes(bytes(100_000))
+        (pair.stores[0] / "f").write_bytes(bytes(2_000_000))
         methods: dict[str, TransferMethod] = {"stream": Stream(), "relay": FileRelay()}
         routes: list[tuple[str, str]] = []
         for relayed in ((), ("stream", "relay")):
             transfer = TransferRouter(pair.endpoints, methods, tmp_path, relayed=relayed)
             await transfer.copy(
-                0, "f", 1, "f", Content(100_000), on_route=lambda *ends: routes.append(ends)
+                0, "f", 1, "f", Content(2_000_000), on_route=lambda *ends: routes.append(ends)
             )
         assert routes == [("stream", "relay")]

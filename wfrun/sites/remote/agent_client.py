@@ -242,7 +242,8 @@ class AgentHost:
             if not more:
                 await self._process.wait()
                 said = data[-500:].decode(errors="replace").strip()
-                await self._fail(f"the login shell ended before it ran the agent; it said: {said}")
+                printed = f"; it said: {said}" if said else ""
+                await self._fail(f"the login shell ended before it ran the agent{printed}")
             data += more
         line, _, rest = rest.partition(b"\n")
         if line != b"agent":

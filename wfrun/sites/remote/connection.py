@@ -229,7 +229,7 @@ class Connection:
         if self._reason is not None:
             where = ", ".join(self._hosts)
             if self._is_connected():
-                raise NoAgentError(f"{where}: no agent: {self._reason}", hint=self.needs_login)
+                raise NoAgentError(f"{where} has no agent: {self._reason}", hint=self.needs_login)
             raise TransientError(f"{where}: no connection: {self._reason}", hint=self.needs_login)
 
     def _is_connected(self) -> bool:
