@@ -13,6 +13,9 @@ BLOCK_BYTES = 1 << 20
 """Where in a file dd can begin to write is a multiple of this."""
 _BEGIN = b"\x02wfrun: the file begins\x03"
 """Separates the output of a login profile from the content of a file."""
+IN_ENGLISH = "LC_ALL=C; export LC_ALL"
+"""Shell command after which programs report errors in words that `wfrun.sites.transfers.causes`
+knows, whatever the user's language is."""
 PRINT_BEGIN = f"printf '\\002{_BEGIN[1:-1].decode()}\\003'"
 """Shell command that prints the separator."""
 _ANSWER_BYTES = 1000
@@ -32,7 +35,7 @@ async def read_file(transport: Transport, path: str, start: int = 0) -> AsyncGen
     """``Transport.read_file`` by ``Transport.start``."""
     program = f"tail -c +{start + 1}" if start else "cat"
     process = await transport.start(
-        f"LC_ALL=C; export LC_ALL; {PRINT_BEGIN}; exec {program} < {_operand(path)}"
+        f"{IN_ENGLISH}; {PRINT_BEGIN}; exec {program} < {_operand(path)}"
     )
     failure = f"{transport.host}:{path} cannot be read"
     try:
@@ -50,7 +53,7 @@ async def answer(transport: Transport, script: str, failure: str) -> bytes:
     """Run a short script and return its output, up to _NOISE_BYTES. Raises an error that begins
     with ``failure`` if it fails."""
     try:
-        process = await transport.start(f"LC_ALL=C; export LC_ALL; {PRINT_BEGIN}; {script}")
+        process = await transport.start(f"{IN_ENGLISH}; {PRINT_BEGIN}; {script}")
     except TransientError as error:
         error.message = f"{failure}: {error.message}"
         raise
@@ -95,7 +98,7 @@ async def write_file(
         blocks = f"bs={BLOCK_BYTES} seek={start // BLOCK_BYTES}"
         write = f"dd of={name} {blocks} conv=notrunc"
     process = await transport.start(
-        f"LC_ALL=C; export LC_ALL; umask 077; {write} && chmod {mode:o} {name} && wc -c < {name}"
+        f"{IN_ENGLISH}; umask 077; {write} && chmod {mode:o} {name} && wc -c < {name}"
     )
     failure = f"{transport.host}:{path} cannot be written"
     size_bytes = start

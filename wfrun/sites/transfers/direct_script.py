@@ -35,6 +35,7 @@ _OPTIONS = {
     "UpdateHostKeys": "no",
 }
 _SCRIPT = """\
+LC_ALL=C; export LC_ALL
 umask 077
 d=$(mktemp -d /tmp/wfrun.XXXXXXXXXX) && cd "$d" || exit 1
 trap 'rm -rf "$d"' EXIT

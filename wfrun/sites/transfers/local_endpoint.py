@@ -173,6 +173,7 @@ class LocalEndpoint:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 start_new_session=True,
+                env={**os.environ, "LC_ALL": "C"},  # `causes` reads its messages
             )
         )
         try:
@@ -217,6 +218,7 @@ async def _extract(archive: AsyncIterator[bytes], directory: Path, final: Path) 
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
+            env={**os.environ, "LC_ALL": "C"},
         )
     )
     try:

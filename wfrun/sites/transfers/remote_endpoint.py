@@ -161,7 +161,7 @@ class RemoteEndpoint:
     async def read_tree(self, name: str) -> AsyncGenerator[bytes, None]:
         path = self.path(name)
         transport = await self.connection.transport()
-        command = f"{cat.PRINT_BEGIN}; exec tar -cf - -C {shlex.quote(path)} ."
+        command = f"{cat.IN_ENGLISH}; {cat.PRINT_BEGIN}; exec tar -cf - -C {shlex.quote(path)} ."
         process = await transport.start(command)
         try:
             process.end_input()
@@ -179,7 +179,8 @@ class RemoteEndpoint:
         failure = f"{self.path(name)} cannot be written"
         quoted = shlex.quote(self.part(name, key))
         transport = await self.connection.transport()
-        process = await transport.start(f"mkdir {quoted} && exec tar -xf - -C {quoted}")
+        command = f"{cat.IN_ENGLISH}; mkdir {quoted} && exec tar -xf - -C {quoted}"
+        process = await transport.start(command)
         try:
             async for chunk in content:
                 try:
@@ -216,7 +217,7 @@ class RemoteEndpoint:
         check_size(final, stat.size_bytes, expected.size_bytes)
         await check_digest(self, temporary, expected)
         mode = f"{file_mode(is_executable):o}"
-        result = await host.run(["chmod", mode, "--", temporary])
+        result = await host.run(["chmod", mode, "--", temporary], env={"LC_ALL": "C"})
         if result.exit_code != 0:
             said = result.errors[-500:].decode("utf-8", "replace").strip()
             _check_exit(result.exit_code, f"{final} cannot be written", said)
