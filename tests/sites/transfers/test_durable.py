@@ -106,6 +106,20 @@ def test_the_files_of_a_directory_are_synced_together(tmp_path: Path, calls: lis
     assert {f"fsync f{number}" for number in range(20)} <= set(calls)
 
 
+def test_many_files_are_synced_at_once(
+    tmp_path: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One fsync after another would take minutes."""
+    monkeypatch.setattr(disk, "MANY_FILES", 3)
+    for number in range(4):
+        (tmp_path / f"f{number}").write_text("x")
+    disk.sync_tree(tmp_path)
+    assert not calls
+    (tmp_path / "f0").unlink()
+    disk.sync_tree(tmp_path)
+    assert len(calls) == 4  # three files, and their directory
+
+
 def test_what_the_disk_does_not_take_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

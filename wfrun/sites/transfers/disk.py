@@ -18,6 +18,9 @@ from wfrun.sites.transfers.endpoint import KEPT_PATTERN, PART_PATTERN, digest_of
 
 _CHUNK_BYTES = 16 << 20
 """Maximum number of bytes copied between two looks at the abort flags."""
+MANY_FILES = 1000
+"""Number of files of a directory beyond which its file system is synced as a whole. Each fsync
+waits for the disk by itself, 5 ms for a tiny file, but leaves the data of others alone."""
 _MAKE_ROOM = "Make room at the destination, or check permissions."
 _PERMANENT = {
     errno.ENOSPC,
@@ -71,7 +74,7 @@ def copy_path(
                 (target / name).symlink_to(os.readlink(member))
             elif name in files:
                 size_bytes += _copy_file(member, target / name, writable, aborts, synced=False)
-    # When all are written, the disk takes them together: one by one they take five times as long.
+    # When all are written, the disk takes them together.
     sync_tree(temporary, aborts)
     return size_bytes
 
@@ -233,21 +236,46 @@ def sync_folder(path: Path) -> None:
 def sync_tree(path: Path, aborts: tuple[threading.Event, ...] = ()) -> None:
     """Make all files of a directory durable, with their names. Raises OSError where the disk does
     not take one, or soon after one of ``aborts`` is set."""
-    for directory, _, names in os.walk(path):
+    folders = [(Path(folder), names) for folder, _, names in os.walk(path)]
+    if sum(len(names) for _, names in folders) > MANY_FILES and _sync_file_system(path):
+        return
+    for folder, names in folders:
         for name in names:
             _check(aborts)
-            try:
-                fd = os.open(Path(directory, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-            except OSError:  # a link, or a file that its owner may not read
-                continue
-            try:
-                os.fsync(fd)
-            except OSError as error:
-                if error.errno != errno.EINVAL:  # a pipe
-                    raise
-            finally:
-                os.close(fd)
-        sync_folder(Path(directory))
+            _sync_file(folder / name)
+        sync_folder(folder)
+
+
+def _sync_file(path: Path) -> None:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:  # a link, or a file that its owner may not read
+        return
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a pipe
+            raise
+    finally:
+        os.close(fd)
+
+
+def _sync_file_system(path: Path) -> bool:
+    """Make all of a file system durable (syncfs(2)); returns False where there is no such call."""
+    # Imported lazily: few directories have many files.
+    import ctypes
+
+    call = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    if call is None:
+        return False
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if call(fd) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+    finally:
+        os.close(fd)
+    return True
 
 
 def remove(path: Path) -> None:
