@@ -368,3 +368,12 @@ def _accept(line: str, file: str) -> str:
     directory = os.path.dirname(file)
     make = "" if os.path.isdir(directory) else f"mkdir -p -m 700 {shlex.quote(directory)} && "
     return f"{make}echo {shlex.quote(line)} >> {shlex.quote(file)}"
+
+
+def parse_jump(text: str) -> tuple[str | None, str, int | None]:
+    """Split ``[user@]host[:port]``, also with ``ssh://`` and with an IPv6 address in brackets."""
+    user, at, rest = text.removeprefix("ssh://").rstrip("/").rpartition("@")
+    host, colon, port = rest.rpartition(":")
+    if not colon or not port.isdigit() or (":" in host and not host.endswith("]")):
+        host, port = rest, ""
+    return user if at else None, host.strip("[]"), int(port) if port else None

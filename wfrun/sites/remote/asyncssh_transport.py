@@ -14,17 +14,19 @@ from collections.abc import (
     Coroutine,
     Iterator,
 )
+from functools import partial
 from pathlib import Path
 
 import asyncssh
 
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.sites.remote import cat
-from wfrun.sites.remote.asyncssh_login import Client, Prompter, Target, log_in
+from wfrun.sites.remote.asyncssh_login import Client, Prompter, Target, log_in, parse_jump
 from wfrun.sites.remote.incoming import Listener, OnConnection, StreamConnection
 from wfrun.sites.remote.login_shell import portable
 from wfrun.sites.remote.plain_files import PlainFiles
-from wfrun.sites.remote.sftp_files import SftpFiles, encode
+from wfrun.sites.remote.send_gate import SendGate
+from wfrun.sites.remote.sftp_files import SftpFiles, encode, open_to_write
 from wfrun.sites.remote.shell_files import ShellFiles
 from wfrun.sites.remote.ssh_agent import check_agent
 from wfrun.sites.remote.transport import UNNAMED, Address
@@ -171,6 +173,7 @@ class AsyncsshTransport:
         self._files: asyncssh.SFTPClient | None = None
         self._has_sftp = True
         self._files_lock = asyncio.Lock()
+        self._gate = SendGate()
         self._closing: set[asyncio.Task[None]] = set()
         """Closing files of failed transfers. The loop itself keeps tasks weakly."""
 
@@ -193,7 +196,7 @@ class AsyncsshTransport:
             )
         target = await asyncio.to_thread(Target, name, user, port, self._config, self._known_hosts)
         for jump in target.jumps:
-            jump_user, jump_host, jump_port = _parse_jump(jump.strip())
+            jump_user, jump_host, jump_port = parse_jump(jump.strip())
             if jump_host in (name, target.host) and jump_port in (None, target.port):
                 continue  # ``Host *`` applies to the jump host too; OpenSSH skips it as well
             await self._extend(jump_host, jump_user, jump_port, depth + 1)
@@ -205,6 +208,7 @@ class AsyncsshTransport:
             limit_s=self._limit_s,
         )
         self._chain.append(connection)
+        self._gate.watch(connection)
         self._client = client
         self._target = target
 
@@ -372,14 +376,15 @@ class AsyncsshTransport:
         start: int,
     ) -> int:
         chunk = max(_MIN_CHUNK_BYTES, min(sftp.limits.max_write_len, _CHUNK_BYTES))
-        async with self._opened(sftp, _open_to_write(sftp, encode(path), start)) as file:
+        async with self._opened(sftp, open_to_write(sftp, encode(path), start)) as file:
             under_way: deque[asyncio.Task[int]] = deque()
             position = start
             try:
                 async for piece in content:
                     for offset in range(0, len(piece), chunk):
                         data = piece[offset : offset + chunk]
-                        under_way.append(asyncio.create_task(file.write(data, position)))
+                        request = partial(file.write, data, position)
+                        under_way.append(await self._gate.start(request, len(data)))
                         position += len(data)
                         while len(under_way) * chunk > _UNDER_WAY_BYTES:
                             await under_way[0]
@@ -449,15 +454,6 @@ async def _end(connection: asyncssh.SSHClientConnection) -> None:
         await connection.wait_closed()
 
 
-def _parse_jump(text: str) -> tuple[str | None, str, int | None]:
-    """Split ``[user@]host[:port]``, also with ``ssh://`` and with an IPv6 address in brackets."""
-    user, at, rest = text.removeprefix("ssh://").rstrip("/").rpartition("@")
-    host, colon, port = rest.rpartition(":")
-    if not colon or not port.isdigit() or (":" in host and not host.endswith("]")):
-        host, port = rest, ""
-    return user if at else None, host.strip("[]"), int(port) if port else None
-
-
 def _refusal(failure: str, error: asyncssh.SFTPError) -> WfrunError:
     reason = error.reason or type(error).__name__
     # OpenSSH reports it for all errors without a code of SFTP.
@@ -485,30 +481,6 @@ async def _check_end(file: asyncssh.SFTPClientFile, path: str, size: int) -> byt
     if more:
         raise TransientError(f"{path} cannot be read: it has more than its {size} bytes")
     return b""
-
-
-async def _open_to_write(
-    sftp: asyncssh.SFTPClient, name: bytes, start: int
-) -> asyncssh.SFTPClientFile:
-    """Create a file, or open the existing one to write it from a byte on."""
-    if start:
-        return await sftp.open(name, "r+b", encoding=None, block_size=0)
-    return await _create(sftp, name)
-
-
-async def _create(sftp: asyncssh.SFTPClient, name: bytes) -> asyncssh.SFTPClientFile:
-    """Create a file. One of that name is replaced; a symbolic link is not followed."""
-    try:
-        return await _open_new(sftp, name)
-    except asyncssh.SFTPFailure:
-        with contextlib.suppress(asyncssh.SFTPNoSuchFile):
-            await sftp.unlink(name)
-        return await _open_new(sftp, name)
-
-
-async def _open_new(sftp: asyncssh.SFTPClient, name: bytes) -> asyncssh.SFTPClientFile:
-    private = asyncssh.SFTPAttrs(permissions=0o600)
-    return await sftp.open(name, "xb", private, encoding=None, block_size=0)
 
 
 async def _drop(tasks: deque[asyncio.Task[bytes]] | deque[asyncio.Task[int]]) -> None:

@@ -82,3 +82,27 @@ class SftpFiles:
 def encode(path: str) -> bytes:
     """A path as SFTP sends it."""
     return path.encode("utf-8", "surrogateescape")
+
+
+async def open_to_write(
+    sftp: asyncssh.SFTPClient, name: bytes, start: int
+) -> asyncssh.SFTPClientFile:
+    """Create a file, or open the existing one to write it from a byte on."""
+    if start:
+        return await sftp.open(name, "r+b", encoding=None, block_size=0)
+    return await _create(sftp, name)
+
+
+async def _create(sftp: asyncssh.SFTPClient, name: bytes) -> asyncssh.SFTPClientFile:
+    """Create a file. One of that name is replaced; a symbolic link is not followed."""
+    try:
+        return await _open_new(sftp, name)
+    except asyncssh.SFTPFailure:
+        with contextlib.suppress(asyncssh.SFTPNoSuchFile):
+            await sftp.unlink(name)
+        return await _open_new(sftp, name)
+
+
+async def _open_new(sftp: asyncssh.SFTPClient, name: bytes) -> asyncssh.SFTPClientFile:
+    private = asyncssh.SFTPAttrs(permissions=0o600)
+    return await sftp.open(name, "xb", private, encoding=None, block_size=0)

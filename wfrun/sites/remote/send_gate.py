@@ -1,0 +1,104 @@
+"""Keeps file data from filling the send buffers of an SSH connection.
+
+All channels of a connection share one TCP connection. asyncssh hands over whatever the window of
+a channel allows, some 2 MB, and a command that follows waits until all of it is sent: for seconds
+on a slow link.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable, Coroutine
+from time import monotonic
+from typing import Any, TypeVar
+
+import asyncssh
+
+_T = TypeVar("_T")
+
+_UNSENT_BYTES = 1 << 18
+"""Maximum number of bytes in the buffer of the kernel that are not on their way yet. More would
+only wait there: the kernel sends these while the event loop adds others."""
+_STEP_BYTES = 1 << 18
+_MAX_BURST_BYTES = 4 << 20
+_SHORT_S, _LONG_S = 0.025, 0.05
+"""Durations of a pause after which bursts grow and shrink: so long a command would wait."""
+_CHECK_S = 1.0
+"""Interval between two looks whether a connection was lost, which does not reopen the gate."""
+
+
+class SendGate:
+    """Starts requests with file data in their turn. While what waits to be sent is more than
+    asyncio's high-water mark, it starts one burst at most.
+
+    The burst adapts to the connection, so that a fast one is not slowed down by many pauses: it
+    doubles after a short pause, and halves, down to nothing, after a long one.
+    """
+
+    def __init__(self) -> None:
+        self._connections: list[asyncssh.SSHClientConnection] = []
+        self._paused: dict[int, float] = {}
+        """Connections whose send buffers are full, by their order, with the times since when."""
+        self._open = asyncio.Event()
+        self._open.set()
+        self._turn = asyncio.Lock()
+        self._burst_bytes = _STEP_BYTES
+        self._passed_bytes = 0
+        """What was started since the pause began."""
+
+    def watch(self, connection: asyncssh.SSHClientConnection) -> None:
+        """Take the send buffers of a connection into account."""
+        number = len(self._connections)
+        self._connections.append(connection)
+
+        def pause() -> None:
+            self._paused[number] = monotonic()
+            self._open.clear()
+
+        def resume() -> None:
+            self._adapt(monotonic() - self._paused.pop(number))
+            if not self._paused:
+                self._passed_bytes = 0
+                self._open.set()
+
+        # asyncio calls these of any protocol, and asyncssh ignores them.
+        connection.pause_writing = pause  # type: ignore[method-assign]
+        connection.resume_writing = resume  # type: ignore[method-assign]
+        tcp = connection.get_extra_info("socket")
+        option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
+        if tcp is not None and option is not None and tcp.family != socket.AF_UNIX:
+            tcp.setsockopt(socket.IPPROTO_TCP, option, _UNSENT_BYTES)
+
+    def _adapt(self, paused_s: float) -> None:
+        burst_bytes = self._burst_bytes
+        if paused_s > _LONG_S:
+            self._burst_bytes = burst_bytes // 2 if burst_bytes > _STEP_BYTES else 0
+        elif paused_s < _SHORT_S:
+            self._burst_bytes = min(max(2 * burst_bytes, _STEP_BYTES), _MAX_BURST_BYTES)
+
+    def _admits(self, size_bytes: int) -> bool:
+        """Whether a request may start now. Those over a lost connection do, and fail."""
+        return (
+            self._open.is_set()
+            or self._passed_bytes + size_bytes <= self._burst_bytes
+            or any(connection.is_closed() for connection in self._connections)
+        )
+
+    async def start(
+        self, request: Callable[[], Coroutine[Any, Any, _T]], size_bytes: int
+    ) -> asyncio.Task[_T]:
+        """Start a request with so much data in its turn."""
+        async with self._turn:
+            while not self._admits(size_bytes):
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(self._open.wait(), _CHECK_S)
+            self._passed_bytes += 0 if self._open.is_set() else size_bytes
+            task = asyncio.create_task(request())
+            try:
+                await asyncio.sleep(0)  # Its data is in the buffer then.
+            except BaseException:
+                task.cancel()
+                raise
+            return task
