@@ -59,6 +59,20 @@ def test_a_bad_line_is_refused_before_anything_starts(user: User) -> None:
     assert not (user.folder / "r").exists()
 
 
+def test_a_document_cannot_name_a_path_with_a_line_break_at_a_site(user: User) -> None:
+    document = user.folder / "hostile.yml"
+    document.write_text(
+        """\
+pegasus: "5.0"
+replicaCatalog: {replicas: [{lfn: data, pfns: [{pfn: "file:///a%0arm", site: alpha}]}]}
+jobs: [{id: one, name: cat, type: job, uses: [{lfn: data, type: input}]}]
+"""
+    )
+    done = user.ask("run", document, "--sites", user.catalog(SITES))
+    assert done.status == 2
+    assert "'data' is at '/a\\nrm' of site alpha, which has control characters" in done.err
+
+
 def test_a_run_of_bags_alone_has_no_use_for_a_catalog(user: User) -> None:
     (user.folder / "rc.txt").write_text("data /data\n")
     (user.folder / "bag.yaml").write_text("command: echo {n}\nparameters: {n: [1, 2]}\n")

@@ -14,6 +14,7 @@ from wfrun.engine.events import Settings
 from wfrun.engine.model import Catalog, File, InputSource, SiteSpec
 from wfrun.parsers.file_urls import scheme_of, shown_url, url_fault
 from wfrun.parsers.input_catalog.entries import InputCatalog
+from wfrun.parsers.limits import CONTROL, cut
 from wfrun.runners.run.located import folders, local_path, missing_inputs, some
 
 
@@ -55,6 +56,12 @@ class InputPlaces:
         sources, sha256 = self._sources(file)
         there = [self._at_site(source) for source in sources]
         held = tuple(source for source in there if source is not None)
+        for source in held:  # programs of the sites get these paths
+            if CONTROL.search(source.url):
+                raise InvalidError(
+                    f"the input file {file.name!r} is at {cut(source.url)} of site "
+                    f"{source.site}, which has control characters"
+                )
         others = [source.url for source, site in zip(sources, there, strict=True) if site is None]
         path = self._path(file.name, others)
         if path is not None:
