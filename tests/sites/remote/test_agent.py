@@ -425,3 +425,16 @@ async def test_what_may_be_readable_soon_is_not_absent(host: AgentHost, tmp_path
     with pytest.raises(TransientError, match="Input/output error"):
         await host.read_part(UNREADABLE, 0, 10)
     assert await host.read([str(tmp_path / "none"), str(tmp_path)]) == [None, None]
+
+
+async def test_large_directories_have_time_to_be_removed(
+    host: AgentHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than other file operations, whose timeout would end here."""
+    many = tmp_path / "many"
+    many.mkdir()
+    for number in range(1000):
+        (many / str(number)).touch()
+    monkeypatch.setattr(AgentHost._request, "__defaults__", (b"", 0.001))
+    await host.remove([str(many)])
+    assert not many.exists()

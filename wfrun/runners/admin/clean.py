@@ -34,8 +34,9 @@ from wfrun.sites.remote.directory import find_directory
 from wfrun.sites.remote.host import Host
 from wfrun.sites.transfers.disk import remove_parts
 
-SITE_S = 120.0
-"""Maximum time for a site, in seconds."""
+SITE_S = 1800.0
+"""Maximum time for a site, in seconds, as that of a removal: the run may have left directories of
+many files. A site that does not answer is given up before, by the timeouts of its connection."""
 END_S = 30.0
 """Maximum time that cancelled attempts take to end, in seconds."""
 _OWN = 'if [ -L "$1" ]; then exit 1; elif [ -e "$1" ]; then [ -d "$1" ] && [ -O "$1" ]; fi'

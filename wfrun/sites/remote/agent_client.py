@@ -45,6 +45,8 @@ HELLO_S = 30.0
 a slow network file system."""
 ANSWER_S = 60.0
 """Timeout of file operations. A busy file server takes seconds."""
+REMOVE_S = 1800.0
+"""Timeout of removals. A directory of 100,000 files takes minutes on a busy file server."""
 WATCH_S = 300.0
 """Timeout of the first look at a directory, which may hold all records of a run."""
 MARGIN_S = 20.0
@@ -471,7 +473,7 @@ class AgentHost:
 
     async def remove(self, paths: Sequence[str]) -> None:
         for portion in _portions(paths):
-            await self._request("remove", paths=portion)
+            await self._request("remove", patience_s=REMOVE_S, paths=portion)
 
     async def watch(self, directory: str, on_records: Callable[[list[bytes]], None]) -> None:
         self._watches[self._next_number()] = on_records
