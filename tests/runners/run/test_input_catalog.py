@@ -151,6 +151,22 @@ def test_a_wrong_checksum_fails_and_names_both(user: User, where: str) -> None:
 
 
 @pytest.mark.slow
+def test_tasks_are_reused_where_the_stated_checksum_is_the_same(user: User) -> None:
+    (user.folder / "original").write_bytes(b"of alpha")
+    stated = hashlib.sha256(b"of alpha").hexdigest()
+    line = f"data {user.folder}/original site=alpha"
+    for catalog, said in (
+        (f"{line} checksum.value={stated}\n", "would run 0 of 1 tasks"),
+        (f"{line} checksum.value={'0' * 64}\n", "would run 1 of 1 tasks"),
+        (f"{line}\n", "would run 1 of 1 tasks"),
+    ):
+        if not (user.folder / "r").exists():
+            assert run(user, catalog, "--quiet").status == 0
+        done = run(user, catalog, "--dry-run", "--reuse", "r", starts=False)
+        assert said in done.text
+
+
+@pytest.mark.slow
 def test_an_engine_that_dies_goes_on_from_the_original(user: User) -> None:
     original = user.folder / "original"
     original.write_bytes(b"of alpha")

@@ -152,7 +152,8 @@ class _Contents:
     def _input(self, file: int) -> bytes:
         found = self._workflow.files[file]
         if found.producer is None:
-            return self._tokens.get(found.url or "", self._unknown)
+            stated = self._unknown if found.sha256 is None else found.sha256.encode()
+            return self._tokens.get(found.url or "", stated)
         place = self._workflow.tasks[found.producer].outputs.index(file)
         return self._keys[found.producer] + place.to_bytes(4, "big")
 
