@@ -103,6 +103,29 @@ def test_clean_ends_what_a_dead_engine_left(user: User) -> None:
     assert not run.exists()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("ends", [False, True], ids=["running", "ended"])
+def test_clean_leaves_no_launcher(user: User, ends: bool) -> None:
+    """Its task runs, or has ended when no engine was there to see it."""
+    run, sites, record = user.folder / "run", user.folder / "scratch", user.folder / "record"
+    sites.mkdir()
+    catalog = user.catalog(f"sites:\n  alpha: {{slots: 1, directory: {sites}}}\n")
+    go = user.folder / "go"
+    wait = f"while ! [ -e {go} ]; do sleep 0.1; done; echo x > t; echo b >> {record}"
+    job = Job("t", f"echo a >> {record}; {wait}", [], ["t"], ["t"])
+    engine = user.start(user.write([job]), "--sites", catalog, "--run-dir", run)
+    assert wait_until(lambda: len(lines_of(record)) == 1)
+    engine.kill()
+    if ends:
+        go.touch()
+        assert wait_until(lambda: len(lines_of(record)) == 2)
+    cleaned = user.wfrun("clean", run, "--yes")
+    assert cleaned.status == 0, cleaned.text
+    assert user.is_alone()
+    assert not list(sites.iterdir())
+    assert not run.exists()
+
+
 def test_clean_follows_no_link(user: User) -> None:
     """The directory of the run at the site was replaced by a link to precious files."""
     run, sites, precious = user.folder / "run", user.folder / "scratch", user.folder / "precious"
