@@ -231,6 +231,13 @@ async def test_the_fast_cipher_comes_first_and_the_users_before_it(cluster: Clus
             assert transport._connection().get_extra_info("send_cipher") == cipher
         finally:
             await transport.close()
+        master = OpensshTransport(host, config=cluster.config, sockets=cluster.sockets)
+        await master.connect()
+        try:
+            assert master._master is not None
+            assert f"client->server cipher: {cipher} " in master._master.errors()
+        finally:
+            await master.close()
 
 
 @both

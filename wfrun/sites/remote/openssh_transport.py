@@ -30,6 +30,11 @@ _LIMIT_S = 30.0
 """Timeout of what a live connection answers at once."""
 _CHECK_INTERVAL_S = 5.0
 """Interval between checks of a master connection of the user's."""
+_DEFAULT_CIPHERS = "chacha20-poly1305@openssh.com,aes128-ctr,"
+"""The beginning of OpenSSH's own list of ciphers."""
+_FAST_CIPHER = "aes128-gcm@openssh.com"
+"""The cipher that comes first, unless the user has configured ciphers: processors have instructions
+for it, and less processor time at both ends makes large files faster."""
 _READY = b"\x02wfrun: connected\x03"
 _serial = itertools.count()
 
@@ -185,8 +190,12 @@ class OpensshTransport:
     async def _make_master(self, login: list[str]) -> None:
         """Start a master that runs ``cat``: when this process ends, ``cat`` reads the end of its
         input, and with it end the master and the login."""
+        ciphers = (await self._settings()).get("ciphers", "")
+        if ciphers.startswith(_DEFAULT_CIPHERS) and _FAST_CIPHER in ciphers:
+            ciphers = f"{_FAST_CIPHER},{ciphers}"  # ssh uses the first one that both ends have.
         options = {
             **_STRICT,
+            **({"Ciphers": ciphers} if ciphers else {}),
             "ControlMaster": "yes",
             "ControlPersist": "no",
             "ConnectTimeout": str(max(1, round(self._limit_s))),
