@@ -10,6 +10,9 @@ import time
 
 HOW = sys.argv[1]
 SIZE = 10
+STATED = 1 << 62 if HOW in ("endless", "tiny-limits") else SIZE
+AT_ITS_WORD = ("one-by-one", "more", "endless", "tiny-limits")
+"""Servers whose file ends where they say."""
 INIT, OPEN, CLOSE, READ, FSTAT = 1, 3, 4, 5, 8
 VERSION, STATUS, HANDLE, DATA, ATTRS, EXTENDED_REPLY = 2, 101, 102, 103, 105, 201
 
@@ -34,6 +37,11 @@ def send(kind: int, body: bytes, length: int | None = None) -> None:
         data = data[os.write(1, data) :]
 
 
+def unpack(form: str, data: bytes) -> int:
+    (number,) = struct.unpack(form, data)
+    return int(number)
+
+
 def serve() -> None:
     while True:
         (length,) = struct.unpack(">I", exactly(4))
@@ -47,10 +55,11 @@ def serve() -> None:
         elif kind == OPEN:
             send(HANDLE, number + string(b"h"))
         elif kind == FSTAT:
-            size = 1 << 62 if HOW in ("endless", "tiny-limits") else SIZE
-            send(ATTRS, number + struct.pack(">IQ", 1, size))
+            send(ATTRS, number + struct.pack(">IQ", 1, STATED))
+        elif kind == READ and HOW in AT_ITS_WORD and unpack(">Q", body[-12:-4]) >= STATED:
+            send(STATUS, number + struct.pack(">I", 1) + string(b"") + string(b""))
         elif kind == READ:
-            read(number, struct.unpack(">I", body[-4:])[0])
+            read(number, unpack(">I", body[-4:]))
         else:
             send(STATUS, number + struct.pack(">I", 0) + string(b"") + string(b""))
 

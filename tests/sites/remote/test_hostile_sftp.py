@@ -36,7 +36,7 @@ async def server_that(how: str, cluster: Cluster, place: Path) -> AsyncIterator[
 
 
 @pytest.mark.parametrize(
-    "how", ["nothing", "long-packet", "garbage", "other-kind", "long-string", "end"]
+    "how", ["nothing", "long-packet", "garbage", "other-kind", "long-string", "end", "longer"]
 )
 async def test_what_is_no_file_is_an_error(how: str, cluster: Cluster, tmp_path: Path) -> None:
     async with server_that(how, cluster, tmp_path) as transport:
