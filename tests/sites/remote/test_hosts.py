@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import random
 import time
@@ -308,3 +309,32 @@ async def test_facts_say_who_and_when(host: AgentHost) -> None:
     assert abs(facts.clock_offset_s) < 1.0
     assert 0 < facts.round_trip_s < PATIENCE_S
     assert facts.python.startswith("3.")
+
+
+async def test_the_digest_of_a_file_that_is_being_written(host: AgentHost, tmp_path: Path) -> None:
+    """It is there with the last byte, whatever the agent does meanwhile, and is that of the first
+    bytes only."""
+    path, half = tmp_path / "part", os.urandom(1 << 20)
+    asked = asyncio.create_task(host.digest_of_growing(str(path), 2 * len(half)))
+    others = [asyncio.create_task(host.digest_of_growing(f"{path}{n}", 1)) for n in range(10)]
+    await host.stat([str(path)])
+    with path.open("wb", buffering=0) as file:
+        file.write(half)
+        assert await host.stat([str(path)]) == [Stat(len(half), False, False)]
+        assert not asked.done()
+        file.write(half + b"more")
+    assert await asked == hashlib.sha256(2 * half).hexdigest()
+    assert await host.digest_of_growing(str(path), 0) == hashlib.sha256().hexdigest()
+    for other in others:
+        other.cancel()
+
+
+async def test_no_digest_of_a_file_that_is_removed(host: AgentHost, tmp_path: Path) -> None:
+    path = tmp_path / "part"
+    path.write_bytes(b"short")
+    asked = asyncio.create_task(host.digest_of_growing(str(path), 10))
+    assert await host.digest_of_growing(str(path), 5) == hashlib.sha256(b"short").hexdigest()
+    await host.remove([str(path)])
+    assert await asked is None
+    with pytest.raises(InfeasibleError, match="not a regular file"):
+        await host.digest_of_growing(str(tmp_path), 5)

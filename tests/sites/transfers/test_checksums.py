@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.servers.ssh import FaultySSH
+from tests.sites.transfers.test_conformance import Store
 from wfrun.engine.errors import TransientError
 from wfrun.engine.exchange import Content
 from wfrun.engine.model import ORIGIN, Access, SiteSpec
+from wfrun.sites.remote.agent_client import AgentHost
 from wfrun.sites.remote.connection import Connection, connection_of
+from wfrun.sites.transfers.endpoint import part_name
 from wfrun.sites.transfers.local_copy import LocalCopy
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
 from wfrun.sites.transfers.method import TransferMethod
@@ -122,3 +125,57 @@ async def test_a_small_file_of_this_machine_is_read_once(tmp_path: Path, to_site
     assert len(own) == 2
     assert (tmp_path / "g").read_bytes() == b"content"
     assert receipt.digest == hashlib.sha256(b"content").hexdigest()
+
+
+class _Site(RemoteEndpoint):
+    """Notes the files that were measured."""
+
+    def __init__(self, site: Store) -> None:
+        super().__init__(0, site)
+        self.measured: list[str] = []
+
+    async def measure(self, path: str, size_bytes: int | None) -> Content | None:
+        self.measured.append(path)
+        return await super().measure(path, size_bytes)
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[_Site]:
+    connection = connection_of(Access(transport="local"))
+    await connection.open(lambda reason: None)
+    store = tmp_path / "store"
+    store.mkdir()
+    yield _Site(Store(0, connection, store))
+    await connection.close()
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+async def test_large_files_are_not_read_twice(site: _Site, tmp_path: Path, is_known: bool) -> None:
+    """Their digests are computed while they are written, at either end."""
+    (tmp_path / "f").write_bytes(DATA)
+    here = Reads()
+    transfer = TransferRouter([site], {"stream": Stream()}, tmp_path, checksums=True)
+    transfer._endpoints[ORIGIN] = here
+    expected = Content(len(DATA), DIGEST if is_known else None)
+    there = await transfer.copy(ORIGIN, str(tmp_path / "f"), 0, "f", expected)
+    back = await transfer.copy(0, "f", ORIGIN, str(tmp_path / "g"), expected)
+    assert there.digest == back.digest == DIGEST
+    assert (tmp_path / "g").read_bytes() == DATA
+    assert site.measured == here.measured == []
+
+
+async def test_a_file_that_is_not_written_in_order_is_read_back(
+    site: _Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the agent has read while it was written had holes then."""
+    follow = AgentHost.digest_of_growing
+
+    async def digest_of_growing(host: AgentHost, path: str, size_bytes: int) -> str | None:
+        await follow(host, path, size_bytes)
+        return hashlib.sha256(bytes(size_bytes)).hexdigest()
+
+    monkeypatch.setattr(AgentHost, "digest_of_growing", digest_of_growing)
+    (tmp_path / "f").write_bytes(DATA)
+    transfer = TransferRouter([site], {"stream": Stream()}, tmp_path, checksums=True)
+    assert (await transfer.copy(ORIGIN, str(tmp_path / "f"), 0, "f")).digest == DIGEST
+    assert [Path(path).name.startswith(part_name("")) for path in site.measured] == [True]

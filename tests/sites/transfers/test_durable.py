@@ -3,6 +3,7 @@ that says more than the disk has."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 from collections.abc import AsyncIterator
@@ -11,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from wfrun.engine.errors import TransientError
 from wfrun.engine.exchange import ANYTHING, Content
 from wfrun.engine.model import ORIGIN, SiteSpec
-from wfrun.sites.transfers import disk
+from wfrun.sites.transfers import disk, local_endpoint
 from wfrun.sites.transfers.endpoint import part_name
 from wfrun.sites.transfers.local_copy import LocalCopy
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
@@ -77,6 +79,49 @@ async def test_a_file_from_another_site(tmp_path: Path, calls: list[str], is_out
     endpoint = LocalEndpoint(ORIGIN, spec, tmp_path / "outputs")
     await endpoint.write("out", content(), Content(1), False, "k")
     check(calls, 1, is_output=is_output)
+
+
+async def test_a_large_file_moves_to_the_disk_while_it_is_written(
+    tmp_path: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_endpoint, "_FLUSH_BYTES", 2)
+
+    async def content() -> AsyncIterator[bytes]:
+        yield b"xx"
+        while not calls:
+            await asyncio.sleep(0.001)
+        yield b"x"
+
+    await LocalEndpoint(0, SiteSpec("a", 1), tmp_path).write(
+        "out", content(), Content(3), False, "k"
+    )
+    check(calls, 2, is_output=False)
+
+
+async def test_an_error_of_the_disk_fails_the_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel reports a lost page once, to the first one that asks."""
+    monkeypatch.setattr(local_endpoint, "_FLUSH_BYTES", 1)
+    failures = [OSError(errno.EIO, os.strerror(errno.EIO))]
+    fsync = os.fsync
+
+    def fail_once(fd: int) -> None:
+        if failures:
+            raise failures.pop()
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", fail_once)
+
+    async def content() -> AsyncIterator[bytes]:
+        yield b"x"
+        while failures:
+            await asyncio.sleep(0.001)
+
+    store = LocalEndpoint(0, SiteSpec("a", 1), tmp_path)
+    with pytest.raises(TransientError, match="Input/output error"):
+        await store.write("out", content(), Content(1), False, "k")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_tree_with_a_pipe(tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ any order. Paths are absolute. ``sizes`` cuts the payload into pieces.
     {"ask": "read", "paths", "limit"}         {"sizes": [bytes or null, ...]} + contents, perhaps
                                               of the first paths only: then ask for the rest; the
                                               last bytes of each, or with "start" those from there
+    {"ask": "digest", "path", "size"}         {"values": [SHA-256 or null]} when a file that is
+                                              written has this size; null: it does not grow
     {"ask": "stat", "paths"}                  {"values": [[bytes, executable, directory] or null,
                                               ...]}
     {"ask": "claim", "paths"}                 {"values": [true or false, ...]}
@@ -63,7 +65,8 @@ A request that fails is answered by {"error": "infeasible" | "full" | "transient
 that is no request is answered with "id": null; after one of an impossible length the agent ends.
 
 The agent ends when its stdin ends, on SIGTERM or SIGHUP, and after ``silence_s`` without a frame;
-it then kills its running commands. At most four commands run at a time, and four file operations.
+it then kills its running commands. At most four commands run at a time, four file operations, and
+some more that wait for a file to grow.
 The agent passes on the bytes of connections unchanged. It does not authenticate them and knows no
 secret. A connection that sends more than UNADMITTED_BYTES before the client has admitted it ends;
 where there are too many connections, one of those not admitted ends (``index_to_close``). While the
@@ -112,6 +115,13 @@ ANSWER_BYTES = 1 << 24
 """Maximum size of a frame with file contents, unless one file is larger."""
 PARALLEL = 4
 """Maximum number of commands at a time, and of file operations."""
+FOLLOWED = 64
+"""Maximum number of growing files whose digests are computed at a time."""
+GROWTH_S = 60.0
+"""Time without growth after which the digest of a growing file is given up."""
+GROWTH_QUICK_S = 0.01
+GROWTH_SLOW_S = 0.5
+"""Intervals between looks at a growing file: after it has grown, and while it does not."""
 OUTPUT_BYTES = 1 << 26
 """Maximum output of a command; one that prints more is killed."""
 LOGIN_S = 10.0
@@ -379,6 +389,35 @@ def read_part(path: bytes, limit: int, start: "Optional[int]") -> "Optional[byte
         if error.errno in TRANSIENT:
             raise OSError(error.errno, error.strerror, path) from None
         return None
+
+
+def digest_of_growing(path: bytes, size: int) -> "Optional[str]":
+    """Return the digest of the first ``size`` bytes of a file while it is written, as soon as it
+    has them: reading it afterwards would take as long again. None if it does not appear or grow
+    for GROWTH_S, or is removed."""
+    total = hashlib.sha256()
+    fd, read, pause_s = -1, 0, GROWTH_QUICK_S
+    deadline_s = time.monotonic() + GROWTH_S
+    try:
+        while True:
+            if fd < 0:
+                with contextlib.suppress(FileNotFoundError):
+                    fd, _ = open_regular(path, os.O_NOFOLLOW)
+            data = os.read(fd, min(CHUNK_BYTES, size - read)) if fd >= 0 else b""
+            total.update(data)
+            read += len(data)
+            if fd >= 0 and read == size:
+                return total.hexdigest()
+            if data:
+                deadline_s, pause_s = time.monotonic() + GROWTH_S, GROWTH_QUICK_S
+                continue
+            if time.monotonic() > deadline_s or (fd >= 0 and not os.fstat(fd).st_nlink):
+                return None
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, GROWTH_SLOW_S)
+    finally:
+        if fd >= 0:
+            os.close(fd)
 
 
 def stat_of(path: bytes) -> "Optional[List[int]]":
@@ -1298,7 +1337,8 @@ class Agent:
         self._nonce = str(config["nonce"])
         self._home = os.environb.get(b"HOME") or encoded(pwd.getpwuid(os.getuid()).pw_dir)
         self._commands = Commands(self._nonce, config.get("variables"))
-        self._pools = (Pool(PARALLEL), Pool(PARALLEL))
+        self._pools = {"run": Pool(PARALLEL), "digest": Pool(FOLLOWED)}
+        self._files = Pool(PARALLEL)
         self._sending = threading.Lock()
         self._relay = None  # type: Optional[Relay]
         self._spools = {}  # type: Dict[int, SpoolReader]
@@ -1383,7 +1423,8 @@ class Agent:
         ):  # these keep their order, which a pool would not
             self._pass_to_relay(number, verb, request, payload)
             return
-        self._pools[verb == "run"].put(lambda: self._answer(number, verb, request, payload))
+        pool = self._pools.get(verb, self._files)
+        pool.put(lambda: self._answer(number, verb, request, payload))
 
     def _answer(self, number: int, verb: str, request: "Header", payload: bytes) -> None:
         kind = "infeasible"
@@ -1486,6 +1527,9 @@ class Agent:
 
     def handle_stat(self, request: "Header", payload: bytes) -> "Answer":
         return {"values": [stat_of(path_of(path)) for path in request["paths"]]}, []
+
+    def handle_digest(self, request: "Header", payload: bytes) -> "Answer":
+        return {"values": [digest_of_growing(path_of(request["path"]), request["size"])]}, []
 
     def handle_claim(self, request: "Header", payload: bytes) -> "Answer":
         return {"values": [claim(path_of(path)) for path in request["paths"]]}, []

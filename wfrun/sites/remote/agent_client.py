@@ -341,10 +341,14 @@ class AgentHost:
         return self._requests + 1
 
     async def _request(
-        self, verb: str, content: bytes = b"", patience_s: float = ANSWER_S, **request: Any
+        self,
+        verb: str,
+        content: bytes = b"",
+        patience_s: float | None = ANSWER_S,
+        **request: Any,
     ) -> Frame:
         """Send a request; returns the answer. Raises TransientError if there is no answer in time,
-        or the error that the agent reports."""
+        or the error that the agent reports. Without ``patience_s`` the agent takes its time."""
         if self.ended.done():
             raise TransientError(f"{self._transport.host}: {self.ended.result()}")
         self._requests += 1
@@ -449,6 +453,14 @@ class AgentHost:
         if len(pieces) != 1 or len(pieces[0] or b"") > limit:
             raise self._broken("no file, or more than asked for")
         return pieces[0]
+
+    async def digest_of_growing(self, path: str, size_bytes: int) -> str | None:
+        header, _ = await self._request("digest", patience_s=None, path=path, size=size_bytes)
+        try:
+            (digest,) = values_of(header, Short | None, 1)  # type: ignore[arg-type]
+        except FrameError as error:
+            raise self._broken(str(error)) from None
+        return digest
 
     async def stat(self, paths: Sequence[str]) -> list[Stat | None]:
         values = await self._values("stat", paths, _StatValue)

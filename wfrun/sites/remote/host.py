@@ -105,6 +105,10 @@ class Host(Protocol):
         absent or unreadable. ``limit`` is at most 16 MiB. Raises TransientError if it may be
         readable soon."""
 
+    async def digest_of_growing(self, path: str, size_bytes: int) -> str | None:
+        """The SHA-256 digest of the beginning of a file that is being written, when it has this
+        size; None if it does not appear or grow for a minute, or is removed."""
+
     async def stat(self, paths: Sequence[str]) -> list[Stat | None]:
         """Status of each path, symbolic links followed; None if it is absent."""
 

@@ -17,6 +17,7 @@ from wfrun.sites.remote.transport import Transport
 from wfrun.sites.transfers.endpoint import (
     check_size,
     compare_digests,
+    digest_to_have,
     file_mode,
     missing_part,
 )
@@ -59,8 +60,7 @@ class AgentlessEndpoint:
         try:
             await self.prepare(name)
             await self.transport.write_file(part, content, 0o600, start)
-            digest = expected.digest if sent is None else sent.digest
-            whole = Content(expected.size_bytes, digest)
+            whole = Content(expected.size_bytes, digest_to_have(expected, sent))
             await self.complete(name, key, whole, is_executable)
         except InfeasibleError as error:
             await name_full_disk(error, self.transport, os.path.dirname(part))

@@ -43,7 +43,7 @@ class FileEnd(Protocol):
         sent: HashedStream | None = None,
         start: int = 0,
     ) -> None:
-        """Write a file. Its size is given. ``sent``: has its digest at the end of the stream.
+        """Write a file. Its size is given. ``sent`` has the digest of the stream at its end.
         ``content`` begins at the byte ``start``, a multiple of 1 MiB; the part has those before.
         """
 
@@ -159,12 +159,20 @@ def missing_part(final: str, temporary: str) -> InfeasibleError:
     )
 
 
+def digest_to_have(expected: Content, sent: HashedStream | None) -> str | None:
+    """The digest that a written file must have: that of its source, else that of the stream that
+    was sent; None: it is not compared."""
+    if expected.digest is not None or sent is None:
+        return expected.digest
+    return sent.digest
+
+
 async def check_digest(
     endpoint: Endpoint, path: str, expected: Content, sent: HashedStream | None = None
 ) -> None:
-    """Read back what was written. Raises TransientError where its digest differs from the expected
-    one, or from that of the stream that was ``sent``, if there is one."""
-    digest = expected.digest if sent is None else sent.digest
+    """Read back what was written. Raises TransientError where it has not the digest that it must
+    have."""
+    digest = digest_to_have(expected, sent)
     if digest is None:
         return
     found = await endpoint.measure(path, expected.size_bytes)

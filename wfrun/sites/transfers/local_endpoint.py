@@ -31,6 +31,8 @@ from wfrun.sites.transfers.endpoint import (
     CHUNK_BYTES,
     check_digest,
     check_size,
+    compare_digests,
+    digest_to_have,
     file_mode,
     missing_part,
     part_name,
@@ -40,6 +42,8 @@ from wfrun.sites.transfers.local_small import SmallFile, read_all, stat_all, wri
 from wfrun.sites.transfers.request_batcher import RequestBatcher
 from wfrun.sites.transfers.resume import keeps_part
 
+_FLUSH_BYTES = 32 << 20
+"""Number of bytes written of a file after which they are moved to the disk."""
 _Q = TypeVar("_Q")
 _T = TypeVar("_T")
 
@@ -110,12 +114,17 @@ class LocalEndpoint:
             await asyncio.to_thread(make_folders, final.parent)
             with open(temporary, "r+b" if start else "xb") as file:
                 file.seek(start)
+                flushing = _Flushing(file)
                 async for chunk in content:
                     await asyncio.to_thread(file.write, chunk)
                     written += len(chunk)
-                await asyncio.to_thread(_sync, file)
+                    await flushing.add(len(chunk))
+                await flushing.finish()
             check_size(str(final), written, expected.size_bytes)
-            await check_digest(self, str(temporary), expected, sent)
+            if sent is None:
+                await check_digest(self, str(temporary), expected)
+            else:
+                compare_digests(str(final), sent.digest, digest_to_have(expected, sent))
             os.chmod(temporary, file_mode(is_executable, self.spec is None))
             await self._put_in_place(temporary, final)
         except OSError as error:
@@ -201,6 +210,45 @@ class LocalEndpoint:
             raise explain_write(error, final) from error
         finally:
             remove(temporary)
+
+
+class _Flushing:
+    """Moves a file to the disk while it is written: at its end little is left to wait for."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._added_bytes = 0
+        self._flush: asyncio.Task[OSError | None] | None = None
+
+    async def add(self, size_bytes: int) -> None:
+        """Take note of further bytes. Raises OSError where earlier ones did not reach the disk."""
+        self._added_bytes += size_bytes
+        if self._added_bytes < _FLUSH_BYTES or not (self._flush is None or self._flush.done()):
+            return
+        await self._flushed()
+        self._added_bytes = 0
+        # A cancelled copy closes the file and does not wait for the thread.
+        own = os.dup(self._file.fileno())
+        self._flush = asyncio.create_task(asyncio.to_thread(_flush, own))
+
+    async def finish(self) -> None:
+        """Make all of the file durable. Raises OSError."""
+        await self._flushed()
+        await asyncio.to_thread(_sync, self._file)
+
+    async def _flushed(self) -> None:
+        if self._flush is not None and (error := await self._flush):
+            raise error
+
+
+def _flush(fd: int) -> OSError | None:
+    try:
+        os.fsync(fd)
+    except OSError as error:  # nobody asks for that of a copy that was cancelled
+        return error
+    finally:
+        os.close(fd)
+    return None
 
 
 def _sync(file: BinaryIO) -> None:

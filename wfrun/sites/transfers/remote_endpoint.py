@@ -25,6 +25,7 @@ from wfrun.sites.transfers.endpoint import (
     CHUNK_BYTES,
     check_digest,
     check_size,
+    digest_to_have,
     file_mode,
     missing_part,
     part_name,
@@ -34,6 +35,8 @@ from wfrun.sites.transfers.hashed import HashedStream
 from wfrun.sites.transfers.request_batcher import PARALLEL_FILES, RequestBatcher
 from wfrun.sites.transfers.resume import keeps_part
 
+FOLLOW_S = 60.0
+"""Timeout of the digest of a part after its end was written. Then the part is read back."""
 LARGE_BYTES = 64 << 20
 """Size from which a file is measured by a message of its own, so that others do not wait for it."""
 
@@ -143,11 +146,16 @@ class RemoteEndpoint:
     ) -> None:
         final, temporary = self.path(name), self.part(name, key)
         transport = await self.connection.transport()
+        size_bytes = None if sent is None else expected.size_bytes
+        following = asyncio.create_task(self._follow(temporary, size_bytes))
         try:
             mode = file_mode(is_executable)
             written = await transport.write_file(temporary, content, mode, start)
             check_size(final, written, expected.size_bytes)
-            await check_digest(self, temporary, expected, sent)
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(asyncio.shield(following), FOLLOW_S)
+            if not following.done() or following.result() != digest_to_have(expected, sent):
+                await check_digest(self, temporary, expected, sent)
             await self.commit(name, key)
         except InfeasibleError as error:
             await name_full_disk(error, transport, os.path.dirname(final))
@@ -157,6 +165,18 @@ class RemoteEndpoint:
             if not keeps_part(key, error):
                 await self.discard(name, key)
             raise
+        finally:
+            following.cancel()
+
+    async def _follow(self, path: str, size_bytes: int | None) -> str | None:
+        """The digest of a part of this size, computed while it is written; None if it has to be
+        read back, as one that is not written in order."""
+        if size_bytes is None:
+            return None
+        with contextlib.suppress(WfrunError):
+            host = await self.connection.host()
+            return await host.digest_of_growing(path, size_bytes)
+        return None
 
     async def read_tree(self, name: str) -> AsyncGenerator[bytes, None]:
         path = self.path(name)

@@ -15,7 +15,14 @@ from wfrun.engine.exchange import Content, Receipt
 from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps, RateLimit, limited, spend
 from wfrun.sites.transfers.clean_tree import CleanTree
 from wfrun.sites.transfers.disk import absent
-from wfrun.sites.transfers.endpoint import Endpoint, FileEnd, check_size, digest_of, hold_slots
+from wfrun.sites.transfers.endpoint import (
+    Endpoint,
+    FileEnd,
+    check_size,
+    digest_of,
+    digest_to_have,
+    hold_slots,
+)
 from wfrun.sites.transfers.hashed import HashedStream
 from wfrun.sites.transfers.method import Location, with_digest
 from wfrun.sites.transfers.read_ahead import read_ahead
@@ -145,20 +152,23 @@ async def stream_file(
     are there already."""
     assert whole.size_bytes is not None
     guard = StallGuard(source.path, destination.path, start)
-    async with aclosing(reader.read(source.name, start)) as data:
-        sent = HashedStream(data) if whole.verify and whole.digest is None else None
-        hashed = data if sent is None else sent.pieces()
+    # A stream that begins later has not the digest of the file: what is written is read back.
+    is_hashed = not start and (whole.verify or whole.digest is not None)
+    async with (
+        aclosing(reader.read(source.name, start)) as data,
+        aclosing(read_ahead(data)) as ahead,
+    ):
+        sent = HashedStream(ahead) if is_hashed else None
         async with (
-            aclosing(hashed),
-            aclosing(read_ahead(hashed)) as ahead,
-            aclosing(limited(ahead, limits)) as slowed,
+            aclosing(ahead if sent is None else sent.pieces()) as hashed,
+            aclosing(limited(hashed, limits)) as slowed,
             aclosing(
                 guard.pieces(_at_most(slowed, whole.size_bytes - start, source.path))
             ) as pieces,
         ):
             writing = writer.write(destination.name, pieces, whole, is_executable, key, sent, start)
             await guard.watch(writing)
-    return whole.digest if sent is None else sent.digest
+    return digest_to_have(whole, sent)
 
 
 async def _at_most(
