@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from wfrun.engine.errors import NoSpaceError, TransientError, WfrunError
+from wfrun.engine.errors import InfeasibleError, NoSpaceError, TransientError, WfrunError
 from wfrun.engine.exchange import Content, Receipt
 from wfrun.engine.model import Access
 from wfrun.sites.remote.transport import Address, Process
@@ -31,7 +32,7 @@ from wfrun.sites.transfers.method import (
     with_digest,
 )
 from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
-from wfrun.sites.transfers.resume import keeps_part, resuming
+from wfrun.sites.transfers.resume import keeps_part, resuming, trusted
 from wfrun.sites.transfers.stall import STALL_S
 
 GRACE_S = 10.0
@@ -146,8 +147,11 @@ class DirectMethod:
         source, destination = ends
         from_, to = source.endpoint, destination.endpoint
         assert isinstance(from_, RemoteEndpoint)
+        assert isinstance(to, RemoteEndpoint)
         if not self.resumes(await from_.clients()):
             left = 0
+        if left and left != whole.size_bytes:
+            left = await _cut(to, to.part(destination.name, key), trusted(left))
         async with hold_slots(from_, to):
             # The source is read for its digest while the client reads it, too.
             reading = asyncio.ensure_future(with_digest(source, whole))
@@ -233,6 +237,17 @@ async def _address(to: RemoteEndpoint) -> Address:
     if not is_plain(address):
         raise NotCarriedError(f"does not log in as {address.user!r} at {address.host!r}")
     return address
+
+
+async def _cut(to: RemoteEndpoint, part: str, size_bytes: int) -> int:
+    """Cut a part where a stream would go on, since its end may have gaps, which sftp keeps. Returns
+    its size; 0 if it has to be written anew."""
+    if size_bytes:
+        with contextlib.suppress(InfeasibleError):  # The site has no such program.
+            host = await to.connection.host()
+            done = await host.run(["truncate", "-s", str(size_bytes), "--", part])
+            return size_bytes if done.exit_code == 0 else 0
+    return 0
 
 
 async def _wait(process: Process, to: RemoteEndpoint, part: str) -> int | None:
