@@ -43,7 +43,7 @@ from wfrun.engine import events as ev  # noqa: E402
 from wfrun.runners.run.store import Store  # noqa: E402
 
 MONTAGE = ROOT / "examples" / "montage"
-METHODS = ("stream", "gridftp", "rsync", "scp", "sftp", "mixed")
+METHODS = ("stream", "relay", "gridftp", "rsync", "scp", "sftp", "mixed")
 SCHEMES: dict[str, gridftp.Scheme] = {
     "alpha": "gsiftp", "beta": "sshftp", "gamma": "gsiftp", "delta": "gsiftp"
 }  # fmt: skip
