@@ -76,7 +76,7 @@ async def test_what_is_measured_replaces_what_earlier_runs_have_learned(
         catalog, history, None, measures=True, as_json=True, say=said.append
     )
     assert not has_failures
-    assert said == ["measuring 2 links, about 2 seconds each"]
+    assert said == ["measuring 2 links, one after another: about 4 s"]
     rows = {(row["source"], row["destination"]): row for row in json.loads(capsys.readouterr().out)}
     assert len(rows) == 6
     known = load_links(history)

@@ -11,6 +11,7 @@ from wfrun.engine.copies import SHARED_BYTES
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.exchange import Content
 from wfrun.sites.node.digests import digest_of_bytes
+from wfrun.sites.transfers.endpoint import DigestError
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
 
 
@@ -35,7 +36,7 @@ async def test_one_bad_file_does_not_fail_the_others(
     assert [type(result) for result in results[1:]] == [
         InfeasibleError,
         TransientError,
-        TransientError,
+        DigestError,
     ]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["blocked", "good"]
 

@@ -126,7 +126,10 @@ async def _speaks_sftp() -> bool:
     if shutil.which("scp") is None:
         return False
     child = await asyncio.create_subprocess_exec(
-        "ssh", "-V", stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
+        *("ssh", "-V"),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
     )
     _, said = await child.communicate()
     return parse_clients(f"wfrun-ssh {said.decode(errors='replace')}").ssh >= OVER_SFTP

@@ -107,7 +107,13 @@ class RemoteEndpoint:
         self, name: str, content: bytes, expected: Content, is_executable: bool, key: str
     ) -> None:
         mode = file_mode(is_executable)
-        await self._write_small(NewFile(self.path(name), content, mode, expected.digest))
+        path = self.path(name)
+        try:
+            await self._write_small(NewFile(path, content, mode, expected.digest))
+        except InfeasibleError as error:  # It has the temporary name that the agent has given it.
+            reason = error.message.rpartition(": ")[2]
+            error.message = f"{path} cannot be written: {reason}"
+            raise
 
     async def _write_all(self, files: list[NewFile]) -> list[None]:
         await (await self.connection.host()).write(files)
