@@ -209,26 +209,33 @@ async def rig(servers: list[FaultySSH]) -> AsyncIterator[Rig]:
         yield rig
 
 
-async def test_faulty_sources(rig: Rig) -> None:
+@pytest.fixture(params=["stream", "relay"])
+async def relayed(servers: list[FaultySSH], request: pytest.FixtureRequest) -> AsyncIterator[Rig]:
+    """Copies by each method that passes data through this machine."""
+    async with opened(servers, request.param) as rig:
+        yield rig
+
+
+async def test_faulty_sources(relayed: Rig) -> None:
     for number, (injection, words) in enumerate(AT_SOURCE):
         name = f"{number}-{injection[0]}.dat"
-        path = rig.stores[0] / name
+        path = relayed.stores[0] / name
         path.write_bytes(LARGE)
-        rig.inject(0, injection, name)
-        await rig.fails(name, words)
-        rig.heal()
+        relayed.inject(0, injection, name)
+        await relayed.fails(name, words)
+        relayed.heal()
         path.write_bytes(LARGE)
-        await rig.succeeds(name)
+        await relayed.succeeds(name)
 
 
-async def test_faulty_destinations(rig: Rig) -> None:
+async def test_faulty_destinations(relayed: Rig) -> None:
     for number, (injection, words) in enumerate(AT_DESTINATION):
         name = f"{number}-{injection[0]}.dat"
-        (rig.stores[0] / name).write_bytes(LARGE)
-        rig.inject(1, injection)
-        await rig.fails(name, words, WHOLE)
-        rig.heal()
-        await rig.succeeds(name, WHOLE)
+        (relayed.stores[0] / name).write_bytes(LARGE)
+        relayed.inject(1, injection)
+        await relayed.fails(name, words, WHOLE)
+        relayed.heal()
+        await relayed.succeeds(name, WHOLE)
 
 
 BY_RSYNC: list[tuple[Injection, str]] = [
@@ -270,13 +277,13 @@ async def test_faulty_destinations_of_direct_copies(
             await rig.succeeds(name, WHOLE)
 
 
-async def test_faults_that_do_no_harm(rig: Rig) -> None:
+async def test_faults_that_do_no_harm(relayed: Rig) -> None:
     for number, (server, injection) in enumerate(HARMLESS):
         name = f"{number}-{injection[0]}.dat"
-        (rig.stores[0] / name).write_bytes(LARGE)
-        rig.inject(server, injection)
-        await rig.succeeds(name)
-        rig.heal()
+        (relayed.stores[0] / name).write_bytes(LARGE)
+        relayed.inject(server, injection)
+        await relayed.succeeds(name)
+        relayed.heal()
 
 
 async def test_faulty_commands(rig: Rig) -> None:

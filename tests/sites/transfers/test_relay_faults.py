@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.sites.transfers.test_faults import (
-    AT_DESTINATION,
-    AT_SOURCE,
-    HARMLESS,
     LARGE,
     MIDDLE,
     WHOLE,
@@ -32,37 +29,6 @@ pytestmark = pytest.mark.slow
 async def rig(servers: list[FaultySSH]) -> AsyncIterator[Rig]:
     async with opened(servers, "relay") as rig:
         yield rig
-
-
-async def test_faulty_sources(rig: Rig) -> None:
-    for number, (injection, words) in enumerate(AT_SOURCE):
-        name = f"{number}-{injection[0]}.dat"
-        path = rig.stores[0] / name
-        path.write_bytes(LARGE)
-        rig.inject(0, injection, name)
-        await rig.fails(name, words)
-        rig.heal()
-        path.write_bytes(LARGE)
-        await rig.succeeds(name)
-
-
-async def test_faulty_destinations(rig: Rig) -> None:
-    for number, (injection, words) in enumerate(AT_DESTINATION):
-        name = f"{number}-{injection[0]}.dat"
-        (rig.stores[0] / name).write_bytes(LARGE)
-        rig.inject(1, injection)
-        await rig.fails(name, words, WHOLE)
-        rig.heal()
-        await rig.succeeds(name, WHOLE)
-
-
-async def test_faults_that_do_no_harm(rig: Rig) -> None:
-    for number, (server, injection) in enumerate(HARMLESS):
-        name = f"{number}-{injection[0]}.dat"
-        (rig.stores[0] / name).write_bytes(LARGE)
-        rig.inject(server, injection)
-        await rig.succeeds(name)
-        rig.heal()
 
 
 @pytest.mark.parametrize("server", [0, 1])

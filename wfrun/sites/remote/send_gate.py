@@ -24,7 +24,8 @@ only wait there: the kernel sends these while the event loop adds others."""
 _STEP_BYTES = 1 << 18
 _MAX_BURST_BYTES = 4 << 20
 _SHORT_S, _LONG_S = 0.025, 0.05
-"""Durations of a pause after which bursts grow and shrink: so long a command would wait."""
+"""A pause shorter than the first lets bursts grow, one longer than the second shrinks them, since
+a command waits as long as a pause."""
 _CHECK_S = 1.0
 """Interval between two looks whether a connection was lost, which does not reopen the gate."""
 
@@ -89,7 +90,7 @@ class SendGate:
     async def start(
         self, request: Callable[[], Coroutine[Any, Any, _T]], size_bytes: int
     ) -> asyncio.Task[_T]:
-        """Start a request with so much data in its turn."""
+        """Start a request that sends ``size_bytes`` of data, when its turn has come."""
         async with self._turn:
             while not self._admits(size_bytes):
                 with contextlib.suppress(asyncio.TimeoutError):
