@@ -56,7 +56,9 @@ def _add(catalog: InputCatalog, line: str) -> None:
     while end < len(line):
         attribute = _ATTRIBUTE.match(line, end)
         if attribute is None:
-            raise ValueError(f"column {end + 1}: KEY=VALUE is wanted here")
+            raise ValueError(
+                f"column {end + 1}: KEY=VALUE is wanted here, with the end of each quote"
+            )
         attributes[attribute[1]] = _text(attribute[2], attribute[3])
         end = attribute.end()
     if attributes.get("regex", "false").lower() == "true":

@@ -24,8 +24,9 @@ def _known(ctx: click.Context, param: click.Parameter, kinds: tuple[str, ...]) -
 
     for kind in kinds:
         if kind not in _kinds():
-            near = get_close_matches(kind, _kinds(), n=2) or _kinds()
-            raise click.BadParameter(f"there is no kind {kind!r}; near: {', '.join(near)}")
+            near = get_close_matches(kind, _kinds(), n=2)
+            what = f"did you mean {' or '.join(near)}?" if near else f"kinds: {', '.join(_kinds())}"
+            raise click.BadParameter(f"there is no kind {kind!r}; {what}")
     return kinds
 
 
