@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from wfrun.engine import events as ev
 from wfrun.engine.exchange import Outcome
-from wfrun.engine.failures import MAX_GROUPS, Failure, FailureGroups
+from wfrun.engine.failures import MAX_GROUPS, MAX_HOSTS, Failure, FailureGroups
 from wfrun.engine.model import Catalog, SiteSpec, Task, Workflow
 from wfrun.testing.fake_world import FakeWorld
 
@@ -57,6 +57,17 @@ def test_the_number_of_groups_is_bounded() -> None:
     found = groups.largest_first()
     assert len(found) == MAX_GROUPS + 1
     assert (found[0].head, found[0].tasks) == ("other causes", MAX_GROUPS)
+
+
+def test_sites_and_hosts_are_counted_within_bounds() -> None:
+    groups = FailureGroups()
+    for number in range(MAX_HOSTS + 10):
+        outcome = Outcome("exit", exit_code=1, host=f"n{number}", message="")
+        groups.add(Failure("t", "alpha", "r.0.0.1", "exit", "", True), outcome)
+    groups.add(Failure("t", "beta", "r.0.0.1", "exit", "", True), outcome)
+    (group,) = groups.largest_first()
+    assert group.sites == {"alpha": MAX_HOSTS + 10, "beta": 1}
+    assert len(group.hosts) == MAX_HOSTS
 
 
 def test_tasks_and_attempts_of_a_run_are_counted_apart() -> None:

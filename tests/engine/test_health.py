@@ -95,8 +95,12 @@ def test_the_pause_and_its_reason_are_shown() -> None:
         reason = trouble.world.core.state.sites[0].pause_reason if trouble.started else None
         if not reasons or reason != reasons[-1]:
             reasons.append(reason)
-    first = "3 failures in a row, the last by lost: out of order (it gets no more for 1 min)"
-    assert reasons[:3] == [None, first, "it is tried with one attempt at a time after " + first]
+    what = "3 failures in a row, the last by lost: out of order"
+    assert reasons[:3] == [
+        None,
+        f"{what} (it gets no more for 1 min)",
+        f"it is tried with one attempt at a time after {what}",
+    ]
 
 
 def test_one_success_opens_the_site_again() -> None:

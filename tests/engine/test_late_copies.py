@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+from msgspec.structs import replace
+
 from wfrun.engine import events as ev
-from wfrun.engine.actions import CancelCopy, CopyFile
-from wfrun.engine.capabilities.late_copies import LATE_FACTOR, MIN_INTERVAL_S, MIN_LATE_S
+from wfrun.engine.actions import CancelCopy, CopyFile, SubmitAttempts
+from wfrun.engine.capabilities.late_copies import (
+    LATE_FACTOR,
+    MIN_INTERVAL_S,
+    MIN_LATE_S,
+    LateCopies,
+)
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import ORIGIN, Catalog, File, LinkSpec, SiteSpec, Task, Workflow
 from wfrun.testing.fake_world import FakeWorld
@@ -164,3 +172,56 @@ def test_copies_that_share_a_link_are_not_late() -> None:
     assert run.run() == "done"
     assert {copy.source for copy in copies_to_beta(run)} == {0}
     assert not any(isinstance(event, ev.CopyLate) for event in run.log)
+
+
+BOUNDED = tuple(replace(link, max_transfers=1) for link in LINKS)
+
+
+def abandoned(links: tuple[LinkSpec, ...], *, has_methods: bool = False) -> FakeWorld:
+    """The user pauses both sites while task 1 waits for its input at beta, and frees alpha when
+    the copy was late long since."""
+    inputs = (0, 1) if has_methods else (0, 0)
+    run = world(links=links, inputs=inputs, has_methods=has_methods)
+    run.post(15.0, ev.SiteHeld(15.0, 1))
+    run.post(15.0, ev.SiteHeld(15.0, 0))
+    run.post(200.0, ev.SiteFreed(200.0, 0))
+    return run
+
+
+@pytest.mark.parametrize("links", [LINKS, BOUNDED])
+def test_a_late_copy_that_nobody_waits_for_is_not_made_again(links: tuple[LinkSpec, ...]) -> None:
+    run = abandoned(links)
+    assert run.run() == "done"
+    assert copies_to_beta(run) == [CopyFile(0, 0, 0, 1), CancelCopy(0, 0, 0, 1)]
+    assert not run.core.state.copy_queue.running
+    assert run.core.state.get(LateCopies).began_s((0, 0, 1)) is None
+
+
+def test_no_other_method_is_announced_for_a_copy_that_is_not_made() -> None:
+    run = abandoned(LINKS, has_methods=True)
+    assert run.run() == "done"
+    assert copies_to_beta(run) == [CopyFile(0, 1, 0, 1), CancelCopy(0, 1, 0, 1)]
+    assert not run.core.state.fallbacks
+
+
+@pytest.mark.parametrize("links", [LINKS, BOUNDED])
+def test_a_late_copy_that_nobody_waits_for_makes_room(links: tuple[LinkSpec, ...]) -> None:
+    """Beta has room for one of the inputs of tasks 1 and 2, and alpha is paused."""
+    files = [File("shared", 100 * MB), File("other", 100 * MB)]
+    tasks = [
+        Task("t0", "x", "x", inputs=(0,), runtime_s=1.0),
+        Task("t1", "x", "x", inputs=(0,), runtime_s=1.0),
+        Task("t2", "x", "x", inputs=(1,), runtime_s=1.0),
+    ]
+    run = FakeWorld(
+        [Workflow("w", "w.dax", tasks, files, [(), (0,), (0,)])],
+        Catalog((SITES[0], replace(SITES[1], storage_bytes=150 * MB)), links),
+        ev.Settings("round-robin"),
+        stalled_s=lambda copy: STALL_S if (copy.source, copy.destination) == (0, 1) else 0.0,
+    )
+    run.post(10.5, ev.SiteHeld(10.5, 0))
+    run.post(20.0, ev.TaskCancelled(20.0, 0, 1))
+    run.run()
+    submitted = [a for a in run.actions if isinstance(a, SubmitAttempts) and a.site == 1]
+    assert [task for a in submitted for _, _, task in a.attempts] == [2]
+    assert copies_to_beta(run)[:2] == [CopyFile(0, 0, 0, 1), CancelCopy(0, 0, 0, 1)]

@@ -8,6 +8,7 @@ from typing import Literal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.engine.strategies import catalogs, settings_of_runs, workflows
 from tests.engine.test_policies import chain, sites
@@ -82,6 +83,27 @@ def test_a_file_that_vanished_where_it_is_read_costs_no_retry(times: int) -> Non
     assert world.run() == "done"
     assert starts(world) == ["t0", "t1"] * times + ["t0", "t1", "t2"]
     assert not world.core.state.sites[0].conditions
+
+
+def test_a_copy_of_a_file_that_was_written_again_does_not_count() -> None:
+    """The copy of an output stalls; its task runs again, since its reader missed the file. The end
+    of the copy says nothing of what was written then, which is copied next."""
+    workflow = chain((0, 1, 9), (1, 2, 9), runtimes_s=[1.0, 1.0, 1.0])
+    final = replace(workflow.files[0], collect=True)
+    workflow = replace(workflow, files=[final, *workflow.files[1:]])
+    world = FakeWorld(
+        [workflow],
+        sites((1, 1.0)),
+        ev.Settings(policy="round-robin"),
+        behaviour=Vanishing(1),
+        stalled_s=lambda _: 100.0 if len(starts(world)) == 1 else 0.0,
+    )
+    assert world.run() == "done"
+    assert starts(world) == ["t0", "t1", "t0", "t1", "t2"]
+    ended_s = [e.at_s for e in world.log if isinstance(e, ev.TransferEnded)]
+    assert len(ended_s) == 2
+    assert 100.0 < ended_s[0] <= ended_s[1]
+    assert world.core.state.workflows[0].present[0] & world.core.state.network.bit(ORIGIN)
 
 
 def test_a_file_that_vanishes_each_time_fails_its_reader() -> None:

@@ -14,12 +14,13 @@ import msgspec
 from wfrun.engine import events as ev
 from wfrun.engine.actions import CancelAttempts, SubmitAttempts
 from wfrun.engine.capability import Run
-from wfrun.engine.copies import request_inputs, request_output
+from wfrun.engine.copies import outdate_copies, request_inputs, request_output
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.failures import Failure
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.retry import RULES, apply_retry_rule, note_site_to_avoid
 from wfrun.engine.state import (
+    HELD,
     SUPERSEDED,
     Attempt,
     Phase,
@@ -200,7 +201,8 @@ def attempts_found(run: Run, event: ev.AttemptsFound) -> None:
         attempt = state.attempts.get(key)
         if attempt is None:
             continue
-        closing = state.draining or state.stopping or state.left >> attempt.site & 1
+        is_held = HELD in state.sites[attempt.site].conditions
+        closing = state.draining or state.stopping or state.left >> attempt.site & 1 or is_held
         if attempt.superseded or closing or not has_inputs(state, attempt):
             undispatch(run, attempt)
             continue
@@ -356,6 +358,8 @@ def _succeed(run: Run, w: WorkflowState, attempt: Attempt, outcome: Outcome) -> 
             continue
         w.present[file] = bit
         w.sizes[file] = size
+        if state.redone:
+            outdate_copies(state, w, file)
         if files[file].collect and not state.killed:
             request_output(run, w, file)
     for file, digest in zip(definition.outputs, outcome.digests, strict=False):
@@ -371,18 +375,23 @@ def _succeed(run: Run, w: WorkflowState, attempt: Attempt, outcome: Outcome) -> 
 def _supersede(run: Run, w: WorkflowState, winner: Attempt) -> None:
     """Cancel the other attempts of the task. Each attempt writes files under names of its own, so
     the output of a cancelled one is never taken for that of the task."""
-    state, task = run.state, winner.task
-    siblings = w.siblings.pop(task, None)
+    siblings = w.siblings.pop(winner.task, None)
     for other in siblings.attempts if siblings is not None else ():
-        if other.phase is _STAGING:
-            close(run, other)
-            continue
-        other.superseded = True
-        state.superseded += 1
-        for call in run.hooks.superseded:
-            call(other)
-        run.outbox.append(CancelAttempts(other.site, (other.key,)))
-        run.set_timer(SUPERSEDED, state.now_s + SUPERSEDED_TIMEOUT_S)
+        supersede(run, other)
+
+
+def supersede(run: Run, attempt: Attempt) -> None:
+    """Cancel an attempt whose outcome does not matter any more."""
+    state = run.state
+    if attempt.phase is _STAGING:
+        close(run, attempt)
+        return
+    attempt.superseded = True
+    state.superseded += 1
+    for call in run.hooks.superseded:
+        call(attempt)
+    run.outbox.append(CancelAttempts(attempt.site, (attempt.key,)))
+    run.set_timer(SUPERSEDED, state.now_s + SUPERSEDED_TIMEOUT_S)
 
 
 def fail_attempt(

@@ -206,7 +206,7 @@ class Capability:
         which has left."""
 
     def on_copy_dropped(self, copy: tuple[int, int, int]) -> None:
-        """A copy that waited is not made: no attempt waits for it any more. ``copy`` is
+        """A copy that waited or was late is not made: no attempt waits for it any more. ``copy`` is
         (workflow, file, destination)."""
 
     def on_redone(self, w: WorkflowState, task: int) -> None:

@@ -15,7 +15,15 @@ from wfrun.engine.attempts import undispatch
 from wfrun.engine.capability import Capability, Run
 from wfrun.engine.fit import classify
 from wfrun.engine.model import ORIGIN
-from wfrun.engine.state import SUPERSEDED, Attempt, Condition, Phase, SiteState, WorkflowState
+from wfrun.engine.state import (
+    HELD,
+    SUPERSEDED,
+    Attempt,
+    Condition,
+    Phase,
+    SiteState,
+    WorkflowState,
+)
 from wfrun.engine.tasks import enter_eligible
 
 _LEFT = "catalog"
@@ -48,11 +56,14 @@ def _reset(site: SiteState, *, has_left: bool) -> None:
     site.slots = site.slots_now = site.spec.slots
     site.capacity = inf
     site.holds_prefetch = site.is_provisioned = False
+    held = site.conditions.get(HELD)
     site.conditions.clear()
+    if held is not None:
+        site.conditions[HELD] = held
     if has_left:
         reason = "it is no longer in the catalog, and gets no more tasks"
         site.conditions[_LEFT] = Condition(reason, closes=True)
-    site.is_healthy = site.reported is None and not has_left
+    site.is_healthy = site.reported is None and not site.conditions
 
 
 def introduce(run: Run, before: Mapping[type, object]) -> None:

@@ -68,21 +68,39 @@ def restart_copies(run: Run) -> None:
 
 
 def copy_late(run: Run, event: ev.CopyLate) -> None:
-    """Give up a late copy, and copy the file from another place or by another method. It goes
-    before those that wait."""
+    """Give up a late copy, and copy the file from another place or by another method, if an attempt
+    still waits for it. It goes before those that wait."""
     key = event.workflow, event.file, event.destination
     copy = run.state.copies.get(key)
     if copy is None:
         return
-    if event.method:
-        copy.avoid = (event.method,)
-        _say_late(run.state, event)
-    else:
-        copy.slow |= run.state.network.bit(event.source)
     run.outbox.append(CancelCopy(*key[:2], event.source, key[2]))
-    run.state.copy_queue.end(key)
-    _enqueue(run, key, copy, 0.0)
+    queue = run.state.copy_queue
+    queue.end(key)
+    queue.under_way.pop(key, None)
+    queue.outdated.pop(key, None)
+    if not is_wanted(run.state, key):
+        drop_copy(run, key)
+    else:
+        if event.method:
+            copy.avoid = (event.method,)
+            _say_late(run.state, event)
+        else:
+            copy.slow |= run.state.network.bit(event.source)
+        _enqueue(run, key, copy, 0.0)
     start_copies(run)
+
+
+def is_wanted(state: RunState, key: Key) -> bool:
+    """Whether an attempt still waits for a copy, or a final output is collected by it."""
+    return key[2] == ORIGIN or any(a in state.attempts for a in state.copies[key].waiting)
+
+
+def drop_copy(run: Run, key: Key) -> None:
+    """Give up a copy that does not run and that nothing waits for. A later request begins anew."""
+    del run.state.copies[key]
+    for call in run.hooks.copy_dropped:
+        call(key)
 
 
 def _say_late(state: RunState, event: ev.CopyLate) -> None:
@@ -97,6 +115,37 @@ def _say_late(state: RunState, event: ev.CopyLate) -> None:
     )
     if line not in state.fallbacks:
         state.fallbacks.append(line)
+
+
+def outdate_copies(state: RunState, w: WorkflowState, file: int) -> None:
+    """Note that a file was written again: its copies under way are of what was there before."""
+    queue = state.copy_queue
+    for place in range(ORIGIN, len(state.sites)):
+        key = w.index, file, place
+        if key in queue.under_way:
+            queue.outdated[key] = queue.under_way[key]
+
+
+def end_outdated(run: Run, event: ev.TransferEnded | ev.TransferFailed) -> bool:
+    """Note that a copy has ended. Returns whether it was of a file that was written again since:
+    it counts for nothing then, and a copy that is still wanted begins.
+
+    It would be the file of the earlier attempt under the name of the new one, beside other outputs
+    of the new one.
+    """
+    key, begun = (event.workflow, event.file, event.destination), (event.source, event.avoided)
+    queue = run.state.copy_queue
+    if queue.under_way.get(key) == begun:
+        del queue.under_way[key]
+    if queue.outdated.get(key) != begun:
+        return False
+    del queue.outdated[key]
+    queue.end(key)
+    if (copy := run.state.copies.get(key)) is not None:
+        request_again(run, key, copy)
+    else:
+        start_copies(run)
+    return True
 
 
 def source_reopened(run: Run, site: int) -> None:
@@ -115,10 +164,8 @@ def start_copies(run: Run) -> None:
         copy = state.copies.get(key)
         if copy is None or copy.rank != rank:
             continue  # It was given up.
-        if key[2] != ORIGIN and not any(a in state.attempts for a in copy.waiting):
-            del state.copies[key]
-            for dropped in run.hooks.copy_dropped:
-                dropped(key)
+        if not is_wanted(state, key):
+            drop_copy(run, key)
             continue
         source = _nearest(state, key, copy)
         if source == copy.source:
@@ -131,6 +178,9 @@ def start_copies(run: Run) -> None:
 def _enqueue(run: Run, key: Key, copy: Copy, rank_s: float) -> None:
     """Let a copy wait for room. Files that need none are started at once."""
     state, queue = run.state, run.state.copy_queue
+    if key in queue.outdated:  # Its end starts this one: both would write the same file.
+        copy.source, _ = queue.outdated[key]
+        return
     under_way = queue.running.get(key)
     if under_way is not None:  # Given up before it ended: its end serves this request.
         copy.source, _ = under_way
@@ -151,6 +201,7 @@ def _start(run: Run, key: Key, copy: Copy) -> None:
 
 def _begin(run: Run, key: Key, copy: Copy) -> None:
     copy.awaits_source = copy.source != ORIGIN and pause_timer(copy.source) in run.state.timers
+    run.state.copy_queue.under_way[key] = copy.source, copy.avoid
     run.outbox.append(CopyFile(*key[:2], copy.source, key[2], copy.avoid))
     for call in run.hooks.copy_started:
         call(key, copy.source)

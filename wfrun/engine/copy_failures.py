@@ -11,7 +11,7 @@ from typing import NamedTuple
 from wfrun.engine import events as ev
 from wfrun.engine.attempts import close, fail_attempt
 from wfrun.engine.capability import Run
-from wfrun.engine.copies import request_again, start_copies
+from wfrun.engine.copies import drop_copy, end_outdated, is_wanted, request_again, start_copies
 from wfrun.engine.copy_queue import Copy, Key
 from wfrun.engine.exchange import Cause, CopyCause, Outcome
 from wfrun.engine.files import lose_file, remake
@@ -60,6 +60,8 @@ TREATMENTS: dict[CopyCause, Treatment] = {
 def transfer_failed(run: Run, event: ev.TransferFailed) -> None:
     """Retry the copy after a delay, find the file elsewhere, or fail the attempts that wait for
     it."""
+    if end_outdated(run, event):
+        return
     key = (event.workflow, event.file, event.destination)
     copy = run.state.copies.get(key)
     bit = run.state.network.bit(event.source)
@@ -175,9 +177,7 @@ def copy_again(run: Run, workflow: int, file: int, destination: int) -> None:
     copy = run.state.copies.get(key)
     if copy is None:
         return
-    if destination == ORIGIN or any(waiting in run.state.attempts for waiting in copy.waiting):
+    if is_wanted(run.state, key):
         request_again(run, key, copy)
     else:
-        del run.state.copies[key]
-        for dropped in run.hooks.copy_dropped:
-            dropped(key)
+        drop_copy(run, key)

@@ -11,6 +11,8 @@ from wfrun.engine.model import ORIGIN, LinkSpec, SiteSpec
 
 Key = tuple[int, int, int]
 """Workflow, file, destination."""
+Begun = tuple[int, tuple[str, ...]]
+"""The source of a copy, and the transfer methods that it avoids."""
 Rank = tuple[float, int]
 """When the attempt that waits for a copy was placed, in seconds, plus the expected time to transfer
 its inputs; and a serial number. The lowest comes first: an attempt that misses little does not wait
@@ -56,6 +58,10 @@ class CopyQueue:
         """The ends of each large copy under way. The run may have given it up."""
         self.waiting: dict[tuple[int, int], list[tuple[Rank, Key]]] = {}
         """Heaps by source and destination. An entry is void if the copy has another rank now."""
+        self.under_way: dict[Key, Begun] = {}
+        """All copies under way, also those that the run has given up."""
+        self.outdated: dict[Key, Begun] = {}
+        """Those of files that were written again since they began."""
         self._load: defaultdict[int, int] = defaultdict(int)
         """Large copies under way to or from a login host."""
         self._hosts: list[int] = []
@@ -144,5 +150,7 @@ class CopyQueue:
         """Forget all copies: the engine that ran them has ended."""
         self.running.clear()
         self.waiting.clear()
+        self.under_way.clear()
+        self.outdated.clear()
         self._load.clear()
         self._link_load.clear()

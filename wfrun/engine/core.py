@@ -159,6 +159,8 @@ class Core:
         """Whether the run may go on after a timer. Without a healthy site the retry of a task leads
         to nothing; while a site may recover, it has a timer of its own."""
         state = self.state
+        if state.is_any_held:
+            return True  # The user may free the site.
         if any(site.is_healthy for site in state.sites):
             return bool(state.timers)
         return len(state.timers) > state.counts[TaskStatus.DELAYED]

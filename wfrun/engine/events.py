@@ -35,7 +35,10 @@ Version 5 added ``RunStarted.site_directory`` and ``RunStarted.own_outputs``, ve
 words for ``Settings.throttle``, LinksRead, ``SiteSpec.storage_bytes``,
 ``LinkSpec.max_transfers``, StorageAwaited, ``Access.direct`` and its companions,
 ``LinkSpec.methods``, ``method`` and ``fallback`` of TransferEnded, FilesDiscarded,
-``Settings.keep``, causes of failed copies, CopyLate, CopyRouted, and FilesLost."""
+``Settings.keep``, causes of failed copies, CopyLate, CopyRouted, FilesLost, LoginNeeded,
+LoginDone, NotificationEnded, ``Settings.on``, ``Settings.metrics_file``,
+``SiteSpec.price_per_core_hour`` and its companions, SiteHeld, SiteFreed, PriorityRaised,
+TaskCancelled, and ``RunStarted.wfrun``."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):
@@ -64,6 +67,8 @@ class RunStarted(Event, frozen=True, tag="run-started"):
     own_outputs: bool = False
     """Whether the outputs of each attempt have names of their own at the sites. Logs until version
     4 have such names only in runs with replicas."""
+    wfrun: str = ""
+    """Version of the wfrun that began it. Empty: unknown, or a simulation."""
 
 
 class ReusedTasks(msgspec.Struct, frozen=True):
@@ -387,7 +392,7 @@ class SitesDeclined(Event, frozen=True, tag="sites-declined"):
 
 class CopyLate(Event, frozen=True, tag="copy-late"):
     """The core decided to give up a copy that takes much longer than expected, and to copy the file
-    from another place, or by another method."""
+    from another place, or by another method, if an attempt still waits for it."""
 
     workflow: int
     file: int
@@ -418,6 +423,21 @@ class SitePaused(Event, frozen=True, tag="site-paused"):
 
 class SiteReopened(Event, frozen=True, tag="site-reopened"):
     """The site reported that it accepts work again."""
+
+    site: int
+
+
+class LoginNeeded(Event, frozen=True, tag="login-needed"):
+    """The connection to a site waits for its user: to log in, to accept a changed host key, or for
+    what else no retry mends."""
+
+    site: int
+    reason: str
+    """What the user has to do."""
+
+
+class LoginDone(Event, frozen=True, tag="login-done"):
+    """The connection to a site waits for its user no longer."""
 
     site: int
 
@@ -472,6 +492,17 @@ class FilesRemoved(Event, frozen=True, tag="files-removed"):
     site: int
 
 
+class NotificationEnded(Event, frozen=True, omit_defaults=True, tag="notification-ended"):
+    """A notification of the user was carried out, or failed."""
+
+    on: str
+    """What it was about, as the option ``on`` names it."""
+    site: int | None = None
+    """The site that it was about; None: the run."""
+    error: str = ""
+    """Why it failed; empty: it did not."""
+
+
 class TimerFired(Event, frozen=True, tag="timer-fired"):
     """A timer of the core became due."""
 
@@ -483,6 +514,36 @@ class CancelAsked(Event, frozen=True, tag="cancel-asked"):
     ``kill``: cancel those too."""
 
     mode: Literal["drain", "kill"]
+
+
+class SiteHeld(Event, frozen=True, tag="site-held"):
+    """The user paused a site: it gets no attempts until SiteFreed, also after a resume. Attempts
+    that run there go on, those that wait there are taken back."""
+
+    site: int
+
+
+class SiteFreed(Event, frozen=True, tag="site-freed"):
+    """The user lets a site have attempts again."""
+
+    site: int
+
+
+class PriorityRaised(Event, frozen=True, tag="priority-raised"):
+    """The user raised the priority of a workflow, which goes before all others from now on, or of
+    a task, which goes before the other tasks of its workflow, as do the tasks that it waits for."""
+
+    workflow: int
+    task: int | None = None
+    """None: the whole workflow."""
+
+
+class TaskCancelled(Event, frozen=True, tag="task-cancelled"):
+    """The user cancelled a task. It counts as failed, and the tasks that depend on it as
+    blocked."""
+
+    workflow: int
+    task: int
 
 
 class RunEnded(Event, frozen=True, tag="run-ended"):
@@ -525,14 +586,21 @@ AnyEvent = (
     | CopyLate
     | SitePaused
     | SiteReopened
+    | LoginNeeded
+    | LoginDone
     | JobLimitReached
     | JobLimitLifted
     | SiteCounted
     | FilesDiscarded
     | FilesLost
     | FilesRemoved
+    | NotificationEnded
     | TimerFired
     | CancelAsked
+    | SiteHeld
+    | SiteFreed
+    | PriorityRaised
+    | TaskCancelled
     | RunEnded
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import NamedTuple
 
 from wfrun.engine.exchange import Cause, Outcome
@@ -11,6 +12,8 @@ MAX_GROUPS = 100
 """Maximum number of groups; further kinds of failures share one."""
 MAX_TEXT = 200
 """Maximum number of characters of the message of a group."""
+MAX_HOSTS = 1000
+"""Maximum number of hosts whose failures a group counts."""
 _VARIABLE = re.compile(
     r"'[^']*'|\"[^\"]*\"|`[^`]*`"  # in quotes
     r"|(?:[\w.~-]*/)+[\w.~-]*"  # a path
@@ -37,7 +40,7 @@ class Failure(NamedTuple):
 class FailureGroup:
     """Failures of one kind since the run was started or resumed."""
 
-    __slots__ = ("attempts", "first", "head", "tasks", "text")
+    __slots__ = ("attempts", "first", "head", "hosts", "sites", "tasks", "text")
 
     def __init__(self, head: str, text: str, first: Failure) -> None:
         self.head = head
@@ -50,6 +53,11 @@ class FailureGroup:
         """Number of failed attempts."""
         self.tasks = 0
         """Number of failed tasks: their last attempt is in this group."""
+        self.sites: Counter[str] = Counter()
+        """Number of failed attempts by site."""
+        self.hosts: Counter[str] = Counter()
+        """Number of failed attempts by host, as far as exit records name them; at most `MAX_HOSTS`
+        hosts."""
 
 
 class FailureGroups:
@@ -70,6 +78,10 @@ class FailureGroups:
         elif group.text != text:
             group.text = kind[1]
         group.attempts += 1
+        group.sites[failure.site] += 1
+        host = outcome.host
+        if host and (host in group.hosts or len(group.hosts) < MAX_HOSTS):
+            group.hosts[host] += 1
         if failure.final:
             if not group.tasks:
                 group.first = failure

@@ -8,7 +8,7 @@ from __future__ import annotations
 from wfrun.engine import events as ev
 from wfrun.engine.attempts import ready, undispatch
 from wfrun.engine.capability import Run
-from wfrun.engine.copies import request_output, start_copies
+from wfrun.engine.copies import end_outdated, request_output, start_copies
 from wfrun.engine.copy_queue import Key
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.originals import keep_original
@@ -30,6 +30,8 @@ resumed. A site that loses each file would otherwise repeat its task for ever.""
 
 def transfer_ended(run: Run, event: ev.TransferEnded) -> None:
     """Note where the file is, and submit the attempts that miss no other input."""
+    if end_outdated(run, event):
+        return
     state = run.state
     w = state.workflows[event.workflow]
     key = (event.workflow, event.file, event.destination)

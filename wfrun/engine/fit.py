@@ -172,6 +172,11 @@ def most_nodes(site: SiteSpec) -> int | None:
     return None if site.has_batch_system else 1
 
 
+def misfit(asked: Resources, site: SiteSpec) -> str:
+    """What a task requests, and what a site that it does not fit offers."""
+    return f"it asks for {_request(asked)}; the site offers {_offer(site, asked)}"
+
+
 def _request(asked: Resources) -> str:
     parts = [f"{asked.cores} cores"]
     if asked.nodes > 1:

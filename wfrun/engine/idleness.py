@@ -89,7 +89,7 @@ def _explain(
     if site.job_limit is not None:
         return _at_limit(state, index, pool, site.job_limit)
     if pool is not None and not pool.live_slots:
-        reason = _without_launchers(pool)
+        reason = explain_launchers(pool)
         if reason is not None and (
             site.committed_cores
             or any(x.sites >> index & 1 and not x.is_throttled for x in waiting)
@@ -106,8 +106,7 @@ def _explain(
 
 def _pause(site: SiteState) -> Idleness | None:
     """What its site, or its health, says; with what the user has to do."""
-    reason = site.pause_reason
-    return None if reason is None else Idleness("paused", f"paused: {reason.strip()}")
+    return Idleness("paused", site.pause_text) if site.pause_text else None
 
 
 def _full(state: RunState, index: int) -> Idleness | None:
@@ -141,8 +140,8 @@ def _queued(site: SiteState, submitting_s: float | None) -> Idleness:
     return Idleness("submission", f"{there}, {text}" if queued else text, submitting_s)
 
 
-def _without_launchers(pool: LauncherPool) -> Idleness | None:
-    """Why no launcher takes tasks."""
+def explain_launchers(pool: LauncherPool) -> Idleness | None:
+    """Why no launcher of a site takes tasks."""
     if pool.reason is not None:
         return Idleness("launchers", _first_line(pool.reason))
     coming = [x for x in pool.launchers.values() if x.is_coming]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
-from wfrun.engine import attempts, copy_failures, files
+from wfrun.engine import attempts, copy_failures, files, steering
 from wfrun.engine import events as ev
 from wfrun.engine.actions import Action, FindAttempts, SetTimer
 from wfrun.engine.bag import BagFiles
@@ -33,6 +33,7 @@ from wfrun.engine.tasks import (
     DELAYED,
     FAILED,
     WAITING,
+    block_descendants,
     enter_eligible,
     make_all_eligible,
     make_eligible,
@@ -137,6 +138,7 @@ def _no_change(run: Run, event: ev.Event) -> None:
 def _run_started(run: Run, event: ev.RunStarted) -> None:
     state = run.state
     state.run_id = event.run_id
+    state.version = event.wfrun
     state.site_directory = event.site_directory or f"wfrun-{event.run_id}"
     state.expected = event.workflows
     state.started_s = event.at_s
@@ -211,6 +213,8 @@ def _run_resumed(run: Run, event: ev.RunResumed) -> None:
     tasks get all their retries back."""
     state = run.state
     dismissed = state.ended is not None
+    if state.ended == "failed":  # All else is done: the resume is for the failed tasks.
+        steering.forget_cancelled(state)
     state.draining = state.killed = state.stopping = False
     state.ended = state.ended_s = state.end_reason = None
     state.uncollected.clear()
@@ -239,14 +243,18 @@ def _run_resumed(run: Run, event: ev.RunResumed) -> None:
 
 
 def _retry_failed(run: Run, w: WorkflowState) -> None:
-    """Make failed tasks eligible at all sites again. Called after a resume."""
+    """Make failed tasks eligible at all sites again, but not those that the user has cancelled.
+    Called after a resume."""
     state = run.state
     reset_retries(state, w)
-    if w.counts[FAILED] or w.counts[BLOCKED]:
+    if w.counts[FAILED] > len(w.cancelled):
         reopen(state, w)
         for task, status in enumerate(w.status):
             if status in (FAILED, BLOCKED):
                 set_status(state, w, task, WAITING)
+        for task in w.cancelled:
+            set_status(state, w, task, FAILED)
+            block_descendants(state, w, task)
         for task, status in enumerate(w.status):
             if status == WAITING and w.waiting[task] == 0:
                 make_eligible(run, w, task)
@@ -402,5 +410,9 @@ _INTERPRET: dict[type[ev.Event], Interpret] = dict.fromkeys(get_args(ev.AnyEvent
     ev.FilesRemoved: _files_removed,
     ev.TimerFired: _timer_fired,
     ev.CancelAsked: _cancel_asked,
+    ev.SiteHeld: steering.site_held,
+    ev.SiteFreed: steering.site_freed,
+    ev.PriorityRaised: steering.priority_raised,
+    ev.TaskCancelled: steering.task_cancelled,
     ev.RunEnded: _run_ended,
 }

@@ -389,6 +389,12 @@ class SiteSpec(msgspec.Struct, frozen=True):
     """Maximum size of the files of a run at the site; None: no limit."""
     max_bandwidth_bytes_per_s: float | None = None
     """Maximum rate of all copies to and from the site together; None: no limit."""
+    price_per_core_hour: float | None = None
+    """None: not stated."""
+    currency: str | None = None
+    """Of the price."""
+    watts_per_core: float | None = None
+    """Power of a core in use; None: not stated."""
 
     @property
     def has_batch_system(self) -> bool:

@@ -45,7 +45,7 @@ class Option(NamedTuple):
 
 
 SCHEDULING, FAILURES, REPLICAS = "Scheduling", "Failures", "Replicas"
-EMULATION, FILES = "Emulation", "Files and output"
+EMULATION, FILES, NOTICES = "Emulation", "Files and output", "Notifications"
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -132,8 +132,9 @@ class Settings(msgspec.Struct, frozen=True):
         FILES, simulate=False,
     )] = False
     max_log_bytes: Annotated[int | None, Option(
-        "Maximum size of what is kept of a task's stdout, and of its stderr, such as `10 MB`: of "
-        "longer output the beginning and the end. Files that the document declares are never cut.",
+        "Maximum size of the kept stdout of a task, and of its stderr, such as `10 MB`. Of longer "
+        "output the beginning and the end are kept. Files that the document declares are never "
+        "cut.",
         FILES, "SIZE", minimum=4096, flag="--max-log", simulate=False,
     )] = None
     checksums: Annotated[Literal["copies", "all", "off"], Option(
@@ -153,11 +154,25 @@ class Settings(msgspec.Struct, frozen=True):
         FILES, "FILE", simulate=False,
     )] = ""
     allow_urls: Annotated[str, Option(
-        "Hosts, separated by commas, from which inputs are fetched that a document or an input "
-        "catalog names by http, https, sftp, gsiftp or ftp URL. Default: none, since a document "
-        "could name any host.",
+        "Hosts, separated by commas, from which inputs may be fetched by http, https, sftp, gsiftp "
+        "or ftp URL. Default: none, since a document or an input catalog could name any host.",
         FILES, "HOST,…", simulate=False,
     )] = ""
+    metrics_file: Annotated[str, Option(
+        "Write the metrics of the run to this file every 15 s, in the text format of Prometheus, "
+        "such as a .prom file for the textfile collector of its node_exporter.",
+        FILES, "FILE", simulate=False, resume=True,
+    )] = ""
+    on: Annotated[Mapping[Literal["finished", "failed", "needs-login", "stalled"], str], Option(
+        "Notify when all is done (finished), when the run ends otherwise (failed), when a site "
+        "waits for you to log in (needs-login), or when nothing moves (stalled): by a shell "
+        "command, or by JSON that is posted to an http or https URL. Repeatable.",
+        NOTICES, "WHEN=COMMAND|URL", simulate=False, resume=True,
+    )] = {}
+    stalled_after_s: Annotated[float, Option(
+        "A run counts as stalled when no task and no copy has started or ended for this time.",
+        NOTICES, "SECONDS", minimum=1, needs="on", simulate=False, resume=True,
+    )] = 3600.0
     # fmt: on
 
     @property
@@ -177,12 +192,15 @@ class Setting(NamedTuple):
     type: type
     """bool, int, float, str or Mapping."""
     choices: tuple[str, ...]
-    """Empty: any value of the type. Of a number: words that it may also be."""
+    """Empty: any value of the type. Of a number: words that it may also be. Of a mapping: its
+    names."""
     default: Any
     option: Option
 
     def problem(self, value: object) -> str | None:
         """What is wrong with a value, to be read after its option's name; None: nothing."""
+        if self.type is Mapping:
+            return self._mapping_problem(value)
         if value in self.choices:
             return None
         if self.type in (int, float):
@@ -191,6 +209,14 @@ class Setting(NamedTuple):
             return f"is {value!r}, but must be {' or '.join(self.choices)}"
         if not isinstance(value, self.type):
             return f"is {value!r}, but must be {_KINDS[self.type]}"
+        return None
+
+    def _mapping_problem(self, value: object) -> str | None:
+        if not isinstance(value, Mapping):
+            return f"is {value!r}, but must be {_KINDS[Mapping]}"
+        unknown = [name for name in value if self.choices and name not in self.choices]
+        if unknown:
+            return f"has {unknown[0]!r}, but knows {', '.join(self.choices)}"
         return None
 
     def _number_problem(self, value: object) -> str | None:
@@ -232,7 +258,8 @@ def all_settings() -> dict[str, Setting]:
 
 def _setting(field: msgspec.structs.FieldInfo, hint: Any, option: Option) -> Setting:
     kinds = get_args(hint) if type(None) in get_args(hint) else (hint,)
-    choices: tuple[str, ...] = sum((get_args(k) for k in kinds if get_origin(k) is Literal), ())
+    named = [get_args(k)[0] if _is_mapping(k) else k for k in kinds]
+    choices: tuple[str, ...] = sum((get_args(k) for k in named if get_origin(k) is Literal), ())
     hint = kinds[0]
     default = field.default
     if default is msgspec.NODEFAULT:
@@ -245,6 +272,10 @@ def _setting(field: msgspec.structs.FieldInfo, hint: Any, option: Option) -> Set
         default,
         option,
     )
+
+
+def _is_mapping(hint: Any) -> bool:
+    return get_origin(hint) is Mapping
 
 
 def as_argument(setting: Setting) -> str:

@@ -110,6 +110,10 @@ class Condition(NamedTuple):
     """Whether the site gets no attempts."""
 
 
+HELD = "user"
+"""The name of the condition of sites that the user has paused."""
+
+
 def pause_timer(site: int) -> str:
     """The timer that runs while a site reports that it takes no work."""
     return f"paused:{site}"
@@ -168,12 +172,20 @@ class SiteState:
     @property
     def pause_reason(self) -> str | None:
         """Why it gets no attempts now, or fewer; None if it is open."""
+        if HELD in self.conditions:
+            return self.conditions[HELD].reason
         if self.reported is not None:
             return self.reported
         conditions = self.conditions.values()
         for condition in sorted(conditions, key=lambda c: not c.closes):
             return condition.reason
         return None
+
+    @property
+    def pause_text(self) -> str:
+        """The same as a phrase, such as ``paused by the user``; empty if it is open."""
+        reason = (self.pause_reason or "").strip()
+        return f"paused: {reason}" if reason and HELD not in self.conditions else reason
 
 
 class Openings:
@@ -193,10 +205,10 @@ class Openings:
 class WorkflowState:
     """The state of one workflow. Lists and arrays are indexed by task or by file."""
 
-    __slots__ = ("added_s", "asks", "attempts_of", "avoid", "children", "class_masks",
+    __slots__ = ("added_s", "asks", "attempts_of", "avoid", "cancelled", "children", "class_masks",
                  "counts", "digests", "dispatched", "eligible", "ended_s", "failures", "full",
-                 "index", "lost", "masks", "order", "originals", "present", "queue", "ran_s",
-                 "refused", "remakes", "resource_class", "reused", "runtimes_s", "serials",
+                 "index", "lost", "masks", "order", "originals", "present", "queue", "raised",
+                 "ran_s", "refused", "remakes", "resource_class", "reused", "runtimes_s", "serials",
                  "setbacks", "siblings", "sizes", "staging_s", "status", "task_classes",
                  "to_collect", "variants", "waiting", "waiting_s", "workflow",
                  "worn_out")  # fmt: skip
@@ -227,6 +239,10 @@ class WorkflowState:
         """Serial number, in the run, of the last time a task became eligible."""
         self.order: Sequence[float] | None = None
         """Order of the placement policy, smaller first; None without one."""
+        self.raised: set[int] = set()
+        """Tasks whose priority the user has raised, with those that they wait for."""
+        self.cancelled: set[int] = set()
+        """Tasks that the user has cancelled; they count as failed."""
         self.dispatched = 0
         """Number of open attempts, replicas included. Limited by the throttle."""
         self.resource_class: Sequence[int] = ()
@@ -381,6 +397,8 @@ class RunState:
     def __init__(self, documents: Mapping[str, Workflow]) -> None:
         self.documents = documents
         self.run_id = ""
+        self.version = ""
+        """Version of the wfrun that began the run; empty if unknown."""
         self.site_directory = ""
         """Name of the run's directory at its sites."""
         self.settings = Settings(policy="")
@@ -435,6 +453,9 @@ class RunState:
         """Sites from which the files of the run were removed, as a mask."""
         self.superseded = 0
         """Number of open attempts whose outcome does not matter."""
+        self.raised: dict[int, int] = {}
+        """Workflows whose priority the user has raised, each with its rank: negative, smaller
+        first."""
         self.draining = False
         """The user cancelled the run: nothing more is dispatched."""
         self.killed = False
@@ -537,6 +558,11 @@ class RunState:
         """Time at which the run ended; of a run that has not ended, that of its last event."""
         # Events that follow the end, such as the removal of files, are not part of the run's time.
         return self.now_s if self.ended_s is None else self.ended_s
+
+    @property
+    def is_any_held(self) -> bool:
+        """Whether the user has paused a site."""
+        return any(HELD in site.conditions for site in self.sites)
 
     @property
     def is_placing(self) -> bool:

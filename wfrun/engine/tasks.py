@@ -9,6 +9,9 @@ from wfrun.engine.state import RunState, TaskStatus, WorkflowState
 
 WAITING, ELIGIBLE, DISPATCHED, DELAYED, DONE, FAILED, BLOCKED = (int(s) for s in TaskStatus)
 
+RAISED = float("-inf")
+"""Order of tasks whose priority the user has raised."""
+
 
 def set_status(state: RunState, w: WorkflowState, task: int, status: int) -> None:
     """Set the status of a task and update all counts."""
@@ -67,8 +70,22 @@ def enter(w: WorkflowState, task: int) -> None:
 
 
 def _entry(w: WorkflowState, task: int) -> Entry:
-    order = -w.workflow.tasks[task].priority if w.order is None else w.order[task]
-    return order, w.serials[task], task, w.task_class(task)
+    return order_of(w, task), w.serials[task], task, w.task_class(task)
+
+
+def order_of(w: WorkflowState, task: int) -> float:
+    """The order of a task among the eligible ones of its workflow, smaller first."""
+    if w.raised and task in w.raised:
+        return RAISED
+    return -w.workflow.tasks[task].priority if w.order is None else w.order[task]
+
+
+def requeue(state: RunState, w: WorkflowState, task: int) -> None:
+    """Enter an eligible task into the eligible set again, behind those of the same order."""
+    w.eligible.remove(task, w.task_class(task))
+    state.eligible_serial += 1
+    w.serials[task] = state.eligible_serial
+    enter(w, task)
 
 
 def reclassify(w: WorkflowState, task: int, before: TaskClass) -> None:

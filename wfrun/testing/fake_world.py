@@ -40,6 +40,10 @@ _FROM_USERS = (
     ev.SiteReopened,
     ev.SiteCounted,
     ev.CancelAsked,
+    ev.SiteHeld,
+    ev.SiteFreed,
+    ev.PriorityRaised,
+    ev.TaskCancelled,
 )
 """Events that the test posts. If an engine dies before it receives them, the next engine does. All
 other events are lost with the engine that they were addressed to."""

@@ -12,6 +12,7 @@ from wfrun.engine.attempts import variant
 from wfrun.engine.capabilities.binding import MAX_COMMITTED_RATIO
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.fit import fits
+from wfrun.engine.model import ORIGIN
 from wfrun.engine.policies.placement import throttle_of
 
 _COUNTED = frozenset({"exit", "signal", "output", "cancelled"})
@@ -45,11 +46,15 @@ class AttemptRules(FileRules):
         self._require("fits", fits(asked, spec), f"{what}: {asked}")
         self._require("refused", (*task, site) not in self._refused, what)
         self._require("paused", site not in self._paused, what)
+        self._require("held", site not in self._held, what)
+        self._require("task-cancelled", task not in self._cancelled_tasks, what)
         if self._queues:
             sites = self._queues[self._queue_of[event.workflow]]
             self._require("queue-site", site in sites, what)
         self._check_room(what, site, cores)
-        one = self._open[event.key] = OpenAttempt(event, cores, is_replica=bool(others))
+        one = OpenAttempt(event, cores, is_replica=bool(others))
+        self.note_request(one)
+        self._open[event.key] = one
         self.check_storage(what, one)
         open_attempts = sum(
             t.task[0] == event.workflow and not t.doubtful for t in self._open.values()
@@ -87,6 +92,7 @@ class AttemptRules(FileRules):
             one = self._open.get(key)
             self._require("durable", one is not None, f"{key} is submitted and not open")
             self._require("closing", self.ended is None and not self._cancelled, f"{key} submitted")
+            self._require("held", action.site not in self._held, f"{key} submitted")
             if one is None:
                 continue
             self._require("twice", not one.submitted, key)
@@ -125,6 +131,21 @@ class AttemptRules(FileRules):
             one = self._open.get(key)
             if one is not None:
                 one.withdrawn = False  # The order may have been lost, and is given again.
+
+    def on_task_cancelled(self, event: ev.TaskCancelled) -> None:
+        task = event.workflow, event.task
+        if task in self.done:
+            return
+        troubled = {t[0] for t in (*self._failures, *self._setbacks, *self._specials)}
+        if event.workflow not in troubled:  # Otherwise it may have failed or be blocked already.
+            self._cancelled_tasks.add(task)
+        self._specials.add(task)
+        self._asked_to_cancel.add(task)
+        for one in [t for t in self._open.values() if t.task == task]:
+            if one.submitted:
+                one.superseded = True
+            else:
+                del self._open[one.key]
 
     def on_attempt_started(self, event: ev.AttemptStarted) -> None:
         one = self._open.get(event.key)
@@ -166,6 +187,8 @@ class AttemptRules(FileRules):
                 self.present[number, file] = {site}
                 self._sizes[number, file] = size
                 self._written.add((number, file))
+                self._outdated |= {c for c in self._under_way if c[:2] == (number, file)}
+                self._redirected.discard((number, file, ORIGIN))  # It is collected anew.
             elif not self.present.get((number, file)):
                 self._written.discard((number, file))  # Done again, it did not write it.
         for other in [t for t in self._open.values() if t.task == one.task]:

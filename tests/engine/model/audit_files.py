@@ -19,12 +19,24 @@ class FileRules(KnownRun):
     """Rules about files: copies and transfers."""
 
     def on_transfer_ended(self, event: ev.TransferEnded) -> None:
+        if self._ends_outdated(event):
+            return
         self.present.setdefault((event.workflow, event.file), set()).add(event.destination)
         self._sizes[event.workflow, event.file] = event.size_bytes
         self._under_way.discard((event.workflow, event.file, event.destination))
-        self._redirected.pop((event.workflow, event.file, event.destination), None)
+        self._redirected.discard((event.workflow, event.file, event.destination))
         del self._copy_failures[event.workflow, event.file, event.destination]
         self._large_copies.pop((event.workflow, event.file, event.destination), None)
+
+    def _ends_outdated(self, event: ev.TransferEnded | ev.TransferFailed) -> bool:
+        """Note the end of a copy of what a file was before it was written again."""
+        copy = event.workflow, event.file, event.destination
+        if copy not in self._outdated:
+            return False
+        self._outdated.discard(copy)
+        self._under_way.discard(copy)
+        self._large_copies.pop(copy, None)
+        return True
 
     def on_copy_routed(self, event: ev.CopyRouted) -> None:
         self._routed.add((event.workflow, event.file, event.destination, event.source))
@@ -36,9 +48,6 @@ class FileRules(KnownRun):
         self._require("copy-source", action.source in places, f"{action} from one of {places}")
         copy = action.workflow, action.file, action.destination
         self._under_way.add(copy)
-        routed = (*copy, action.source) in self._routed
-        if self._redirected.get(copy) == action.source and not routed:
-            del self._redirected[copy]  # Nobody waited for it any more; now somebody does.
         if 0 <= self._sizes.get(file, -1) <= SHARED_BYTES:
             return
         self._large_copies[copy] = action.source
@@ -53,22 +62,49 @@ class FileRules(KnownRun):
                 "copy-room", most is None or under_way <= most, f"{under_way} copies at {site}"
             )
 
-    def check_cancelled_copy(self, action: act.CancelCopy) -> None:
+    def on_copy_late(self, event: ev.CopyLate) -> None:
         """A late copy is given up once, and only while the file is at another place, or while
-        another method can carry it."""
-        copy = action.workflow, action.file, action.destination
-        others = self.present.get(copy[:2], set()) - {action.source, action.destination}
-        routed = (*copy, action.source) in self._routed
-        self._require("copy-late", copy in self._under_way and bool(others or routed), str(action))
-        self._require("copy-late", copy not in self._redirected, f"{action}: again")
-        self._redirected[copy] = action.source
+        another method can carry it. Decisions that follow may remove the file there."""
+        copy = event.workflow, event.file, event.destination
+        others = self.present.get(copy[:2], set()) - {event.source, event.destination}
+        routed = (*copy, event.source) in self._routed
+        self._require("copy-late", copy in self._under_way and bool(others or routed), str(event))
+        self._require("copy-late", copy not in self._redirected, f"{event}: again")
+        self._redirected.add(copy)
         self._under_way.discard(copy)
+        self._outdated.discard(copy)
         self._large_copies.pop(copy, None)
+
+    def check_cancelled_copy(self, action: act.CancelCopy, decided: Sequence[ev.Event]) -> None:
+        """A copy is cancelled after the decision to give it up."""
+        given_up = {
+            (one.workflow, one.file, one.source, one.destination)
+            for one in decided if isinstance(one, ev.CopyLate)
+        }  # fmt: skip
+        copy = action.workflow, action.file, action.source, action.destination
+        self._require("copy-late", copy in given_up, f"{action}: undecided")
+
+    def note_request(self, placed: OpenAttempt) -> None:
+        """Note which copies a new attempt requests: those that no other attempt waits for begin
+        anew, and may be late again."""
+        workflow, site = placed.task[0], placed.placed.site
+        awaited = {
+            file
+            for one in self._open.values()
+            if not (one.submitted or one.doubtful)
+            and (one.task[0], one.placed.site) == (workflow, site)
+            for file in self._task(one.task).inputs
+        }
+        for file in self._task(placed.task).inputs:
+            if file not in awaited:
+                self._redirected.discard((workflow, file, site))
 
     def check_storage(self, what: str, placed: OpenAttempt) -> None:
         """Check that the files at the site of a new attempt, with those on their way and the
         declared outputs of open attempts, do not exceed its storage. One that adds nothing may be
         placed at any time."""
+        outputs = self._task(placed.task).outputs
+        placed.reserved_bytes = sum(max(0, self._size_of(placed.task[0], f)) for f in outputs)
         site = placed.placed.site
         limit = self._specs[site].storage_bytes
         if limit is None:
@@ -85,7 +121,7 @@ class FileRules(KnownRun):
                 task, workflow = self._task(one.task), one.task[0]
                 inputs = {(workflow, f) for f in task.inputs} if not one.submitted else set()
                 files |= {file for file in inputs if self.present.get(file)}
-                total += sum(max(0, self._size_of(workflow, f)) for f in task.outputs)
+                total += one.reserved_bytes  # an end of another attempt tells more, too late
         return total + sum(max(0, self._size_of(*file)) for file in files)
 
     def _size_of(self, workflow: int, file: int) -> int:
@@ -94,6 +130,8 @@ class FileRules(KnownRun):
         return self._sizes.get((workflow, file), -1 if documented is None else documented)
 
     def on_transfer_failed(self, event: ev.TransferFailed) -> None:
+        if self._ends_outdated(event):
+            return
         copy = event.workflow, event.file, event.destination
         self._copy_failures[copy] += 1
         self._under_way.discard(copy)

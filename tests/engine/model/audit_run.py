@@ -47,16 +47,21 @@ class RunRules(KnownRun):
                     self._sizes[event.workflow, file] = record.size_bytes
 
     def on_run_resumed(self, event: ev.RunResumed) -> None:
-        dismissed, self.ended = self.ended is not None, None
+        ended, self.ended = self.ended, None
+        dismissed = ended is not None
         self._cancelled = self._had_uncollected = False
         self._refused.clear()
         self._grown.clear()
         self._paused.clear()
         self._failures.clear()
         self._setbacks.clear()
-        self._specials.clear()
+        if ended == "failed":
+            self._asked_to_cancel.clear()
+            self._cancelled_tasks.clear()
+        self._specials = set(self._asked_to_cancel)
         self._large_copies.clear()
         self._under_way.clear()
+        self._outdated.clear()
         self._redirected.clear()
         self._routed.clear()
         self._lose(event.lost)

@@ -27,6 +27,18 @@ class SiteRules(KnownRun):
     def on_site_reopened(self, event: ev.SiteReopened) -> None:
         self._paused.discard(event.site)
 
+    def on_site_held(self, event: ev.SiteHeld) -> None:
+        """What waits for inputs there is taken back."""
+        if event.site in self._held:
+            return
+        self._held.add(event.site)
+        for one in [t for t in self._open.values() if t.placed.site == event.site]:
+            if not one.submitted:
+                del self._open[one.key]
+
+    def on_site_freed(self, event: ev.SiteFreed) -> None:
+        self._held.discard(event.site)
+
     def on_launchers_asked(self, event: ev.LaunchersAsked) -> None:
         spec = launcher_spec(self._specs[event.site])
         assert spec is not None

@@ -47,7 +47,7 @@ class Auditor(RunRules, AttemptRules, FileRules, SiteRules, WithdrawalRules):
             elif isinstance(action, act.CancelAttempts):
                 self._check_cancelled(action, withdrawn)
             elif isinstance(action, act.CancelCopy):
-                self.check_cancelled_copy(action)
+                self.check_cancelled_copy(action, decided)
             elif isinstance(action, act.CopyFile):
                 self.check_copy(action)
             elif isinstance(action, act.RemoveFiles):
@@ -68,6 +68,9 @@ class Auditor(RunRules, AttemptRules, FileRules, SiteRules, WithdrawalRules):
         ev.WorkflowAdded: RunRules.on_workflow_added,
         ev.RunResumed: RunRules.on_run_resumed,
         ev.CancelAsked: RunRules.on_cancel_asked,
+        ev.SiteHeld: SiteRules.on_site_held,
+        ev.SiteFreed: SiteRules.on_site_freed,
+        ev.TaskCancelled: AttemptRules.on_task_cancelled,
         ev.RunEnded: RunRules.on_run_ended,
         ev.AttemptPlaced: AttemptRules.on_placed,
         ev.AttemptStarted: AttemptRules.on_attempt_started,
@@ -76,6 +79,7 @@ class Auditor(RunRules, AttemptRules, FileRules, SiteRules, WithdrawalRules):
         ev.TransferEnded: FileRules.on_transfer_ended,
         ev.TransferFailed: FileRules.on_transfer_failed,
         ev.CopyRouted: FileRules.on_copy_routed,
+        ev.CopyLate: FileRules.on_copy_late,
         ev.FilesDiscarded: FileRules.on_discarded,
         ev.FilesLost: FileRules.on_lost,
         ev.SiteObserved: SiteRules.on_site_observed,

@@ -13,8 +13,8 @@ from wfrun.engine.model import ORIGIN, File, LauncherSpec, Resources, SiteSpec, 
 class OpenAttempt:
     """An open attempt, as far as the log tells."""
 
-    __slots__ = ("cores", "doubtful", "is_replica", "key", "launcher", "placed", "started_s",
-                 "submitted", "superseded", "task", "withdrawn")  # fmt: skip
+    __slots__ = ("cores", "doubtful", "is_replica", "key", "launcher", "placed", "reserved_bytes",
+                 "started_s", "submitted", "superseded", "task", "withdrawn")  # fmt: skip
 
     def __init__(self, placed: ev.AttemptPlaced, cores: int, *, is_replica: bool) -> None:
         self.placed = placed
@@ -22,6 +22,8 @@ class OpenAttempt:
         self.task = placed.workflow, placed.task
         self.cores = cores
         self.is_replica = is_replica
+        self.reserved_bytes = 0
+        """Size of its outputs, as far as it was known when it was placed."""
         self.submitted = False
         self.started_s: float | None = None
         self.launcher = ""
@@ -97,13 +99,15 @@ class KnownRun:
         """The sources of large copies under way, by (workflow, file, destination)."""
         self._under_way: set[tuple[int, int, int]] = set()
         """Copies under way (workflow, file, destination), those that nobody waits for included."""
+        self._outdated: set[tuple[int, int, int]] = set()
+        """Those of files that were written again since."""
         self._kept: set[tuple[int, int, int]] = set()
         """(workflow, file, site) of inputs of failed attempts."""
         self._superseded_done: set[tuple[int, int | None, int]] = set()
         """(workflow, task, variant) of superseded attempts that ended done."""
-        self._redirected: dict[tuple[int, int, int], int] = {}
-        """Sources of late copies (workflow, file, destination) that were given up, until one has
-        ended or begins anew."""
+        self._redirected: set[tuple[int, int, int]] = set()
+        """Late copies (workflow, file, destination) that were given up, until one has ended or
+        begins anew."""
         self._routed: set[tuple[int, int, int, int]] = set()
         """Copies (workflow, file, destination, source) that a second method can carry."""
         self._copy_failures: Counter[tuple[int, int, int]] = Counter()
@@ -117,6 +121,12 @@ class KnownRun:
         self._specials: set[tuple[int, int]] = set()
         """Tasks that may fail for good with retries left."""
         self._cancelled = False
+        self._held: set[int] = set()
+        """Sites that the user has paused."""
+        self._asked_to_cancel: set[tuple[int, int]] = set()
+        """Tasks that the user may have cancelled."""
+        self._cancelled_tasks: set[tuple[int, int]] = set()
+        """Tasks that the user has cancelled before anything failed in their workflow."""
         self._had_uncollected = False
         self._submitted_now: set[str] = set()
         """Keys of the attempts that this step submits."""

@@ -150,6 +150,8 @@ def make_world(spec: WorldSpec) -> FakeWorld:
     if spec.loads:  # The load of others ends, so that no run waits for it for ever.
         for site in range(len(spec.catalog.sites)):
             world.post(200.0, ev.SiteObserved(200.0, site, ()))
+    for event in spec.requests:
+        world.post(event.at_s, event)
     for at_s, mode in spec.cancels:
         world.post(at_s, ev.CancelAsked(at_s, mode))
     return world

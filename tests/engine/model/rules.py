@@ -16,6 +16,9 @@ RULES: dict[str, str] = {
     "queue-site": "a task is placed at a site of its resource manager",
     "refused": "a task is not placed at a site that refused it, until the run is resumed",
     "paused": "no task is placed at a site that reports a problem",
+    "held": "nothing is placed or submitted at a site that the user has paused",
+    "task-cancelled": "no task is placed that the user has cancelled, until a failed run is "
+    "resumed",
     "closing": "nothing is placed or submitted after a cancellation or the end, until a resume",
     "launcher-room": "a task is placed at a site with launchers while one of them is live",
     "ahead-room": "a site of a run with late binding gets no attempts beyond its prefetch",

@@ -5,13 +5,18 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.model.explore import RULES, explore
-from tests.engine.model.world_of import FIRST_LIMITED_SEED, FIRST_VANISHING_SEED, world_of
+from tests.engine.model.world_of import (
+    FIRST_LIMITED_SEED,
+    FIRST_STEERED_SEED,
+    FIRST_VANISHING_SEED,
+    world_of,
+)
 
 CHUNK = 25
 
 FOUND = (
     1, 8, 76, 86, 104, 115, 137, 187, 357, 541, 600, 692, 723, 828, 1845, 2143, 2334, 2658, 3338,
-    3835, 9732,
+    3835, 9732, 30080, 30265, 40205, 40332,
 )  # fmt: skip
 """Seeds of worlds that have shown a defect of the core."""
 
@@ -24,6 +29,11 @@ def test_every_rule_holds_in_random_worlds(first: int) -> None:
 
 def test_every_rule_holds_in_worlds_with_storage_limits() -> None:
     for seed in range(FIRST_LIMITED_SEED, FIRST_LIMITED_SEED + CHUNK):
+        _check(seed, twice=seed % 10 == 0)
+
+
+def test_every_rule_holds_in_worlds_with_requests_of_the_user() -> None:
+    for seed in range(FIRST_STEERED_SEED, FIRST_STEERED_SEED + CHUNK):
         _check(seed, twice=seed % 10 == 0)
 
 

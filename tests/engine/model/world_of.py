@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 from typing import Literal, NamedTuple
 
@@ -41,6 +42,8 @@ FIRST_LIMITED_SEED = 20_000
 """First seed of worlds whose sites have storage limits."""
 FIRST_VANISHING_SEED = 30_000
 """First seed of worlds whose files vanish where they are read."""
+FIRST_STEERED_SEED = 40_000
+"""First seed of worlds whose user pauses sites, raises priorities and cancels tasks."""
 
 POLICIES = sorted(policy.name for policy in (*WORKFLOW_POLICIES, *BAG_POLICIES))
 """Policies that worlds are drawn with. Another one would change the worlds of all seeds; those that
@@ -102,6 +105,8 @@ class WorldSpec(msgspec.Struct, frozen=True):
     """Share of inputs that vanish at their site before an attempt starts, each at most twice."""
     crashes: tuple[Crash, ...]
     cancels: tuple[tuple[float, Literal["drain", "kill"]], ...]
+    requests: tuple[ev.Event, ...]
+    """Requests of the user other than to cancel the run."""
     pauses: tuple[tuple[int, float, float], ...]
     """(site, from, until), in seconds."""
     loads: tuple[tuple[float, int, tuple[ev.BackgroundJob, ...]], ...]
@@ -192,6 +197,9 @@ def world_of(seed: int) -> WorldSpec:
             (round(random.uniform(0, 120), 1), choice(["drain", "kill"]))
             for _ in range(choice([0, 0, 0, 1, 2]))
         ),
+        requests=tuple(_requests(Random(f"requests {seed}"), layout, is_mild))
+        if seed >= FIRST_STEERED_SEED
+        else (),
         pauses=tuple(_pause(random, len(sites)) for _ in range(choice([0, 0, 1, 3]))),
         loads=tuple(_load(random, sites) for _ in range(choice([0, 0, 2, 6]))),
         resumes=choice([0, 1, 2]),
@@ -417,6 +425,21 @@ def _pause(random: Random, sites: int) -> tuple[int, float, float]:
     # Shorter than the time for which a run waits for a local site with a problem.
     at_s = round(random.uniform(0, 100), 1)
     return random.randrange(sites), at_s, at_s + random.choice([0.0, 5.0, 40.0])
+
+
+def _requests(random: Random, layout: Layout, is_mild: bool) -> Iterator[ev.Event]:
+    """What the user asks for, once all workflows are there. Each site is freed in the end."""
+    for _ in range(random.choice([0, 1, 3])):
+        site, at_s = random.randrange(len(layout.sites)), round(random.uniform(41, 150), 1)
+        yield ev.SiteHeld(at_s, site)
+        yield ev.SiteFreed(at_s + random.choice([0.0, 10.0, 200.0]), site)
+    for kind in random.choices(["workflow", "task", "cancel"], k=random.choice([1, 3, 6])):
+        number, at_s = random.randrange(len(layout.workflows)), round(random.uniform(41, 150), 1)
+        task = random.randrange(len(layout.workflows[number].tasks))
+        if kind == "cancel" and not is_mild:
+            yield ev.TaskCancelled(at_s, number, task)
+        elif kind != "cancel":
+            yield ev.PriorityRaised(at_s, number, task if kind == "task" else None)
 
 
 def _load(

@@ -9,6 +9,7 @@ from wfrun.engine.capabilities.health import Health
 from wfrun.engine.capabilities.late_copies import LateCopies
 from wfrun.engine.capabilities.launchers.allocation import Allocation
 from wfrun.engine.capabilities.launchers.launchers import Launchers
+from wfrun.engine.capabilities.notifications import Notifications
 from wfrun.engine.capabilities.performance import Performance
 from wfrun.engine.capabilities.placements import Placements
 from wfrun.engine.capabilities.placing.auto_throttle import AutoThrottle
@@ -38,6 +39,7 @@ CAPABILITIES: list[type[Capability]] = [
     Placements,
     Reservations,
     AutoThrottle,
+    Notifications,
     # Deciders, in the order of their decisions. Waiting tasks come before replicas, which would
     # take their cores. Launchers are requested for what is still waiting, and attempts are
     # withdrawn for cores that are still idle. Files are removed last: those of the tasks that were

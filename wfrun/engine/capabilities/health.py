@@ -45,6 +45,8 @@ QUICK_FAILURES_IN_A_ROW = 20
 accepts tasks faster than any healthy one, so it could fail all tasks of a bag before other sites
 have started any."""
 
+_PAUSED_FOR = " (it gets no more for "
+
 _TASK_OR_SITE: frozenset[Cause] = frozenset({"exit", "signal", "launch-failed", "output"})
 """Causes for which the task or the site may be to blame: they count if they come quickly."""
 _SITE: frozenset[Cause] = frozenset(
@@ -212,7 +214,7 @@ class Health(Capability):
     def on_reopened(self, site: int) -> None:
         """Forget the failures of the site."""
         self.sites[site].breaker = None
-        self.state.timers.pop(_pause_timer(site), None)
+        self.state.timers.pop(retry_timer(site), None)
         self.state.timers.pop(_trial_timer(site), None)
         if self.name in self.state.sites[site].conditions:
             self._update_condition(site)
@@ -293,8 +295,8 @@ class Health(Capability):
             breaker.phase = BreakerPhase.PAUSED
             doubled_s = FIRST_PAUSE_S * 2.0 ** min(breaker.pauses - 1, 10)
             breaker.pause_s = min(doubled_s, MAX_PAUSE_S)
-            breaker.reason = f"{what} (it gets no more for {breaker.pause_s / 60:.0f} min)"
-            self.run.set_timer(_pause_timer(index), self.state.now_s + breaker.pause_s)
+            breaker.reason = f"{what}{_PAUSED_FOR}{breaker.pause_s / 60:.0f} min)"
+            self.run.set_timer(retry_timer(index), self.state.now_s + breaker.pause_s)
         self._update_condition(index)
 
     def _pause_over(self, index: int) -> None:
@@ -303,7 +305,8 @@ class Health(Capability):
         if breaker is not None and breaker.phase is BreakerPhase.PAUSED:
             breaker.phase = BreakerPhase.ON_TRIAL
             breaker.since_s = self.state.now_s
-            breaker.reason = "it is tried with one attempt at a time after " + breaker.reason
+            what = breaker.reason.rpartition(_PAUSED_FOR)[0]
+            breaker.reason = f"it is tried with one attempt at a time after {what}"
             self._update_condition(index)
 
     def _trial_over(self, index: int) -> None:
@@ -350,7 +353,8 @@ class Health(Capability):
         return tuple(host for _, host in sorted(bad)[:most])
 
 
-def _pause_timer(index: int) -> str:
+def retry_timer(index: int) -> str:
+    """The timer that runs until a paused site is tried again."""
     return f"breaker:{index}"
 
 

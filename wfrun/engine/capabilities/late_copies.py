@@ -2,7 +2,7 @@
 
 A transfer may hang on a path that others do not use. It is given up once: for the nearest of the
 other places that have the file, else for another transfer method between the same sites. The second
-copy gets all the time that it needs.
+copy gets all the time that it needs. A late copy that no attempt waits for any more has no second.
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ class LateCopies(Capability):
             ev.TransferEnded: self._ended,
             ev.TransferFailed: self._ended,
             ev.CopyRouted: self._routed,
+            ev.CopyLate: self._given_up,
             ev.TimerFired: self._timer_fired,
         }
 
@@ -88,6 +89,11 @@ class LateCopies(Capability):
             due_s = self.state.now_s + MIN_LATE_S
             heapq.heappush(self._due, (due_s, self._serial, key))
             self._look_at(due_s)
+
+    def began_s(self, key: Key) -> float | None:
+        """When a large copy under way started; None for all others."""
+        one = self._under_way.get(key)
+        return None if one is None else one.began_s
 
     def _late_s(self, key: Key) -> float | None:
         """When a copy is late; None: never."""
@@ -115,6 +121,13 @@ class LateCopies(Capability):
         one = self._under_way.get(key)
         if one is not None and one.source == event.source:
             self._under_way[key] = one._replace(method=event.method, other=event.other)
+
+    def _given_up(self, event: ev.CopyLate) -> None:
+        """The core has cancelled the copy, whose end is not reported. The second one may have
+        started already."""
+        key = event.workflow, event.file, event.destination
+        if key not in self.state.copy_queue.under_way:
+            self._forget(key)
 
     def _forget(self, key: Key) -> None:
         one = self._under_way.pop(key, None)

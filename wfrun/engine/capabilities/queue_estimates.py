@@ -134,7 +134,8 @@ class QueueEstimates(Capability):
         best, best_s = sites[0], inf
         for site in sites:
             runtime_s = expected_s(w, task, site)
-            end_s = models[site].start_s(cores, runtime_s, now_s) + runtime_s
+            # From now, as `StateView.estimate_completion_s` has it: the same ties after rounding.
+            end_s = models[site].start_s(cores, runtime_s, now_s) - now_s + runtime_s
             if end_s < best_s:
                 best, best_s = site, end_s
         return best

@@ -438,6 +438,9 @@ class Storage(Capability):
         site = self._sites.get(event.destination)
         if site is not None:
             key = event.workflow, event.file
+            if not self.state.workflows[key[0]].is_stored(key[1], event.destination):
+                self._transfer_failed(event)  # It was written again meanwhile.
+                return
             site.staged.pop(key, None)
             before = site.used_bytes
             site.put(key, event.size_bytes)
@@ -445,17 +448,19 @@ class Storage(Capability):
                 self._freed |= 1 << event.destination
         self._examine(event)
 
-    def _transfer_failed(self, event: ev.TransferFailed) -> None:
-        key = event.workflow, event.file
-        site = self._sites.get(event.destination)
-        if (
-            site is not None
-            and (*key, event.destination) not in self.state.copies
-            and not self.state.workflows[key[0]].is_stored(key[1], event.destination)
-            and site.drop(key)
-        ):
-            self._freed |= 1 << event.destination
+    def _transfer_failed(self, event: ev.TransferFailed | ev.TransferEnded) -> None:
+        key = event.workflow, event.file, event.destination
+        if key not in self.state.copies:
+            self.on_copy_dropped(key)
         self._examine(event)
+
+    def on_copy_dropped(self, copy: tuple[int, int, int]) -> None:
+        workflow, file, destination = copy
+        site = self._sites.get(destination)
+        if site is None or self.state.workflows[workflow].is_stored(file, destination):
+            return
+        if site.drop((workflow, file)):
+            self._freed |= 1 << destination
 
     def on_file_removed(self, w: WorkflowState, file: int, site: int) -> None:
         storage = self._sites.get(site)

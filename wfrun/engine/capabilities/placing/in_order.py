@@ -70,7 +70,10 @@ class InOrder(Capability):
             self.run.decision_due = True  # Their policies are asked after the next event.
 
     def _next(self) -> int | None:
-        """Remove and return the earliest workflow that may have a task to place."""
+        """Remove and return the earliest workflow that may have a task to place; first those whose
+        priority the user has raised."""
+        if self.state.raised and (index := self._next_raised()) is not None:
+            return index
         if not (self._waiting or self._held.reasons):
             return self._ready.pop() if self._ready else None
         best: Arrivals | None = self._ready if self._ready else None
@@ -96,6 +99,24 @@ class InOrder(Capability):
                 self._ready.add(max(index, freed))
                 index = min(index, freed)
         return index
+
+    def _next_raised(self) -> int | None:
+        """Remove and return the first raised workflow that may have a task to place. Cost: the
+        raised workflows times the classes."""
+        openings_for = self.state.openings_for
+        offered = -1 if self._auto is None else self._auto.open
+        for index in sorted(self.state.raised, key=self.state.raised.__getitem__):
+            if index in self._ready:
+                self._ready.discard(index)
+                return index
+            for kind, arrivals in self._waiting.items():
+                mask = kind.mask & openings_for(kind.cores).open & offered
+                if index in arrivals and mask and self._reservations.limit(kind.cores, mask):
+                    arrivals.discard(index)
+                    if not arrivals:
+                        del self._waiting[kind]
+                    return index
+        return None
 
     def _place(self, w: WorkflowState, decisions: Decisions) -> None:
         """Place eligible tasks of a workflow in order, as far as the throttle allows."""
@@ -169,7 +190,7 @@ class InOrder(Capability):
         """Reserve cores for the first task that fits nowhere, if the next placement would take
         cores that it waits for. Returns whether a reservation was made."""
         # Only wider tasks can be starved: where one of this width has room, others of it have too.
-        earliest = w.index, entry
+        earliest = self._rank(w), entry, w
         for kind in w.eligible.counts:
             if kind.cores > entry[3].cores:
                 earliest = min(earliest, self._waits(w, kind) or earliest)
@@ -177,11 +198,11 @@ class InOrder(Capability):
             other = self._first_waiting(kind)
             if other is None:
                 del self._waiting[kind]
-            elif other.index < w.index:
+            elif self._rank(other) < self._rank(w):
                 earliest = min(earliest, self._waits(other, kind) or earliest)
         if earliest[1] is entry:
             return False
-        waiting = self.state.workflows[earliest[0]]
+        waiting = earliest[2]
         task, kind = earliest[1][2], earliest[1][3]
         site = self._reservations.wanted(waiting, task, kind, mask)
         if site is None:
@@ -202,10 +223,14 @@ class InOrder(Capability):
             arrivals.pop()
         return None
 
-    def _waits(self, w: WorkflowState, kind: TaskClass) -> tuple[int, Entry] | None:
+    def _rank(self, w: WorkflowState) -> int:
+        """Place of a workflow among all, smaller first."""
+        return self.state.raised.get(w.index, w.index)
+
+    def _waits(self, w: WorkflowState, kind: TaskClass) -> tuple[int, Entry, WorkflowState] | None:
         """The first task of a class of a workflow, if no site has room for it."""
         if kind.mask & self.state.openings_for(kind.cores).open:
             return None
         first = w.eligible.first_of(kind)
         assert first is not None, "the class has tasks"
-        return w.index, first
+        return self._rank(w), first, w

@@ -29,6 +29,16 @@ class NextTask(NamedTuple):
     """The sites with room for it, as a mask."""
 
 
+class _Top(NamedTuple):
+    """The first task of a class of a bag, in the order of placement."""
+
+    rank: int
+    """Negative if the user has raised the priority of the bag, otherwise 0."""
+    order: float
+    serial: int
+    bag: int
+
+
 class ResourceManager:
     """The queue of one resource manager: bags, from their submission until all their tasks are
     dispatched. Implements `wfrun.engine.protocols.Queue` for the selection policy."""
@@ -53,9 +63,8 @@ class ResourceManager:
         """Positions of the owners with waiting bags, ascending."""
         self._selected: dict[int, int | None] = {}
         """The eligible set: the number of tasks left of each selected bag; None: all."""
-        self._heaps: dict[TaskClass, list[tuple[float, int, int]]] = {}
-        """By class, a heap of the first tasks of selected bags as (order, serial number, bag); some
-        are stale."""
+        self._heaps: dict[TaskClass, list[_Top]] = {}
+        """By class, a heap of the first tasks of selected bags; some are stale."""
         self._throttled: set[int] = set()
         """Selected bags that the throttle keeps from more dispatched tasks."""
         self.held = HeldWorkflows(state)
@@ -93,8 +102,16 @@ class ResourceManager:
             self._push(w)
         elif w.index not in self.waiting:
             self._wait(w)
-            if self._policy.arrived(w.index):
+            if self._policy.arrived(w.index) or w.index in self._state.raised:
                 self._add_selected(w.index, None)
+
+    def raised(self, w: WorkflowState) -> None:
+        """Note that the user has raised the priority of a bag: all its tasks are selected."""
+        if w.index in self._selected:
+            self._selected[w.index] = None
+            self._push(w)
+        elif w.index in self.waiting:
+            self._add_selected(w.index, None)
 
     def unthrottle(self, w: WorkflowState) -> None:
         """Note that a task of this bag is no longer dispatched."""
@@ -220,23 +237,28 @@ class ResourceManager:
             heap = self._heaps.get(kind)
             if heap is None:
                 heap = self._heaps[kind] = []
-            top = entry[0], entry[1], w.index
+            top = _Top(self._state.raised.get(w.index, 0), entry[0], entry[1], w.index)
             if not heap or heap[0] != top:
                 heapq.heappush(heap, top)
             if len(heap) > 2 * len(self._selected) + MAX_STALE:
                 # Stale entries would accumulate while no site of this class has room.
                 heap[:] = sorted({top for top in heap if self._is_valid(kind, top)})
 
-    def _is_valid(self, kind: TaskClass, top: tuple[float, int, int]) -> bool:
+    def _is_valid(self, kind: TaskClass, top: _Top) -> bool:
         """Whether an entry is valid: the first task of its class in a selected bag that may have a
         task placed."""
-        order, serial, bag = top
-        if bag not in self._selected or bag in self._throttled or bag in self.held.reasons:
+        rank, order, serial, bag = top
+        if (
+            rank != self._state.raised.get(bag, 0)
+            or bag not in self._selected
+            or bag in self._throttled
+            or bag in self.held.reasons
+        ):
             return False
         entry = self._state.workflows[bag].eligible.first_of(kind)
         return entry is not None and entry[0] == order and entry[1] == serial
 
-    def _top(self, kind: TaskClass, heap: list[tuple[float, int, int]]) -> bool:
+    def _top(self, kind: TaskClass, heap: list[_Top]) -> bool:
         """Remove stale entries from the top of a heap. Returns whether an entry is left."""
         while heap and not self._is_valid(kind, heap[0]):
             heapq.heappop(heap)
@@ -244,7 +266,7 @@ class ResourceManager:
 
     def _first(self) -> NextTask | None:
         """The first task of the eligible set that a site has room for."""
-        best: tuple[float, int, int] | None = None
+        best: _Top | None = None
         best_kind: TaskClass | None = None
         best_sites = 0
         openings_for, reservations = self._state.openings_for, self._reservations
@@ -262,7 +284,7 @@ class ResourceManager:
             best, best_kind, best_sites = heap[0], kind, sites
         if best is None or best_kind is None:
             return None
-        w = self._state.workflows[best[2]]
+        w = self._state.workflows[best.bag]
         entry = w.eligible.first_of(best_kind)
         assert entry is not None, "the heap was brought up to date"
         return NextTask(w, entry, best_sites)
@@ -271,7 +293,8 @@ class ResourceManager:
         """The first task that no site has room for, if it comes before ``found`` and is wider;
         otherwise None."""
         entry = found.entry
-        best = entry[0], entry[1], found.bag.index
+        bag = found.bag.index
+        best = _Top(self._state.raised.get(bag, 0), entry[0], entry[1], bag)
         best_kind: TaskClass | None = None
         for kind, heap in self._heaps.items():
             if (
@@ -283,7 +306,7 @@ class ResourceManager:
                 best, best_kind = heap[0], kind
         if best_kind is None:
             return None
-        w = self._state.workflows[best[2]]
+        w = self._state.workflows[best.bag]
         first = w.eligible.first_of(best_kind)
         assert first is not None, "the heap was brought up to date"
         return w, first

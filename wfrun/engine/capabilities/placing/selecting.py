@@ -16,6 +16,7 @@ from wfrun.engine.events import (
     AttemptPlaced,
     CoresReserved,
     Event,
+    PriorityRaised,
     ReservationDeclined,
     RunStarted,
     StorageAwaited,
@@ -57,7 +58,12 @@ class Selecting(Capability):
         return bool(run.state.queues)
 
     def events(self) -> Mapping[type[Event], Callable[[Any], None]]:
-        return {StorageAwaited: self._storage_awaited}
+        return {StorageAwaited: self._storage_awaited, PriorityRaised: self._raised}
+
+    def _raised(self, event: PriorityRaised) -> None:
+        w = self.state.workflows[event.workflow]
+        if event.task is None:
+            self.managers[w.queue].raised(w)
 
     def _storage_awaited(self, event: StorageAwaited) -> None:
         w = self.state.workflows[event.workflow]

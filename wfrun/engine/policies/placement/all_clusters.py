@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from wfrun.engine.information import Information, R
 from wfrun.engine.policies.placement.base import BasePlacement, least
+from wfrun.engine.policies.placement.scores import Scores, lowest, score
 
 
 class AllClusters(BasePlacement):
@@ -19,3 +20,6 @@ class AllClusters(BasePlacement):
 
     def place(self, task: int) -> int | None:
         return least(self.view.candidates(task), self.view.load)
+
+    def scores(self, task: int) -> Scores:
+        return score(self.view.candidates(task), lowest("load", "", self.view.load))

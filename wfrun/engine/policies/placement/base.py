@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Literal
 
 from wfrun.engine.information import Information
+from wfrun.engine.policies.placement.scores import Scores
 from wfrun.engine.protocols import View
 
 
@@ -34,6 +35,11 @@ class BasePlacement(ABC):
 
     def placed(self, task: int, site: int) -> None:  # noqa: B027 - to be overridden at will
         """Called after every placement. Does nothing unless overridden."""
+
+    def scores(self, task: int) -> Scores | None:
+        """The scores that ``place`` would compare for this task now; None: the policy has none.
+        Changes nothing. Called only to explain a decision, so it may cost more than ``place``."""
+        return None
 
 
 def least(sites: tuple[int, ...], *keys: Callable[[int], float]) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from wfrun.engine.information import Information, K, R
 from wfrun.engine.policies.placement.base import BasePlacement, least
+from wfrun.engine.policies.placement.scores import Scores, first_where, highest, score, shown
 from wfrun.engine.protocols import View
 
 
@@ -38,6 +39,17 @@ class ClusterMin(BasePlacement):
             if view.idle(site) >= cores:
                 return site
         return self._last if self._last in sites else least(tuple(sites))
+
+    def scores(self, task: int) -> Scores:
+        view, cores = self.view, self.view.cores(task)
+        sites = view.candidates(task)
+        if any(view.idle(site) >= cores for site in sites):
+            is_first, note = first_where("has room", lambda site: view.idle(site) >= cores), ""
+        else:
+            is_first = first_where("has last task", lambda site: site == self._last)
+            note = "no cluster has enough idle cores, so the cluster of the last task goes first"
+        idle = shown("idle", "cores", view.idle)
+        return score(sites, is_first, highest("speed", view.speed_ratio), idle, note=note)
 
     def placed(self, task: int, site: int) -> None:
         self._last = site

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from wfrun.engine.information import Information, K, R
 from wfrun.engine.policies.placement.base import BasePlacement
-from wfrun.engine.policies.placement.file_aware import cheapest
+from wfrun.engine.policies.placement.file_aware import cheapest, transfer_criteria
+from wfrun.engine.policies.placement.scores import Scores, first_where, score
 from wfrun.engine.protocols import View
 
 
@@ -36,6 +37,13 @@ class Coarsening(BasePlacement):
         if site is not None and site in self.view.candidates(task):
             return site
         return cheapest(self.view, task)
+
+    def scores(self, task: int) -> Scores:
+        own = self._site_of.get(self._group[task])
+        is_own = first_where("has group", lambda site: site == own)
+        sites = self.view.candidates(task)
+        note = "" if own in sites else "no candidate runs the group of the task"
+        return score(sites, is_own, *transfer_criteria(self.view, task), note=note)
 
     def placed(self, task: int, site: int) -> None:
         self._site_of.setdefault(self._group[task], site)

@@ -6,6 +6,7 @@ import msgspec
 
 from wfrun.engine.information import H, Information, K, R
 from wfrun.engine.policies.placement.base import BasePlacement
+from wfrun.engine.policies.placement.scores import Scores, lowest, score, shown
 
 
 class Ect(BasePlacement):
@@ -22,6 +23,15 @@ class Ect(BasePlacement):
 
     def place(self, task: int) -> int | None:
         return self.view.earliest_completion(task, self.view.candidates(task))
+
+    def scores(self, task: int) -> Scores:
+        view = self.view
+        return score(
+            view.candidates(task),
+            lowest("ends in", "s", lambda site: view.estimate_completion_s(site, task)),
+            shown("waits", "s", lambda site: view.estimate_start_s(site, task)),
+            shown("runs", "s", lambda site: view.predict_s(task, site)),
+        )
 
 
 class EctP(Ect):

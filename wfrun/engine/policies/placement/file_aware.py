@@ -6,6 +6,14 @@ import msgspec
 
 from wfrun.engine.information import Information, K, R
 from wfrun.engine.policies.placement.base import BasePlacement, least
+from wfrun.engine.policies.placement.scores import (
+    Criterion,
+    Scores,
+    first_where,
+    lowest,
+    score,
+    shown,
+)
 from wfrun.engine.protocols import View
 
 
@@ -24,6 +32,9 @@ class FileAware(BasePlacement):
     def place(self, task: int) -> int | None:
         return cheapest(self.view, task)
 
+    def scores(self, task: int) -> Scores:
+        return score(self.view.candidates(task), *transfer_criteria(self.view, task))
+
 
 class FileAwareR(FileAware):
     """File-aware with the bandwidth and latency of links as the copies of this run show them: a
@@ -40,3 +51,14 @@ def cheapest(view: View, task: int) -> int:
     cores = view.cores(task)
     idle = tuple(s for s in sites if view.idle(s) >= cores)
     return least(idle or sites, lambda site: view.transfer_s(task, site), view.load)
+
+
+def transfer_criteria(view: View, task: int) -> list[Criterion]:
+    """The criteria by which ``cheapest`` chooses."""
+    cores = view.cores(task)
+    return [
+        first_where("has room", lambda site: view.idle(site) >= cores),
+        lowest("transfers", "s", lambda site: view.transfer_s(task, site)),
+        lowest("load", "", view.load),
+        shown("idle", "cores", view.idle),
+    ]

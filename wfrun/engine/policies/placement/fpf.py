@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from wfrun.engine.information import Information, K
 from wfrun.engine.policies.placement.base import BasePlacement
+from wfrun.engine.policies.placement.scores import Scores, highest, score
 
 
 class Fpf(BasePlacement):
@@ -17,3 +18,6 @@ class Fpf(BasePlacement):
 
     def place(self, task: int) -> int | None:
         return max(self.view.candidates(task), key=self.view.speed_ratio)
+
+    def scores(self, task: int) -> Scores:
+        return score(self.view.candidates(task), highest("speed", self.view.speed_ratio))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from wfrun.engine.information import H, Information, K
 from wfrun.engine.policies.placement.base import BasePlacement, least
+from wfrun.engine.policies.placement.scores import Scores, highest, score
 
 
 class Fplt(BasePlacement):
@@ -26,6 +27,9 @@ class Fplt(BasePlacement):
 
     def place(self, task: int) -> int | None:
         return max(self.view.candidates(task), key=self.view.speed_ratio)
+
+    def scores(self, task: int) -> Scores:
+        return score(self.view.candidates(task), highest("speed", self.view.speed_ratio))
 
 
 class Dfplt(Fplt):
@@ -48,3 +52,6 @@ class Dfplt(Fplt):
             return float("-inf") if performance is None else -performance
 
         return least(view.candidates(task), rank)
+
+    def scores(self, task: int) -> Scores:
+        return score(self.view.candidates(task), highest("recent speed", self.view.performance))

@@ -10,6 +10,7 @@ import msgspec
 from wfrun.engine.graph import topological_order
 from wfrun.engine.information import Information, K, R
 from wfrun.engine.policies.placement.base import BasePlacement
+from wfrun.engine.policies.placement.scores import Scores, lowest, score, shown
 from wfrun.engine.protocols import View
 
 
@@ -48,6 +49,21 @@ class Heft(BasePlacement):
             if end_s < best_s or best is None:
                 best, best_s = site, end_s
         return best
+
+    def scores(self, task: int) -> Scores:
+        view = self.view
+
+        def staging_s(site: int) -> float:
+            return view.transfer_s(task, site)
+
+        return score(
+            view.candidates(task),
+            lowest("ends in", "s",
+                   lambda site: view.estimate_completion_s(site, task, staging_s(site))),
+            shown("waits", "s", lambda site: view.estimate_start_s(site, task, staging_s(site))),
+            shown("transfers", "s", staging_s),
+            shown("runs", "s", lambda site: view.predict_s(task, site)),
+        )  # fmt: skip
 
 
 class HeftP(Heft):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from wfrun.engine.information import Information
 from wfrun.engine.policies.placement.base import BasePlacement
+from wfrun.engine.policies.placement.scores import Scores, lowest, score, turn
 from wfrun.engine.protocols import View
 
 
@@ -27,6 +28,11 @@ class RoundRobin(BasePlacement):
     def place(self, task: int) -> int | None:
         sites = self.view.candidates(task)
         return next((s for s in sites if s > self._last), sites[0])
+
+    def scores(self, task: int) -> Scores:
+        count = self.view.site_count
+        position = lowest("turn", "", lambda site: turn(site, self._last, count))
+        return score(self.view.candidates(task), position)
 
     def placed(self, task: int, site: int) -> None:
         self._last = site

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from wfrun.engine.information import Information
 from wfrun.engine.policies.placement.base import BasePlacement
+from wfrun.engine.policies.placement.scores import Scores, lowest, score, turn
 from wfrun.engine.protocols import View
 
 
@@ -21,6 +22,9 @@ class Rr(BasePlacement):
     def place(self, task: int) -> int | None:
         return next_in_turn(self.view, task)
 
+    def scores(self, task: int) -> Scores:
+        return turn_scores(self.view, task)
+
 
 class Wqr(Rr):
     """RR with several replicas of a task: four by default (WQR4x of the thesis; WQR1x is RR)."""
@@ -35,3 +39,9 @@ def next_in_turn(view: View, task: int) -> int | None:
     sites = view.candidates(task)
     last = view.last_site()
     return next((site for site in sites if site > last), sites[0])
+
+
+def turn_scores(view: View, task: int) -> Scores:
+    """The scores by which ``next_in_turn`` chooses."""
+    last, count = view.last_site(), view.site_count
+    return score(view.candidates(task), lowest("turn", "", lambda site: turn(site, last, count)))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from wfrun.engine.information import Information, R
 from wfrun.engine.policies.placement.base import BasePlacement, least
+from wfrun.engine.policies.placement.scores import Scores, first_where, lowest, score
 from wfrun.engine.protocols import View
 
 
@@ -35,6 +36,18 @@ class SingleCluster(BasePlacement):
         if self.view.lacks_room(task, self._site):
             return None
         return least(sites, self.view.load)
+
+    def scores(self, task: int) -> Scores:
+        view, own = self.view, self._site
+        sites = view.candidates(task)
+        load = lowest("load", "", view.load)
+        if own is None:
+            return score(sites, first_where("fits all tasks", view.fits_all), load)
+        found = score(sites, first_where("has workflow", lambda site: site == own), load)
+        if own not in sites and view.lacks_room(task, own):
+            note = "the workflow waits for room at the cluster that it was mapped to"
+            return found._replace(best=None, note=note)
+        return found
 
     def placed(self, task: int, site: int) -> None:
         if self._site is None:

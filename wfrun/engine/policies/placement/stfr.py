@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from wfrun.engine.information import Information, K
 from wfrun.engine.policies.placement.base import BasePlacement
-from wfrun.engine.policies.placement.rr import next_in_turn
+from wfrun.engine.policies.placement.rr import next_in_turn, turn_scores
+from wfrun.engine.policies.placement.scores import Scores
 
 
 class Stfr(BasePlacement):
@@ -24,3 +25,6 @@ class Stfr(BasePlacement):
 
     def place(self, task: int) -> int | None:
         return next_in_turn(self.view, task)
+
+    def scores(self, task: int) -> Scores:
+        return turn_scores(self.view, task)
