@@ -77,6 +77,11 @@ class FaultySSH:
         """Number of connections accepted so far."""
         return len(self._sessions)
 
+    def lose_connections(self) -> None:
+        """Close all connections as a crashed host does; commands go on."""
+        for session in tuple(self._sessions):
+            session.reset()
+
     def close(self) -> None:
         """End all connections and commands."""
         self._listener.shutdown(socket.SHUT_RDWR)

@@ -19,6 +19,8 @@ def replacing(path: str | Path) -> Iterator[TextIO]:
     written, or the disk is full.
     """
     target = Path(path)
+    if not target.name:  # "." and "/", for which there is no draft
+        raise InvalidError("cannot be written: it is a folder", source=str(path))
     draft = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         with draft.open("w", encoding="utf-8", newline="\n") as stream:

@@ -24,6 +24,8 @@ sites:
     walltime: 24:00:00
     pin_cores: true
     storage: 500 GB
+    price_per_core_hour: 0.05 EUR
+    watts_per_core: 7.5
   beta-2:
     slots: 16
 links:
@@ -58,6 +60,9 @@ def test_every_key_has_its_meaning(tmp_path: Path) -> None:
             directory=str(tmp_path / "scratch" / "alpha"),
             pin_cores=True,
             storage_bytes=500 * 10**9,
+            price_per_core_hour=0.05,
+            currency="EUR",
+            watts_per_core=7.5,
         ),
         SiteSpec(name="beta-2", slots=16),
     )
@@ -105,6 +110,22 @@ def test_directories_are_made_absolute(tmp_path: Path, monkeypatch: pytest.Monke
 
 MISTAKES = {
     # what is wrong: (document, line, words of the message)
+    "a price without a currency": (
+        "sites:\n  a:\n    slots: 1\n    price_per_core_hour: 0.05\n",
+        4,
+        ["price_per_core_hour of site a", "'0.05 EUR'"],
+    ),
+    "prices that have no sum": (
+        "sites:\n  a: {slots: 1, price_per_core_hour: 1 EUR}\n"
+        "  b:\n    slots: 1\n    price_per_core_hour: 1 USD\n",
+        5,
+        ["site b is in USD", "site a in EUR"],
+    ),
+    "watts below 0": (
+        "sites:\n  a:\n    slots: 1\n    watts_per_core: -1\n",
+        4,
+        ["watts_per_core of site a", "at least 0"],
+    ),
     "no sites": ("links: []\n", 1, ["no sites", "sites:"]),
     "null sites": ("sites:\n", 1, ["no sites"]),
     "empty sites": ("a: 1\nsites: {}\n", 1, ["no key 'a'"]),

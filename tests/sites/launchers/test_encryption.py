@@ -15,6 +15,7 @@ import pytest
 from tests.sites.launchers.channel_rig import Caller, Rig, ask
 from wfrun.sites.launchers.certificate import make_context
 from wfrun.sites.node.encryption import Encryption, encryption_of_launcher
+from wfrun.sites.tasks import end_tasks
 
 KINDS = ("tcp", "spool")
 WORD = "a-token-that-nobody-may-see"
@@ -44,6 +45,8 @@ class Middle:
         self._rig = rig
         self._target = rig.address()["tcp"][0]
         self._server: asyncio.Server | None = None
+        self._serving: list[asyncio.Task[Any]] = []
+        """Kept, as the event loop may drop tasks that wait only for each other."""
         self.seen = bytearray()
         """All bytes that passed, in both directions."""
         self.calls = 0
@@ -59,6 +62,9 @@ class Middle:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.calls += 1
+        serving = asyncio.current_task()
+        assert serving is not None
+        self._serving.append(serving)
         there, out = await asyncio.open_connection(*self._target)
         try:
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
@@ -85,6 +91,7 @@ class Middle:
     async def close(self) -> None:
         assert self._server is not None
         self._server.close()
+        await end_tasks(self._serving)
 
 
 async def talk(rig: Rig) -> None:

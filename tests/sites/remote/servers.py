@@ -165,7 +165,7 @@ def config_of(
 
 
 class Line:
-    """Forwards TCP to a port, until it is cut or goes silent."""
+    """Forwards TCP to a port, until it is cut, goes silent or corrupts what it forwards."""
 
     def __init__(self, target: int) -> None:
         self.target = target
@@ -175,6 +175,7 @@ class Line:
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._silent = False
+        self._until_flip: int | None = None
 
     async def open(self) -> None:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
@@ -198,9 +199,28 @@ class Line:
         with contextlib.suppress(OSError):
             while data := await source.read(1 << 16):
                 if not self._silent:
-                    sink.write(data)
+                    sink.write(self._flipped(data))
                     await sink.drain()
         sink.close()
+
+    def flip_after(self, size_bytes: int) -> None:
+        """Flip one bit after ``size_bytes`` more bytes. A router with bad memory does that if it
+        also computes TCP's checksum again."""
+        self._until_flip = size_bytes
+
+    @property
+    def has_flipped(self) -> bool:
+        """Whether a bit was flipped."""
+        return self._until_flip is None
+
+    def _flipped(self, data: bytes) -> bytes:
+        if self._until_flip is None:
+            return data
+        if self._until_flip >= len(data):
+            self._until_flip -= len(data)
+            return data
+        at, self._until_flip = self._until_flip, None
+        return data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :]
 
     def go_silent(self) -> None:
         """Drop all data, like a firewall that has forgotten the connection."""

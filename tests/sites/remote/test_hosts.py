@@ -14,6 +14,7 @@ import pytest
 
 from tests.waiting import PATIENCE_S, is_running, until
 from wfrun.engine.errors import InfeasibleError, TransientError
+from wfrun.sites.remote import agent
 from wfrun.sites.remote.agent_client import AgentHost
 from wfrun.sites.remote.host import NewFile, Stat
 from wfrun.sites.remote.local_transport import LocalTransport
@@ -327,6 +328,35 @@ async def test_the_digest_of_a_file_that_is_being_written(host: AgentHost, tmp_p
     assert await host.digest_of_growing(str(path), 0) == hashlib.sha256().hexdigest()
     for other in others:
         other.cancel()
+
+
+def test_the_digest_of_a_file_that_is_written_in_any_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hole is read when it is filled; one that a complete file keeps is zeros."""
+    path, block = tmp_path / "part", os.urandom(1 << 20)
+    growing = agent.GrowingDigest(os.fsencode(path), 4 << 20)
+    assert growing.look() is not None
+    with path.open("wb", buffering=0) as file:
+        for position in (1 << 20, 0):
+            file.seek(position)
+            file.write(block)
+            assert growing.look() is not None
+        file.truncate(4 << 20)
+    monkeypatch.setattr(agent, "HOLE_S", 0.0)
+    assert growing.look() is None
+    assert growing.digest == hashlib.sha256(2 * block + bytes(2 << 20)).hexdigest()
+
+
+def test_no_digest_of_a_file_that_is_replaced(tmp_path: Path) -> None:
+    path, other = tmp_path / "part", tmp_path / "other"
+    path.write_bytes(b"short")
+    growing = agent.GrowingDigest(os.fsencode(path), 10)
+    assert growing.look() is not None
+    other.write_bytes(b"short" * 2)
+    other.rename(path)
+    assert growing.look() is None
+    assert growing.digest is None
 
 
 async def test_no_digest_of_a_file_that_is_removed(host: AgentHost, tmp_path: Path) -> None:

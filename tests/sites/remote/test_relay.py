@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Iterator
@@ -11,7 +12,9 @@ import pytest
 from tests.waiting import until
 from wfrun.sites.remote import agent
 from wfrun.sites.remote.agent import MAX_CONNECTIONS, UNADMITTED_BYTES
+from wfrun.sites.remote.agent_channels import AgentChannels
 from wfrun.sites.remote.agent_client import AgentHost
+from wfrun.sites.remote.frames import Frame, Header
 from wfrun.sites.remote.incoming import IncomingConnection
 from wfrun.sites.remote.local_transport import LocalTransport
 
@@ -100,6 +103,31 @@ async def test_an_admitted_connection_sends_what_it_likes(host: AgentHost, port:
         await until(lambda: len(port.handlers[0].data) > size or sent + 5 <= size)  # noqa: B023
     await until(lambda: len(port.handlers[0].data) == 5 + (1 << 20))
     assert not port.handlers[0].reason
+
+
+async def test_the_agent_has_the_admission_before_the_peer_has_an_answer() -> None:
+    asked: list[str] = []
+
+    async def request(
+        verb: str, content: bytes = b"", patience_s: float = 60.0, **request: object
+    ) -> Frame:
+        await asyncio.sleep(0.01 if verb == "admit" else 0)
+        asked.append(verb)
+        return Header(), []
+
+    channels = AgentChannels(request)
+    connections: list[IncomingConnection] = []
+
+    def take(connection: IncomingConnection) -> Handler:
+        connections.append(connection)
+        return Handler(connection)
+
+    await channels.listen(1, None, take)
+    channels.take(7, Header(of=1), b"")
+    connections[0].admit()
+    await connections[0].write(b"welcome")
+    await connections[0].write(b"work")
+    assert asked == ["listen", "admit", "pass", "pass"]
 
 
 async def test_many_silent_strangers_keep_nobody_out(host: AgentHost, port: Port) -> None:

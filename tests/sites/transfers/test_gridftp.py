@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import signal
 import socket
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,9 +21,9 @@ from wfrun.engine.model import ORIGIN, Access, LinkSpec, SiteSpec
 from wfrun.sites.node.digests import digest_of_bytes
 from wfrun.sites.remote.connection import Connection, connection_of
 from wfrun.sites.remote.host import Stat
-from wfrun.sites.transfers import gridftp, gridftp_client
+from wfrun.sites.transfers import gridftp, gridftp_client, resume
 from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps
-from wfrun.sites.transfers.endpoint import Endpoint
+from wfrun.sites.transfers.endpoint import KEPT, Endpoint, part_name
 from wfrun.sites.transfers.gridftp import GridFtp
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
 from wfrun.sites.transfers.method import (
@@ -122,9 +124,63 @@ async def test_by_parallel_streams(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, destination: int
 ) -> None:
     monkeypatch.setattr(gridftp, "PARALLEL_BYTES", 1)
-    monkeypatch.setattr(gridftp, "RESTART_BYTES", 1)
     monkeypatch.setenv("GLOBUS_TCP_PORT_RANGE", "40000,60000")
     assert (await pair.copy(destination)).read_bytes() == LARGE
+
+
+@pytest.mark.parametrize("destination", [1, ORIGIN])
+async def test_what_has_arrived_is_not_read_again(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, destination: int
+) -> None:
+    """Its digest is computed while the server or the client writes it."""
+    measured: list[str] = []
+    for kind in (RemoteEndpoint, LocalEndpoint):
+        monkeypatch.setattr(kind, "measure", _noting(kind.measure, measured))
+    assert (await pair.copy(destination)).read_bytes() == LARGE
+    assert measured == []
+
+
+def _noting(
+    measure: Callable[[Any, str, int | None], Awaitable[Content | None]], measured: list[str]
+) -> Callable[[Any, str, int | None], Awaitable[Content | None]]:
+    async def noting(end: Any, path: str, size_bytes: int | None) -> Content | None:
+        measured.append(path)
+        return await measure(end, path, size_bytes)
+
+    return noting
+
+
+@pytest.mark.parametrize("destination", [1, ORIGIN])
+async def test_a_copy_goes_on_from_what_an_earlier_one_has_left(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, destination: int
+) -> None:
+    """A part of something else is found out by the digest, and the file copied as a whole."""
+    monkeypatch.setattr(resume, "RESUME_BYTES", 1)
+    monkeypatch.setattr(resume, "BACK_BYTES", 100_000)
+    router = TransferRouter(
+        pair.sites, {"gridftp": pair.method}, pair.base, checksums=True, resuming=["gridftp"]
+    )
+    whole = 4 * LARGE
+    (pair.stores[0] / "f").write_bytes(whole)
+    folder, name = pair.stores[1], "g"
+    if destination == ORIGIN:
+        folder, name = pair.base / "back", str(pair.base / "back" / "g")
+        folder.mkdir()
+    part = folder / part_name(f"{KEPT}{hashlib.sha256(b'g').hexdigest()[:24]}")
+    for left, is_of_use in ((whole[:3_000_000], True), (bytes(3_000_000), False)):
+        part.write_bytes(left)
+        receipt = await router.copy(0, "f", destination, name, Content(len(whole)))
+        assert (folder / "g").read_bytes() == whole
+        assert [path.name for path in folder.iterdir()] == ["g"]
+        assert (receipt.sent_bytes is not None) == is_of_use
+        (folder / "g").unlink()
+
+
+def test_the_client_restarts_only_copies_that_are_not_compared() -> None:
+    """It writes ranges again that may have been hashed."""
+    large = Content(1 << 40)
+    assert "-rst" in gridftp.options(large, is_here=False)
+    assert "-rst" not in gridftp.options(Content(large.size_bytes, verify=True), is_here=False)
 
 
 ODD = ("#%?*[x]~;:@$&+=,{}|<>'\"\\", "-x%20 100% ", "?", "n" * 255)
@@ -233,12 +289,8 @@ async def test_a_full_destination(pair: Pair, destination: int) -> None:
 
 
 async def test_a_server_that_is_killed_in_mid_file(
-    connections: list[Connection],
-    victim: Server,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    connections: list[Connection], victim: Server, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(gridftp, "RESTART_BYTES", 1 << 50)  # restarts take seconds
     pair = Pair(connections, victim.url, tmp_path)
     copying = await under_way(pair, victim)
     victim.signal(signal.SIGKILL)
@@ -343,13 +395,19 @@ async def test_both_ends_need_a_server_or_are_here(
     assert not await method.can_carry(here, here)
 
 
-async def test_it_keeps_off_capped_links_of_this_machine(
-    connections: list[Connection], tmp_path: Path
-) -> None:
-    """The client has no option for a rate. Between two sites nothing passes through here."""
+async def test_it_keeps_off_capped_links(connections: list[Connection], tmp_path: Path) -> None:
+    """The client has no option for a rate."""
     one, two = endpoints(connections, [tmp_path, tmp_path], "ftp://127.0.0.1:1")
     here = LocalEndpoint()
-    method = GridFtp(BandwidthCaps([LinkSpec("origin", "site0", max_bandwidth_bytes_per_s=1e6)]))
+    method = GridFtp(
+        BandwidthCaps(
+            [
+                LinkSpec(*ends, max_bandwidth_bytes_per_s=1e6)
+                for ends in (("origin", "site0"), ("site0", "site1"))
+            ]
+        )
+    )
     assert not await method.can_carry(here, one)
     assert await method.can_carry(one, here)
-    assert await method.can_carry(one, two)
+    assert not await method.can_carry(one, two)
+    assert await method.can_carry(two, one)

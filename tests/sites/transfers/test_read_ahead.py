@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 import pytest
 
 from wfrun.engine.errors import TransientError
 from wfrun.sites.transfers.endpoint import CHUNK_BYTES
 from wfrun.sites.transfers.read_ahead import AHEAD_BYTES, read_ahead
+from wfrun.sites.transfers.stall import StallGuard
 
 LIMIT_S = 60.0
 
@@ -88,3 +89,47 @@ async def test_a_closed_one_leaves_its_source_free_to_close() -> None:
     async with aclosing(source()) as data, aclosing(read_ahead(data)) as ahead:
         assert await anext(ahead) == b"first"
     assert closed.is_set()
+
+
+async def _deaf() -> AsyncGenerator[bytes, None]:
+    """Ignores a cancellation, as ``asyncio.wait_for`` of Python 3.11 does when the result that it
+    waits for arrives with it."""
+    while True:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(3600)
+        yield bytes(AHEAD_BYTES)
+
+
+async def test_it_ends_although_its_source_ignores_the_cancellation() -> None:
+    ahead = read_ahead(_deaf())
+    taking = asyncio.create_task(anext(ahead))
+    await asyncio.sleep(0.05)
+    taking.cancel()
+    await asyncio.wait([taking], timeout=30)
+    assert taking.cancelled()
+
+
+async def test_a_guarded_copy_ends_although_its_writer_ignores_the_cancellation() -> None:
+    guard = StallGuard("here", "there")
+    pieces = guard.pieces(_endless())
+    written = 0
+
+    async def write() -> None:
+        nonlocal written
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(3600)
+        async for _ in pieces:
+            written += 1
+            await asyncio.sleep(0)
+
+    copying = asyncio.create_task(guard.watch(write()))
+    await asyncio.sleep(0.05)
+    copying.cancel()
+    await asyncio.wait([copying], timeout=30)
+    assert copying.cancelled()
+    assert written == 0
+
+
+async def _endless() -> AsyncGenerator[bytes, None]:
+    while True:
+        yield b"x"

@@ -14,7 +14,7 @@ from wfrun.parsers.limits import CONTROL, variable_fault
 from wfrun.parsers.sections import Section, in_words
 
 ENVIRONMENT_KEYS = ("prologue", "environment", "container")
-_CONTAINER_KEYS = ("runtime", "command", "image", "binds", "options")
+CONTAINER_KEYS = ("runtime", "command", "image", "binds", "options")
 _PLACES = ("image", "sandbox", "files")
 """What a command of the user's own may name in braces."""
 _PLACE = re.compile(r"\{([^{}]*)\}")
@@ -69,7 +69,7 @@ def _read_container(site: Section, *, is_remote: bool, base: Path) -> ContainerR
         return ContainerRuntime(
             site.take("container", choice("container runtime", _NAMED), "docker")
         )
-    section = site.inner("container", f"'container' of {site.title}", _CONTAINER_KEYS)
+    section = site.inner("container", f"'container' of {site.title}", CONTAINER_KEYS)
     if section.has("command") == section.has("runtime"):
         message = f"{section.title} needs one of 'runtime' and 'command'"
         hint = f"Runtimes are {', '.join(_NAMED)}; 'command' is a command line of your own."

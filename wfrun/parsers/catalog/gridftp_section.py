@@ -10,7 +10,7 @@ from wfrun.engine.model import GridFtpServer
 from wfrun.parsers.limits import CONTROL
 from wfrun.parsers.sections import Section, in_words
 
-_KEYS = ("url", "root")
+GRIDFTP_KEYS = ("url", "root")
 _SCHEMES = ("gsiftp", "ftp", "sshftp")
 # Host and user become arguments of programs such as ssh, so neither begins with a hyphen.
 _SERVER = re.compile(
@@ -26,7 +26,7 @@ def read_gridftp(site: Section) -> GridFtpServer | None:
     if not isinstance(site.values.get("gridftp"), dict):
         url = site.take("gridftp", _url, None)
         return None if url is None else GridFtpServer(url)
-    section = site.inner("gridftp", f"'gridftp' of {site.title}", _KEYS)
+    section = site.inner("gridftp", f"'gridftp' of {site.title}", GRIDFTP_KEYS)
     if not section.has("url"):
         hint = "Write 'url: gsiftp://HOST:PORT'."
         raise section.error(f"{section.title} has no 'url'", hint=hint)

@@ -26,6 +26,7 @@ from wfrun.parsers.catalog.access import (
 from wfrun.parsers.catalog.environment_section import ENVIRONMENT_KEYS, read_environment
 from wfrun.parsers.catalog.kinds import CatalogKind
 from wfrun.parsers.catalog.launcher_section import with_launchers
+from wfrun.parsers.catalog.price_section import PRICE_KEYS, check_currencies, with_prices
 from wfrun.parsers.catalog.transfer_section import method_names, read_direct
 from wfrun.parsers.sections import (
     Section,
@@ -46,7 +47,7 @@ ORIGIN_NAME = "origin"
 """Name, in links, of the machine that wfrun runs on."""
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?", re.ASCII)
-_SITE_KEYS = (
+SITE_KEYS = (
     "kind",
     "directory",
     "slots",
@@ -59,12 +60,14 @@ _SITE_KEYS = (
     "max_transfers",
     "storage",
     "max_bandwidth",
+    *PRICE_KEYS,
     *ENVIRONMENT_KEYS,
 )
 """Keys that sites of every kind take."""
-_NODE_KEYS = ("count", "cores", "speed", "mtbf", "mttr")
+ROOT_KEYS = ("sites", "links", "transfer")
+NODE_KEYS = ("count", "cores", "speed", "mtbf", "mttr")
 _LINK_FIGURES = ("bandwidth", "latency", "max_transfers", "max_bandwidth", "transfer")
-_LINK_KEYS = ("between", "from", "to", *_LINK_FIGURES)
+LINK_KEYS = ("between", "from", "to", *_LINK_FIGURES)
 _ENDS_OF_A_LINK = 2
 DEFAULT_MAX_TRANSFERS = 4
 """Of a site behind a connection: with the agent's session and that of the queue they stay below the
@@ -91,7 +94,7 @@ def catalog_of(
     methods: Collection[str],
 ) -> Catalog:
     """The catalog in a document that is, or will be, at ``path``. See `read_catalog`."""
-    root = Section(document, (), "the catalog", ("sites", "links", "transfer"))
+    root = Section(document, (), "the catalog", ROOT_KEYS)
     if not root.has("sites"):
         raise root.error("the catalog has no sites", hint="Add 'sites:'; see docs/catalog.md.")
     sites = _read_sites(document, kinds, Path(path).absolute().parent)
@@ -117,6 +120,7 @@ def _read_sites(
         message = f"'sites' must be a mapping from names to sites, not {in_words(table)}"
         raise document.error(message, "sites")
     sites = tuple(_read_site(document, name, kinds, base) for name in table)
+    check_currencies(document, sites)
     used: dict[tuple[str, str], str] = {}
     for site in sites:
         for place in _places(site):
@@ -177,7 +181,7 @@ def _read_site(
         storage_bytes=site.take("storage", to_size, None),
         max_bandwidth_bytes_per_s=site.take("max_bandwidth", to_bandwidth, None),
     )
-    return with_launchers(site, spec)
+    return with_prices(site, with_launchers(site, spec))
 
 
 def _section(
@@ -191,7 +195,7 @@ def _section(
     if name == ORIGIN_NAME:
         message = f"{ORIGIN_NAME!r} names the machine that wfrun runs on, not a site"
         raise document.error(message, "sites", name, hint="Choose another name.")
-    keys = [*_SITE_KEYS, *(key for kind in kinds.values() for key in (*kind.keys, *kind.own_keys))]
+    keys = [*SITE_KEYS, *(key for kind in kinds.values() for key in (*kind.keys, *kind.own_keys))]
     site = Section(document, ("sites", name), f"site {name}", dict.fromkeys(keys))
     kind = site.take("kind", lambda value: _kind(value, kinds), next(iter(kinds.values())))
     check_keys(site, kind, kinds.values())
@@ -231,7 +235,7 @@ def _read_nodes(site: Section) -> tuple[NodeGroup, ...]:
 
 def _read_group(site: Section, index: int) -> NodeGroup:
     path = (*site.path, "nodes", index)
-    group = Section(site.document, path, f"a group of nodes of {site.title}", _NODE_KEYS)
+    group = Section(site.document, path, f"a group of nodes of {site.title}", NODE_KEYS)
     for key in ("count", "cores"):
         if not group.has(key):
             hint = "'count' is the number of nodes, 'cores' the number of cores of each."
@@ -274,7 +278,7 @@ def _read_links(
 def _read_link(
     document: YamlDocument, index: int, sites: list[str], methods: Collection[str]
 ) -> list[LinkSpec]:
-    link = Section(document, ("links", index), "a link", _LINK_KEYS)
+    link = Section(document, ("links", index), "a link", LINK_KEYS)
     ends = _ends(link, sites)
     if not any(map(link.has, _LINK_FIGURES)):
         hint = "Add one of them, or 'max_transfers', 'max_bandwidth' or 'transfer'."

@@ -113,10 +113,10 @@ def _document(workflow: Workflow) -> Iterator[str]:
 
     yield f'{{"name": {_text(workflow.name)}, "schemaVersion": "1.5", "workflow": {{\n'
     yield '"specification": {"tasks": [\n'
-    yield from _lines(specification, range(len(tasks)))
+    yield from json_lines(specification, range(len(tasks)))
     yield '\n], "files": [\n'
     known = [index for index, file in enumerate(workflow.files) if file.size_bytes is not None]
-    yield from _lines(
+    yield from json_lines(
         lambda index: {
             "id": workflow.files[index].name,
             "sizeInBytes": workflow.files[index].size_bytes,
@@ -129,7 +129,7 @@ def _document(workflow: Workflow) -> Iterator[str]:
         makespan_s = sum(task.runtime_s or 0.0 for task in tasks)
         yield f',\n"execution": {{"makespanInSeconds": {makespan_s!r}, "executedAt": "{_NEVER}",'
         yield ' "tasks": [\n'
-        yield from _lines(lambda index: _execution(tasks[index]), timed)
+        yield from json_lines(lambda index: _execution(tasks[index]), timed)
         yield "\n]}"
     yield "}}\n"
 
@@ -146,13 +146,15 @@ def _execution(task: Task) -> Json:
     return execution
 
 
-def _lines(record: Callable[[int], Json], indices: Iterable[int]) -> Iterator[str]:
+def _text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def json_lines(
+    record: Callable[[int], Json], indices: Iterable[int], encode: Callable[[Json], str] = _text
+) -> Iterator[str]:
     """Yield one record a line, as the items of a list."""
     separator = ""
     for index in indices:
-        yield separator + _text(record(index))
+        yield separator + encode(record(index))
         separator = ",\n"
-
-
-def _text(value: Any) -> str:
-    return msgspec.json.encode(value).decode()

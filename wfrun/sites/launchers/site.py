@@ -220,6 +220,10 @@ class BatchLauncherSite:
         except asyncio.TimeoutError:
             _LOGGER.info("site %s: some launchers could not be reached to end them", self.spec.name)
 
+    async def end_jobs(self) -> None:
+        """Cancel the jobs of all launchers, and return when they have left the queue."""
+        await self._cluster.cancel_until_gone(lambda: [job.key for job in self._jobs.values()])
+
     def _stop(self, job: LauncherJob) -> None:
         """Let a launcher end after its running tasks."""
         job.stopping = True

@@ -120,8 +120,12 @@ FOLLOWED = 64
 GROWTH_S = 60.0
 """Time without growth after which the digest of a growing file is given up."""
 GROWTH_QUICK_S = 0.01
-GROWTH_SLOW_S = 0.5
+GROWTH_SLOW_S = 0.1
 """Intervals between looks at a growing file: after it has grown, and while it does not."""
+GROWTH_LOOK = 1 << 24
+"""Maximum number of bytes hashed at each look."""
+HOLE_S = 1.0
+"""Time after which a hole in a growing file that has its whole length is taken for zeros."""
 OUTPUT_BYTES = 1 << 26
 """Maximum output of a command; one that prints more is killed."""
 LOGIN_S = 10.0
@@ -391,33 +395,89 @@ def read_part(path: bytes, limit: int, start: "Optional[int]") -> "Optional[byte
         return None
 
 
+class GrowingDigest:
+    """Computes the digest of the first ``size`` bytes of a file while it is written: reading it
+    afterwards would take as long again.
+
+    A writer with several streams fills the file in any order. Only what is before the first hole is
+    read, so the digest is right if each byte is written once, and each block from its beginning.
+    Callers compare the digest with the expected one, and read the file back where it differs.
+    """
+
+    def __init__(self, path: bytes, size: int) -> None:
+        self.digest = None  # type: Optional[str]
+        self._path = path
+        self._size = size
+        self._total = hashlib.sha256()
+        self._read = 0
+        self._inode = None  # type: Optional[Tuple[int, int]]
+        self._pause_s = GROWTH_QUICK_S
+        self._grown_s = time.monotonic()
+
+    def look(self) -> "Optional[float]":
+        """Hash what has been written since. Return the time after which to look again; None if
+        the digest is complete, or if the file does not appear or grow for GROWTH_S, is removed, or
+        is replaced."""
+        before = self._read
+        try:
+            fd, status = open_regular(self._path, os.O_NOFOLLOW)
+        except FileNotFoundError:
+            if self._inode is not None:
+                return None
+        else:
+            try:
+                inode = status.st_dev, status.st_ino
+                if self._inode not in (None, inode):
+                    return None
+                self._inode = inode
+                self._hash(fd, status.st_size)
+            finally:
+                os.close(fd)
+            if self._read == self._size:
+                self.digest = self._total.hexdigest()
+                return None
+        if self._read > before:
+            self._grown_s, self._pause_s = time.monotonic(), GROWTH_QUICK_S
+            return 0.0 if self._read - before >= GROWTH_LOOK else self._pause_s
+        if time.monotonic() - self._grown_s > GROWTH_S:
+            return None
+        self._pause_s = min(2 * self._pause_s, GROWTH_SLOW_S)
+        return self._pause_s
+
+    def _hash(self, fd: int, length: int) -> None:
+        """Hash what has no hole before it, at most GROWTH_LOOK bytes."""
+        end = min(self._size, self._read + GROWTH_LOOK)
+        # A file of its whole length whose hole is not filled has it on purpose.
+        if length < self._size or time.monotonic() - self._grown_s < HOLE_S:
+            end = min(end, first_hole(fd, self._read, length))
+        while self._read < end:
+            data = os.pread(fd, min(CHUNK_BYTES, end - self._read), self._read)
+            if not data:
+                return
+            self._total.update(data)
+            self._read += len(data)
+
+
+def first_hole(fd: int, start: int, length: int) -> int:
+    """Return the position of the first hole of a file from ``start`` on, its length if there is
+    none or the file system does not say."""
+    if start >= length:
+        return length
+    try:
+        return os.lseek(fd, start, os.SEEK_HOLE)
+    except OSError:
+        return length
+
+
 def digest_of_growing(path: bytes, size: int) -> "Optional[str]":
     """Return the digest of the first ``size`` bytes of a file while it is written, as soon as it
-    has them: reading it afterwards would take as long again. None if it does not appear or grow
-    for GROWTH_S, or is removed."""
-    total = hashlib.sha256()
-    fd, read, pause_s = -1, 0, GROWTH_QUICK_S
-    deadline_s = time.monotonic() + GROWTH_S
-    try:
-        while True:
-            if fd < 0:
-                with contextlib.suppress(FileNotFoundError):
-                    fd, _ = open_regular(path, os.O_NOFOLLOW)
-            data = os.read(fd, min(CHUNK_BYTES, size - read)) if fd >= 0 else b""
-            total.update(data)
-            read += len(data)
-            if fd >= 0 and read == size:
-                return total.hexdigest()
-            if data:
-                deadline_s, pause_s = time.monotonic() + GROWTH_S, GROWTH_QUICK_S
-                continue
-            if time.monotonic() > deadline_s or (fd >= 0 and not os.fstat(fd).st_nlink):
-                return None
-            time.sleep(pause_s)
-            pause_s = min(2 * pause_s, GROWTH_SLOW_S)
-    finally:
-        if fd >= 0:
-            os.close(fd)
+    has them; None where ``GrowingDigest`` gives up."""
+    growing = GrowingDigest(path, size)
+    pause_s = growing.look()
+    while pause_s is not None:
+        time.sleep(pause_s)
+        pause_s = growing.look()
+    return growing.digest
 
 
 def stat_of(path: bytes) -> "Optional[List[int]]":

@@ -33,12 +33,18 @@ class _Connection:
         self.address = address
         self._channels = channels
         self._number = number
+        self._admission: asyncio.Task[None] | None = None
+        """Its admission, until the agent has it."""
 
     async def write(self, data: bytes) -> None:
+        if self._admission is not None:
+            # An answer that reached the peer first could let it send more than a stranger may.
+            await asyncio.wait([self._admission])
+            self._admission = None
         await self._channels.request("pass", data, PASS_S, connection=self._number)
 
     def admit(self) -> None:
-        self._channels.notify("admit", self._number)
+        self._admission = self._channels.notify("admit", self._number)
 
     def disconnect(self) -> None:
         self._channels.disconnect(self._number)
@@ -140,12 +146,15 @@ class AgentChannels:
         self._handlers.pop(number, None)
         self.notify("disconnect", number)
 
-    def notify(self, verb: str, number: int) -> None:
-        """Send a request about a connection, without waiting for the agent."""
-        if not self._ended:
-            task = asyncio.create_task(self._notify(verb, number))
-            self._notifying.add(task)
-            task.add_done_callback(self._notifying.discard)
+    def notify(self, verb: str, number: int) -> asyncio.Task[None] | None:
+        """Send a request about a connection, without waiting for the agent. Returns what waits for
+        it; None if the agent has ended."""
+        if self._ended:
+            return None
+        task = asyncio.create_task(self._notify(verb, number))
+        self._notifying.add(task)
+        task.add_done_callback(self._notifying.discard)
+        return task
 
     async def _notify(self, verb: str, number: int) -> None:
         with contextlib.suppress(WfrunError):  # it has ended with the agent

@@ -31,7 +31,8 @@ from wfrun.sites.simulated.site import (
 )
 
 CHANNEL_S = 0.05
-"""Delay of the report of a task's end in seconds, as over a real channel."""
+"""Delay of the report of a task's end in seconds, as over a real channel; the model may have a
+measured one."""
 
 
 class _Launcher:
@@ -70,6 +71,7 @@ class SimulatedLauncherSite:
         self._failure_rate = model.failure_rate
         self._kill_overruns = model.kill_overruns
         self._hold_s = model.hold_s
+        self._report_s = model.end_s or CHANNEL_S
         self.jobs = SimulatedSite(
             spec,
             index,
@@ -185,7 +187,7 @@ class SimulatedLauncherSite:
         self._time.schedule(ends_s, lambda: self._expire(key), ENDS)
         self._post(
             LauncherStarted(
-                now_s, self._index, key, host or "", cores, ends_s, "simulated", CHANNEL_S
+                now_s, self._index, key, host or "", cores, ends_s, "simulated", self._report_s
             )
         )
         self._assign()
@@ -286,7 +288,7 @@ class SimulatedLauncherSite:
             message=None if cause == "done" else message or f"simulated: {cause}",
         )
         self._ended[request.key] = outcome
-        known_s = self._time.now() + (CHANNEL_S if started_s is not None else 0.0)
+        known_s = self._time.now() + (self._report_s if started_s is not None else 0.0)
         tell = AttemptEnded(known_s, request.key, outcome)
         self._time.schedule(known_s, lambda: self._post(tell), ENDS)
 

@@ -45,7 +45,7 @@ METHODS: dict[str, MethodRecord] = {
     for record in (
         MethodRecord("same-file-system", lambda caps: SameFileSystem()),
         MethodRecord("copy", lambda caps: LocalCopy(caps.links)),
-        MethodRecord("gridftp", GridFtp, large_only=True, direct=True),
+        MethodRecord("gridftp", GridFtp, True, direct=True, resumes=True),
         MethodRecord("rsync", DirectRsync, True, direct=True, resumes=True),
         MethodRecord("scp", DirectScp, large_only=True, direct=True),
         MethodRecord("sftp", DirectSftp, True, direct=True, resumes=True),

@@ -25,6 +25,7 @@ from wfrun.sites.transfers.endpoint import (
     endpoint_name,
     hold_slots,
 )
+from wfrun.sites.transfers.following import followed_bytes, following
 from wfrun.sites.transfers.method import (
     Location,
     MethodFailedError,
@@ -155,11 +156,13 @@ class DirectMethod:
         async with hold_slots(from_, to):
             # The source is read for its digest while the client reads it, too.
             reading = asyncio.ensure_future(with_digest(source, whole))
+            part = to.part(destination.name, key)
             try:
-                if left != whole.size_bytes or not left:
-                    await self._send(source, destination, key, whole, left, bytes_per_s)
-                whole = await reading
-                await to.complete(destination.name, key, whole, is_executable)
+                async with following(to.follow, part, followed_bytes(whole, left)) as followed:
+                    if left != whole.size_bytes or not left:
+                        await self._send(source, destination, key, whole, left, bytes_per_s)
+                    whole = await reading
+                    await to.complete(destination.name, key, whole, is_executable, followed)
             except BaseException as error:
                 if not keeps_part(key, error):
                     await to.discard(destination.name, key)

@@ -13,6 +13,7 @@ from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.exchange import Content
 from wfrun.engine.model import SiteSpec
 from wfrun.sites.remote.host import Stat
+from wfrun.sites.transfers.following import Following
 from wfrun.sites.transfers.hashed import HashedStream
 
 CHUNK_BYTES = 1024 * 1024
@@ -89,9 +90,21 @@ class Endpoint(FileEnd, Protocol):
     async def prepare(self, name: str) -> None:
         """Make the directory that a file goes into."""
 
-    async def complete(self, name: str, key: str, expected: Content, is_executable: bool) -> None:
-        """Compare the part of a file with ``expected``, and rename it. Raises TransientError where
-        it differs, InfeasibleError where it is absent or belongs to another user."""
+    async def follow(self, path: str, size_bytes: int) -> str | None:
+        """The digest of a part of this size, computed while it is written; None if it has to be
+        read back, as one that is not written in order."""
+
+    async def complete(
+        self,
+        name: str,
+        key: str,
+        expected: Content,
+        is_executable: bool,
+        followed: Following | None = None,
+    ) -> None:
+        """Compare the part of a file with ``expected``, and rename it. It is read back unless
+        ``followed`` has the right digest of it. Raises TransientError where it differs,
+        InfeasibleError where it is absent or belongs to another user."""
 
     async def left(self, name: str, key: str) -> int | None:
         """Size of the part that an earlier copy has left, which becomes writable; None: there is
@@ -168,12 +181,16 @@ def digest_to_have(expected: Content, sent: HashedStream | None) -> str | None:
 
 
 async def check_digest(
-    endpoint: Endpoint, path: str, expected: Content, sent: HashedStream | None = None
+    endpoint: Endpoint,
+    path: str,
+    expected: Content,
+    sent: HashedStream | None = None,
+    followed: Following | None = None,
 ) -> None:
-    """Read back what was written. Raises TransientError where it has not the digest that it must
-    have."""
+    """Read back what was written, unless it was followed. Raises TransientError where it has not
+    the digest that it must have."""
     digest = digest_to_have(expected, sent)
-    if digest is None:
+    if digest is None or (followed is not None and await followed.digest() == digest):
         return
     found = await endpoint.measure(path, expected.size_bytes)
     compare_digests(path, None if found is None else found.digest, digest)

@@ -9,18 +9,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from functools import partial
 
 from wfrun.engine.errors import InfeasibleError, WfrunError
 from wfrun.engine.exchange import Content, Receipt
 from wfrun.engine.model import GridFtpServer
+from wfrun.sites.tasks import end_tasks
 from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps
 from wfrun.sites.transfers.disk import absent
 from wfrun.sites.transfers.endpoint import Endpoint, check_size, hold_slots, part_name
+from wfrun.sites.transfers.following import Following, followed_bytes, following
 from wfrun.sites.transfers.gridftp_client import PROGRAM, GridFtpClient
 from wfrun.sites.transfers.gridftp_errors import explain
 from wfrun.sites.transfers.gridftp_url import local_url, server_url
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
 from wfrun.sites.transfers.method import Location, MethodFailedError, NotCarriedError, with_digest
+from wfrun.sites.transfers.resume import keeps_part, resuming, trusted
 
 MAX_CLIENTS = 8
 """Maximum number of clients at a time. Each is a process here, and a connection to each server."""
@@ -29,8 +33,9 @@ PARALLEL_BYTES = 16 << 20
 save."""
 STREAMS = 4
 RESTART_BYTES = 256 << 20
-"""Size from which the client itself goes on after a failure, with the ranges that are missing. It
-does not tell causes apart, so each failure of a smaller file would only be reported later."""
+"""Size from which the client itself goes on after a failure between two sites, with the ranges that
+are missing. It does not tell causes apart, so each failure of a smaller file would only be reported
+later. Only without checksums."""
 _RESTART = ("-rst", "-rst-retries", "2", "-rst-interval", "5")
 
 
@@ -54,8 +59,7 @@ class GridFtp:
                 servers += 1
             elif not isinstance(end, LocalEndpoint):
                 return False
-        # The client has no option for a rate, and caps are for what passes through this machine.
-        if servers == 1 and self._caps.between(source, destination):
+        if self._caps.between(source, destination):  # The client has no option for a rate.
             return False
         return servers > 0 and await self._client.version() is not None
 
@@ -73,21 +77,45 @@ class GridFtp:
         urls = [_url(source.endpoint, source.path), _url(to, to.part(destination.name, key))]
         check_size(source.path, stat.size_bytes, expected.size_bytes)
         whole = Content(stat.size_bytes, expected.digest, expected.verify)
-        argv = [*options(stat.size_bytes, is_here=_server(to) is None), *urls]
+        ends = source, destination
+        copy = partial(self._copy_rest, ends, key, whole, urls, stat.is_executable)
+        digest, start = await resuming(to, destination.name, key, stat.size_bytes, copy)
+        sent_bytes = stat.size_bytes - start if start else None
+        return Receipt(stat.size_bytes, loop.time() - begun_s, digest, sent_bytes=sent_bytes)
+
+    async def _copy_rest(
+        self,
+        ends: tuple[Location, Location],
+        key: str,
+        whole: Content,
+        urls: list[str],
+        is_executable: bool,
+        left: int,
+    ) -> tuple[str | None, int]:
+        """Copy a file, of which ``left`` bytes are there already. Returns its digest, if that is
+        known or computed, and the number of bytes that were not sent."""
+        source, destination = ends
+        to, start = destination.endpoint, trusted(left)
+        assert whole.size_bytes is not None
+        argv = [*options(whole, start, is_here=_server(to) is None), *urls]
         async with hold_slots(source.endpoint, to), self._places:
             hashing = asyncio.create_task(with_digest(source, whole))  # beside the copy
             try:
+                if left and not start:
+                    await to.discard(destination.name, key)
                 await to.prepare(destination.name)
-                await self._run(argv, source, destination, key, stat.size_bytes)
-                whole = await hashing
-                await _complete(destination, key, whole, stat.is_executable)
-            except BaseException:
-                await to.discard(destination.name, key)
+                part = to.part(destination.name, key)
+                async with following(to.follow, part, followed_bytes(whole, start)) as followed:
+                    await self._run(argv, source, destination, key, whole.size_bytes)
+                    whole = await hashing
+                    await _complete(destination, key, whole, is_executable, followed)
+            except BaseException as error:
+                if not keeps_part(key, error):
+                    await to.discard(destination.name, key)
                 raise
             finally:
-                hashing.cancel()
-                await asyncio.gather(hashing, return_exceptions=True)
-        return Receipt(stat.size_bytes, loop.time() - begun_s, whole.digest)
+                await end_tasks([hashing])
+        return whole.digest, start
 
     async def _run(
         self, argv: list[str], source: Location, destination: Location, key: str, size_bytes: int
@@ -124,9 +152,12 @@ def _url(endpoint: Endpoint, path: str) -> str:
     return url
 
 
-async def _complete(destination: Location, key: str, whole: Content, is_executable: bool) -> None:
+async def _complete(
+    destination: Location, key: str, whole: Content, is_executable: bool, followed: Following
+) -> None:
+    to, name = destination
     try:
-        await destination.endpoint.complete(destination.name, key, whole, is_executable)
+        await to.complete(name, key, whole, is_executable, followed)
     except InfeasibleError as error:
         # What the site itself writes there can be completed: the server has another file system,
         # or writes as another user.
@@ -139,13 +170,16 @@ def _place(location: Location) -> str:
     return f"{'' if server is None else server.url}{location.path}"
 
 
-def options(size_bytes: int, *, is_here: bool) -> list[str]:
-    """Options of the client for a file of this size, whose destination is this machine or not."""
-    found = ["-vb", "-stall-timeout", "0"]
+def options(whole: Content, start: int = 0, *, is_here: bool) -> list[str]:
+    """Options of the client for the bytes of a file from ``start`` on, whose destination is this
+    machine or not."""
+    size_bytes = (whole.size_bytes or 0) - start
+    found = ["-vb", "-stall-timeout", "0", *(["-off", str(start)] if start else [])]
     # The sender opens parallel streams. A server that sends to this machine gets through its
     # firewall only where the user says which ports are open.
     if size_bytes >= PARALLEL_BYTES and (not is_here or "GLOBUS_TCP_PORT_RANGE" in os.environ):
         found += ["-p", str(STREAMS)]
-    if size_bytes >= RESTART_BYTES:
+    # A restart writes ranges again, which may have been hashed. The next copy goes on instead.
+    if size_bytes >= RESTART_BYTES and not (whole.verify or whole.digest is not None):
         found += _RESTART
     return found

@@ -37,6 +37,7 @@ from wfrun.sites.transfers.endpoint import (
     missing_part,
     part_name,
 )
+from wfrun.sites.transfers.following import Following, follow_here
 from wfrun.sites.transfers.hashed import HashedStream
 from wfrun.sites.transfers.local_small import SmallFile, read_all, stat_all, write_all
 from wfrun.sites.transfers.request_batcher import RequestBatcher
@@ -145,7 +146,17 @@ class LocalEndpoint:
         except OSError as error:
             raise explain_write(error, final) from error
 
-    async def complete(self, name: str, key: str, expected: Content, is_executable: bool) -> None:
+    async def follow(self, path: str, size_bytes: int) -> str | None:
+        return await follow_here(path, size_bytes)
+
+    async def complete(
+        self,
+        name: str,
+        key: str,
+        expected: Content,
+        is_executable: bool,
+        followed: Following | None = None,
+    ) -> None:
         final, temporary = Path(self.path(name)), Path(self.part(name, key))
 
         def finish() -> None:
@@ -156,7 +167,7 @@ class LocalEndpoint:
 
         try:
             await asyncio.to_thread(finish)
-            await check_digest(self, str(temporary), expected)
+            await check_digest(self, str(temporary), expected, followed=followed)
             await self._put_in_place(temporary, final)
         except FileNotFoundError as error:
             raise missing_part(str(final), str(temporary)) from error

@@ -29,6 +29,7 @@ async def read_ahead(data: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
                 await buffer.changed.wait()
         reading.result()
     finally:
+        buffer.close()
         reading.cancel()
         await asyncio.wait([reading])
         if not reading.cancelled():
@@ -44,15 +45,24 @@ class _Buffer:
         self._data = data
         self._size_bytes = 0
         self._room = asyncio.Event()
+        self._is_closed = False
 
     async def fill(self) -> None:
         async for piece in self._data:
             self.pieces.append(piece)
             self._size_bytes += len(piece)
             self.changed.set()
-            while self._size_bytes >= AHEAD_BYTES:
+            while self._size_bytes >= AHEAD_BYTES and not self._is_closed:
                 self._room.clear()
                 await self._room.wait()
+            if self._is_closed:
+                return
+
+    def close(self) -> None:
+        """Let nothing more be read. A cancellation is not enough: ``asyncio.wait_for`` of Python
+        3.11 and older, on which sources wait, ignores one that arrives together with the result."""
+        self._is_closed = True
+        self._room.set()
 
     def take(self) -> bytes:
         """Remove the next piece, joined with those behind it up to CHUNK_BYTES."""

@@ -25,18 +25,16 @@ from wfrun.sites.transfers.endpoint import (
     CHUNK_BYTES,
     check_digest,
     check_size,
-    digest_to_have,
     file_mode,
     missing_part,
     part_name,
 )
+from wfrun.sites.transfers.following import Following, following
 from wfrun.sites.transfers.full_disk import name_full_disk
 from wfrun.sites.transfers.hashed import HashedStream
 from wfrun.sites.transfers.request_batcher import PARALLEL_FILES, RequestBatcher
 from wfrun.sites.transfers.resume import keeps_part
 
-FOLLOW_S = 60.0
-"""Timeout of the digest of a part after its end was written. Then the part is read back."""
 LARGE_BYTES = 64 << 20
 """Size from which a file is measured by a message of its own, so that others do not wait for it."""
 
@@ -153,15 +151,12 @@ class RemoteEndpoint:
         final, temporary = self.path(name), self.part(name, key)
         transport = await self.connection.transport()
         size_bytes = None if sent is None else expected.size_bytes
-        following = asyncio.create_task(self._follow(temporary, size_bytes))
         try:
             mode = file_mode(is_executable)
-            written = await transport.write_file(temporary, content, mode, start)
-            check_size(final, written, expected.size_bytes)
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(asyncio.shield(following), FOLLOW_S)
-            if not following.done() or following.result() != digest_to_have(expected, sent):
-                await check_digest(self, temporary, expected, sent)
+            async with following(self.follow, temporary, size_bytes) as followed:
+                written = await transport.write_file(temporary, content, mode, start)
+                check_size(final, written, expected.size_bytes)
+                await check_digest(self, temporary, expected, sent, followed)
             await self.commit(name, key)
         except InfeasibleError as error:
             await name_full_disk(error, transport, os.path.dirname(final))
@@ -171,14 +166,8 @@ class RemoteEndpoint:
             if not keeps_part(key, error):
                 await self.discard(name, key)
             raise
-        finally:
-            following.cancel()
 
-    async def _follow(self, path: str, size_bytes: int | None) -> str | None:
-        """The digest of a part of this size, computed while it is written; None if it has to be
-        read back, as one that is not written in order."""
-        if size_bytes is None:
-            return None
+    async def follow(self, path: str, size_bytes: int) -> str | None:
         with contextlib.suppress(WfrunError):
             host = await self.connection.host()
             return await host.digest_of_growing(path, size_bytes)
@@ -234,14 +223,21 @@ class RemoteEndpoint:
     async def prepare(self, name: str) -> None:
         await (await self.connection.host()).make_directories([os.path.dirname(self.path(name))])
 
-    async def complete(self, name: str, key: str, expected: Content, is_executable: bool) -> None:
+    async def complete(
+        self,
+        name: str,
+        key: str,
+        expected: Content,
+        is_executable: bool,
+        followed: Following | None = None,
+    ) -> None:
         final, temporary = self.path(name), self.part(name, key)
         host = await self.connection.host()
         (stat,) = await host.stat([temporary])
         if stat is None:
             raise missing_part(final, temporary)
         check_size(final, stat.size_bytes, expected.size_bytes)
-        await check_digest(self, temporary, expected)
+        await check_digest(self, temporary, expected, followed=followed)
         mode = f"{file_mode(is_executable):o}"
         result = await host.run(["chmod", mode, "--", temporary], env={"LC_ALL": "C"})
         if result.exit_code != 0:

@@ -26,6 +26,8 @@ class StallGuard:
         self._at_source = False
         """Whether the source is to send the next piece; otherwise the destination has one."""
         self._sent_all = False
+        self._is_ended = False
+        """Whether nothing more is to be written."""
 
     async def pieces(self, data: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
         """Pass on a stream."""
@@ -33,6 +35,8 @@ class StallGuard:
         async for piece in data:
             self._bytes += len(piece)
             self._step(at_source=False)
+            if self._is_ended:  # The writer has ignored its cancellation: see `read_ahead`.
+                raise asyncio.CancelledError
             yield piece
             self._step(at_source=True)
         self._step(at_source=False)
@@ -55,6 +59,7 @@ class StallGuard:
                 if not task.done() and self._steps == before:
                     raise self._stalled(limit_s)
         finally:
+            self._is_ended = True
             if not task.done():
                 task.cancel()
                 await asyncio.wait([task])

@@ -1,0 +1,64 @@
+"""Digests of parts, computed while programs write them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+from wfrun.engine.exchange import Content
+from wfrun.sites.remote.agent import GrowingDigest
+from wfrun.sites.tasks import end_tasks
+
+FOLLOW_S = 60.0
+"""Timeout of the digest of a part after its end was written. Then the part is read back."""
+
+
+class Following:
+    """The digest of a part that is being written, of which each byte is written once."""
+
+    def __init__(self, task: asyncio.Task[str | None] | None) -> None:
+        self._task = task
+
+    async def digest(self) -> str | None:
+        """The digest, when the part is complete; None: the part has to be read back."""
+        if self._task is not None:
+            with contextlib.suppress(asyncio.TimeoutError):
+                return await asyncio.wait_for(asyncio.shield(self._task), FOLLOW_S)
+        return None
+
+
+@contextlib.asynccontextmanager
+async def following(
+    follow: Callable[[str, int], Coroutine[Any, Any, str | None]],
+    part: str,
+    size_bytes: int | None,
+) -> AsyncIterator[Following]:
+    """Follow a part of this size while it is written; None: it is not followed."""
+    if size_bytes is None:
+        yield Following(None)
+        return
+    task = asyncio.create_task(follow(part, size_bytes))
+    try:
+        yield Following(task)
+    finally:
+        await end_tasks([task])
+
+
+def followed_bytes(whole: Content, start: int) -> int | None:
+    """The size of the part that a program writes from the byte ``start`` on, if it can be followed
+    and is to be compared. What an earlier copy has left may be written again."""
+    is_compared = whole.verify or whole.digest is not None
+    return whole.size_bytes if is_compared and not start else None
+
+
+async def follow_here(path: str, size_bytes: int) -> str | None:
+    """The digest of a file of this machine that is being written; None if it has to be read
+    back."""
+    growing = GrowingDigest(os.fsencode(path), size_bytes)
+    with contextlib.suppress(OSError):
+        while (pause_s := await asyncio.to_thread(growing.look)) is not None:
+            await asyncio.sleep(pause_s)
+    return growing.digest
